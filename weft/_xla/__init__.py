@@ -1,0 +1,60 @@
+"""The only package that imports jaxlib; one thin module for each job.
+
+jaxlib keeps one array type, one set of configuration states and one set of class patches for the
+whole process, so weft and jax cannot share a process. Importing weft after jax is refused here, and
+importing jax after weft is refused by a finder placed in front of the import path.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import os
+import sys
+
+if "jax" in sys.modules:
+    raise ImportError(
+        "weft cannot be imported after jax: both own jaxlib's process-wide array type and state. "
+        "Run weft and jax in separate processes (see 'Comparing with JAX' in the documentation)."
+    )
+
+# XLA prints device counts at INFO on client creation; keep warnings and errors.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
+
+class _RefuseJax:
+    """Import finder and loader that turns a later ``import jax`` into a clear ImportError."""
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name == "jax":
+            return importlib.machinery.ModuleSpec(name, cls)
+        return None
+
+    @staticmethod
+    def create_module(spec):
+        raise ImportError(
+            "jax cannot be imported after weft: both own jaxlib's process-wide array type and "
+            "state. Run weft and jax in separate processes."
+        )
+
+    @staticmethod
+    def exec_module(module):
+        raise AssertionError("create_module always raises")
+
+
+sys.meta_path.insert(0, _RefuseJax)
+# jaxlib 0.10.2 looks for `jax.core` the first time an array is copied to the host and ignores a
+# failure. None makes that failure cost 1 us instead of a search of the path.
+sys.modules.setdefault("jax.core", None)  # type: ignore[arg-type]
+
+try:
+    import jaxlib
+except ImportError as error:
+    raise ImportError("weft needs jaxlib >= 0.10.2; run `pip install jaxlib`.") from error
+
+version = tuple(int(part) for part in jaxlib.__version__.split(".")[:3] if part.isdigit())
+if version < (0, 10, 2):
+    raise ImportError(
+        f"weft needs jaxlib >= 0.10.2, found {jaxlib.__version__}; "
+        "run `pip install --upgrade jaxlib`."
+    )

@@ -1,0 +1,57 @@
+"""jaxlib's array: construction from host data, result handlers, host copies, dlpack."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxlib import _jax
+
+Array = _jax.Array
+"""The abstract array type; ``isinstance`` also accepts tracers once `set_tracer_class` ran."""
+
+ArrayImpl = _jax.ArrayImpl
+"""The concrete type of device arrays."""
+
+ArrayCopySemantics = _jax.ArrayCopySemantics
+HostBufferSemantics = _jax.HostBufferSemantics
+ResultHandler = _jax.ResultHandler
+
+batched_device_put = _jax.batched_device_put
+"""``(aval, sharding, shards, devices, committed)`` -> array; shards are host arrays or arrays."""
+
+array_result_handler = _jax.array_result_handler
+"""``(aval, sharding, committed, _skip_checks)`` -> callable that wraps an executable's buffers."""
+
+batched_copy = _jax.batched_copy_array_to_devices_with_sharding
+"""``(arrays, device_lists, shardings, semantics)`` -> copies with the same shards elsewhere."""
+
+batched_block_until_ready = _jax.batched_block_until_ready
+reorder_shards = _jax.reorder_shards
+set_tracer_class = _jax.set_tracer_class
+live_arrays = _jax.Client.live_arrays
+make_error_array = _jax._make_error_array
+
+
+def to_numpy(array: ArrayImpl) -> np.ndarray:
+    """The data of a single-device array as a read-only NumPy array, without a copy on the CPU."""
+    try:
+        # The buffer protocol: 1 us, zero-copy. It knows neither ml_dtypes nor other platforms.
+        return np.asarray(memoryview(array))
+    except (BufferError, TypeError):
+        value = array._single_device_array_to_np_array_did_copy()[0]
+        value.flags.writeable = False
+        return value
+
+
+def to_dlpack(array: ArrayImpl, stream: int | None = None):
+    """A DLPack capsule that shares the buffer of a single-device array."""
+    return _jax.buffer_to_dlpack_managed_tensor(array, stream=stream)
+
+
+def from_dlpack(capsule, device: _jax.Device, stream: int | None = None, copy: bool | None = None):
+    """An array (with jaxlib's own sharding) over the memory of a DLPack capsule."""
+    return _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream, copy)
+
+
+def from_cuda_array_interface(interface: dict, client, device_id: int | None = None):
+    """An array over the memory that a ``__cuda_array_interface__`` describes."""
+    return _jax.cuda_array_interface_to_buffer(interface, client, device_id)

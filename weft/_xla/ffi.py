@@ -1,0 +1,98 @@
+"""Custom-call targets: registration by platform, capsules, batch partitioning."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from jaxlib import _jax
+
+_PLATFORM_NAMES = {"cpu": "Host", "cuda": "CUDA", "gpu": "CUDA", "host": "Host"}
+_registrars: dict[str, Any] = {}
+_waiting: dict[str, list[tuple[str, Any, int, int]]] = {}
+
+CAPSULE_NAME = b"xla._CUSTOM_CALL_TARGET"
+
+Buffer = _jax.ffi.Buffer
+ExecutionContext = _jax.ffi.ExecutionContext
+ExecutionStage = _jax.ffi.ExecutionStage
+
+
+def platform_name(platform: str) -> str:
+    """XLA's name of a platform: "cpu" is "Host", "gpu" and "cuda" are "CUDA"."""
+    return _PLATFORM_NAMES.get(platform.lower(), platform)
+
+
+def attach(platform: str, registrar) -> None:
+    """Give a platform its registration function and register what waited for it."""
+    name = platform_name(platform)
+    if name in _registrars:
+        return
+    _registrars[name] = registrar
+    for target, function, api_version, traits in _waiting.pop(name, ()):
+        registrar(target, function, name, api_version, traits)
+
+
+def register_target(
+    name: str, function, platform: str = "cpu", api_version: int = 1, traits: int = 0
+) -> None:
+    """Register a custom-call target; one for a platform not started yet waits for it.
+
+    ``function`` is a capsule, or a dict of capsules by stage ("prepare", "initialize", "execute").
+    ``api_version`` 1 is the typed FFI, 0 the untyped one.
+    """
+    xla_name = platform_name(platform)
+    if xla_name == "Host" and xla_name not in _registrars:
+        _registrars[xla_name] = _jax.register_custom_call_target
+    registrar = _registrars.get(xla_name)
+    if registrar is None:
+        _waiting.setdefault(xla_name, []).append((name, function, api_version, traits))
+    else:
+        registrar(name, function, xla_name, api_version, traits)
+
+
+def registered_targets(platform: str = "cpu") -> dict[str, Any]:
+    """The targets registered for a platform, by name."""
+    return _jax.custom_call_targets(platform_name(platform))
+
+
+register_batch_partitionable = _jax.register_custom_call_as_batch_partitionable
+"""Let XLA's partitioner keep a call sharded in its leading ``num_batch_dims`` dimensions.
+
+The call must carry operand_layouts and result_layouts: without them jaxlib 0.10.2 CHECK-fails.
+"""
+
+register_custom_call_partitioner = _jax.register_custom_call_partitioner
+
+
+def capsule(function) -> Any:
+    """A capsule for a C function: an address, a ctypes function, or a ctypes foreign function."""
+    if isinstance(function, int):
+        address = function
+    else:
+        address = ctypes.cast(function, ctypes.c_void_p).value or 0
+    if not address:
+        raise ValueError("function has a null address; load its library first")
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype = ctypes.py_object
+    new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    return new(address, CAPSULE_NAME, None)
+
+
+_lapack_registered = False
+
+
+def register_lapack_targets() -> None:
+    """Register jaxlib's LAPACK kernels for the CPU (``lapack_sgetrf_ffi`` and so on), once."""
+    global _lapack_registered
+    if _lapack_registered:
+        return
+    from jaxlib.cpu import _lapack
+
+    # jaxlib finds LAPACK in scipy's bundled library on the first initialize().
+    _lapack.initialize()
+    for name, function in _lapack.registrations().items():
+        register_target(name, function, "cpu", 1 if name.endswith("_ffi") else 0)
+        if name.endswith("_ffi"):
+            register_batch_partitionable(name)
+    _lapack_registered = True

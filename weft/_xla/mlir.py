@@ -1,0 +1,152 @@
+"""The one MLIR context, with parsing, printing and cached types. Imported lazily by lowering."""
+
+from __future__ import annotations
+
+import functools
+import io
+
+import ml_dtypes
+import numpy as np
+from jaxlib.mlir import ir
+from jaxlib.mlir._mlir_libs import (
+    _chlo,
+    _jax_mlir_ext,
+    _mosaic_gpu_ext,
+    _sdy,
+    _stablehlo,
+)
+
+__all__ = [
+    "bytecode",
+    "context",
+    "dtype_of",
+    "element_type",
+    "file_location",
+    "ir",
+    "parse",
+    "tensor_type",
+    "text",
+    "unknown_location",
+    "verify",
+]
+
+
+@functools.cache
+def context() -> ir.Context:
+    """The process-wide context: builtin, func, stablehlo, chlo and sdy dialects loaded."""
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    made = ir.Context()
+    made.append_dialect_registry(registry)
+    _stablehlo.register_dialect(made)
+    _chlo.register_dialect(made)
+    _sdy.register_dialect(made)
+    # Without this extension the `inline` pass refuses func.call.
+    _mosaic_gpu_ext.register_inliner_extensions(made)
+    made.load_all_available_dialects()
+    return made
+
+
+@functools.cache
+def unknown_location() -> ir.Location:
+    """The location of operations that stem from no user line."""
+    return ir.Location.unknown(context())
+
+
+@functools.lru_cache(maxsize=8192)
+def file_location(file: str, line: int, column: int = 0, name: str | None = None) -> ir.Location:
+    """A cached ``file:line:column`` location, named after the primitive when ``name`` is given."""
+    here = ir.Location.file(file, line, column, context())
+    return here if name is None else ir.Location.name(name, here, context())
+
+
+def parse(source: str | bytes) -> ir.Module:
+    """A module from MLIR text or bytecode."""
+    return ir.Module.parse(source, context())
+
+
+def verify(module: ir.Module) -> None:
+    """Raise ``ir.MLIRError`` when an operation of the module violates its dialect's rules."""
+    module.operation.verify()
+
+
+def text(module: ir.Module, *, locations: bool = False, large_constants: bool = False) -> str:
+    """The module as MLIR text; constants over 16 elements are abbreviated unless asked for."""
+    return module.operation.get_asm(
+        enable_debug_info=locations,
+        large_elements_limit=None if large_constants else 16,
+    )
+
+
+def bytecode(module: ir.Module) -> bytes:
+    """The module as MLIR bytecode, without locations changing between runs of one program."""
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+# NumPy dtype name -> MLIR element type. Signless integers stand for signed ones, as in StableHLO.
+_ELEMENT_TYPES = {
+    "bool": "i1",
+    "int2": "i2",
+    "int4": "i4",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint2": "ui2",
+    "uint4": "ui4",
+    "uint8": "ui8",
+    "uint16": "ui16",
+    "uint32": "ui32",
+    "uint64": "ui64",
+    "float4_e2m1fn": "f4E2M1FN",
+    "float8_e3m4": "f8E3M4",
+    "float8_e4m3": "f8E4M3",
+    "float8_e4m3b11fnuz": "f8E4M3B11FNUZ",
+    "float8_e4m3fn": "f8E4M3FN",
+    "float8_e4m3fnuz": "f8E4M3FNUZ",
+    "float8_e5m2": "f8E5M2",
+    "float8_e5m2fnuz": "f8E5M2FNUZ",
+    "float8_e8m0fnu": "f8E8M0FNU",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "complex64": "complex<f32>",
+    "complex128": "complex<f64>",
+}
+
+
+@functools.cache
+def element_type(dtype) -> ir.Type:
+    """The MLIR element type of a NumPy (or ml_dtypes) dtype."""
+    name = np.dtype(dtype).name
+    spelling = _ELEMENT_TYPES.get(name)
+    if spelling is None:
+        raise TypeError(f"dtype {name} has no MLIR type; supported: {', '.join(_ELEMENT_TYPES)}")
+    return ir.Type.parse(spelling, context())
+
+
+@functools.lru_cache(maxsize=16384)
+def tensor_type(shape: tuple[int, ...], dtype) -> ir.RankedTensorType:
+    """The ranked tensor type ``tensor<shape x dtype>``."""
+    return ir.RankedTensorType.get(shape, element_type(dtype), loc=unknown_location())
+
+
+@functools.cache
+def _numpy_dtypes() -> dict[str, np.dtype]:
+    by_type = {}
+    for name, spelling in _ELEMENT_TYPES.items():
+        scalar = getattr(np, "bool_" if name == "bool" else name, None)
+        by_type[spelling] = np.dtype(scalar if scalar is not None else getattr(ml_dtypes, name))
+    return by_type
+
+
+def dtype_of(mlir_type: ir.Type) -> np.dtype:
+    """The NumPy dtype of an MLIR element type or of a tensor type's elements."""
+    is_tensor = isinstance(mlir_type, ir.RankedTensorType)
+    dtype = _numpy_dtypes().get(str(mlir_type.element_type if is_tensor else mlir_type))
+    if dtype is None:
+        raise TypeError(f"MLIR type {mlir_type} has no NumPy dtype")
+    return dtype

@@ -1,0 +1,243 @@
+"""The one configuration object: named options with thread-local overrides and environment values."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from weft._xla import config as _xla_config
+
+_TRUE = ("1", "true", "yes", "on")
+_FALSE = ("0", "false", "no", "off", "")
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    if isinstance(value, str) and value.lower() in _TRUE + _FALSE:
+        return value.lower() in _TRUE
+    raise ValueError("expected True or False")
+
+
+def _one_of(*choices: str | None) -> Callable[[Any], str | None]:
+    def check(value: Any) -> str | None:
+        if value == "" and None in choices:
+            value = None
+        if value not in choices:
+            raise ValueError(f"expected one of {', '.join(map(repr, choices))}")
+        return value
+
+    return check
+
+
+def _integer(value: Any) -> int | None:
+    if value is None or value == "":
+        return None
+    number = int(value)
+    if number < 1:
+        raise ValueError("expected a positive integer or None")
+    return number
+
+
+def _seconds(value: Any) -> float:
+    return float(value)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None or value == "" else os.fspath(value)
+
+
+def _anything(value: Any) -> Any:
+    return value
+
+
+_PRECISIONS = (
+    None,
+    "default",
+    "high",
+    "highest",
+    "fastest",
+    "bfloat16",
+    "bfloat16_3x",
+    "tensorfloat32",
+    "float32",
+)
+
+
+class Option:
+    """One option. Calling it with a value makes a context manager that sets it on this thread.
+
+    Example:
+        >>> from weft.core.config import config, options
+        >>> with options["enable_x64"](True):
+        ...     config.enable_x64
+        True
+    """
+
+    __slots__ = ("check", "doc", "name", "on_change", "state")
+
+    def __init__(
+        self,
+        name: str,
+        default: Any,
+        check: Callable[[Any], Any],
+        doc: str,
+        *,
+        traced: bool,
+        state: Any = None,
+    ):
+        self.name, self.check, self.doc = name, check, doc
+        self.on_change: Callable[[Any], None] | None = None
+        self.state = _xla_config.state(name, default, traced=traced) if state is None else state
+        variable = f"WEFT_{name.upper()}"
+        if variable in os.environ:
+            self.state.set_global(self.checked(os.environ[variable], f"environment {variable}"))
+
+    @property
+    def value(self) -> Any:
+        return self.state.value
+
+    def checked(self, value: Any, what: str) -> Any:
+        try:
+            return self.check(value)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{what}: invalid value {value!r} ({error})") from None
+
+    def set_global(self, value: Any) -> None:
+        value = self.checked(value, f"config option {self.name}")
+        if self.on_change is not None:
+            self.on_change(value)
+        self.state.set_global(value)
+
+    @contextlib.contextmanager
+    def __call__(self, value: Any = True) -> Iterator[None]:
+        value = self.checked(value, f"config option {self.name}")
+        previous = self.state.swap_local(value)
+        try:
+            yield
+        finally:
+            self.state.set_local(previous)
+
+    def __bool__(self) -> bool:
+        return bool(self.state.value)
+
+    def __repr__(self) -> str:
+        return f"Option({self.name}={self.state.value!r})"
+
+
+options: dict[str, Option] = {}
+"""Every option by name."""
+
+
+def _define(name: str, default: Any, check: Callable, doc: str, **kwargs: Any) -> Option:
+    options[name] = Option(name, default, check, doc, **kwargs)
+    return options[name]
+
+
+# fmt: off
+enable_x64 = _define(
+    "enable_x64", False, _boolean, "64-bit dtypes; off: they become 32-bit ones", traced=True,
+    state=_xla_config.enable_x64)
+disable_jit = _define(
+    "disable_jit", False, _boolean, "run jitted functions op by op", traced=True,
+    state=_xla_config.disable_jit)
+_define("use_shardy", True, _boolean, "Shardy sharding attributes; off: GSPMD's", traced=True)
+_define("partitioner", "auto", _one_of("auto", "weft", "xla"),
+        "who localizes: weft's passes, XLA's, or weft's with XLA's as fallback", traced=True)
+default_matmul_precision = _define(
+    "default_matmul_precision", None, _one_of(*_PRECISIONS), "precision of dot and conv",
+    traced=True)
+_define("default_prng_impl", "threefry2x32", _one_of("threefry2x32", "rbg", "unsafe_rbg"),
+        "generator of new random keys", traced=True)
+_define("threefry_partitionable", True, _boolean,
+        "random bits that do not depend on the sharding", traced=True)
+numpy_dtype_promotion = _define(
+    "numpy_dtype_promotion", "standard", _one_of("standard", "strict"),
+    "strict: mixing dtypes is an error", traced=True)
+numpy_rank_promotion = _define(
+    "numpy_rank_promotion", "allow", _one_of("allow", "warn", "raise"),
+    "what to do when operands of different rank broadcast", traced=True)
+debug_nans = _define("debug_nans", False, _boolean, "raise when a result holds a NaN", traced=True)
+debug_infs = _define("debug_infs", False, _boolean, "raise when a result holds an inf", traced=True)
+check_tracer_leaks = _define(
+    "check_tracer_leaks", False, _boolean, "raise when a tracer outlives its trace", traced=True)
+default_device = _define(
+    "default_device", None, _anything, "where uncommitted arrays are made: a device or a platform",
+    traced=True)
+_define("enable_checks", False, _boolean, "type-check every jaxpr after it is made", traced=True)
+log_compiles = _define(
+    "log_compiles", False, _boolean, "log each trace and compilation", traced=False)
+_define("traceback_filtering", "auto", _one_of("auto", "off", "remove_frames", "tracebackhide"),
+        "whether weft's own frames are removed from tracebacks", traced=False)
+_define("platforms", None, _text, "platforms to use, by preference: 'cuda,cpu'", traced=False)
+_define("num_cpu_devices", None, _integer,
+        "virtual CPU devices; None: XLA_FLAGS or 1", traced=False)
+_define("cpu_collectives", "gloo", _one_of("gloo", "mpi", "none"),
+        "how CPU processes exchange data", traced=False)
+_define("compilation_cache_dir", None, _text, "directory of compiled programs", traced=False)
+_define("persistent_cache_min_compile_time_secs", 0.0, _seconds,
+        "cache only what took at least this long to compile", traced=False)
+# fmt: on
+
+
+class WeftConfig:
+    """Reads are attributes (``config.enable_x64``); writes go through `update`."""
+
+    __slots__ = ()
+
+    def update(self, name: str, value: Any) -> None:
+        """Set option ``name`` for the process. A ``weft_`` or ``jax_`` prefix is ignored.
+
+        Raises:
+          ValueError: no such option (valid names are listed), or a value it does not take.
+
+        Example:
+            >>> from weft.core.config import config
+            >>> config.update("debug_nans", False)
+        """
+        _find(name).set_global(value)
+
+    def trace_key(self) -> tuple:
+        """The values that change what is traced or compiled: part of every jit cache key."""
+        return _xla_config.trace_context()
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Every option and its value on this thread."""
+        return {name: option.state.value for name, option in options.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return _find(name).state.value
+        except ValueError as error:
+            raise AttributeError(str(error)) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"set it with config.update({name!r}, {value!r})")
+
+    def __repr__(self) -> str:
+        lines = (f"  {name} = {value!r}" for name, value in self.values.items())
+        return "config(\n" + "\n".join(lines) + "\n)"
+
+
+def _find(name: str) -> Option:
+    option = options.get(name)
+    if option is None:
+        option = options.get(name.removeprefix("weft_").removeprefix("jax_"))
+    if option is None:
+        raise ValueError(f"no config option {name!r}; valid names: {', '.join(sorted(options))}")
+    return option
+
+
+def _reader(state: Any) -> property:
+    return property(lambda self: state.value)
+
+
+for _option in options.values():
+    setattr(WeftConfig, _option.name, _reader(_option.state))
+
+config = WeftConfig()

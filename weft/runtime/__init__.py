@@ -1,0 +1,1 @@
+"""Backends, arrays, transfers, compilation and dispatch."""
