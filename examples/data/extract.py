@@ -1,4 +1,4 @@
-"""Rebuild corpus.txt from SQLite's public-domain header: `python extract.py sqlite3.h corpus.txt`."""
+"""Make corpus.txt from SQLite's header: `python extract.py sqlite3.h corpus.txt`."""
 
 import re
 import sys
@@ -17,7 +17,9 @@ def prose(header: str) -> str:
         text = re.sub(r"\[([^\]|]*)\|\s*([^\]]*)\]", r"\2", text)  # [target | shown text]
         text = re.sub(r"\[([^\]]*)\]", r"\1", text)
         text = re.sub(r"</?[a-zA-Z][^>]*>", "", text)
-        text = text.replace("^", "").replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", " ")
+        text = (
+            text.replace("^", "").replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", " ")
+        )
         text = "".join(ch for ch in text if ch == "\n" or " " <= ch <= "~")
         text = re.sub(r"[ \t]+\n", "\n", text)
         text = re.sub(r"\n{3,}", "\n\n", text).strip()

@@ -1,0 +1,51 @@
+"""Ratios, budgets and the written table, from made-up values."""
+
+import pytest
+
+from benchmarks import table
+from benchmarks.case import CASES, Case
+from benchmarks.groups import GROUPS, load_groups
+from benchmarks.harness import Row
+
+
+def row(weft, jax, budget=0.5):
+    made = Row(Case("some case", "eager", budget, "cpu", "s"))
+    made.values["weft"], made.values["jax"] = weft, jax
+    return made
+
+
+def test_the_ratio_is_the_median_of_the_pairs_of_a_round():
+    assert row([1.0, 2.0, 9.0], [2.0, 5.0, 10.0]).ratio == 0.5
+
+
+@pytest.mark.parametrize(("weft", "met"), [(0.4, True), (0.5, True), (0.6, False)])
+def test_a_budget_is_met_up_to_its_own_value(weft, met):
+    assert row([weft], [1.0]).met is met
+
+
+def test_a_side_that_failed_is_reported_and_meets_nothing():
+    failed = row([], [1.0])
+    failed.errors["weft"] = "TypeError: no"
+    assert failed.met is None
+    assert "weft failed on some case: TypeError: no" in table.as_text([failed])
+
+
+def test_the_table_replaces_only_what_stands_between_its_markers(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+    table.write_between_markers(page, table.as_markdown([row([1e-6], [4e-6])], rounds=1))
+    text = page.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+    assert "| eager: some case | 1 µs | 4 µs | 0.25× | 0.25–0.25 | ≤ 0.5× | ✓ |" in text
+
+
+def test_a_page_without_markers_is_refused(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("no markers\n")
+    with pytest.raises(ValueError, match="write the table between"):
+        table.write_between_markers(page, "")
+
+
+def test_every_group_declares_cases():
+    load_groups()
+    assert {case.group for case in CASES.values()} == set(GROUPS)
