@@ -55,8 +55,9 @@ def as_text(rows: list[Row]) -> str:
     out.insert(1, "-" * len(out[0]))
     for row in rows:
         out += [f"{lib} failed on {row.case.name}: {said}" for lib, said in row.errors.items()]
-    met = [row.met for row in rows if row.met is not None]
-    out.append(f"{sum(met)} of {len(met)} budgets met")
+    if all(row.values[lib] or lib in row.errors for row in rows for lib in row.values):
+        budgeted = [row for row in rows if row.case.budget is not None]
+        out.append(f"{sum(row.met is True for row in budgeted)} of {len(budgeted)} budgets met")
     return "\n".join(out)
 
 
