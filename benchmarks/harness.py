@@ -76,25 +76,25 @@ def run_process(arguments: list[str]) -> tuple[str, str]:
 
 
 def run_group(library: str, cases: list[Case], rows: dict[str, Row]) -> None:
-    """One child measures all cases of a group that share a process."""
+    """One child measures all cases of a group that share a process.
+
+    A child that dies has died in the first case without an answer; another child goes on behind it.
+    """
     names = [case.name for case in cases]
-    out, failure = run_process(["-m", "benchmarks.child", library, *names])
-    answered = set()
-    for line in out.splitlines():
-        if not line.startswith('{"name"'):
-            continue
-        result = json.loads(line)
-        answered.add(result["name"])
-        row = rows[result["name"]]
-        if "error" in result:
-            row.errors[library] = result["error"]
-        else:
+    while names:
+        out, failure = run_process(["-m", "benchmarks.child", library, *names])
+        results = [json.loads(line) for line in out.splitlines() if line.startswith('{"name"')]
+        for result in results:
+            row = rows[result["name"]]
+            if "error" in result:
+                row.errors[library] = result["error"]
+                continue
             row.values[library].append(result["value"])
             if "equations" in result:
                 row.equations[library] = result["equations"]
-    for name in names:
-        if name not in answered:
-            rows[name].errors[library] = failure or "no answer"
+        names = names[len(results) :]
+        if names:
+            rows[names.pop(0)].errors[library] = failure or "no answer"
 
 
 def run_script(library: str, case: Case, row: Row) -> None:
