@@ -42,6 +42,24 @@ for _name in BODIES:
         declare(_name, _megabytes)
 
 
+@case("ragged_all_to_all, 1 MB per device, against all_to_all", budget=2.0, clock="wall")
+def ragged(xx):
+    """JAX, whose CPU has no ragged exchange, runs all_to_all of the same bytes instead."""
+    columns = 2**20 // 4 // DEVICES
+
+    def exchange(xx, x):
+        ones = np.ones(DEVICES, np.int32)
+        rows = np.arange(DEVICES, dtype=np.int32)
+        mine = xx.numpy.full(DEVICES, xx.lax.axis_index("data"), np.int32)
+        result = xx.numpy.zeros_like(x)
+        return xx.lax.ragged_all_to_all(x, result, rows, ones, mine, ones, axis_name="data")
+
+    body = BODIES["all_to_all"] if xx.__name__ == "jax" else exchange
+    function, sharding = sharded(xx, body, replicated=False)
+    x = xx.device_put(np.ones((DEVICES * DEVICES, columns), np.float32), sharding)
+    return lambda: function(x).block_until_ready()
+
+
 @case("trace 500 collectives", budget=0.4)
 def trace_many(xx):
     x = np.ones((DEVICES, 4), np.float32)
