@@ -29,6 +29,8 @@ LIBRARY = len(LAYERS)
 # Upward imports that stand inside functions, so that importing the lower room never loads the
 # higher one: (importing room, imported room) → why the lower room needs it.
 DEFERRED = {
+    ("sharding", "runtime"): "make_mesh and unpickling ask which devices there are",
+    ("ops", "collectives"): "a cotangent is cast to the manual-axis type of its primal",
     ("transforms", "ops"): "a derivative instantiates zeros, a batch rule moves axes",
 }
 
