@@ -1,4 +1,4 @@
-"""The one configuration object: named options with thread-local overrides and environment values."""
+"""The configuration object: named options, thread-local overrides, environment values."""
 
 from __future__ import annotations
 

@@ -1,0 +1,205 @@
+"""Platforms and devices: started on first use, chosen by configuration."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from weft._xla import client as _xla_client
+from weft.core.config import config, options
+
+Client = _xla_client.Client
+Device = _xla_client.Device
+
+_clients: dict[str, Client] = {}
+_failures: dict[str, str] = {}
+_lock = threading.RLock()
+_default: Client | None = None
+# Set by runtime.distributed.initialize before any client is made.
+distributed_state: dict[str, Any] = {"client": None, "process_id": 0, "num_processes": 1}
+
+_ALIASES = {"gpu": "cuda"}
+
+
+def _make_cpu() -> Client:
+    collectives = config.cpu_collectives
+    return _xla_client.make_cpu_client(
+        num_devices=config.num_cpu_devices,
+        distributed_client=distributed_state["client"],
+        node_id=distributed_state["process_id"],
+        num_nodes=distributed_state["num_processes"],
+        collectives=None if collectives == "none" else collectives,
+    )
+
+
+def _make_cuda() -> Client:
+    return _xla_client.make_cuda_client(
+        distributed_client=distributed_state["client"],
+        node_id=distributed_state["process_id"],
+        num_nodes=distributed_state["num_processes"],
+    )
+
+
+_FACTORIES = {"cuda": _make_cuda, "cpu": _make_cpu}
+
+
+def platforms() -> tuple[str, ...]:
+    """The platforms that may be used, the preferred one first."""
+    if config.platforms is not None:
+        names = tuple(_canonical(p.strip()) for p in config.platforms.split(",") if p.strip())
+        return names
+    if _xla_client.find_cuda_plugin() is not None:
+        return ("cuda", "cpu")
+    return ("cpu",)
+
+
+def _canonical(platform: str) -> str:
+    name = _ALIASES.get(platform, platform)
+    if name not in _FACTORIES:
+        raise ValueError(
+            f"unknown platform {platform!r}; weft supports {', '.join(_FACTORIES)} and gpu"
+        )
+    return name
+
+
+def client(platform: str | None = None) -> Client:
+    """The client of a platform, or the default one; made on first use.
+
+    Raises:
+      ValueError: an unknown platform.
+      RuntimeError: the platform cannot be started (says why).
+    """
+    if platform is None:
+        return _default if _default is not None else _start_default()
+    name = _canonical(platform)
+    made = _clients.get(name)
+    return made if made is not None else _start(name)
+
+
+def _start(name: str) -> Client:
+    with _lock:
+        if name not in _clients:
+            try:
+                _clients[name] = _FACTORIES[name]()
+            except (RuntimeError, ValueError) as error:
+                _failures[name] = str(error)
+                raise RuntimeError(f"platform {name!r} cannot be started: {error}") from error
+        return _clients[name]
+
+
+def _start_default() -> Client:
+    global _default
+    with _lock:
+        wanted = platforms()
+        problems = []
+        for name in wanted:
+            try:
+                _default = _start(name)
+                return _default
+            except RuntimeError as error:
+                problems.append(str(error))
+        raise RuntimeError("no platform could be started: " + "; ".join(problems))
+
+
+def started() -> bool:
+    """True once any client has been made; options such as num_cpu_devices are then fixed."""
+    return bool(_clients)
+
+
+def clear_backends() -> None:
+    """Forget the clients, so that the next use makes new ones. Arrays made before stay usable."""
+    global _default
+    with _lock:
+        _clients.clear()
+        _failures.clear()
+        _default = None
+
+
+def _refuse_after_start(value: Any) -> None:
+    if _clients:
+        raise RuntimeError(
+            "the number of CPU devices and the platforms are fixed once a device has been used; "
+            "set them first, at the top of the program or with WEFT_NUM_CPU_DEVICES"
+        )
+
+
+options["num_cpu_devices"].on_change = _refuse_after_start
+options["platforms"].on_change = _refuse_after_start
+
+
+def devices(backend: str | None = None) -> list[Device]:
+    """All devices of a platform (of the default one), over all processes, by id.
+
+    Example:
+        >>> import weft
+        >>> weft.devices()[0].platform
+        'cpu'
+    """
+    return client(backend).devices()
+
+
+def local_devices(
+    process_index: int | None = None, backend: str | None = None, host_id: int | None = None
+) -> list[Device]:
+    """The devices of one process, this one unless given."""
+    chosen = client(backend)
+    if process_index is None:
+        process_index = host_id if host_id is not None else chosen.process_index()
+    if process_index == chosen.process_index():
+        return chosen.local_devices()
+    found = [d for d in chosen.devices() if d.process_index == process_index]
+    if not found:
+        raise ValueError(
+            f"no process {process_index}; there are {process_count(backend)} processes"
+        )
+    return found
+
+
+def device_count(backend: str | None = None) -> int:
+    """The number of devices over all processes."""
+    return client(backend).device_count()
+
+
+def local_device_count(backend: str | None = None) -> int:
+    """The number of devices of this process."""
+    return client(backend).local_device_count()
+
+
+def process_index(backend: str | None = None) -> int:
+    """The number of this process, counted from 0."""
+    return client(backend).process_index()
+
+
+def process_count(backend: str | None = None) -> int:
+    """The number of processes."""
+    return max(d.process_index for d in client(backend).devices()) + 1
+
+
+def process_indices(backend: str | None = None) -> list[int]:
+    """The numbers of all processes."""
+    return sorted({d.process_index for d in client(backend).devices()})
+
+
+def default_backend() -> str:
+    """The name of the default platform: "cpu" or "gpu"."""
+    name = client().platform
+    return "gpu" if name == "cuda" else name
+
+
+def default_device() -> Device:
+    """The device where arrays without a given place are made.
+
+    ``weft.default_device(device)`` sets it for a block, ``config.update("default_device", ...)``
+    for the process; otherwise it is this process's first device.
+    """
+    chosen = config.default_device
+    if chosen is None:
+        return client().local_devices()[0]
+    if isinstance(chosen, str):
+        return client(chosen).local_devices()[0]
+    return chosen
+
+
+def memory_kinds(device: Device) -> tuple[str, ...]:
+    """The names of the memories a device can address, such as "device" and "pinned_host"."""
+    return tuple(m.kind for m in device.addressable_memories())

@@ -1,0 +1,484 @@
+"""Meshes: devices (or only sizes) with named, typed axes, and the mesh in context."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft._xla import config as _xla_config
+from weft._xla.sharding import DeviceList
+
+
+class AxisType(enum.Enum):
+    """Who decides how arrays are split along a mesh axis.
+
+    Auto: the partitioner. Explicit: the types of the program. Manual: the body of a shard_map.
+    """
+
+    Auto = 0
+    Explicit = 1
+    Manual = 2
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class _AxisQueries:
+    """What concrete and abstract meshes share: questions about sizes, names and types of axes."""
+
+    __slots__ = ()
+
+    axis_names: tuple
+    axis_sizes: tuple[int, ...]
+    axis_types: tuple[AxisType, ...]
+    shape: dict[Any, int]
+    size: int
+
+    @property
+    def shape_tuple(self) -> tuple[tuple[Any, int], ...]:
+        """The pairs (axis name, size)."""
+        return tuple(self.shape.items())
+
+    @property
+    def ndim(self) -> int:
+        return len(self.axis_names)
+
+    @property
+    def empty(self) -> bool:
+        """True for the mesh without axes, which stands for "no mesh"."""
+        return not self.axis_names
+
+    def axes_of_type(self, axis_type: AxisType) -> tuple:
+        """The names of the axes of one type, in mesh order."""
+        return tuple(
+            n for n, t in zip(self.axis_names, self.axis_types, strict=True) if t is axis_type
+        )
+
+    @property
+    def auto_axes(self) -> tuple:
+        return self.axes_of_type(AxisType.Auto)
+
+    @property
+    def explicit_axes(self) -> tuple:
+        return self.axes_of_type(AxisType.Explicit)
+
+    @property
+    def manual_axes(self) -> tuple:
+        return self.axes_of_type(AxisType.Manual)
+
+    def all_axes_are(self, axis_type: AxisType) -> bool:
+        """True when there is an axis and every axis has the given type."""
+        return bool(self.axis_names) and all(t is axis_type for t in self.axis_types)
+
+    @property
+    def are_all_axes_auto(self) -> bool:
+        return self.all_axes_are(AxisType.Auto)
+
+    @property
+    def are_all_axes_explicit(self) -> bool:
+        return self.all_axes_are(AxisType.Explicit)
+
+    @property
+    def are_all_axes_manual(self) -> bool:
+        return self.all_axes_are(AxisType.Manual)
+
+    def axis_type(self, name: Any) -> AxisType:
+        """The type of one axis."""
+        self.check_axis(name)
+        return self.axis_types[self.axis_names.index(name)]
+
+    def check_axis(self, name: Any, what: str = "axis") -> None:
+        """Raise ValueError, listing the mesh's axes, when ``name`` is not one of them."""
+        if name not in self.shape:
+            raise ValueError(
+                f"{what} {name!r} is not an axis of the mesh; its axes are "
+                f"{axes_text(self) or 'none (the mesh is empty)'}"
+            )
+
+    def changed_types(self, types: Any) -> tuple[AxisType, ...]:
+        """The axis types after ``types`` (a dict by name, or a full tuple) is applied."""
+        if not isinstance(types, dict):
+            return tuple(types)
+        for name in types:
+            self.check_axis(name)
+        old = zip(self.axis_names, self.axis_types, strict=True)
+        return tuple(types.get(n, t) for n, t in old)
+
+
+def axes_text(mesh: Any) -> str:
+    """The axes for people: ``'x': 4, 'y': 2``."""
+    return ", ".join(f"{n!r}: {s}" for n, s in mesh.shape.items())
+
+
+def _types_text(mesh: Any) -> str:
+    if not mesh.axis_names or mesh.all_axes_are(AxisType.Auto):
+        return ""
+    return f", axis_types=({', '.join(t.name for t in mesh.axis_types)},)"
+
+
+def _names(axis_names: Any) -> tuple:
+    return (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+
+
+def _types(axis_types: Any, names: tuple) -> tuple[AxisType, ...]:
+    if axis_types is None:
+        return (AxisType.Auto,) * len(names)
+    types = (axis_types,) * len(names) if isinstance(axis_types, AxisType) else tuple(axis_types)
+    bad = [t for t in types if not isinstance(t, AxisType)]
+    if bad:
+        raise TypeError(f"axis_types must hold AxisType.Auto, .Explicit or .Manual, got {bad[0]!r}")
+    if len(types) != len(names):
+        raise ValueError(
+            f"axis_types has {len(types)} entries for {len(names)} axes {names}; give one for "
+            "each axis"
+        )
+    return types
+
+
+def _check_names(names: tuple, sizes: tuple, what: str) -> None:
+    if len(names) != len(sizes):
+        raise ValueError(
+            f"{what} has {len(sizes)} dimensions {tuple(sizes)} but {len(names)} axis names "
+            f"{names}; give one name for each dimension"
+        )
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"mesh axis name {name!r} is used twice in {names}; names must differ")
+        if name is None:
+            raise ValueError(f"mesh axis names must not be None, got {names}")
+
+
+class AbstractMesh(_AxisQueries):
+    """A mesh without devices: sizes, names and types of axes. Interned.
+
+    Example:
+        >>> from weft.sharding.mesh import AbstractMesh
+        >>> AbstractMesh((4, 2), ("x", "y")).shape
+        {'x': 4, 'y': 2}
+    """
+
+    __slots__ = ("__weakref__", "axis_names", "axis_sizes", "axis_types", "shape", "size")
+    _interned: dict[tuple, AbstractMesh] = {}
+
+    def __new__(
+        cls,
+        axis_sizes: Sequence[int],
+        axis_names: Sequence[Any] | str,
+        axis_types: Sequence[AxisType] | None = None,
+    ) -> AbstractMesh:
+        names = _names(axis_names)
+        sizes = tuple(int(s) for s in axis_sizes)
+        key = (sizes, names, _types(axis_types, names))
+        self = cls._interned.get(key)
+        if self is None:
+            _check_names(names, sizes, "axis_sizes")
+            self = object.__new__(cls)
+            self.axis_sizes, self.axis_names, self.axis_types = key
+            self.shape = dict(zip(names, sizes, strict=True))
+            self.size = math.prod(sizes)
+            cls._interned[key] = self
+        return self
+
+    def __reduce__(self) -> tuple:
+        return AbstractMesh, (self.axis_sizes, self.axis_names, self.axis_types)
+
+    def __repr__(self) -> str:
+        return f"AbstractMesh({axes_text(self)}{_types_text(self)})"
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        return self
+
+    def update(
+        self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None
+    ) -> AbstractMesh:
+        """A copy with sizes, names or types replaced (types may be a dict by axis name)."""
+        return AbstractMesh(
+            self.axis_sizes if axis_sizes is None else axis_sizes,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else self.changed_types(axis_types),
+        )
+
+    def update_axis_types(self, types: dict[Any, AxisType]) -> AbstractMesh:
+        """A copy with the types of some axes changed."""
+        return self.update(axis_types=types)
+
+
+class Mesh(_AxisQueries):
+    """An array of devices whose dimensions are named, typed axes. Interned.
+
+    ``devices``: array (or nested sequence) of devices, one dimension for each axis name.
+    ``axis_types``: AxisType for each axis, Auto unless given.
+
+    As a context manager it is the mesh in context, as with `set_mesh`.
+
+    Raises:
+      ValueError: names and dimensions differ in number, a name or a device appears twice.
+
+    Example:
+        >>> import weft, numpy as np
+        >>> mesh = weft.sharding.Mesh(np.array(weft.devices()[:1]), ("x",))
+        >>> mesh.shape
+        {'x': 1}
+    """
+
+    _interned: dict[tuple, Mesh] = {}
+
+    devices: np.ndarray
+    _device_list: Any
+    _entered: list
+
+    def __new__(
+        cls,
+        devices: Any,
+        axis_names: Sequence[Any] | str,
+        axis_types: Sequence[AxisType] | None = None,
+    ) -> Mesh:
+        if not isinstance(devices, np.ndarray):
+            devices = np.array(devices, dtype=object)
+        names = _names(axis_names)
+        flat = tuple(devices.flat)
+        key = (flat, devices.shape, names, _types(axis_types, names))
+        self = cls._interned.get(key)
+        if self is None:
+            _check_names(names, devices.shape, "the devices array")
+            _check_devices(flat)
+            self = object.__new__(cls)
+            self.devices = devices.copy()
+            self.devices.flags.writeable = False
+            self._flat, self.axis_sizes, self.axis_names, self.axis_types = key
+            self.shape = dict(zip(names, devices.shape, strict=True))
+            self.size = len(flat)
+            self._entered = []
+            self._device_list = DeviceList(flat)
+            cls._interned[key] = self
+        return self
+
+    def __reduce__(self) -> tuple:
+        ids = np.vectorize(lambda d: d.id, otypes=[np.int64])(self.devices)
+        platform = self._flat[0].platform if self._flat else None
+        return _unpickle_mesh, (platform, ids, self.axis_names, self.axis_types)
+
+    def __repr__(self) -> str:
+        return f"Mesh({axes_text(self)}{_types_text(self)})"
+
+    @functools.cached_property
+    def device_ids(self) -> np.ndarray:
+        """The device ids, an int array of the mesh's shape."""
+        return np.array([d.id for d in self._flat], np.int64).reshape(self.devices.shape)
+
+    @functools.cached_property
+    def abstract_mesh(self) -> AbstractMesh:
+        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
+
+    @functools.cached_property
+    def local_devices(self) -> list:
+        """The devices of this process, in mesh order."""
+        return [d for d in self._flat if d.process_index == d.client.process_index()]
+
+    @functools.cached_property
+    def is_multi_process(self) -> bool:
+        return len({d.process_index for d in self._flat}) > 1
+
+    @functools.cached_property
+    def local_mesh(self) -> Mesh:
+        """The part of the mesh that this process holds, which must be a block of it."""
+        if not self.is_multi_process:
+            return self
+        local = set(self.local_devices)
+        held = np.array([d in local for d in self._flat]).reshape(self.devices.shape)
+        block = np.ix_(*(np.unique(where) for where in np.nonzero(held)))
+        if not held[block].all():
+            raise ValueError(f"the devices of this process are no block of {self!r}")
+        return Mesh(self.devices[block], self.axis_names, self.axis_types)
+
+    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
+        """A copy with devices, names or types replaced (types may be a dict by axis name)."""
+        return Mesh(
+            self.devices if devices is None else devices,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else self.changed_types(axis_types),
+        )
+
+    def __enter__(self) -> Mesh:
+        self._entered.append(_swap(self))
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        _context.set_local(self._entered.pop())
+
+
+def _check_devices(flat: tuple) -> None:
+    seen = set()
+    for device in flat:
+        if not hasattr(device, "process_index"):
+            raise TypeError(
+                f"a mesh holds devices (weft.devices()), got {type(device).__name__}: {device!r}"
+            )
+        if device in seen:
+            raise ValueError(f"device {device} appears twice in the mesh; each may appear once")
+        seen.add(device)
+
+
+def _unpickle_mesh(platform: str | None, ids: np.ndarray, names: tuple, types: tuple) -> Mesh:
+    from weft.runtime.backend import devices
+
+    by_id = {d.id: d for d in devices(platform)} if platform else {}
+    missing = [i for i in ids.flat if int(i) not in by_id]
+    if missing:
+        raise ValueError(
+            f"the pickled mesh needs {platform} device {missing[0]}, which this process does not "
+            f"have; it has devices {sorted(by_id)}"
+        )
+    flat = np.empty(ids.size, dtype=object)
+    flat[:] = [by_id[int(i)] for i in ids.flat]
+    return Mesh(flat.reshape(ids.shape), names, types)
+
+
+def make_mesh(
+    axis_shapes: Sequence[int],
+    axis_names: Sequence[Any] | str,
+    axis_types: Sequence[AxisType] | None = None,
+    *,
+    devices: Sequence[Any] | None = None,
+) -> Mesh:
+    """A mesh of the given shape over the first devices.
+
+    Args:
+      axis_shapes: sizes of the axes; their product is at most the number of devices.
+      axis_names: one name for each axis.
+      axis_types: one AxisType for each axis; Explicit unless given.
+      devices: the devices to use, all of the default platform unless given.
+
+    Raises:
+      ValueError: more devices are needed than there are (both numbers and the fix are named).
+
+    Example:
+        >>> import weft
+        >>> weft.make_mesh((1, 1), ("x", "y")).axis_names
+        ('x', 'y')
+    """
+    if isinstance(axis_shapes, int):
+        axis_shapes = (axis_shapes,)
+    shape = tuple(int(s) for s in axis_shapes)
+    names = _names(axis_names)
+    _check_names(names, shape, "axis_shapes")
+    if devices is None:
+        from weft.runtime.backend import devices as all_devices
+
+        devices = all_devices()
+    needed = math.prod(shape)
+    if needed > len(devices):
+        raise ValueError(
+            f"a mesh of shape {shape} needs {needed} devices, but there are {len(devices)}; use a "
+            f"smaller axis_shapes, or set WEFT_NUM_CPU_DEVICES={needed} for virtual CPU devices"
+        )
+    chosen = np.empty(needed, dtype=object)
+    chosen[:] = list(devices[:needed])
+    types = (AxisType.Explicit,) * len(shape) if axis_types is None else axis_types
+    return Mesh(chosen.reshape(shape), names, types)
+
+
+EMPTY_ABSTRACT_MESH = AbstractMesh((), ())
+
+# The mesh in context: None, a Mesh, or an AbstractMesh (inside shard_map and use_abstract_mesh).
+# Being a traced state, it is part of every trace and dispatch key.
+_context = _xla_config.state("mesh_context", None, traced=True)
+
+
+def _swap(mesh: Any) -> Any:
+    return _context.swap_local(mesh)
+
+
+class set_mesh:  # noqa: N801  (a function to its users, as in JAX)
+    """Set the mesh in context: for good when called, for a block as a context manager.
+
+    Shardings given as a bare `P` refer to the mesh in context. None removes it.
+
+    Example:
+        >>> import weft
+        >>> with weft.set_mesh(weft.make_mesh((1,), ("x",))):
+        ...     weft.sharding.get_abstract_mesh().axis_names
+        ('x',)
+    """
+
+    __slots__ = ("_previous",)
+
+    def __init__(self, mesh: Mesh | None):
+        if mesh is not None and not isinstance(mesh, Mesh):
+            raise TypeError(
+                f"set_mesh takes a weft.sharding.Mesh or None, got {type(mesh).__name__}"
+            )
+        if mesh is not None and mesh.manual_axes:
+            raise ValueError(
+                f"set_mesh: axes {mesh.manual_axes} of {mesh!r} are Manual; enter Manual axes "
+                "with weft.shard_map"
+            )
+        self._previous = _swap(mesh)
+
+    def __enter__(self) -> Any:
+        return _context.value
+
+    def __exit__(self, *exception: Any) -> None:
+        _context.set_local(self._previous)
+
+
+use_mesh = set_mesh
+
+
+class use_abstract_mesh:  # noqa: N801
+    """Context manager: the given AbstractMesh is the one in context."""
+
+    __slots__ = ("_mesh", "_previous")
+
+    def __init__(self, mesh: AbstractMesh):
+        if not isinstance(mesh, AbstractMesh):
+            raise TypeError(
+                f"use_abstract_mesh takes an AbstractMesh, got {type(mesh).__name__}; a concrete "
+                "mesh has one as .abstract_mesh"
+            )
+        self._mesh = mesh
+
+    def __enter__(self) -> AbstractMesh:
+        current = _context.value
+        if isinstance(current, Mesh) and current.abstract_mesh is self._mesh:
+            self._previous = _swap(current)
+        else:
+            self._previous = _swap(self._mesh)
+        return self._mesh
+
+    def __exit__(self, *exception: Any) -> None:
+        _context.set_local(self._previous)
+
+
+def context_mesh() -> Mesh | AbstractMesh | None:
+    """The mesh in context, concrete where known, or None."""
+    return _context.value
+
+
+def get_mesh() -> Mesh | None:
+    """The concrete mesh in context, or None."""
+    mesh = _context.value
+    return mesh if isinstance(mesh, Mesh) else None
+
+
+def get_abstract_mesh() -> AbstractMesh:
+    """The abstract mesh in context; one without axes (``.empty``) when there is none."""
+    mesh = _context.value
+    return EMPTY_ABSTRACT_MESH if mesh is None else mesh.abstract_mesh
+
+
+def mesh_of(shardings: Iterable[Any]) -> Mesh | None:
+    """The first concrete mesh among the given shardings."""
+    for sharding in shardings:
+        mesh = getattr(sharding, "mesh", None)
+        if isinstance(mesh, Mesh):
+            return mesh
+    return None

@@ -1,0 +1,600 @@
+"""NamedSharding and SingleDeviceSharding: placement of an array's parts on devices."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from weft._xla import sharding as _xla
+from weft.sharding.mesh import AbstractMesh, Mesh, axes_text, get_mesh
+from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
+
+Sharding = _xla.Sharding
+Index = tuple[slice, ...]
+
+
+class IndivisibleError(ValueError):
+    """A dimension's size is not a multiple of the number of parts it is split into."""
+
+
+def _placement(cls: type) -> type:
+    """Class decorator: adds what every sharding answers, written over ``shard_shape``.
+
+    nanobind classes take one base only, so these are added rather than inherited.
+    """
+
+    def addressable_devices(self: Any) -> frozenset:
+        """The devices of this process among those of the sharding."""
+        return frozenset(self._internal_device_list.addressable_device_list)
+
+    def devices_indices_map(self: Any, global_shape: tuple[int, ...]) -> Mapping[Any, Index]:
+        """For each device, the slices of the global array that it holds."""
+        return dict(zip(self._devices_in_order, indices(self, tuple(global_shape)), strict=True))
+
+    def addressable_devices_indices_map(
+        self: Any, global_shape: tuple[int, ...]
+    ) -> Mapping[Any, Index]:
+        """`devices_indices_map` for the devices of this process."""
+        local = self.addressable_devices
+        return {d: i for d, i in self.devices_indices_map(global_shape).items() if d in local}
+
+    def is_equivalent_to(self: Any, other: Any, ndim: int) -> bool:
+        """True when both put the same parts of a rank-``ndim`` array on the same devices."""
+        return self is other or _equivalent(self, other, ndim)
+
+    cls.addressable_devices = property(addressable_devices)  # type: ignore[attr-defined]
+    for function in (devices_indices_map, addressable_devices_indices_map, is_equivalent_to):
+        function.__qualname__ = f"{cls.__name__}.{function.__name__}"
+        setattr(cls, function.__name__, function)
+    return cls
+
+
+def _init_placement(self: Any, devices: tuple, device_list: Any) -> None:
+    # Plain attributes: jaxlib and dispatch read them on every call.
+    self.num_devices = len(devices)
+    self.device_set = frozenset(devices)
+    self._devices_in_order = devices
+    self.is_fully_addressable = device_list.is_fully_addressable
+
+
+@functools.lru_cache(maxsize=4096)
+def _equivalent(a: Any, b: Any, ndim: int) -> bool:
+    if a.memory_kind != b.memory_kind:
+        return False
+    if is_abstract(a) or is_abstract(b):
+        if not (is_abstract(a) and is_abstract(b)) or a.mesh.axis_sizes != b.mesh.axis_sizes:
+            return False
+    elif a._devices_in_order != b._devices_in_order:
+        return a.is_fully_replicated and b.is_fully_replicated and a.device_set == b.device_set
+    return _xla.same_placement(
+        a._to_xla_hlo_sharding(ndim), b._to_xla_hlo_sharding(ndim), a.num_devices
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def indices(sharding: Any, shape: tuple[int, ...]) -> tuple[Index, ...]:
+    """The slices each device holds, in device order. Raises like ``shard_shape``."""
+    shard = sharding.shard_shape(shape)
+    if sharding.is_fully_replicated or not shape:
+        return ((slice(None),) * len(shape),) * sharding.num_devices
+    tile = tile_indices(sharding, len(shape))
+    whole = slice(None)
+    return tuple(
+        tuple(
+            whole if part == size else slice(int(t) * part, (int(t) + 1) * part)
+            for t, part, size in zip(position, shard, shape, strict=True)
+        )
+        for position in tile
+    )
+
+
+def tile_indices(sharding: Any, ndim: int) -> np.ndarray:
+    """For each device in order, the position of its tile in the grid of tiles: int[devices, ndim].
+
+    Devices with the same row hold the same data.
+    """
+    if isinstance(sharding, NamedSharding):
+        mesh, spec = sharding.mesh, sharding.spec
+        coordinates = np.indices(mesh.axis_sizes).reshape(len(mesh.axis_names), -1)
+        position = np.zeros((mesh.size, ndim), np.int64)
+        for dim in range(ndim):
+            for axis in spec.axes_of(dim):
+                along = coordinates[mesh.axis_names.index(axis)]
+                position[:, dim] = position[:, dim] * mesh.shape[axis] + along
+        return position
+    hlo = sharding._to_xla_hlo_sharding(ndim)
+    if not hlo.is_tiled():
+        return np.zeros((sharding.num_devices, ndim), np.int64)
+    dims = tuple(hlo.tile_assignment_dimensions())
+    order = np.asarray(hlo.tile_assignment_devices()).reshape(-1)
+    position = np.zeros((sharding.num_devices, ndim), np.int64)
+    position[order] = np.indices(dims).reshape(len(dims), -1).T[:, :ndim]
+    return position
+
+
+@_placement
+class NamedSharding(_xla.MultiDeviceShardingBase):
+    """Splits each dimension of an array over the mesh axes that a `P` names. Interned.
+
+    Args:
+      mesh: a Mesh, or an AbstractMesh (then it types arrays, but places none).
+      spec: a `PartitionSpec`.
+      memory_kind: a memory of the devices such as "pinned_host"; None is their default.
+
+    Raises:
+      ValueError: the spec names an axis that the mesh does not have.
+
+    Example:
+        >>> import weft
+        >>> mesh = weft.make_mesh((1,), ("x",))
+        >>> weft.sharding.NamedSharding(mesh, weft.P("x")).shard_shape((8, 2))
+        (8, 2)
+    """
+
+    _interned: dict[tuple, NamedSharding] = {}
+
+    mesh: Any
+    spec: PartitionSpec
+
+    def __new__(
+        cls, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None
+    ) -> NamedSharding:
+        key = (mesh, spec, memory_kind)
+        try:
+            return NamedSharding._interned[key]
+        except (KeyError, TypeError):
+            pass
+        _check_named(mesh, spec)
+        self: Any = _xla.MultiDeviceShardingBase.__new__(cls)
+        self.mesh, self.spec, self.memory_kind = mesh, spec, memory_kind
+        parts = math.prod(mesh.shape[a] for a in spec.used_axes())
+        self.is_fully_replicated = mesh.size == 1 or (parts == 1 and not spec.unreduced)
+        self.num_devices = mesh.size
+        if isinstance(mesh, Mesh):
+            hlo = _hlo_sharding(mesh, spec, len(spec))
+            _xla.MultiDeviceShardingBase.__init__(self, mesh._device_list, hlo, memory_kind)
+            _init_placement(self, mesh._flat, mesh._device_list)
+        # Over an abstract mesh the C++ part stays empty: such a sharding never reaches dispatch.
+        NamedSharding._interned[key] = self
+        return self
+
+    # __new__ has made the instance, or returned one made before: nothing is left to initialize.
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("device_set", "is_fully_addressable", "_devices_in_order"):
+            raise ValueError(
+                f"{self!r} has no devices: its mesh is abstract. Use a weft.sharding.Mesh"
+            )
+        raise AttributeError(f"NamedSharding has no attribute {name!r}")
+
+    def __reduce__(self) -> tuple:
+        return _rebuild_named, (self.mesh, self.spec, self.memory_kind)
+
+    def __repr__(self) -> str:
+        memory = "" if self.memory_kind is None else f", memory_kind={self.memory_kind!r}"
+        return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{memory})"
+
+    def update(self, **changes: Any) -> NamedSharding:
+        """A copy with ``mesh``, ``spec`` or ``memory_kind`` replaced."""
+        fields = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind, **changes}
+        unknown = set(fields) - {"mesh", "spec", "memory_kind"}
+        if unknown:
+            raise TypeError(f"NamedSharding has no field {sorted(unknown)[0]!r}")
+        return NamedSharding(fields["mesh"], fields["spec"], memory_kind=fields["memory_kind"])
+
+    def with_spec(self, spec: PartitionSpec) -> NamedSharding:
+        """The same mesh and memory with another spec."""
+        return self.update(spec=spec)
+
+    def with_memory_kind(self, kind: str | None) -> NamedSharding:
+        """The same mesh and spec in another memory."""
+        return self.update(memory_kind=kind)
+
+    def spec_of(self, dim: int) -> tuple:
+        """The mesh axes that split dimension ``dim``."""
+        return self.spec.axes_of(dim)
+
+    @property
+    def replicated_axes(self) -> frozenset:
+        """The mesh axes that the spec does not use."""
+        spec = self.spec
+        return frozenset(self.mesh.axis_names) - spec.used_axes() - spec.unreduced - spec.reduced
+
+    def num_parts(self, dim: int) -> int:
+        """How many parts dimension ``dim`` is split into."""
+        return math.prod(self.mesh.shape[a] for a in self.spec.axes_of(dim))
+
+    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the part on each device.
+
+        Raises:
+          ValueError: the array has fewer dimensions than the spec has entries.
+          IndivisibleError: a dimension cannot be split evenly (names dimension, sizes and fix).
+        """
+        return _shard_shape(self, tuple(global_shape))
+
+    def check_rank(self, shape: tuple[int, ...], what: str = "an array") -> None:
+        """Raise ValueError when the spec has more entries than ``shape`` has dimensions."""
+        if len(self.spec) > len(shape):
+            raise ValueError(
+                f"{self.spec!r} has {len(self.spec)} entries, but {what} of shape {tuple(shape)} "
+                f"has {len(shape)} dimension{'s' * (len(shape) != 1)}; use at most {len(shape)} "
+                f"entr{'y' if len(shape) == 1 else 'ies'}"
+                + (": P() for a scalar" if not shape else "")
+            )
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> _xla.HloSharding:
+        return hlo_sharding(self, ndim)
+
+
+def is_abstract(sharding: Any) -> bool:
+    """True for a NamedSharding over an AbstractMesh."""
+    return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)
+
+
+def _rebuild_named(mesh: Any, spec: PartitionSpec, memory_kind: str | None) -> NamedSharding:
+    return NamedSharding(mesh, spec, memory_kind=memory_kind)
+
+
+def _check_named(mesh: Any, spec: Any) -> None:
+    if not isinstance(mesh, Mesh | AbstractMesh):
+        raise TypeError(
+            f"NamedSharding: mesh must be a Mesh or AbstractMesh, got {type(mesh).__name__}"
+        )
+    if not isinstance(spec, PartitionSpec):
+        raise TypeError(
+            f"NamedSharding: spec must be a PartitionSpec such as P('x'), got "
+            f"{type(spec).__name__}: {spec!r}"
+        )
+    if isinstance(mesh, Mesh) and mesh.size == 0:
+        raise ValueError("NamedSharding: the mesh has no devices")
+    for dim, axes in enumerate(spec.axes):
+        for axis in axes:
+            _check_axis(mesh, spec, axis, f"dimension {dim}")
+    for name in ("unreduced", "reduced"):
+        for axis in getattr(spec, name):
+            _check_axis(mesh, spec, axis, name)
+
+
+def _check_axis(mesh: Any, spec: PartitionSpec, axis: Any, place: str) -> None:
+    if axis not in mesh.shape:
+        raise ValueError(
+            f"{spec!r}: {place} uses axis {axis!r}, which the mesh does not have; its axes are "
+            f"{axes_text(mesh) or 'none'}"
+        )
+
+
+@functools.lru_cache(maxsize=8192)
+def _shard_shape(sharding: NamedSharding, shape: tuple[int, ...]) -> tuple[int, ...]:
+    sharding.check_rank(shape)
+    result = list(shape)
+    for dim, axes in enumerate(sharding.spec.axes):
+        parts = sharding.num_parts(dim)
+        if shape[dim] % parts:
+            raise IndivisibleError(_indivisible_text(sharding, shape, dim, axes, parts))
+        result[dim] = shape[dim] // parts
+    return tuple(result)
+
+
+def _indivisible_text(
+    sharding: NamedSharding, shape: tuple[int, ...], dim: int, axes: tuple, parts: int
+) -> str:
+    sizes = " x ".join(f"{a!r} of size {sharding.mesh.shape[a]}" for a in axes)
+    padded = -(-shape[dim] // parts) * parts
+    return (
+        f"dimension {dim} of shape {shape} has size {shape[dim]}, which {sharding.spec!r} splits "
+        f"into {parts} parts over mesh axis {sizes}; {shape[dim]} is not divisible by {parts}. Pad "
+        f"the dimension to {padded}, or leave it unsplit with None"
+    )
+
+
+def hlo_sharding(sharding: NamedSharding, ndim: int) -> _xla.HloSharding:
+    """XLA's form of the sharding for an array of rank ``ndim``."""
+    return _hlo_sharding(sharding.mesh, sharding.spec, ndim)
+
+
+@functools.lru_cache(maxsize=8192)
+def _hlo_sharding(mesh: Any, spec: PartitionSpec, ndim: int) -> _xla.HloSharding:
+    position = {name: i for i, name in enumerate(mesh.axis_names)}
+    tiles = [math.prod(mesh.shape[a] for a in spec.axes_of(d)) for d in range(ndim)]
+    order = [position[a] for d in range(ndim) for a in spec.axes_of(d)]
+    manual = set(mesh.manual_axes)
+    groups: dict[Any, list[int]] = {}
+    for name, i in position.items():
+        if i in order:
+            continue
+        if name in manual:
+            kind = _xla.SubgroupType.MANUAL
+        elif name in spec.unreduced:
+            kind = _xla.SubgroupType.UNREDUCED
+        else:
+            kind = _xla.SubgroupType.REPLICATED
+        groups.setdefault(kind, []).append(i)
+    kinds = sorted(groups, key=lambda k: k.value)
+    if math.prod(tiles) == 1 and set(kinds) <= {_xla.SubgroupType.REPLICATED}:
+        return _xla.REPLICATED
+    if len(groups) == 1 and not order and kinds[0] == _xla.SubgroupType.MANUAL:
+        return _xla.MANUAL
+    for kind in kinds:
+        tiles.append(math.prod(mesh.axis_sizes[i] for i in groups[kind]))
+        order += groups[kind]
+    return _xla.tile(tiles, mesh.axis_sizes, order, kinds)
+
+
+@_placement
+class SingleDeviceSharding(_xla.SingleDeviceShardingBase):
+    """The whole array on one device. Interned.
+
+    Example:
+        >>> import weft
+        >>> weft.sharding.SingleDeviceSharding(weft.devices()[0]).num_devices
+        1
+    """
+
+    _interned: dict[tuple, SingleDeviceSharding] = {}
+
+    is_fully_replicated = True
+    num_devices = 1
+
+    def __new__(cls, device: Any, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+        try:
+            return cls._interned[device, memory_kind]
+        except (KeyError, TypeError):
+            pass
+        if not hasattr(device, "process_index"):
+            raise TypeError(
+                f"SingleDeviceSharding: device must be one of weft.devices(), got {device!r}"
+            )
+        self: Any = _xla.SingleDeviceShardingBase.__new__(cls)
+        _xla.SingleDeviceShardingBase.__init__(self, device, memory_kind)
+        self.memory_kind = memory_kind
+        _init_placement(self, (device,), self._internal_device_list)
+        cls._interned[device, memory_kind] = self
+        return self
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __reduce__(self) -> tuple:
+        device = self._device
+        return _rebuild_single, (device.platform, device.id, self.memory_kind)
+
+    def __repr__(self) -> str:
+        memory = "" if self.memory_kind is None else f", memory_kind={self.memory_kind!r}"
+        return f"SingleDeviceSharding(device={self._device!r}{memory})"
+
+    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(global_shape)
+
+    def with_memory_kind(self, kind: str | None) -> SingleDeviceSharding:
+        """The same device, another memory."""
+        return SingleDeviceSharding(self._device, memory_kind=kind)
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> _xla.HloSharding:
+        return _xla.REPLICATED
+
+
+def _rebuild_single(platform: str, device_id: int, memory_kind: str | None) -> Any:
+    from weft.runtime.backend import devices
+
+    for device in devices(platform):
+        if device.id == device_id:
+            return SingleDeviceSharding(device, memory_kind=memory_kind)
+    raise ValueError(f"this process has no {platform} device {device_id}")
+
+
+@_placement
+class GSPMDSharding(_xla.MultiDeviceShardingBase):
+    """A placement that only XLA's notation can express (a compiled program's choice).
+
+    Args:
+      devices: the devices, in the order the sharding counts them.
+      hlo_sharding: an `HloSharding`.
+    """
+
+    _interned: dict[tuple, GSPMDSharding] = {}
+
+    def __new__(cls, devices: Any, hlo_sharding: Any, *, memory_kind: str | None = None) -> Any:
+        devices = tuple(devices)
+        key = (devices, hlo_sharding, memory_kind)
+        self: Any = cls._interned.get(key)
+        if self is None:
+            self = _xla.MultiDeviceShardingBase.__new__(cls)
+            device_list = _xla.DeviceList(devices)
+            _xla.MultiDeviceShardingBase.__init__(self, device_list, hlo_sharding, memory_kind)
+            self.memory_kind = memory_kind
+            _init_placement(self, devices, device_list)
+            self.is_fully_replicated = len(devices) == 1 or _xla.is_replicated(hlo_sharding)
+            cls._interned[key] = self
+        return self
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __reduce__(self) -> tuple:
+        devices = [(d.platform, d.id) for d in self._internal_device_list]
+        proto = self._hlo_sharding.to_proto().SerializeToString()
+        return _rebuild_gspmd, (devices, proto, self.memory_kind)
+
+    def __repr__(self) -> str:
+        return f"GSPMDSharding({self._hlo_sharding!r}, {self.num_devices} devices)"
+
+    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        shape = tuple(global_shape)
+        if not self._hlo_sharding.is_tiled():
+            return shape
+        tiles = tuple(self._hlo_sharding.tile_assignment_dimensions())[: len(shape)]
+        for dim, (size, parts) in enumerate(zip(shape, tiles, strict=True)):
+            if size % parts:
+                raise IndivisibleError(
+                    f"dimension {dim} of shape {shape} is not divisible by its {parts} parts"
+                )
+        return tuple(size // parts for size, parts in zip(shape, tiles, strict=True))
+
+    def with_memory_kind(self, kind: str | None) -> GSPMDSharding:
+        """The same placement in another memory."""
+        return GSPMDSharding(self._internal_device_list, self._hlo_sharding, memory_kind=kind)
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> _xla.HloSharding:
+        return self._hlo_sharding
+
+
+def _rebuild_gspmd(devices: list, proto: bytes, memory_kind: str | None) -> Any:
+    from weft.runtime.backend import devices as all_devices
+
+    by_id = {(d.platform, d.id): d for d in all_devices(devices[0][0])}
+    message = _xla.OpSharding()
+    message.ParseFromString(proto)
+    chosen = [by_id[d] for d in devices]
+    return GSPMDSharding(chosen, _xla.from_proto(message), memory_kind=memory_kind)
+
+
+def spec_from_hlo(hlo: Any, mesh: Any, ndim: int) -> PartitionSpec | None:
+    """The `P` over ``mesh`` that means the HLO sharding, or None when no `P` does.
+
+    Inverse of `hlo_sharding`: moving one step along a mesh axis moves the tile along at most one
+    dimension, by a stride that gives the axis's place among those of the dimension.
+    """
+    if _xla.is_replicated(hlo):
+        return PartitionSpec()
+    if hlo.is_unreduced():
+        return PartitionSpec(unreduced=mesh.axis_names)
+    if not hlo.is_tiled():
+        return None
+    dims = tuple(hlo.tile_assignment_dimensions())
+    tile_of = np.zeros((mesh.size, len(dims)), np.int64)
+    order = np.asarray(hlo.tile_assignment_devices()).reshape(-1)
+    tile_of[order] = np.indices(dims).reshape(len(dims), -1).T
+    by_coordinate = tile_of.reshape(*mesh.axis_sizes, len(dims))
+    origin = (0,) * len(mesh.axis_sizes)
+    found: list[list[tuple[int, Any]]] = [[] for _ in range(ndim)]
+    for i, name in enumerate(mesh.axis_names):
+        if mesh.axis_sizes[i] == 1:
+            continue
+        step = by_coordinate[origin[:i] + (1,) + origin[i + 1 :]] - by_coordinate[origin]
+        moved = np.flatnonzero(step[:ndim])
+        if len(moved) == 1:
+            found[moved[0]].append((int(step[moved[0]]), name))
+    kinds = list(hlo.subgroup_types())
+    spec = PartitionSpec(*(tuple(n for _, n in sorted(f, key=lambda x: -x[0])) for f in found))
+    if _xla.SubgroupType.UNREDUCED in kinds:
+        left = [n for n in mesh.axis_names if n not in spec.used_axes()]
+        choices = itertools.chain.from_iterable(
+            itertools.combinations(left, k) for k in range(1, len(left) + 1)
+        )
+        candidates = [spec.update(unreduced=c) for c in choices]
+    else:
+        candidates = [spec]
+    for candidate in candidates:
+        if _xla.same_placement(_hlo_sharding(mesh, candidate, ndim), hlo, mesh.size):
+            return _trimmed(candidate)
+    return None
+
+
+def _trimmed(spec: PartitionSpec) -> PartitionSpec:
+    parts = list(spec.partitions)
+    while parts and parts[-1] is None:
+        parts.pop()
+    return spec.update(partitions=parts)
+
+
+def from_hlo(hlo: Any, mesh: Mesh | None, devices: Any, ndim: int) -> Any:
+    """A sharding of the given devices that means ``hlo``: named where the mesh can express it."""
+    devices = tuple(devices)
+    if len(devices) == 1 and mesh is None:
+        return SingleDeviceSharding(devices[0])
+    if mesh is not None:
+        spec = spec_from_hlo(hlo, mesh, ndim)
+        if spec is not None:
+            return NamedSharding(mesh, spec)
+    return GSPMDSharding(devices, hlo)
+
+
+def as_sharding(target: Any, what: str = "sharding") -> Any:
+    """A sharding from a sharding, a device, or a `P` over the mesh in context."""
+    if isinstance(target, Sharding):
+        return target
+    if isinstance(target, PartitionSpec):
+        mesh = get_mesh()
+        if mesh is None:
+            raise ValueError(
+                f"{what} is {target!r} but no mesh is in context; call weft.set_mesh(mesh), or "
+                "give NamedSharding(mesh, spec)"
+            )
+        return NamedSharding(mesh, target)
+    if hasattr(target, "process_index"):
+        return SingleDeviceSharding(target)
+    raise TypeError(
+        f"{what} must be a device, a sharding or a PartitionSpec, got {type(target).__name__}: "
+        f"{target!r}"
+    )
+
+
+def mesh_sdy_text(mesh: Any, device_ids: Collection[int] | None = None) -> str:
+    """The body of an ``sdy.mesh``: ``<["x"=4, "y"=2]>``.
+
+    ``device_ids``: positions in the program's device assignment, where the mesh does not list
+    its devices in that order.
+    """
+    axes = ", ".join(f"{quoted(n)}={s}" for n, s in mesh.shape.items())
+    ids = list(device_ids) if device_ids is not None else []
+    if not ids or ids == list(range(mesh.size)):
+        return f"<[{axes}]>"
+    return f"<[{axes}], device_ids=[{', '.join(map(str, ids))}]>"
+
+
+def sdy_sharding_text(
+    sharding: NamedSharding,
+    ndim: int,
+    *,
+    mesh_name: str = "mesh",
+    open_dims: Collection[int] = (),
+    replicated: Collection[Any] = (),
+    priorities: Mapping[int, int] | None = None,
+) -> str:
+    """The ``sdy.sharding`` attribute: ``#sdy.sharding<@mesh, [{"x"}, {?}]>``.
+
+    UNCONSTRAINED dimensions and ``open_dims`` are open (the partitioner may split them further);
+    ``replicated`` axes must not be used; ``priorities`` gives dimensions their propagation rank.
+    """
+    spec = sharding.spec
+    sharding.check_rank((0,) * ndim)
+    dims = []
+    for dim in range(ndim):
+        parts = [quoted(a) for a in spec.axes_of(dim)]
+        entry = spec.partitions[dim] if dim < len(spec) else None
+        if entry is UNCONSTRAINED or dim in open_dims:
+            parts.append("?")
+        priority = (priorities or {}).get(dim)
+        suffix = "" if priority is None or not parts else f"p{priority}"
+        dims.append("{" + ", ".join(parts) + "}" + suffix)
+    text = f"#sdy.sharding<@{mesh_name}, [{', '.join(dims)}]"
+    position = {n: i for i, n in enumerate(sharding.mesh.axis_names)}
+    for name, axes in (("replicated", replicated), ("unreduced", spec.unreduced)):
+        if axes:
+            ordered = sorted(axes, key=position.__getitem__)
+            text += f", {name}={{{', '.join(map(quoted, ordered))}}}"
+    return text + ">"
+
+
+def quoted(axis: Any) -> str:
+    """An axis name as an MLIR string."""
+    text = str(axis).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
+
+
+def op_sharding(sharding: Any, ndim: int) -> _xla.OpSharding:
+    """The OpSharding message that GSPMD's ``mhlo.sharding`` carries."""
+    return sharding._to_xla_hlo_sharding(ndim).to_proto()
+
+
+def mhlo_sharding_text(sharding: Any, ndim: int) -> str:
+    """The value of an ``mhlo.sharding`` attribute: ``{devices=[4,2]<=[8]}``."""
+    return repr(sharding._to_xla_hlo_sharding(ndim))
