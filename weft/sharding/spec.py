@@ -190,7 +190,7 @@ def _entry(dim: int, entry: Any) -> Any:
             f"PartitionSpec entry {dim} is {entry!r}; expected None, an axis name, a tuple of "
             "names, or P.UNCONSTRAINED"
         ) from None
-    if isinstance(entry, bool | int | float) or isinstance(entry, PartitionSpec):
+    if isinstance(entry, bool | int | float | PartitionSpec):
         raise TypeError(
             f"PartitionSpec entry {dim} is {entry!r}; expected None, an axis name, a tuple of "
             "names, or P.UNCONSTRAINED"

@@ -1,0 +1,401 @@
+"""The `Array` class: jaxlib's array type with weft's attributes, conversions and errors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft._xla import arrays as _xla
+from weft.core.aval import ShapedArray
+from weft.core.dtypes import short_name
+from weft.sharding.named import SingleDeviceSharding
+
+Array = _xla.Array
+ArrayImpl = _xla.ArrayImpl
+
+
+class Shard:
+    """One device's part of an array: ``device``, ``index`` (slices of the whole), ``data``.
+
+    ``replica_id`` counts the devices that hold the same part; exactly one of them has 0.
+    """
+
+    __slots__ = ("data", "device", "index", "replica_id")
+
+    def __init__(self, device: Any, index: tuple, replica_id: int, data: Any):
+        self.device, self.index, self.replica_id, self.data = device, index, replica_id, data
+
+    def __repr__(self) -> str:
+        shown = None if self.data is None else np.asarray(self.data)
+        return (
+            f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, "
+            f"data={shown})"
+        )
+
+
+def describe(array: Any) -> str:
+    """The type of an array for messages: ``float32[8,4]``."""
+    return f"{np.dtype(array.aval.dtype).name}[{','.join(map(str, array.aval.shape))}]"
+
+
+def check_alive(array: Any) -> None:
+    """Raise RuntimeError when the array's buffer is gone, saying why and what to do."""
+    if array.is_deleted():
+        raise RuntimeError(deleted_text(array))
+
+
+def deleted_text(array: Any) -> str:
+    return (
+        f"this {describe(array)} array has been deleted: it was donated to a jitted function "
+        "(donate_argnums, donate_argnames or device_put(donate=True)) or .delete() was called. "
+        "Use the result of that call instead, pass x.copy(), or do not donate the argument"
+    )
+
+
+def host_value(array: Any) -> np.ndarray:
+    """The whole array as a read-only NumPy array."""
+    value = array._npy_value
+    if value is not None:
+        return value
+    sharding = array._sharding
+    if sharding.num_devices == 1:
+        if array.is_deleted():
+            raise RuntimeError(deleted_text(array))
+        # Not kept: the view is free to make, and keeping it would pin the buffer against donation.
+        return _xla.to_numpy(array)
+    check_alive(array)
+    if sharding.is_fully_replicated:
+        return _xla.to_numpy(array._fully_replicated_shard())
+    if not sharding.is_fully_addressable:
+        raise RuntimeError(
+            f"this {describe(array)} array has shards on other processes, so its value cannot be "
+            "read here; use its addressable_shards, or replicate it first with "
+            "weft.device_put(x, NamedSharding(mesh, P()))"
+        )
+    if getattr(getattr(sharding, "spec", None), "unreduced", None):
+        raise ValueError(
+            f"this {describe(array)} array is unreduced over {set(sharding.spec.unreduced)}: each "
+            "device holds a partial sum. Add them up first with weft.reshard(x, P(...))"
+        )
+    value = np.empty(array.aval.shape, array.aval.dtype)
+    for shard in addressable_shards(array):
+        if shard.replica_id == 0:
+            value[shard.index] = _xla.to_numpy(shard.data)
+    value.flags.writeable = False
+    array._npy_value = value
+    return value
+
+
+@functools.lru_cache(maxsize=4096)
+def _replica_ids(sharding: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, tuple, int], ...]:
+    """(device, index, replica id) of every device, in the sharding's order."""
+    counts: dict[tuple, int] = {}
+    rows = []
+    for device, index in sharding.devices_indices_map(shape).items():
+        key = tuple((s.start, s.stop) for s in index)
+        rows.append((device, index, counts.get(key, 0)))
+        counts[key] = counts.get(key, 0) + 1
+    return tuple(rows)
+
+
+def parts(array: Any) -> list:
+    """This process's parts as single-device arrays, in device order.
+
+    jaxlib makes them with its own sharding and no aval (0.10.2): they get weft's here.
+    """
+    check_alive(array)
+    sharding = array._sharding
+    if type(sharding) is SingleDeviceSharding:
+        return [array]
+    aval = array.aval
+    part_aval = ShapedArray(sharding.shard_shape(aval.shape), aval.dtype, aval.weak_type)
+    kind = sharding.memory_kind
+    return [
+        ArrayImpl(
+            part_aval,
+            SingleDeviceSharding(part._sharding._device, memory_kind=kind),
+            [part],
+            committed=True,
+            _skip_checks=True,
+        )
+        for part in array._arrays
+    ]
+
+
+def addressable_shards(array: Any) -> list[Shard]:
+    """The parts that this process holds, in device order."""
+    sharding = array._sharding
+    local = sharding.addressable_devices
+    rows = [r for r in _replica_ids(sharding, array.aval.shape) if r[0] in local]
+    return [Shard(*row, part) for row, part in zip(rows, parts(array), strict=True)]
+
+
+def global_shards(array: Any) -> list[Shard]:
+    """Every part; ``data`` is None for those of other processes."""
+    mine = {s.device: s for s in addressable_shards(array)}
+    rows = _replica_ids(array._sharding, array.aval.shape)
+    return [mine[r[0]] if r[0] in mine else Shard(*r, None) for r in rows]
+
+
+def _addressable_data(self: Any, index: int) -> Any:
+    """The ``index``-th part of this process, as a single-device array."""
+    return parts(self)[index]
+
+
+def _copy_to_host_async(self: Any) -> None:
+    """Start copying the value to the host, so that a later `np.asarray` need not wait for it."""
+    check_alive(self)
+    if self._npy_value is not None:
+        return
+    if self._sharding.is_fully_replicated:
+        self._fully_replicated_shard()._copy_single_device_array_to_host_async()
+        return
+    for row, part in zip(_replica_ids(self._sharding, self.aval.shape), self._arrays, strict=False):
+        if row[2] == 0:
+            part._copy_single_device_array_to_host_async()
+
+
+def _array(self: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    value = host_value(self)
+    if dtype is not None and value.dtype != dtype:
+        if copy is False:
+            raise ValueError(f"np.asarray(copy=False) cannot change {value.dtype} to {dtype}")
+        return value.astype(dtype)
+    return np.array(value) if copy else value
+
+
+def _dlpack(
+    self: Any,
+    *,
+    stream: Any = None,
+    max_version: Any = None,
+    dl_device: Any = None,
+    copy: bool | None = None,
+) -> Any:
+    """A DLPack capsule sharing this single-device array's memory."""
+    check_alive(self)
+    if self._sharding.num_devices != 1:
+        raise BufferError(
+            f"DLPack exports single-device arrays, this one is on {self._sharding.num_devices} "
+            "devices; export the parts: x.addressable_data(i)"
+        )
+    if dl_device is not None and tuple(map(int, dl_device)) != self.__dlpack_device__():
+        raise BufferError(
+            f"DLPack export to device {dl_device} asked for, the array is on "
+            f"{self.__dlpack_device__()}; move it with weft.device_put first"
+        )
+    return _xla.to_dlpack(_deep_copy(self) if copy else self, stream)
+
+
+def _dlpack_device(self: Any) -> tuple[int, int]:
+    device = next(iter(self.devices()))
+    kinds = {"cpu": 1, "cuda": 2, "gpu": 2, "rocm": 10}
+    return kinds[device.platform], device.local_hardware_id or 0
+
+
+def _scalar(self: Any, what: str) -> Any:
+    if self.aval.shape != ():
+        raise TypeError(
+            f"{what}() needs an array without dimensions, got {describe(self)}"
+            + ("; use .item()" if self.aval.size == 1 else "")
+        )
+    return host_value(self).item()
+
+
+def _bool(self: Any) -> bool:
+    if self.aval.size != 1:
+        raise ValueError(
+            f"the truth value of a {describe(self)} array with {self.aval.size} elements is "
+            "ambiguous; use .any() or .all()"
+        )
+    return bool(host_value(self).item())
+
+
+def _index(self: Any) -> int:
+    kind = np.dtype(self.aval.dtype).kind
+    if kind not in "iu" or self.aval.shape != ():
+        raise TypeError(
+            f"only integer arrays without dimensions can be an index, got {describe(self)}"
+        )
+    return int(host_value(self))
+
+
+def _item(self: Any, *args: int) -> Any:
+    """The element as a Python scalar; without arguments the array must hold exactly one."""
+    if not args and self.aval.size != 1:
+        raise ValueError(f"item() without an index needs one element, got {describe(self)}")
+    return host_value(self).item(*args)
+
+
+def _len(self: Any) -> int:
+    if not self.aval.shape:
+        raise TypeError("len() of an array without dimensions")
+    return self.aval.shape[0]
+
+
+def _hash(self: Any) -> int:
+    raise TypeError(
+        "arrays are not hashable; pass the array as an ordinary argument, "
+        "or a tuple as a static one"
+    )
+
+
+def _repr(self: Any) -> str:
+    aval = self.aval
+    if self.is_deleted():
+        return f"Array({describe(self)}, deleted)"
+    weak = ", weak_type=True" if aval.weak_type else ""
+    tail = f", dtype={np.dtype(aval.dtype).name}{weak})"
+    if not self._sharding.is_fully_addressable:
+        return f"Array({short_name(aval.dtype)}{list(aval.shape)}, on {self._sharding!r})"
+    if aval.size == 0:
+        return f"Array([], shape={aval.shape}{tail}"
+    text = np.array2string(host_value(self), separator=", ", prefix="Array(", suffix=")")
+    line = len(text) - (text.rfind("\n") + 1)
+    gap = ",\n      " if line + len(tail) > np.get_printoptions()["linewidth"] else ", "
+    return f"Array({text}{gap}{tail[2:]}"
+
+
+def _format(self: Any, spec: str) -> str:
+    if self.aval.shape == ():
+        return format(host_value(self)[()], spec)
+    return format(host_value(self), spec) if spec else str(self)
+
+
+def _rebuild(value: np.ndarray, weak_type: bool) -> Any:
+    from weft.runtime.device_put import put_host
+
+    return put_host(value, None, weak_type=weak_type)
+
+
+def _reduce(self: Any) -> tuple:
+    return _rebuild, (np.array(host_value(self)), self.aval.weak_type)
+
+
+def _deep_copy(self: Any, memo: Any = None) -> Any:
+    """A copy in new buffers, with the same sharding."""
+    check_alive(self)
+    sharding = self._sharding
+    [new] = _xla.batched_copy(
+        [self], [sharding._internal_device_list], [sharding], [_xla.ArrayCopySemantics.ALWAYS_COPY]
+    )
+    if not self._committed:
+        return ArrayImpl(self.aval, sharding, new._arrays, committed=False, _skip_checks=True)
+    return new
+
+
+def _device(self: Any) -> Any:
+    """The device of a single-device array, else its sharding (as the array API standard asks)."""
+    sharding = self._sharding
+    return next(iter(sharding.device_set)) if sharding.num_devices == 1 else sharding
+
+
+def install(**members: Any) -> None:
+    """Add methods or properties to `Array` and its concrete type (operators, `.at`, reductions)."""
+    for name, member in members.items():
+        setattr(ArrayImpl, name, member)
+
+
+install(
+    shape=property(lambda self: self.aval.shape, doc="The global shape, a tuple of int."),
+    dtype=property(lambda self: self.aval.dtype, doc="The element type."),
+    ndim=property(lambda self: len(self.aval.shape), doc="The number of dimensions."),
+    size=property(lambda self: self.aval.size, doc="The number of elements."),
+    weak_type=property(lambda self: self.aval.weak_type, doc="True for a Python scalar's type."),
+    itemsize=property(lambda self: np.dtype(self.aval.dtype).itemsize, doc="Bytes an element."),
+    nbytes=property(
+        lambda self: self.aval.size * np.dtype(self.aval.dtype).itemsize,
+        doc="Bytes of the global value.",
+    ),
+    sharding=property(lambda self: self._sharding, doc="Which device holds which part."),
+    committed=property(
+        lambda self: self._committed, doc="True when the user chose the devices, so they bind."
+    ),
+    device=property(_device),
+    devices=lambda self: self._sharding.device_set,
+    is_fully_replicated=property(lambda self: self._sharding.is_fully_replicated),
+    is_fully_addressable=property(lambda self: self._sharding.is_fully_addressable),
+    addressable_shards=property(addressable_shards),
+    global_shards=property(global_shards),
+    addressable_data=_addressable_data,
+    copy_to_host_async=_copy_to_host_async,
+    copy=_deep_copy,
+    item=_item,
+    tolist=lambda self: host_value(self).tolist(),
+    tobytes=lambda self, order="C": host_value(self).tobytes(order),
+    _value=property(host_value),
+    __array__=_array,
+    __array_priority__=100,
+    __dlpack__=_dlpack,
+    __dlpack_device__=_dlpack_device,
+    __len__=_len,
+    __bool__=_bool,
+    __int__=lambda self: int(_scalar(self, "int")),
+    __float__=lambda self: float(_scalar(self, "float")),
+    __complex__=lambda self: complex(_scalar(self, "complex")),
+    __index__=_index,
+    __hash__=_hash,
+    __repr__=_repr,
+    __str__=lambda self: str(host_value(self)),
+    __format__=_format,
+    __reduce__=_reduce,
+    __copy__=_deep_copy,
+    __deepcopy__=_deep_copy,
+)
+
+
+def make_array_from_single_device_arrays(
+    shape: Sequence[int], sharding: Any, arrays: Sequence[Any], *, dtype: Any = None
+) -> Any:
+    """An array from its parts, one single-device array for each device of this process.
+
+    Args:
+      shape: the global shape.
+      sharding: the global sharding; ``arrays`` are taken in any order.
+      arrays: parts of shape ``sharding.shard_shape(shape)`` on the sharding's devices.
+      dtype: needed only when this process holds no part.
+
+    Raises:
+      ValueError: a part is missing, on a wrong device, or of a wrong shape or dtype.
+
+    Example:
+        >>> import weft
+        >>> x = weft.device_put(3.0)
+        >>> weft.make_array_from_single_device_arrays((), x.sharding, [x]).shape
+        ()
+    """
+    shape = tuple(int(d) for d in shape)
+    if not isinstance(arrays, Sequence):
+        raise TypeError(f"arrays must be a list of arrays, got {type(arrays).__name__}")
+    by_device: dict[Any, Any] = {}
+    for i, part in enumerate(arrays):
+        if not isinstance(part, ArrayImpl) or part._sharding.num_devices != 1:
+            raise TypeError(f"arrays[{i}] must be an array on a single device, got {part!r:.80}")
+        by_device[next(iter(part._sharding.device_set))] = part
+    devices = list(sharding._internal_device_list.addressable_device_list)
+    missing = [d for d in devices if d not in by_device]
+    if missing or len(arrays) != len(devices):
+        raise ValueError(
+            f"the sharding has {len(devices)} devices in this process but {len(arrays)} arrays on "
+            f"{sorted(d.id for d in by_device)} were given"
+            + (f"; none is on {missing[0]}" if missing else "")
+        )
+    chosen = [by_device[d] for d in devices]
+    if dtype is None:
+        if not chosen:
+            raise ValueError("dtype must be given when this process holds no part of the array")
+        dtype = chosen[0].aval.dtype
+    expected = sharding.shard_shape(shape)
+    for device, part in zip(devices, chosen, strict=True):
+        if part.aval.shape != expected or part.aval.dtype != dtype:
+            raise ValueError(
+                f"the part on {device} is {describe(part)}, but a {np.dtype(dtype).name} array of "
+                f"shape {shape} with {sharding!r} has parts of shape {expected}"
+            )
+    weak = bool(chosen) and all(p.aval.weak_type for p in chosen)
+    return ArrayImpl(
+        ShapedArray(shape, dtype, weak), sharding, chosen, committed=True, _skip_checks=True
+    )

@@ -1,0 +1,332 @@
+"""Compiles MLIR modules to loaded executables, through the persistent cache where one is set."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft._xla import compile as _xla_compile
+from weft._xla.client import DeviceList
+from weft.core.config import config
+
+
+class CompileError(RuntimeError):
+    """XLA rejected a module; the message holds XLA's own and the module's name."""
+
+
+class LoadedExecutable:
+    """A compiled module on its devices.
+
+    ``xla`` is jaxlib's executable; ``devices`` are in device-assignment order; ``seconds`` is what
+    compilation took; ``from_cache`` tells whether the persistent cache gave it.
+    """
+
+    __slots__ = ("devices", "from_cache", "keep_alive", "name", "seconds", "xla")
+
+    def __init__(
+        self, xla: Any, devices: tuple, name: str, seconds: float, from_cache: bool, keep: Any
+    ):
+        self.xla, self.devices, self.name = xla, devices, name
+        self.seconds, self.from_cache, self.keep_alive = seconds, from_cache, keep
+
+    def as_text(self) -> str:
+        """The optimized HLO of the program that each device runs."""
+        return "\n\n".join(m.to_string() for m in self.xla.hlo_modules())
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimates for one device: flops, bytes accessed and so on, by name."""
+        return self.xla.cost_analysis()
+
+    def memory_analysis(self) -> Any:
+        """Bytes of arguments, outputs, temporaries and code on each device."""
+        return self.xla.get_compiled_memory_stats()
+
+    def output_shardings(self) -> list | None:
+        """The shardings XLA chose for the results, as OpSharding messages."""
+        return self.xla.get_output_shardings()
+
+    def parameter_shardings(self) -> list | None:
+        """The shardings XLA chose for the parameters, as OpSharding messages."""
+        return self.xla.get_parameter_shardings()
+
+
+def compile_module(
+    module: Any,
+    devices: Any,
+    *,
+    use_shardy: bool = True,
+    num_replicas: int = 1,
+    name: str | None = None,
+    host_callbacks: Sequence[Any] = (),
+    compiler_options: Mapping[str, str | bool | int | float] | None = None,
+    propagate_to_outputs: Sequence[bool] = (False,),
+    propagate_to_parameters: Sequence[bool] = (False,),
+    cacheable: bool = True,
+    keep_alive: Any = None,
+) -> LoadedExecutable:
+    """Compile an MLIR module and load it.
+
+    Args:
+      module: an ``ir.Module``, or MLIR text or bytecode.
+      devices: the devices in device-assignment order (an array or sequence; its length over
+        ``num_replicas`` is the number of partitions).
+      use_shardy: the module carries ``sdy`` attributes; otherwise ``mhlo.sharding`` ones.
+      host_callbacks: Python functions that the module's callback custom calls refer to by index.
+      compiler_options: XLA flags by name, such as ``{"xla_cpu_enable_fast_math": False}``.
+      propagate_to_outputs, propagate_to_parameters: for each result or parameter, whether the
+        partitioner chooses its sharding (one entry stands for all).
+      cacheable: False keeps the module out of the persistent cache.
+      keep_alive: objects that must live as long as the executable.
+
+    Raises:
+      ValueError: the module does not fit the devices, or would crash XLA (says what to change).
+      CompileError: XLA rejects the module.
+
+    Example:
+        >>> from weft.runtime import backend, compile
+        >>> text = '''module @double {
+        ...   func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+        ...     %0 = stablehlo.add %x, %x : tensor<2xf32>
+        ...     return %0 : tensor<2xf32>
+        ...   }
+        ... }'''
+        >>> compile.compile_module(text, backend.devices()[:1]).name
+        'double'
+    """
+    flat = tuple(devices.flat) if isinstance(devices, np.ndarray) else tuple(devices)
+    module = _as_module(module)
+    name = name or module_name(module)
+    check_module(module, len(flat), num_replicas)
+    client = _client_of(flat)
+    partitions = len(flat) // num_replicas
+    ids = np.array([d.id for d in flat], np.int32).reshape(num_replicas, partitions)
+    options = _xla_compile.options(
+        ids,
+        use_spmd=True,
+        use_shardy=use_shardy,
+        overrides=_overrides(compiler_options),
+        propagate_to_outputs=propagate_to_outputs,
+        propagate_to_parameters=propagate_to_parameters,
+    )
+    device_list = DeviceList(flat)
+    start = time.perf_counter()
+    directory = config.compilation_cache_dir
+    key = path = None
+    if directory is not None and cacheable and not host_callbacks:
+        key = cache_key(module, options, flat)
+        path = Path(directory) / f"{_file_name(name)}-{key}.xla"
+        loaded = _read_cache(path, client, device_list, options)
+        if loaded is not None:
+            _log(name, start, "read from the cache")
+            return LoadedExecutable(
+                loaded, flat, name, time.perf_counter() - start, True, keep_alive
+            )
+    try:
+        loaded = _xla_compile.compile_and_load(client, module, device_list, options, host_callbacks)
+    except _xla_compile.XlaRuntimeError as error:
+        raise CompileError(f"XLA cannot compile {name}: {error}") from error
+    seconds = time.perf_counter() - start
+    _log(name, start, "compiled")
+    if path is not None and seconds >= config.persistent_cache_min_compile_time_secs:
+        _write_cache(path, client, loaded)
+    return LoadedExecutable(loaded, flat, name, seconds, False, keep_alive)
+
+
+def _as_module(module: Any) -> Any:
+    if isinstance(module, str | bytes):
+        from weft._xla import mlir
+
+        return mlir.parse(module)
+    return module
+
+
+def module_name(module: Any) -> str:
+    """The symbol name of a module, "main" if it has none."""
+    attributes = module.operation.attributes
+    return attributes["sym_name"].value if "sym_name" in attributes else "main"
+
+
+def _log(name: str, start: float, what: str) -> None:
+    if config.log_compiles:
+        import logging
+
+        ms = (time.perf_counter() - start) * 1e3
+        logging.getLogger("weft").warning("%s %s in %.1f ms", name, what, ms)
+
+
+def _client_of(devices: tuple) -> Any:
+    if not devices:
+        raise ValueError("devices is empty; a program needs at least one")
+    clients = {d.client.platform for d in devices}
+    if len(clients) > 1:
+        raise ValueError(
+            f"one program cannot run on several platforms, got devices of {sorted(clients)}"
+        )
+    if len(set(devices)) != len(devices):
+        raise ValueError(f"a device appears twice among the program's devices {list(devices)}")
+    return devices[0].client
+
+
+def check_module(module: Any, num_devices: int, num_replicas: int = 1) -> None:
+    """Raise ValueError for what jaxlib 0.10.2 would answer by killing the process.
+
+    That is: a count of partitions other than the devices', no public @main, a dynamic shape in
+    its signature, a batch-partitionable custom call without layouts.
+    """
+    attributes = module.operation.attributes
+    if num_devices % num_replicas:
+        raise ValueError(f"{num_devices} devices cannot form {num_replicas} replicas")
+    for attribute, actual in (
+        ("mhlo.num_partitions", num_devices // num_replicas),
+        ("mhlo.num_replicas", num_replicas),
+    ):
+        if attribute in attributes and attributes[attribute].value != actual:
+            raise ValueError(
+                f"module {module_name(module)} has {attribute} = {attributes[attribute].value}, "
+                f"but is compiled for {actual}; compile it for the devices of its mesh"
+            )
+    main = None
+    for operation in module.body.operations:
+        op = operation.operation
+        if op.name == "func.func" and op.attributes["sym_name"].value == "main":
+            main = op
+    if main is None:
+        raise ValueError(
+            f"module {module_name(module)} has no function @main; the entry point must be "
+            "`func.func public @main`"
+        )
+    signature = str(main.attributes["function_type"])
+    if re.search(r"\?x|x\?", signature):
+        raise ValueError(
+            f"module {module_name(module)}: @main has dynamic shapes {signature}; refine them "
+            "to static ones before compiling"
+        )
+    _check_custom_calls(module)
+
+
+def _check_custom_calls(module: Any) -> None:
+    stack = [module.operation]
+    while stack:
+        op = stack.pop()
+        if op.name == "stablehlo.custom_call":
+            attributes = op.attributes
+            frontend = (
+                str(attributes["mhlo.frontend_attributes"])
+                if "mhlo.frontend_attributes" in attributes
+                else ""
+            )
+            has_layouts = "operand_layouts" in attributes and "result_layouts" in attributes
+            if "num_batch_dims" in frontend and not has_layouts:
+                target = attributes["call_target_name"].value
+                raise ValueError(
+                    f"custom call {target!r} has num_batch_dims but no operand_layouts and "
+                    "result_layouts, which makes XLA's partitioner abort; give it layouts"
+                )
+        for region in op.regions:
+            for block in region.blocks:
+                stack.extend(o.operation for o in block.operations)
+
+
+def _overrides(options: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
+    if not options:
+        return []
+    for key, value in options.items():
+        if not isinstance(key, str) or not isinstance(value, str | bool | int | float):
+            raise TypeError(
+                f"compiler_options must map XLA flag names to str, bool, int or float; got "
+                f"{key!r}: {value!r}"
+            )
+    return sorted(options.items())
+
+
+# The persistent cache --------------------------------------------------------------------------
+
+_MAGIC = b"weft-xla-1\n"
+
+
+def cache_key(module: Any, options: Any, devices: tuple) -> str:
+    """A digest of all that decides the compiled program; source locations do not count."""
+    from weft._xla import mlir, passes, version
+
+    digest = hashlib.sha256()
+    stripped = mlir.ir.Module.parse(mlir.bytecode(module), mlir.context())
+    passes.run(stripped, "strip-debuginfo")
+    client = devices[0].client
+    for part in (
+        mlir.bytecode(stripped),
+        options.SerializeAsString(),
+        repr(version).encode(),
+        client.platform_version.encode(),
+        "|".join(f"{d.platform}:{d.device_kind}:{d.id}" for d in devices).encode(),
+        os.environ.get("XLA_FLAGS", "").encode(),
+        os.environ.get("LIBTPU_INIT_ARGS", "").encode(),
+        _host_cpu(client),
+    ):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()[:40]
+
+
+def _host_cpu(client: Any) -> bytes:
+    """CPU programs hold machine code for the host's features: another host is another key."""
+    if client.platform != "cpu":
+        return b""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        import platform
+
+        return platform.processor().encode()
+    found = re.search(r"^(flags|Features)\s*:.*$", text, re.MULTILINE)
+    return found.group(0).encode() if found else b""
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:80]
+
+
+def _read_cache(path: Path, client: Any, devices: Any, options: Any) -> Any | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    header, digest, body = data[: len(_MAGIC)], data[len(_MAGIC) :][:32], data[len(_MAGIC) + 32 :]
+    problem: object = "it is truncated or of another format"
+    # jaxlib aborts on some malformed executables, so only intact entries reach it.
+    if header == _MAGIC and hashlib.sha256(body).digest() == digest:
+        try:
+            return _xla_compile.deserialize(client, body, devices, options)
+        except _xla_compile.XlaRuntimeError as error:
+            problem = error
+    warnings.warn(
+        f"ignoring the compilation cache entry {path}: {problem}. It is compiled again",
+        stacklevel=3,
+    )
+    return None
+
+
+def _write_cache(path: Path, client: Any, loaded: Any) -> None:
+    """Write to a temporary file and rename it: readers see a whole entry or none."""
+    temporary = None
+    try:
+        body = _xla_compile.serialize(client, loaded)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+        os.replace(temporary, path)
+    except (OSError, _xla_compile.XlaRuntimeError) as error:
+        warnings.warn(f"cannot write the compilation cache entry {path}: {error}", stacklevel=3)
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)

@@ -1,0 +1,521 @@
+"""Transfers: host values and arrays to devices and shardings, and back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft._xla import arrays as _xla
+from weft._xla import pytree
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.config import config
+from weft.core.trace import Tracer, aval_of, typeof
+from weft.runtime import backend
+from weft.runtime.array import ArrayImpl, check_alive, describe, host_value
+from weft.runtime.array import parts as parts_of
+from weft.sharding.mesh import AxisType
+from weft.sharding.named import (
+    NamedSharding,
+    Sharding,
+    SingleDeviceSharding,
+    as_sharding,
+    is_abstract,
+)
+from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
+
+Device = backend.Device
+_put = _xla.batched_device_put
+
+staged_device_put: list[Callable[..., Any]] = []
+"""Set by weft.ops: (tracer, sharding) -> tracer, the staged form of a transfer."""
+
+leaf_handlers: dict[type, Callable[..., Any]] = {}
+"""Other array-like leaves (typed keys): type -> function (value, put); put(array) transfers."""
+
+
+def array_aval(shape: tuple, dtype: Any, weak_type: bool, sharding: Any) -> ShapedArray:
+    """The aval of an array with this sharding: explicit mesh axes are part of the type."""
+    return ShapedArray(shape, dtype, weak_type, type_sharding(sharding, len(shape)))
+
+
+def type_sharding(sharding: Any, ndim: int) -> NamedSharding | None:
+    """The sharding that types carry: over the Explicit axes of the mesh, or None without any."""
+    if type(sharding) is not NamedSharding:
+        return None
+    return _type_sharding(sharding, ndim)
+
+
+@functools.lru_cache(maxsize=8192)
+def _type_sharding(sharding: NamedSharding, ndim: int) -> NamedSharding | None:
+    mesh = sharding.mesh
+    if AxisType.Explicit not in mesh.axis_types:
+        return None
+    others = [n for n, t in mesh.shape.items() if mesh.axis_type(n) is not AxisType.Explicit]
+    spec = sharding.spec.without(others).padded(ndim)
+    parts = tuple(None if p is UNCONSTRAINED else p for p in spec.partitions)
+    return NamedSharding(mesh.abstract_mesh, spec.update(partitions=parts))
+
+
+_default: tuple[Any, Any] | None = None
+
+
+def default_sharding() -> SingleDeviceSharding:
+    """Where values without a given place go."""
+    global _default
+    chosen = config.default_device
+    client = backend._default
+    if _default is not None and _default[0] is client and chosen is None:
+        return _default[1]
+    sharding = SingleDeviceSharding(backend.default_device())
+    if chosen is None:
+        _default = (backend._default, sharding)
+    return sharding
+
+
+def put_host(
+    value: Any,
+    sharding: Any = None,
+    *,
+    weak_type: bool = False,
+    copy: bool = False,
+    committed: bool | None = None,
+) -> Any:
+    """An array from a NumPy array; to the default device, uncommitted, without a sharding.
+
+    On the CPU the array may share the memory of ``value`` unless ``copy``.
+    """
+    dtype = value.dtype
+    canonical = _canonical.get(dtype)
+    if canonical is None or canonical[0] is not config.enable_x64:
+        canonical = (config.enable_x64, dtypes.canonicalize_dtype(dtype))
+        _canonical[dtype] = canonical
+    dtype = canonical[1]
+    if sharding is None:
+        sharding = default_sharding()
+        aval = ShapedArray(value.shape, dtype, weak_type)
+        return _put(aval, sharding, (value,), sharding._devices_in_order, bool(committed), copy)
+    committed = True if committed is None else committed
+    if type(sharding) is SingleDeviceSharding:
+        aval = ShapedArray(value.shape, dtype, weak_type)
+        return _put(aval, sharding, (value,), sharding._devices_in_order, committed, copy)
+    shape = value.shape
+    check_placeable(sharding, shape)
+    aval = array_aval(shape, dtype, weak_type, sharding)
+    if sharding.is_fully_addressable:
+        devices = sharding._devices_in_order
+        if sharding.is_fully_replicated:
+            shards = (value,) * len(devices)
+        else:
+            shards = tuple(value[i] for i in _all_indices(sharding, shape))
+    else:
+        places = sharding.addressable_devices_indices_map(shape)
+        devices, shards = tuple(places), tuple(value[i] for i in places.values())
+    return _put(aval, sharding, shards, devices, committed, copy)
+
+
+_canonical: dict[Any, tuple[bool, Any]] = {}
+
+
+@functools.lru_cache(maxsize=4096)
+def _all_indices(sharding: Any, shape: tuple) -> tuple:
+    return tuple(sharding.devices_indices_map(shape).values())
+
+
+def check_placeable(sharding: Any, shape: tuple[int, ...]) -> None:
+    """Raise when an array of this shape cannot be placed with this sharding."""
+    if isinstance(sharding, NamedSharding):
+        if is_abstract(sharding):
+            raise ValueError(f"{sharding!r} has no devices: its mesh is abstract. Use a Mesh")
+        sharding.check_rank(shape)
+        if UNCONSTRAINED in sharding.spec.partitions:
+            raise ValueError(
+                f"{sharding.spec!r}: an array's dimensions cannot be UNCONSTRAINED; use None or "
+                "axis names"
+            )
+    sharding.shard_shape(shape)
+
+
+def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | None = None) -> Any:
+    """The array with another sharding, committed. Shares buffers where nothing has to move."""
+    if x.is_deleted():
+        check_alive(x)
+    source = x._sharding
+    aval = x.aval
+    ndim = len(aval.shape)
+    if may_alias is not False:
+        if source is sharding:
+            return x if x._committed else _rewrap(x, aval, sharding)
+        if source.is_equivalent_to(sharding, ndim):
+            return _rewrap(x, _moved_aval(aval, sharding), sharding)
+    if type(sharding) is not SingleDeviceSharding:
+        check_placeable(sharding, aval.shape)
+    new_aval = _moved_aval(aval, sharding)
+    semantics = (
+        _xla.ArrayCopySemantics.DONATE_INPUT
+        if donate
+        else _xla.ArrayCopySemantics.ALWAYS_COPY
+        if may_alias is False
+        else _xla.ArrayCopySemantics.REUSE_INPUT
+    )
+    if getattr(getattr(source, "spec", None), "unreduced", None):
+        raise ValueError(
+            f"device_put of an array that is unreduced over {set(source.spec.unreduced)}: each "
+            "device holds a partial sum. Add them up first with weft.reshard(x, P(...))"
+        )
+    if _same_parts(source, sharding, aval.shape):
+        devices = sharding._internal_device_list
+        [moved] = _xla.batched_copy([x], [devices], [sharding], [semantics])
+        return _rewrap(moved, new_aval, sharding)
+    if source.device_set == sharding.device_set and source.num_devices > 1:
+        from weft.runtime.executable import reshard
+
+        return reshard(x, new_aval, sharding, donate)
+    if not source.is_fully_addressable:
+        raise ValueError(
+            f"device_put cannot move an array from {source!r} to {sharding!r}: it has parts on "
+            "other processes and the sets of devices differ"
+        )
+    moved = _from_parts(x, new_aval, sharding)
+    if donate:
+        x.delete()
+    return moved
+
+
+def _rewrap(x: Any, aval: Any, sharding: Any) -> Any:
+    return ArrayImpl(aval, sharding, x._arrays, committed=True, _skip_checks=True)
+
+
+def _moved_aval(aval: Any, sharding: Any) -> Any:
+    typed = type_sharding(sharding, len(aval.shape))
+    return aval if aval.sharding is typed else aval.update(sharding=typed)
+
+
+@functools.lru_cache(maxsize=4096)
+def _same_parts(source: Any, target: Any, shape: tuple) -> bool:
+    """True when device i of both holds the same part, so that parts are copied one to one."""
+    if source.num_devices != target.num_devices:
+        return False
+    if source.device_set == target.device_set and source.num_devices > 1:
+        return False
+    return _all_indices(source, shape) == _all_indices(target, shape)
+
+
+def _from_parts(x: Any, aval: Any, sharding: Any) -> Any:
+    """Move between different sets of devices: whole parts go directly, others over the host."""
+    shape = aval.shape
+    held: dict[tuple, Any] = {}
+    for part, index in zip(parts_of(x), _all_indices(x._sharding, shape), strict=True):
+        held.setdefault(_key(index), part)
+    places = sharding.addressable_devices_indices_map(shape)
+    if all(_key(index) in held for index in places.values()):
+        parts = [held[_key(index)] for index in places.values()]
+    else:
+        value = host_value(x)
+        parts = [value[index] for index in places.values()]
+    shard_aval = ShapedArray(sharding.shard_shape(shape), aval.dtype, aval.weak_type)
+    singles = []
+    for part, device in zip(parts, places, strict=True):
+        target = SingleDeviceSharding(device, memory_kind=sharding.memory_kind)
+        if isinstance(part, np.ndarray):
+            singles.append(_put(shard_aval, target, (part,), (device,), True))
+        else:
+            singles.append(put_array(part, target))
+    return ArrayImpl(aval, sharding, singles, committed=True, _skip_checks=True)
+
+
+def _key(index: tuple) -> tuple:
+    return tuple((s.start, s.stop) for s in index)
+
+
+def _leaf(
+    x: Any, sharding: Any, donate: bool, may_alias: bool | None, committed: bool = True
+) -> Any:
+    kind = type(x)
+    if kind is ArrayImpl:
+        if sharding is None:
+            if may_alias is False:
+                return x.copy()
+            return x
+        return put_array(x, sharding, donate=donate, may_alias=may_alias)
+    if kind is np.ndarray:
+        return put_host(x, sharding, copy=may_alias is False)
+    if kind in (bool, int, float, complex):
+        aval = typeof(x)
+        return put_host(np.asarray(x, aval.dtype), sharding, weak_type=aval.weak_type)
+    if isinstance(x, Tracer):
+        if not staged_device_put:
+            raise TypeError("device_put of a traced value needs weft.ops to be imported")
+        return staged_device_put[0](x, sharding)
+    for base in kind.__mro__:
+        if base in leaf_handlers:
+            return leaf_handlers[base](x, lambda a: _leaf(a, sharding, donate, may_alias))
+    if isinstance(x, np.generic | np.ndarray):
+        return put_host(np.asarray(x), sharding, copy=may_alias is False)
+    if hasattr(x, "__weft_array__"):
+        return _leaf(x.__weft_array__(), sharding, donate, may_alias)
+    if hasattr(x, "__array__"):
+        return put_host(np.asarray(x), sharding)
+    raise TypeError(
+        f"device_put: a value of type {kind.__module__}.{kind.__qualname__} is not an array or a "
+        f"number: {x!r:.200}"
+    )
+
+
+def device_put(
+    x: Any,
+    device: Any = None,
+    *,
+    src: Any = None,
+    donate: Any = False,
+    may_alias: Any = None,
+) -> Any:
+    """Transfer a pytree of arrays to a device or sharding.
+
+    Args:
+      x: a pytree of arrays, NumPy arrays and Python scalars.
+      device: a device, a sharding, a `P` over the mesh in context, or a pytree of these that is a
+        prefix of ``x``. With None, host values go to the default device and arrays stay.
+      src: accepted for compatibility; an array knows where it is.
+      donate: True (or a prefix of bools) gives up the buffers of ``x``, which is then unusable.
+      may_alias: False forces a copy; otherwise the result may share memory with ``x``, so do not
+        change a NumPy array after putting it on the CPU.
+
+    Returns:
+      The same pytree of arrays; committed to its devices when ``device`` was given.
+
+    Raises:
+      ValueError: a dimension is not divisible, the rank does not fit, an axis is unknown.
+      TypeError: a leaf is not an array, or ``device`` is not a place.
+
+    Example:
+        >>> import weft, numpy as np
+        >>> weft.device_put(np.arange(3.0), weft.devices()[0])
+        Array([0., 1., 2.], dtype=float32)
+    """
+    kind = type(x)
+    if kind is np.ndarray or kind is ArrayImpl:
+        if device is None:
+            if kind is np.ndarray:
+                return put_host(x, None, copy=may_alias is False)
+            return _leaf(x, None, bool(donate), may_alias)
+        if isinstance(device, Device):
+            device = SingleDeviceSharding(device)
+        if isinstance(device, Sharding) and type(donate) is bool:
+            return _leaf(x, device, donate, may_alias)
+    leaves, tree = pytree.flatten(x)
+    places = _spread("device", device, tree, _is_place)
+    donations = _spread("donate", donate, tree)
+    aliases = _spread("may_alias", may_alias, tree, lambda v: v is None)
+    targets = [None if p is None else as_sharding(p, "device") for p in places]
+    out = [
+        _leaf(leaf, *rest) for leaf, *rest in zip(leaves, targets, donations, aliases, strict=True)
+    ]
+    return tree.unflatten(out)
+
+
+def _is_place(value: Any) -> bool:
+    return value is None or isinstance(value, Device | PartitionSpec | Sharding)
+
+
+def _spread(name: str, value: Any, tree: Any, is_leaf: Any = None) -> list:
+    """One entry for each leaf of ``tree`` from a value or a prefix pytree of values."""
+    if value is None or isinstance(value, bool) or (is_leaf is not None and is_leaf(value)):
+        return [value] * tree.num_leaves
+    from weft.core.tree import broadcast_prefix
+
+    return broadcast_prefix(value, tree, name, is_leaf)
+
+
+def device_get(x: Any) -> Any:
+    """The pytree with every array as a NumPy array. Transfers run side by side.
+
+    Example:
+        >>> import weft
+        >>> weft.device_get(weft.device_put({"a": 1.0}))
+        {'a': array(1., dtype=float32)}
+    """
+    leaves, tree = pytree.flatten(x)
+    for leaf in leaves:
+        if isinstance(leaf, ArrayImpl) and leaf._sharding.is_fully_addressable:
+            leaf.copy_to_host_async()
+    return tree.unflatten([np.asarray(v) if hasattr(v, "__array__") else v for v in leaves])
+
+
+def block_until_ready(x: Any) -> Any:
+    """Wait until every array of the pytree has been computed, and return the pytree."""
+    arrays = [leaf for leaf in pytree.flatten(x)[0] if isinstance(leaf, ArrayImpl)]
+    for array in arrays:
+        check_alive(array)
+    if len(arrays) == 1:
+        arrays[0].block_until_ready()
+    elif arrays:
+        _xla.batched_block_until_ready(arrays)
+    return x
+
+
+def copy_to_host_async(x: Any) -> Any:
+    """Start copying every array of the pytree to the host, and return the pytree."""
+    for leaf in pytree.flatten(x)[0]:
+        if isinstance(leaf, ArrayImpl):
+            leaf.copy_to_host_async()
+    return x
+
+
+def make_array_from_callback(
+    shape: Sequence[int],
+    sharding: Any,
+    data_callback: Callable[[tuple], Any],
+    *,
+    dtype: Any = None,
+) -> Any:
+    """An array whose parts a function gives, called once for each distinct part of this process.
+
+    Args:
+      shape: the global shape.
+      sharding: the global sharding.
+      data_callback: index (tuple of slices) -> array of the part's shape.
+      dtype: needed only when this process holds no part.
+
+    Raises:
+      ValueError: a part of a wrong shape or dtype (names the index).
+
+    Example:
+        >>> import weft, numpy as np
+        >>> s = weft.sharding.SingleDeviceSharding(weft.devices()[0])
+        >>> weft.make_array_from_callback((3,), s, lambda index: np.arange(3.0)[index])
+        Array([0., 1., 2.], dtype=float32)
+    """
+    shape = tuple(int(d) for d in shape)
+    sharding = as_sharding(sharding)
+    check_placeable(sharding, shape)
+    expected = sharding.shard_shape(shape)
+    made: dict[tuple, Any] = {}
+    parts = []
+    places = sharding.addressable_devices_indices_map(shape)
+    for index in places.values():
+        key = _key(index)
+        if key not in made:
+            part = data_callback(index)
+            part = part if isinstance(part, ArrayImpl) else np.asarray(part)
+            if dtype is None:
+                dtype = part.dtype
+            if part.dtype != dtype:
+                part = np.asarray(part, dtype)
+            if part.shape != expected:
+                raise ValueError(
+                    f"data_callback returned shape {part.shape} for index {index}, but the parts "
+                    f"of a {shape} array with {sharding!r} have shape {expected}"
+                )
+            made[key] = np.asarray(part)
+        parts.append(made[key])
+    if dtype is None:
+        raise ValueError("dtype must be given when this process holds no part of the array")
+    aval = array_aval(shape, dtypes.canonicalize_dtype(dtype), False, sharding)
+    return _put(aval, sharding, parts, tuple(places), True)
+
+
+def make_array_from_process_local_data(
+    sharding: Any, local_data: Any, global_shape: Sequence[int] | None = None
+) -> Any:
+    """An array of which every process gives the data that belongs to its devices.
+
+    Args:
+      sharding: the global sharding.
+      local_data: this process's part: the union of the parts of its devices.
+      global_shape: the global shape; without it, each dimension that is split over processes is
+        as many times larger as there are processes along it.
+
+    Raises:
+      ValueError: the local data does not have the shape that the sharding asks of this process.
+
+    Example:
+        >>> import weft, numpy as np
+        >>> s = weft.sharding.SingleDeviceSharding(weft.devices()[0])
+        >>> weft.make_array_from_process_local_data(s, np.ones((2, 2))).shape
+        (2, 2)
+    """
+    local = np.asarray(local_data)
+    sharding = as_sharding(sharding)
+    if sharding.is_fully_addressable:
+        if global_shape is not None and tuple(global_shape) != local.shape:
+            raise ValueError(
+                f"local_data has shape {local.shape}, but this process holds the whole array of "
+                f"global_shape {tuple(global_shape)}"
+            )
+        return put_host(local, sharding)
+    splits = local_splits(sharding, local.ndim)
+    if global_shape is None:
+        global_shape = tuple(
+            s * total // mine for s, (mine, total, _) in zip(local.shape, splits, strict=True)
+        )
+    shape = tuple(int(d) for d in global_shape)
+    wanted = tuple(g * mine // total for g, (mine, total, _) in zip(shape, splits, strict=True))
+    if local.shape == shape:
+        return make_array_from_callback(shape, sharding, lambda index: local[index])
+    if local.shape != wanted:
+        raise ValueError(
+            f"local_data has shape {local.shape}, but the devices of this process hold {wanted} "
+            f"of an array of global_shape {shape}"
+        )
+    offsets = [g * first // total for g, (_, total, first) in zip(shape, splits, strict=True)]
+
+    def part(index: tuple) -> Any:
+        return local[
+            tuple(
+                slice(None) if s.start is None else slice(s.start - o, s.stop - o)
+                for s, o in zip(index, offsets, strict=True)
+            )
+        ]
+
+    return make_array_from_callback(shape, sharding, part)
+
+
+def local_splits(sharding: Any, ndim: int) -> list[tuple[int, int, int]]:
+    """For each dimension: (tiles of this process, tiles in all, first tile of this process)."""
+    from weft.sharding.named import tile_indices
+
+    tiles = tile_indices(sharding, ndim)
+    local = [d in sharding.addressable_devices for d in sharding._devices_in_order]
+    mine = tiles[np.array(local)]
+    result = []
+    for dim in range(ndim):
+        held = np.unique(mine[:, dim])
+        if held[-1] - held[0] + 1 != len(held):
+            raise ValueError(
+                f"dimension {dim}: the parts of this process are not next to each other under "
+                f"{sharding!r}; use make_array_from_callback"
+            )
+        result.append((len(held), int(tiles[:, dim].max()) + 1, int(held[0])))
+    return result
+
+
+def shard_argument(x: Any, sharding: Any, layout: Any = None) -> Any:
+    """One argument of an executable, where and as it needs it (jaxlib calls this on a mismatch)."""
+    if type(x) is ArrayImpl:
+        if x._sharding is sharding:
+            return x
+        if x._committed and x._sharding.device_set != sharding.device_set:
+            raise ValueError(
+                f"an argument of type {describe(x)} is committed to {devices_text(x._sharding)}, "
+                f"but the computation runs on {devices_text(sharding)}; move it with "
+                "weft.device_put(x, sharding)"
+            )
+        return put_array(x, sharding)
+    return _leaf(x, sharding, False, None)
+
+
+def devices_text(sharding: Any) -> str:
+    """The devices of a sharding for messages: ``cpu devices 0..7``."""
+    devices = sharding._devices_in_order
+    ids = [d.id for d in devices]
+    shown = f"{ids[0]}" if len(ids) == 1 else ", ".join(map(str, ids))
+    if len(ids) > 2 and ids == list(range(ids[0], ids[0] + len(ids))):
+        shown = f"{ids[0]}..{ids[-1]}"
+    return f"{devices[0].platform} device{'s' * (len(ids) > 1)} {shown}"
+
+
+aval_of[ArrayImpl] = lambda x: x.aval

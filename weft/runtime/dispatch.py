@@ -1,0 +1,87 @@
+"""Cached dispatch: jaxlib's C++ call path in front of a Python cache-miss function.
+
+The protocol, as jaxlib 0.10.2 implements it. ``cached_call(...)`` returns a callable object. A call
+
+1. reads ``disable_jit``: if set, calls ``fun`` itself;
+2. splits off static arguments, flattens the others with ``dispatch_registry`` and builds a
+   signature: tree, shapes, dtypes, weak types, shardings of committed arrays, static values, the
+   traced configuration (``config.trace_key()``, so also the mesh in context), ``cache_key``;
+3. if the signature is known and has fast-path data: transfers what is not in place
+   (`shard_argument` for what C++ cannot move itself), runs the executable, wraps the results with
+   ``out_avals`` and ``out_shardings``, and rebuilds the tree. No Python runs;
+4. otherwise calls ``cache_miss(*args, **kwargs)``, all arguments included, which must return
+
+       (result, fastpath_data or None, remove_entry)
+
+   ``result`` is the value to return (the pytree). ``fastpath_data`` is a `FastpathData`
+   (`Executable.fastpath` builds it): with it, the next call of this signature takes step 3; with
+   None every call of the signature comes here. ``remove_entry`` True forgets the signature.
+
+A result that is not all `Array`s, side effects, or debugging checks on results need None.
+``out_pytree_def`` must come from ``dispatch_registry.flatten(result)``. ``cache_miss`` also gets
+calls with tracers or unknown types among the arguments: they have no signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from weft._xla import pytree
+from weft._xla.dispatch import FastpathData, PjitFunctionCache, pjit
+from weft.runtime.device_put import shard_argument
+from weft.runtime.executable import Executable
+
+_cache = PjitFunctionCache(capacity=8192)
+
+
+def cached_call(
+    fun: Callable,
+    cache_miss: Callable[..., tuple[Any, FastpathData | None, bool]],
+    *,
+    static_argnums: Sequence[int] = (),
+    static_argnames: Sequence[str] = (),
+    cache_key: Hashable = None,
+    name: str | None = None,
+) -> Any:
+    """A callable that runs ``fun`` through the C++ dispatch path (see the module's text).
+
+    ``cache_key`` must differ wherever the same ``fun`` is jitted with different options (donation,
+    shardings, devices, compiler options): entries are shared between equal ``(fun, cache_key)``.
+    The result has ``_clear_cache()`` and ``_cache_size()``, and takes attributes.
+    """
+    return pjit(
+        name or getattr(fun, "__name__", "<unnamed function>"),
+        fun,
+        cache_miss,
+        list(static_argnums),
+        list(static_argnames),
+        cache_key,
+        pytree.dispatch_registry,
+        shard_argument,
+        _cache,
+    )
+
+
+def dispatch_tree(result: Any) -> Any:
+    """The tree of a result as the C++ path rebuilds it."""
+    return pytree.dispatch_registry.flatten(result)[1]
+
+
+def fastpath(
+    executable: Executable, result: Any, num_args: int, const_args: Sequence[Any] = ()
+) -> FastpathData | None:
+    """Fast-path data for a run of ``executable`` that gave ``result``, or None if it has none."""
+    from weft.runtime.array import ArrayImpl
+
+    leaves, tree = pytree.dispatch_registry.flatten(result)
+    if len(leaves) != len(executable.out_avals):
+        return None
+    if not all(type(leaf) is ArrayImpl for leaf in leaves):
+        return None
+    return executable.fastpath(tree, num_args, const_args)
+
+
+def clear_caches() -> None:
+    """Forget every signature of every jitted function."""
+    PjitFunctionCache.clear_all()

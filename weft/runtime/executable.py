@@ -1,0 +1,220 @@
+"""Executables: compiled programs with the types and shardings of their arguments and results."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from weft._xla.arrays import array_result_handler
+from weft._xla.compile import XlaRuntimeError
+from weft._xla.dispatch import FastpathData
+from weft.runtime.array import ArrayImpl, deleted_text, describe
+from weft.runtime.compile import LoadedExecutable, compile_module
+from weft.runtime.device_put import devices_text, shard_argument
+from weft.sharding import named
+
+_pending = threading.local()
+
+
+class Executable:
+    """A loaded program that takes and returns flat lists of arrays.
+
+    Args:
+      compiled: what `compile_module` gave.
+      in_avals, in_shardings: for each argument that the program takes (the kept ones).
+      out_avals, out_shardings: for each result.
+      donated: for each kept argument, whether its buffer is given up.
+      kept_args: for each argument of `call`, whether the program takes it; None means all.
+      committed: whether results are bound to their devices.
+      arg_names: names of `call`'s arguments, for messages.
+      has_side_effects: wait for a token of each run in `effects_barrier`.
+    """
+
+    __slots__ = (
+        "arg_names",
+        "committed",
+        "compiled",
+        "donated",
+        "handlers",
+        "has_side_effects",
+        "in_avals",
+        "in_shardings",
+        "kept_args",
+        "out_avals",
+        "out_shardings",
+        "xla",
+    )
+
+    def __init__(
+        self,
+        compiled: LoadedExecutable,
+        in_avals: Sequence[Any],
+        in_shardings: Sequence[Any],
+        out_avals: Sequence[Any],
+        out_shardings: Sequence[Any],
+        donated: Sequence[bool] | None = None,
+        kept_args: Sequence[bool] | None = None,
+        *,
+        committed: bool = True,
+        arg_names: Sequence[str] | None = None,
+        has_side_effects: bool = False,
+    ):
+        self.compiled = compiled
+        self.xla = compiled.xla
+        self.in_avals, self.in_shardings = tuple(in_avals), tuple(in_shardings)
+        self.out_avals, self.out_shardings = tuple(out_avals), tuple(out_shardings)
+        self.donated = tuple(donated) if donated else (False,) * len(self.in_avals)
+        all_kept = kept_args is None or all(kept_args)
+        self.kept_args = None if all_kept else tuple(kept_args or ())
+        self.committed = committed
+        self.arg_names = None if arg_names is None else tuple(arg_names)
+        self.has_side_effects = has_side_effects
+        self.handlers = [
+            array_result_handler(aval, sharding, committed, True)
+            for aval, sharding in zip(self.out_avals, self.out_shardings, strict=True)
+        ]
+
+    def call(self, args: Sequence[Any]) -> list:
+        """Run on flat arguments; host values and misplaced arrays are transferred first.
+
+        Returns before the program has finished; the arrays wait when they are read.
+
+        Raises:
+          ValueError: an argument is committed to other devices (both are named).
+          RuntimeError: an argument has been deleted or donated.
+        """
+        if self.kept_args is not None:
+            args = [a for a, kept in zip(args, self.kept_args, strict=True) if kept]
+        placed = [
+            a if type(a) is ArrayImpl and a._sharding is s else self._place(i, a, s)
+            for i, (a, s) in enumerate(zip(args, self.in_shardings, strict=True))
+        ]
+        try:
+            if self.has_side_effects:
+                results = self.xla.execute_sharded(placed, with_tokens=True)
+                _keep_token(results.consume_token())
+            else:
+                results = self.xla.execute_sharded(placed)
+        except (XlaRuntimeError, RuntimeError, ValueError) as error:
+            self._explain(placed, error)
+            raise
+        return results.consume_with_handlers(self.handlers)
+
+    def _place(self, i: int, x: Any, sharding: Any) -> Any:
+        if type(x) is ArrayImpl:
+            if x.is_deleted():
+                raise RuntimeError(f"{self._arg(i)}: {deleted_text(x)}")
+            if x._committed and x._sharding.device_set != sharding.device_set:
+                raise ValueError(
+                    f"{self._arg(i)}, a {describe(x)} array, is committed to "
+                    f"{devices_text(x._sharding)}, but {self.compiled.name} runs on "
+                    f"{devices_text(sharding)}; move it with weft.device_put(x, sharding)"
+                )
+        return shard_argument(x, sharding)
+
+    def _explain(self, placed: list, error: Exception) -> None:
+        for i, x in enumerate(placed):
+            if x.is_deleted():
+                raise RuntimeError(f"{self._arg(i)}: {deleted_text(x)}") from error
+
+    def _arg(self, kept: int) -> str:
+        """How a message names the kept argument with this number."""
+        position = kept
+        if self.kept_args is not None:
+            position = [i for i, k in enumerate(self.kept_args) if k][kept]
+        if self.arg_names is not None and position < len(self.arg_names):
+            return f"argument {self.arg_names[position]!r} of {self.compiled.name}"
+        return f"argument {position} of {self.compiled.name}"
+
+    def fastpath(
+        self, out_tree: Any, num_args: int, const_args: Sequence[Any] = ()
+    ) -> FastpathData | None:
+        """What the C++ path needs to run this without Python; None when it cannot.
+
+        ``out_tree`` is the result's tree in ``weft._xla.pytree.dispatch_registry``; ``num_args``
+        the number of flat arguments; ``const_args`` come before them in ``in_shardings``.
+        """
+        if self.has_side_effects:
+            return None
+        kept = list(self.kept_args or (True,) * (len(const_args) + num_args))
+        return FastpathData(
+            xla_executable=self.xla,
+            out_pytree_def=out_tree,
+            in_shardings=list(self.in_shardings),
+            out_shardings=list(self.out_shardings),
+            out_avals=list(self.out_avals),
+            out_committed=[self.committed] * len(self.out_avals),
+            kept_var_bitvec=kept,
+            in_device_local_layouts=[None] * len(self.in_shardings),
+            const_args=list(const_args),
+        )
+
+
+def _keep_token(token: Any) -> None:
+    tokens = getattr(_pending, "tokens", None)
+    if tokens is None:
+        tokens = _pending.tokens = []
+    tokens.append(token)
+    if len(tokens) > 64:
+        tokens[:] = tokens[-1:]
+
+
+def effects_barrier() -> None:
+    """Wait until the side effects of all programs started so far (prints, callbacks) are done."""
+    tokens = getattr(_pending, "tokens", None) or []
+    _pending.tokens = []
+    for token in tokens:
+        token.block_until_ready()
+
+
+def reshard(x: Any, aval: Any, sharding: Any, donate: bool = False) -> Any:
+    """The array with another sharding over the same devices, moved by XLA's collectives."""
+    program = _reshard_program(x.aval, x._sharding, aval, sharding, donate)
+    return program.call([x])[0]
+
+
+@functools.lru_cache(maxsize=512)
+def _reshard_program(
+    in_aval: Any, in_sharding: Any, out_aval: Any, out_sharding: Any, donate: bool
+) -> Executable:
+    from weft._xla import mlir
+
+    devices = out_sharding._devices_in_order
+    order = {d: i for i, d in enumerate(devices)}
+    source = in_sharding
+    if source._devices_in_order != devices:
+        source = _reordered(source, devices, order, len(in_aval.shape))
+    tensor = str(mlir.tensor_type(in_aval.shape, in_aval.dtype))
+    ndim = len(in_aval.shape)
+    alias = "" if not donate else ", jax.buffer_donor = true"
+    arg = f'{{mhlo.sharding = "{named.mhlo_sharding_text(source, ndim)}"{alias}}}'
+    result = f'{{mhlo.sharding = "{named.mhlo_sharding_text(out_sharding, ndim)}"}}'
+    text = (
+        f"module @reshard attributes {{mhlo.num_partitions = {len(devices)} : i32, "
+        "mhlo.num_replicas = 1 : i32} {\n"
+        f"  func.func public @main(%x: {tensor} {arg}) -> ({tensor} {result}) {{\n"
+        f"    return %x : {tensor}\n  }}\n}}"
+    )
+    compiled = compile_module(text, devices, use_shardy=False)
+    return Executable(compiled, [in_aval], [in_sharding], [out_aval], [out_sharding], [donate])
+
+
+def _reordered(sharding: Any, devices: tuple, order: dict, ndim: int) -> Any:
+    """The same placement, counting devices in another order."""
+    import numpy as np
+
+    from weft._xla import sharding as _xla
+
+    hlo = sharding._to_xla_hlo_sharding(ndim)
+    if not hlo.is_tiled():
+        return named.GSPMDSharding(devices, hlo)
+    old = sharding._devices_in_order
+    dims = tuple(hlo.tile_assignment_dimensions())
+    tiles = np.array([order[old[i]] for i in hlo.tile_assignment_devices()]).reshape(dims)
+    kinds = list(hlo.subgroup_types())
+    if not kinds and hlo.replicate_on_last_tile_dim():
+        kinds = [_xla.SubgroupType.REPLICATED]
+    new = _xla.HloSharding.subgroup_with_device_ordering(tiles, subgroup_types=kinds)
+    return named.GSPMDSharding(devices, new)
