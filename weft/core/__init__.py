@@ -1,0 +1,1 @@
+"""The language itself: types, primitives, tracing and the jaxpr IR."""

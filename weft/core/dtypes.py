@@ -1,0 +1,285 @@
+"""Dtypes: names, canonical widths, and promotion with weak types.
+
+The promotion lattice is the one JAX documents ("Type promotion semantics"): Python scalars are
+weak, and a weak type gives way to any strong type of the same or a higher kind.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from weft.core.config import config
+
+bool_ = np.dtype(np.bool_)
+int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
+float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
+complex64, complex128 = np.dtype(np.complex64), np.dtype(np.complex128)
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
+float8_names = (
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float4_e2m1fn",
+)
+int4_names = ("int2", "int4", "uint2", "uint4")
+_small = {name: np.dtype(getattr(ml_dtypes, name)) for name in float8_names + int4_names}
+_small_floats = tuple(_small[name] for name in float8_names)
+_small_ints = tuple(_small[name] for name in int4_names)
+globals().update(_small)
+
+float0 = np.dtype([("float0", np.void, 0)])
+"""The tangent dtype of integers and booleans: a space with one point, zero."""
+
+
+class ExtendedDType:
+    """A dtype whose elements are small arrays of a physical dtype, such as random keys."""
+
+    __slots__ = ()
+    kind = "O"
+    itemsize: int
+    name: str
+    physical_shape: tuple[int, ...]
+    physical_dtype: np.dtype
+
+
+def is_extended(dtype: Any) -> bool:
+    return isinstance(dtype, ExtendedDType)
+
+
+_SHORT = {bool_: "bool", bfloat16: "bf16", float0: "float0"}
+for _d in (int8, int16, int32, int64):
+    _SHORT[_d] = f"i{_d.itemsize * 8}"
+for _d in (uint8, uint16, uint32, uint64):
+    _SHORT[_d] = f"u{_d.itemsize * 8}"
+for _d in (float16, float32, float64):
+    _SHORT[_d] = f"f{_d.itemsize * 8}"
+for _d in (complex64, complex128):
+    _SHORT[_d] = f"c{_d.itemsize * 8}"
+for _name, _d in _small.items():
+    _SHORT[_d] = _name.replace("float", "f").replace("uint", "u").replace("int", "i")
+
+
+def short_name(dtype: Any) -> str:
+    """`f32`, `i8`, `bf16`, … as jaxprs print them."""
+    return dtype.name if is_extended(dtype) else _SHORT.get(dtype) or str(dtype)
+
+
+# Kinds. NumPy calls ml_dtypes' types kind 'V' or 'f'; these predicates know them.
+_FLOATS = frozenset((float16, float32, float64, bfloat16, *_small_floats))
+_SIGNED = frozenset((int8, int16, int32, int64, _small["int2"], _small["int4"]))
+_UNSIGNED = frozenset((uint8, uint16, uint32, uint64, _small["uint2"], _small["uint4"]))
+_COMPLEX = frozenset((complex64, complex128))
+_ALL = frozenset((bool_, *_FLOATS, *_SIGNED, *_UNSIGNED, *_COMPLEX))
+
+
+def is_float(dtype: Any) -> bool:
+    return dtype in _FLOATS
+
+
+def is_complex(dtype: Any) -> bool:
+    return dtype in _COMPLEX
+
+
+def is_inexact(dtype: Any) -> bool:
+    return dtype in _FLOATS or dtype in _COMPLEX
+
+
+def is_integer(dtype: Any) -> bool:
+    return dtype in _SIGNED or dtype in _UNSIGNED
+
+
+def is_signed(dtype: Any) -> bool:
+    return dtype in _SIGNED
+
+
+def is_unsigned(dtype: Any) -> bool:
+    return dtype in _UNSIGNED
+
+
+def is_bool(dtype: Any) -> bool:
+    return dtype == bool_
+
+
+def issubdtype(a: Any, b: Any) -> bool:
+    """`np.issubdtype` that knows ml_dtypes' floats and ints, and extended dtypes.
+
+    >>> import weft, numpy as np
+    >>> weft.dtypes.issubdtype(weft.numpy.bfloat16, np.floating)
+    True
+    """
+    if is_extended(a):
+        return b is ExtendedDType or b is type(a) or a == b or getattr(b, "_extended", False)
+    if isinstance(b, type) and (issubclass(b, ExtendedDType) or getattr(b, "_extended", False)):
+        return False
+    if not isinstance(a, type):
+        a = np.dtype(a)
+    if isinstance(a, np.dtype) and a in _ALL and isinstance(b, type) and issubclass(b, np.generic):
+        groups = {
+            np.generic: True,
+            np.number: a != bool_,
+            np.inexact: is_inexact(a),
+            np.floating: is_float(a),
+            np.complexfloating: is_complex(a),
+            np.integer: is_integer(a),
+            np.signedinteger: is_signed(a),
+            np.unsignedinteger: is_unsigned(a),
+        }
+        if b in groups:
+            return groups[b]
+    return bool(np.issubdtype(a, b))
+
+
+_NARROW = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
+
+
+def canonicalize_dtype(dtype: Any) -> Any:
+    """The dtype weft computes in: 64-bit types become 32-bit unless `enable_x64` is set."""
+    if dtype in _WEAK_DTYPE:
+        dtype = _WEAK_DTYPE[dtype]
+    if not is_extended(dtype):
+        dtype = np.dtype(dtype)
+        if dtype not in _ALL and dtype != float0:
+            raise TypeError(
+                f"dtype {dtype} is not a type weft computes with; "
+                "use a bool, integer, float or complex dtype"
+            )
+        if not config.enable_x64:
+            return _NARROW.get(dtype, dtype)
+    return dtype
+
+
+# Python scalar types are the weak types of the lattice.
+_WEAK_DTYPE: dict[Any, np.dtype] = {
+    bool: bool_,
+    int: int64,
+    float: float64,
+    complex: complex128,
+}
+_WEAK_KIND = {bool: "b*", int: "i*", float: "f*", complex: "c*"}
+
+# Edges of the lattice: each type to its immediate upper bounds.
+_EDGES: dict[Any, tuple] = {
+    bool_: ("i*",),
+    "i*": (uint8, int8, *_small_ints),
+    uint8: (int16, uint16),
+    uint16: (int32, uint32),
+    uint32: (int64, uint64),
+    int8: (int16,),
+    int16: (int32,),
+    int32: (int64,),
+    int64: ("f*",),
+    uint64: ("f*",),
+    "f*": (bfloat16, float16, "c*", *_small_floats),
+    bfloat16: (float32,),
+    float16: (float32,),
+    float32: (float64, complex64),
+    float64: (complex128,),
+    "c*": (complex64,),
+    complex64: (complex128,),
+    complex128: (),
+    **{d: () for d in _small_ints},
+    **{d: () for d in _small_floats},
+}
+
+
+def _close(node: Any) -> frozenset:
+    above = {node}
+    for up in _EDGES[node]:
+        above |= _close(up)
+    return frozenset(above)
+
+
+_ABOVE = {node: _close(node) for node in _EDGES}
+
+
+class TypePromotionError(ValueError):
+    """Two dtypes have no common type to which both convert implicitly."""
+
+
+@cache
+def _join(nodes: frozenset) -> Any:
+    common = frozenset.intersection(*(_ABOVE[n] for n in nodes))
+    least = [n for n in common if common <= _ABOVE[n]]
+    if len(least) == 1:
+        return least[0]
+    names = ", ".join(sorted(n if isinstance(n, str) else short_name(n) for n in nodes))
+    raise TypePromotionError(
+        f"no implicit promotion exists for dtypes {names}; convert one of the operands explicitly, "
+        "for example x.astype('float32')"
+    )
+
+
+def node_of(dtype: Any, weak_type: bool) -> Any:
+    """The lattice node of a dtype."""
+    if not weak_type or dtype == bool_:
+        return dtype
+    if is_integer(dtype):
+        return "i*"
+    return "c*" if is_complex(dtype) else "f*"
+
+
+_NODE_DTYPE = {"i*": int64, "f*": float64, "c*": complex128}
+
+
+@cache
+def _promote(nodes: tuple, x64: bool, weak_dtypes: tuple) -> tuple[Any, bool]:
+    for n in nodes:
+        if is_extended(n):
+            if all(m == n for m in nodes):
+                return n, False
+            raise TypePromotionError(
+                f"random keys ({n.name}) do not mix with other dtypes; "
+                "use weft.random.key_data to get at their bits"
+            )
+    node = nodes[0] if len(set(nodes)) == 1 else _join(frozenset(nodes))
+    if isinstance(node, str):
+        # All operands are weak: keep the widest of their own dtypes, at the width of the mode.
+        own = [d for n, d in zip(nodes, weak_dtypes, strict=True) if n == node]
+        dtype = max(own, key=lambda d: d.itemsize) if own else _NODE_DTYPE[node]
+        return (dtype if x64 else _NARROW.get(dtype, dtype)), True
+    return (node if x64 else _NARROW.get(node, node)), False
+
+
+def promote_types(dtypes: list[tuple[Any, bool]]) -> tuple[Any, bool]:
+    """Joins `(dtype, weak_type)` pairs in the promotion lattice; returns `(dtype, weak_type)`."""
+    if config.numpy_dtype_promotion == "strict":
+        strong = {d for d, weak in dtypes if not weak}
+        if len(strong) > 1:
+            names = ", ".join(sorted(map(short_name, strong)))
+            raise TypePromotionError(
+                f"dtypes {names} differ and numpy_dtype_promotion is 'strict'; convert explicitly"
+            )
+    nodes = tuple(node_of(d, w) for d, w in dtypes)
+    return _promote(nodes, config.enable_x64, tuple(d for d, _ in dtypes))
+
+
+def scalar_dtype(x: Any) -> np.dtype:
+    """The dtype of a Python scalar in the current mode: int → int32 or int64, and so on."""
+    return canonicalize_dtype(_WEAK_DTYPE[type(x)])
+
+
+def to_inexact(dtype: Any) -> Any:
+    """The float type in which an integer or boolean operand of a float function is computed."""
+    if is_inexact(dtype):
+        return dtype
+    return canonicalize_dtype(float64)
+
+
+def finfo(dtype: Any) -> Any:
+    """Limits of a float dtype, ml_dtypes' included."""
+    return ml_dtypes.finfo(np.dtype(dtype))
+
+
+def iinfo(dtype: Any) -> Any:
+    """Limits of an integer dtype, ml_dtypes' included."""
+    return ml_dtypes.iinfo(np.dtype(dtype))

@@ -1,0 +1,59 @@
+"""The exceptions of tracing, and the wording that all error messages share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class UnexpectedTracerError(RuntimeError):
+    """A traced value was used after its trace had ended (a leak)."""
+
+
+class ConcretizationTypeError(TypeError):
+    """A Python value was needed where only a traced one exists."""
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """`bool()` of a traced array."""
+
+
+class TracerIntegerConversionError(TypeError):
+    """A traced array was used as a Python integer."""
+
+
+class TracerArrayConversionError(TypeError):
+    """`np.array()` of a traced array."""
+
+
+class NonConcreteBooleanIndexError(IndexError):
+    """A traced boolean mask was used as an index: the result's shape would depend on it."""
+
+
+class KeyReuseError(RuntimeError):
+    """A random key was used twice."""
+
+
+def made_at(tracer: Any) -> str:
+    """Where a traced value comes from, for messages."""
+    source = tracer.source()
+    return f"made at {source}" if source is not None else "an argument of the traced function"
+
+
+def leaked(tracer: Any) -> UnexpectedTracerError:
+    return UnexpectedTracerError(
+        f"a traced value of type {tracer.aval.str_short()} was used after its trace had ended; "
+        f"it was {made_at(tracer)}. Return it from the transformed function instead of storing it "
+        "in a global, an attribute or a closure."
+    )
+
+
+def plural(n: int, noun: str) -> str:
+    return f"{n} {noun}" + ("" if n == 1 else "s")
+
+
+def mark_difference(expected: str, got: str) -> str:
+    """Two types one above the other, with ^ under what differs in the second."""
+    width = max(len(expected), len(got))
+    a, b = expected.ljust(width), got.ljust(width)
+    marks = "".join("^" if x != y else " " for x, y in zip(a, b, strict=True)).rstrip()
+    return f"  expected {expected}\n  got      {got}\n           {marks}"

@@ -1,0 +1,203 @@
+"""The IR: a jaxpr is a list of equations in A-normal form, typed by avals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from weft.core.state import state
+
+NO_EFFECTS: frozenset = frozenset()
+
+
+class Var:
+    """A typed variable; names are given when a jaxpr is printed."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Var(id={id(self)}):{self.aval.str_short()}"
+
+
+class Literal:
+    """A scalar constant written into the program."""
+
+    __slots__ = ("aval", "val")
+
+    def __init__(self, val: Any, aval: Any) -> None:
+        self.val = val
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"{self.val}:{self.aval.str_short()}"
+
+
+Atom = Var | Literal
+
+
+class Eqn:
+    """outvars = primitive[params](invars), with its effects and the user's source line."""
+
+    __slots__ = ("effects", "invars", "outvars", "params", "primitive", "source")
+
+    def __init__(
+        self,
+        primitive: Any,
+        invars: list[Atom],
+        outvars: list[Var],
+        params: dict[str, Any],
+        effects: frozenset,
+        source: Any,
+    ) -> None:
+        self.primitive = primitive
+        self.invars = invars
+        self.outvars = outvars
+        self.params = params
+        self.effects = effects
+        self.source = source
+
+    def replace(self, **changes: Any) -> Eqn:
+        return Eqn(**{**{name: getattr(self, name) for name in self.__slots__}, **changes})
+
+    def __repr__(self) -> str:
+        from weft.core.printer import print_eqn
+
+        return print_eqn(self)
+
+
+class Jaxpr:
+    """constvars and invars in, outvars out; `effects` joins those of the equations."""
+
+    __slots__ = (
+        "__weakref__",
+        "_memo",
+        "constvars",
+        "debug",
+        "effects",
+        "eqns",
+        "invars",
+        "outvars",
+    )
+
+    def __init__(
+        self,
+        constvars: list[Var],
+        invars: list[Var],
+        outvars: list[Atom],
+        eqns: list[Eqn],
+        effects: frozenset = NO_EFFECTS,
+        debug: Any = None,
+    ) -> None:
+        self.constvars = constvars
+        self.invars = invars
+        self.outvars = outvars
+        self.eqns = eqns
+        self.effects = effects
+        self.debug = debug  # the traced function's name
+        self._memo: dict | None = None
+
+    def replace(self, **changes: Any) -> Jaxpr:
+        names = ("constvars", "invars", "outvars", "eqns", "effects", "debug")
+        return Jaxpr(**{**{n: getattr(self, n) for n in names}, **changes})
+
+    @property
+    def in_avals(self) -> list:
+        return [v.aval for v in self.invars]
+
+    @property
+    def out_avals(self) -> list:
+        return [v.aval for v in self.outvars]
+
+    def memo(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What a transformation derived from this jaxpr, made once."""
+        if self._memo is None:
+            self._memo = {}
+        try:
+            return self._memo[key]
+        except KeyError:
+            value = self._memo[key] = make()
+            return value
+
+    def __str__(self) -> str:
+        from weft.core.printer import print_jaxpr
+
+        return print_jaxpr(self)
+
+    __repr__ = __str__
+
+
+class ClosedJaxpr:
+    """A jaxpr with the values of its constvars."""
+
+    __slots__ = ("__weakref__", "_memo", "consts", "jaxpr")
+
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> None:
+        self.jaxpr = jaxpr
+        self.consts = list(consts)
+        self._memo: dict | None = None
+
+    in_avals = property(lambda self: self.jaxpr.in_avals)
+    out_avals = property(lambda self: self.jaxpr.out_avals)
+    eqns = property(lambda self: self.jaxpr.eqns)
+    effects = property(lambda self: self.jaxpr.effects)
+
+    memo = Jaxpr.memo
+
+    def __str__(self) -> str:
+        return str(self.jaxpr)
+
+    __repr__ = __str__
+
+
+def subjaxprs(params: dict[str, Any]) -> Iterator[tuple[str, Jaxpr | ClosedJaxpr]]:
+    """The jaxprs among an equation's params, with the name of the param that holds each."""
+    for name, value in params.items():
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Jaxpr | ClosedJaxpr):
+                yield name, item
+
+
+def open_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
+    return jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+
+
+def walk_eqns(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator[Eqn]:
+    """Every equation, those of inner jaxprs included, outer first."""
+    for eqn in open_jaxpr(jaxpr).eqns:
+        yield eqn
+        for _, inner in subjaxprs(eqn.params):
+            yield from walk_eqns(inner)
+
+
+def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any) -> list:
+    """Evaluates a jaxpr under the current trace; equations keep their own source lines."""
+    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    before = state.source
+    try:
+        for eqn in jaxpr.eqns:
+            state.source = eqn.source
+            ins = [v.val if v.__class__ is Literal else env[v] for v in eqn.invars]
+            _assign(env, eqn, eqn.primitive.bind(*ins, **eqn.params))
+    finally:
+        state.source = before
+    return [v.val if v.__class__ is Literal else env[v] for v in jaxpr.outvars]
+
+
+def _assign(env: dict[Var, Any], eqn: Eqn, out: Any) -> None:
+    if eqn.primitive.multiple_results:
+        env.update(zip(eqn.outvars, out, strict=True))
+    else:
+        env[eqn.outvars[0]] = out
+
+
+def eval_closed(closed: ClosedJaxpr, *args: Any) -> list:
+    return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+
+
+def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list]:
+    """The function a closed jaxpr computes, on flat arguments."""
+    return lambda *args: eval_closed(closed, *args)

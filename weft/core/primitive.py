@@ -1,0 +1,98 @@
+"""Primitives: one definition holds all rules of an op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.core.state import state
+
+PRIMITIVES: dict[str, Primitive] = {}
+"""Every primitive by name: the table that tests walk."""
+
+
+class Primitive:
+    """An op with all its rules. `bind` applies it under the current trace.
+
+    abstract(*avals, **params) -> aval or list of avals
+        Shape, dtype and weak type of the results; raises TypeError or ValueError for bad operands.
+        Sharding and manual-axis type are joined by the mechanism, unless `own_types` is set.
+    jvp(primals, tangents, **params) -> out, out_tangent
+        Tangents are None where zero. The one rule serves jvp and linearize: ops on tangents are
+        staged into the linear program, ops on primals are not. Linear ops name `linear` instead.
+    linearize(primals, tangents, **params) -> out, out_tangent
+        Instead of jvp under linearize, where inner jaxprs must be split (jit, scan, cond, …).
+    transpose(cts, *args, **params) -> list with one cotangent or None per operand
+        Linear operands arrive as `UndefinedPrimal(aval)`, others as values. `cts` is the one
+        cotangent, or the list of them (None where zero) if multiple_results.
+    batch(axis, args, dims, **params) -> out, out_dim
+        `axis` is an `AxisData`; dims are int or None. Lists if multiple_results.
+    lower(ctx, *operands, **params) -> value or list of values
+        Emits StableHLO; see weft/lowering.
+    sharding(avals, outs, **params) -> Factors
+        The op's sharding as a factor mapping; see weft/sharding/factors.py.
+    effects(avals, params) -> frozenset of Effect.
+    named_axes(params) -> tuple of axis names the op communicates over.
+    """
+
+    __slots__ = (
+        "abstract",
+        "batch",
+        "effects",
+        "higher_order",
+        "impl",
+        "jvp",
+        "linearize",
+        "lower",
+        "multiple_results",
+        "name",
+        "named_axes",
+        "own_types",
+        "rule_cache",
+        "sharding",
+        "structural",
+        "transpose",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        abstract: Callable | None = None,
+        jvp: Callable | None = None,
+        linearize: Callable | None = None,
+        transpose: Callable | None = None,
+        batch: Callable | None = None,
+        lower: Callable | None = None,
+        sharding: Callable | None = None,
+        impl: Callable | None = None,
+        effects: Callable | None = None,
+        named_axes: Callable | None = None,
+        multiple_results: bool = False,
+        own_types: bool = False,
+        structural: bool = False,
+        higher_order: bool = False,
+    ) -> None:
+        self.name = name
+        self.abstract = abstract
+        self.jvp = jvp
+        self.linearize = linearize
+        self.transpose = transpose
+        self.batch = batch
+        self.lower = lower
+        self.sharding = sharding
+        self.impl = impl
+        self.effects = effects
+        self.named_axes = named_axes
+        self.multiple_results = multiple_results
+        self.own_types = own_types
+        self.structural = structural  # moves elements about whatever their dtype: works on keys
+        self.higher_order = higher_order  # has jaxprs among its params: types are not memoized
+        self.rule_cache: dict = {}
+        PRIMITIVES[name] = self
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        return state.trace.process(self, args, params)
+
+    def __repr__(self) -> str:
+        return self.name

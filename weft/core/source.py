@@ -1,0 +1,103 @@
+"""Source locations: which line of the user's program made a value.
+
+A location is captured for every equation, so capturing keeps only the code object and the
+instruction offset (0.3 µs); file, line and column are worked out when somebody asks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType
+
+from weft.core.state import state
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_is_internal: dict[str, bool] = {}
+
+
+class Source:
+    """One line of the user's program, and the named scopes it was traced under."""
+
+    __slots__ = ("code", "lasti", "scopes")
+
+    def __init__(self, code: CodeType | None, lasti: int, scopes: tuple[str, ...]) -> None:
+        self.code = code
+        self.lasti = lasti
+        self.scopes = scopes
+
+    @property
+    def file(self) -> str:
+        return self.code.co_filename if self.code else "<unknown>"
+
+    @property
+    def function(self) -> str:
+        return self.code.co_qualname if self.code else "<unknown>"
+
+    def position(self) -> tuple[int, int]:
+        """(line, column), both from 1; (0, 0) when unknown."""
+        if self.code is None:
+            return 0, 0
+        for i, (line, _, column, _) in enumerate(self.code.co_positions()):
+            if i == self.lasti // 2:
+                return line or self.code.co_firstlineno, (column or 0) + 1
+        return self.code.co_firstlineno, 1
+
+    @property
+    def line(self) -> int:
+        return self.position()[0]
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} ({self.function})"
+
+    def short(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+
+UNKNOWN = Source(None, 0, ())
+
+
+def is_internal_file(filename: str) -> bool:
+    """Whether a file belongs to weft (examples and tests do not)."""
+    known = _is_internal.get(filename)
+    if known is None:
+        known = _is_internal[filename] = os.path.abspath(filename).startswith(_PACKAGE) or (
+            filename.startswith("<frozen")
+        )
+    return known
+
+
+def capture() -> Source:
+    """The innermost frame outside weft, or the source of the equation being re-evaluated."""
+    if state.source is not None:
+        return state.source
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        code = frame.f_code
+        internal = _is_internal.get(code.co_filename)
+        if internal is None:
+            internal = is_internal_file(code.co_filename)
+        if not internal:
+            return Source(code, frame.f_lasti, state.scopes)
+        frame = frame.f_back
+    return UNKNOWN
+
+
+@contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """Names the operations traced inside, in jaxprs' sources and in compiled programs.
+
+    >>> import weft
+    >>> with weft.named_scope("attention"):
+    ...     y = weft.numpy.ones(3)
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"named_scope: name must be a string, got {type(name).__name__}")
+    before = state.scopes
+    state.scopes = (*before, name)
+    try:
+        yield
+    finally:
+        state.scopes = before

@@ -1,0 +1,86 @@
+"""The thread's tracing state: current trace, named axes in scope, source override."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class State(threading.local):
+    """What `bind` and the collectives look at; every transformation saves and restores it."""
+
+    trace: Any = None  # set to the eager trace when weft.core.trace is imported
+    axes: dict[Any, Any] = {}  # noqa: RUF012  name -> AxisEntry; replaced, never mutated
+    source: Any = None
+    scopes: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.trace = State.trace
+
+
+state = State()
+
+
+class AxisEntry:
+    """A named axis in scope: of a vmap, or a manual axis of a shard_map's mesh."""
+
+    __slots__ = ("kind", "mesh", "name", "size")
+
+    def __init__(self, name: Any, size: int, kind: str, mesh: Any = None) -> None:
+        self.name = name
+        self.size = size
+        self.kind = kind  # 'vmap' or 'manual'
+        self.mesh = mesh
+
+    def _key(self) -> tuple:
+        return self.name, self.size, self.kind, self.mesh
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AxisEntry) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
+@contextmanager
+def current_trace(trace: Any) -> Iterator[None]:
+    before = state.trace
+    state.trace = trace
+    try:
+        yield
+    finally:
+        state.trace = before
+
+
+@contextmanager
+def extend_axes(entries: list[AxisEntry]) -> Iterator[None]:
+    before = state.axes
+    state.axes = {**before, **{e.name: e for e in entries}}
+    try:
+        yield
+    finally:
+        state.axes = before
+
+
+def axes_key() -> tuple:
+    """The named axes in scope, as a part of a cache key."""
+    return tuple(state.axes.values())
+
+
+def axis_entry(name: Any) -> AxisEntry:
+    """The axis bound to `name`; an unbound name raises NameError and lists the axes in scope."""
+    try:
+        return state.axes[name]
+    except KeyError:
+        scope = ", ".join(f"{e.name!r} (size {e.size}, {e.kind})" for e in state.axes.values())
+        raise NameError(
+            f"axis name {name!r} is not bound here; "
+            + (f"axes in scope: {scope}" if scope else "no named axis is in scope")
+            + ". Bind it with vmap(..., axis_name=...) or shard_map over a mesh that has it."
+        ) from None
+    except TypeError:
+        raise TypeError(
+            f"an axis name must be hashable, usually a string; got {name!r}"
+        ) from None

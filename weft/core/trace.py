@@ -1,0 +1,422 @@
+"""Tracing: tracers, the eager trace, and the staging trace that builds jaxprs.
+
+A transformation is a trace with a parent. `bind` hands an op to the current trace; a trace that
+finds none of its own tracers among the operands hands it on to its parent. Tracers point to their
+trace and never the other way, so no reference cycles arise.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes, errors
+from weft.core.aval import ShapedArray
+from weft.core.jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from weft.core.primitive import PRIMITIVES, Primitive
+from weft.core.source import Source, capture
+from weft.core.state import State, current_trace, state
+from weft.core.typing import infer
+
+
+class Tracer:
+    """A value under a transformation: an aval and what its trace knows of it.
+
+    Array methods and operators are installed by weft.numpy, for tracers and arrays alike.
+    """
+
+    __slots__ = ("__weakref__", "_trace", "aval")
+    __array_priority__ = 1000
+    __hash__: Any = None
+
+    _trace: Any
+    aval: Any
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+    ndim = property(lambda self: self.aval.ndim)
+    size = property(lambda self: self.aval.size)
+    weak_type = property(lambda self: self.aval.weak_type)
+    nbytes = property(lambda self: self.aval.nbytes)
+    itemsize = property(lambda self: self.aval.dtype.itemsize)
+    vma = property(lambda self: self.aval.mat.varying)
+    committed = property(lambda self: False)
+
+    @property
+    def sharding(self) -> Any:
+        return self.aval.sharding
+
+    def concrete(self) -> Any:
+        """The value as an array, where the trace knows it; else None."""
+        return None
+
+    def source(self) -> Source | None:
+        """Where the value was made, if the trace recorded it."""
+        return None
+
+    def _needs_value(self, error: type, what: str, remedy: str) -> Any:
+        value = self.concrete()
+        if value is None:
+            raise error(
+                f"{what} of a traced array of type {self.aval.str_short()} ({errors.made_at(self)})"
+                f": its value is not known while tracing. {remedy}"
+            )
+        return value
+
+    def __bool__(self) -> bool:
+        return bool(
+            self._needs_value(
+                errors.TracerBoolConversionError,
+                "the truth value",
+                "Use weft.numpy.where or weft.lax.cond, or mark the argument static "
+                "(jit(..., static_argnums=...)).",
+            )
+        )
+
+    def __index__(self) -> int:
+        return self._integer().__index__()
+
+    def __int__(self) -> int:
+        return int(self._integer())
+
+    def _integer(self) -> Any:
+        return self._needs_value(
+            errors.TracerIntegerConversionError,
+            "the Python integer value",
+            "Shapes, axes and loop counts must be Python ints: mark the argument static, or use "
+            "weft.lax.fori_loop / weft.lax.dynamic_slice.",
+        )
+
+    def __float__(self) -> float:
+        return float(self._needs_value(*_TO_PYTHON))
+
+    def __complex__(self) -> complex:
+        return complex(self._needs_value(*_TO_PYTHON))
+
+    def item(self) -> Any:
+        return self._needs_value(*_TO_PYTHON).item()
+
+    def tolist(self) -> Any:
+        return self._needs_value(*_TO_PYTHON).tolist()
+
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        value = self._needs_value(
+            errors.TracerArrayConversionError,
+            "the NumPy value",
+            "Use weft.numpy instead of numpy inside transformed functions, or weft.pure_callback "
+            "to call NumPy at run time.",
+        )
+        return np.asarray(value, *args, **kwargs)
+
+    def __len__(self) -> int:
+        return len(self.aval)
+
+    def block_until_ready(self) -> Tracer:
+        return self
+
+    def __repr__(self) -> str:
+        return f"Traced<{self.aval.str_short()}>with<{type(self._trace).__name__}>"
+
+    def __format__(self, spec: str) -> str:
+        return repr(self) if not spec else format(self._needs_value(*_TO_PYTHON), spec)
+
+
+_TO_PYTHON = (
+    ConcretizationError := errors.ConcretizationTypeError,
+    "the Python value",
+    "Keep it an array, or use weft.debug.print / weft.debug.callback to see it at run time.",
+)
+
+
+# The type of any value ------------------------------------------------------------------------
+
+aval_of: dict[type, Callable[[Any], Any]] = {}
+"""Python type -> function giving the aval of its values. The runtime adds Array."""
+
+
+def _scalar_aval(x: Any) -> ShapedArray:
+    return ShapedArray((), dtypes.scalar_dtype(x), weak_type=not isinstance(x, bool))
+
+
+for _type in (bool, int, float, complex):
+    aval_of[_type] = _scalar_aval
+
+
+def _numpy_aval(x: Any) -> ShapedArray:
+    return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
+
+
+aval_of[np.ndarray] = _numpy_aval
+
+
+def typeof(x: Any) -> Any:
+    """The aval of a value: its shape, dtype, weak type, sharding and manual-axis type.
+
+    >>> import weft
+    >>> weft.typeof(1.0)
+    ShapedArray(f32[], weak_type=True)
+    """
+    if isinstance(x, Tracer):
+        return x.aval
+    get = aval_of.get(x.__class__)
+    if get is None:
+        get = _find_aval_rule(x)
+    return get(x)
+
+
+def _find_aval_rule(x: Any) -> Callable[[Any], Any]:
+    if isinstance(x, np.generic):
+        return _numpy_aval
+    for base in type(x).__mro__:
+        if base in aval_of:
+            return aval_of[base]
+    if hasattr(x, "__weft_array__"):
+        return lambda v: typeof(v.__weft_array__())
+    raise TypeError(
+        f"a value of type {type(x).__module__}.{type(x).__qualname__} is not an array or a number: "
+        f"{x!r:.200}. Arguments and results of transformed functions are arrays, scalars and pytrees of "
+        "them; mark other arguments static or register their type as a pytree node."
+    )
+
+
+def is_array_like(x: Any) -> bool:
+    """Whether weft computes with the value."""
+    return (
+        isinstance(x, Tracer | np.ndarray | np.generic)
+        or type(x) in aval_of
+        or any(base in aval_of for base in type(x).__mro__)
+        or hasattr(x, "__weft_array__")
+    )
+
+
+# Eager evaluation -----------------------------------------------------------------------------
+
+
+class EvalTrace:
+    """Runs each op at once. `dispatch` is set by the runtime side (transforms/jit.py)."""
+
+    __slots__ = ()
+    dispatch: Callable[[Primitive, tuple, dict], Any]
+
+    def process(self, prim: Primitive, args: tuple, params: dict[str, Any]) -> Any:
+        if prim.impl is not None:
+            return prim.impl(*args, **params)
+        return EvalTrace.dispatch(prim, args, params)
+
+
+EVAL = EvalTrace()
+State.trace = EVAL
+state.trace = EVAL
+
+
+def check_not_leaked(args: Sequence[Any]) -> None:
+    """Raises UnexpectedTracerError if a tracer outlived its trace."""
+    for a in args:
+        if isinstance(a, Tracer):
+            raise errors.leaked(a)
+
+
+# Staging --------------------------------------------------------------------------------------
+
+
+class StagedTracer(Tracer):
+    """A variable of the jaxpr under construction."""
+
+    __slots__ = ("eqn", "var")
+
+    var: Var
+    eqn: Eqn | None
+
+    def __init__(self, trace: StagingTrace, aval: Any, var: Var, eqn: Eqn | None) -> None:
+        self._trace = trace
+        self.aval = aval
+        self.var = var
+        self.eqn = eqn
+
+    def source(self) -> Source | None:
+        return self.eqn.source if self.eqn is not None else None
+
+
+_PYTHON_SCALARS = frozenset((bool, int, float, complex))
+
+structural_on_extended: list[Callable] = []
+"""Set by weft.random: applies a structural op to arrays of an extended dtype."""
+
+
+class StagingTrace:
+    """Records equations. What it does for one op is the cost of tracing."""
+
+    __slots__ = ("_atoms", "_keep", "consts", "constvars", "effects", "eqns", "finished", "name")
+
+    def __init__(self, name: str = "<lambda>") -> None:
+        self.name = name
+        self.eqns: list[Eqn] = []
+        self.constvars: list[Var] = []
+        self.consts: list[Any] = []
+        self.effects: frozenset = NO_EFFECTS
+        self.finished = False
+        self._atoms: dict[int, Atom] = {}
+        self._keep: list[Any] = []  # keeps the objects whose ids are keys of _atoms alive
+
+    def new_arg(self, aval: Any) -> StagedTracer:
+        return StagedTracer(self, aval, Var(aval), None)
+
+    def process(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        atoms: list[Atom] = []
+        avals = []
+        for a in args:
+            if a.__class__ is StagedTracer and a._trace is self:
+                atoms.append(a.var)
+                avals.append(a.aval)
+            else:
+                atom = self.atom(a)
+                atoms.append(atom)
+                avals.append(atom.aval)
+        if prim.higher_order:
+            out, effects, casts = infer(prim, avals, params)
+        else:
+            key = (*avals, *params.items())
+            try:
+                out, effects, casts = prim.rule_cache[key]
+            except KeyError:
+                out, effects, casts = prim.rule_cache[key] = infer(prim, avals, params)
+            except TypeError:
+                _check_hashable(prim, params)
+                raise
+        if casts is not None:
+            return self._cast_and_process(prim, args, params, casts)
+        if prim.multiple_results:
+            outvars = [Var(aval) for aval in out]
+            eqn = Eqn(prim, atoms, outvars, params, effects, capture())
+            result: Any = [StagedTracer(self, v.aval, v, eqn) for v in outvars]
+        else:
+            var = Var(out)
+            eqn = Eqn(prim, atoms, [var], params, effects, capture())
+            result = StagedTracer(self, out, var, eqn)
+        self.eqns.append(eqn)
+        if effects:
+            self.effects |= effects
+        return result
+
+    def _cast_and_process(self, prim: Primitive, args: Any, params: dict, casts: Any) -> Any:
+        if casts is EXTENDED:
+            return structural_on_extended[0](prim, args, params)
+        pcast = PRIMITIVES["pcast"]
+        cast_args = [
+            self.process(pcast, (a,), {"axes": axes, "to": "varying"}) if axes else a
+            for a, axes in zip(args, casts, strict=True)
+        ]
+        return self.process(prim, cast_args, params)
+
+    def atom(self, x: Any) -> Atom:
+        """The variable or literal for any value: own tracer, outer tracer, array or scalar."""
+        if x.__class__ is StagedTracer and x._trace is self:
+            return x.var
+        atom = self._atoms.get(id(x))
+        if atom is not None:
+            return atom
+        if x.__class__ in _PYTHON_SCALARS:
+            return Literal(x, _scalar_aval(x))
+        if isinstance(x, Tracer):
+            if x._trace.finished:
+                raise errors.leaked(x)
+            aval = x.aval
+        else:
+            if hasattr(x, "__weft_array__"):
+                x = x.__weft_array__()
+                return self.atom(x)
+            aval = typeof(x)
+            if isinstance(x, np.generic) or (type(x) is np.ndarray and x.ndim == 0):
+                return Literal(x.astype(aval.dtype)[()], aval)
+        var = Var(aval)
+        self._atoms[id(x)] = var
+        self._keep.append(x)
+        self.constvars.append(var)
+        self.consts.append(x)
+        return var
+
+    def lift(self, x: Any) -> StagedTracer:
+        """The value as a tracer of this trace; literals become constants."""
+        if x.__class__ is StagedTracer and x._trace is self:
+            return x
+        atom = self.atom(x)
+        if isinstance(atom, Literal):
+            atom = self.atom(np.asarray(atom.val, atom.aval.dtype).reshape(()).view(_Const))
+        return StagedTracer(self, atom.aval, atom, None)
+
+    def to_jaxpr(self, args: Sequence[StagedTracer], outs: Sequence[Any]) -> Jaxpr:
+        self.finished = True
+        return Jaxpr(
+            self.constvars,
+            [a.var for a in args],
+            [self.atom(o) for o in outs],
+            self.eqns,
+            self.effects,
+            self.name,
+        )
+
+
+class _Const(np.ndarray):
+    """A rank-0 constant that must become a variable rather than a literal."""
+
+
+aval_of[_Const] = _numpy_aval
+EXTENDED = object()
+
+
+def _check_hashable(prim: Primitive, params: dict[str, Any]) -> None:
+    for name, value in params.items():
+        try:
+            hash(value)
+        except TypeError:
+            raise TypeError(
+                f"{prim.name}: parameter {name!r} must be hashable, got {type(value).__name__} "
+                f"{value!r:.100}; use a tuple instead of a list, an int instead of an array"
+            ) from None
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """No cyclic collection while tracing: many objects are made, none in cycles."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def trace_to_jaxpr(
+    fun: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str = "<lambda>"
+) -> tuple[Jaxpr, list[Any]]:
+    """Traces a function of flat arguments; returns its jaxpr and the values of its constvars.
+
+    The constants are arrays, or tracers of outer traces that the function closes over.
+    """
+    trace = StagingTrace(name)
+    with gc_paused():
+        args = [trace.new_arg(a) for a in avals]
+        with current_trace(trace):
+            outs = fun(*args)
+        jaxpr = trace.to_jaxpr(args, outs)
+    return jaxpr, trace.consts
+
+
+def closed_call_jaxpr(
+    fun: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str = "<lambda>"
+) -> tuple[ClosedJaxpr, list[Any]]:
+    """Traces a function; what it closes over becomes leading arguments of the closed jaxpr.
+
+    Returns the jaxpr and those values, to be passed in front of the arguments.
+    """
+    jaxpr, consts = trace_to_jaxpr(fun, avals, name)
+    closed = ClosedJaxpr(
+        jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars]), ()
+    )
+    return closed, consts

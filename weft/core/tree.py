@@ -1,0 +1,94 @@
+"""Pytrees for the transformations: flattening arguments, matching prefixes, naming leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft._xla import pytree
+from weft._xla.pytree import PyTreeDef, flatten
+
+__all__ = ["PyTreeDef", "broadcast_prefix", "flatten", "flatten_fun", "key_path", "tree_map"]
+
+_LEAF = flatten(0)[1]
+
+
+class OutTree:
+    """Where a flattened function leaves the tree of its result."""
+
+    __slots__ = ("tree",)
+
+    tree: PyTreeDef
+
+
+def flatten_fun(fun: Callable, in_tree: PyTreeDef) -> tuple[Callable[..., list], OutTree]:
+    """`fun(*args, **kwargs)` as a function of flat leaves; in_tree is that of `(args, kwargs)`."""
+    out = OutTree()
+
+    def flat_fun(*leaves: Any) -> list:
+        args, kwargs = in_tree.unflatten(leaves)
+        outs, out.tree = flatten(fun(*args, **kwargs))
+        return outs
+
+    return flat_fun, out
+
+
+def tree_map(f: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = None) -> Any:
+    leaves, treedef = flatten(tree, is_leaf)
+    columns = [leaves, *(treedef.flatten_up_to(r) for r in rest)]
+    return treedef.unflatten([f(*xs) for xs in zip(*columns, strict=True)])
+
+
+def broadcast_prefix(
+    prefix: Any, tree: PyTreeDef, what: str, is_leaf: Callable | None = None
+) -> list:
+    """One entry of `prefix` per leaf of `tree`, where prefix is a tree prefix of it.
+
+    `what` names the argument in the error when it is not. None is an entry, not a subtree.
+    """
+
+    def leaf(x: Any) -> bool:
+        return x is None or (is_leaf is not None and is_leaf(x))
+
+    entries, prefix_tree = flatten(prefix, leaf)
+    if prefix_tree == _LEAF:
+        return entries * tree.num_leaves
+    full = tree.unflatten([object() for _ in range(tree.num_leaves)])
+    try:
+        subtrees = prefix_tree.flatten_up_to(full)
+    except (ValueError, TypeError) as e:
+        raise ValueError(
+            f"{what} must be a pytree prefix of the values it stands for, but its structure "
+            f"{prefix_tree} does not match {tree}: {e}"
+        ) from None
+    result = []
+    for entry, subtree in zip(entries, subtrees, strict=True):
+        result += [entry] * len(flatten(subtree)[0])
+    return result
+
+
+def key_path(path: Sequence[Any]) -> str:
+    """A leaf's path as Python writes it: `[0]['w'].bias`."""
+    return "".join(map(str, path))
+
+
+def leaf_names(tree: Any, root: str = "") -> list[str]:
+    """A name for every leaf of a tree, for messages."""
+    leaves, _ = pytree.flatten_with_path(tree)
+    return [root + key_path(path) for path, _ in leaves]
+
+
+def arg_names(fun: Callable, in_tree: PyTreeDef) -> list[str]:
+    """Names of the flat arguments of `fun` called with `(args, kwargs)` of this tree."""
+    import inspect
+
+    args, kwargs = in_tree.unflatten([object() for _ in range(in_tree.num_leaves)])
+    try:
+        bound = inspect.signature(fun).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        names = [n for i, a in enumerate(args) for n in leaf_names(a, f"args[{i}]")]
+        return names + [n for k, a in kwargs.items() for n in leaf_names(a, k)]
+    names = []
+    for name, value in bound.arguments.items():
+        names += leaf_names(value, name)
+    return names

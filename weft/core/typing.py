@@ -1,0 +1,95 @@
+"""Types of an equation's results: the op's own rule, then manual axes and shardings joined.
+
+Ops state only shape and dtype. What happens to varying axes and explicit shardings is the same
+for all of them and stands here once; collectives and calls (`own_types`) say it themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.aval import NO_MAT, Mat
+from weft.core.dtypes import is_extended
+from weft.core.jaxpr import NO_EFFECTS
+from weft.core.primitive import Primitive
+
+join_shardings: list[Callable] = []
+"""Set by weft.sharding.factors: (prim, avals, outs, params) -> outs with explicit shardings."""
+
+# Ops through which a partial sum may pass, because they are additive in all unreduced operands.
+ADDITIVE = frozenset(
+    "add add_any sub neg reduce_sum reshape transpose broadcast_in_dim slice convert_element_type "
+    "copy rev squeeze concatenate real imag reduce_precision gather".split()
+)
+# Ops additive in one operand at a time: the others must be equal along the axis.
+BILINEAR = {"mul": (0, 1), "div": (0,), "dot_general": (0, 1), "select_n": (1, 2)}
+
+
+def infer(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> tuple:
+    """(out aval or list of avals, effects, casts or None) of `prim` on operands of these types."""
+    effects = prim.effects(avals, params) if prim.effects is not None else NO_EFFECTS
+    if prim.structural and any(is_extended(a.dtype) for a in avals):
+        from weft.core.trace import EXTENDED
+
+        return None, NO_EFFECTS, EXTENDED
+    if prim.own_types:
+        return prim.abstract(*avals, **params), effects, None
+    mat = NO_MAT
+    if any(a.mat is not NO_MAT for a in avals):
+        mat, casts = join_mats(prim, avals)
+        if casts is not None:
+            return None, NO_EFFECTS, casts
+    out = prim.abstract(*avals, **params)
+    if mat is not NO_MAT:
+        if prim.multiple_results:
+            out = [o.update(mat=mat) for o in out]
+        else:
+            out = out.update(mat=mat)
+    if join_shardings and any(a.sharding is not None for a in avals):
+        out = join_shardings[0](prim, avals, out, params)
+    return out, effects, None
+
+
+def join_mats(prim: Primitive, avals: Sequence[Any]) -> tuple[Mat, tuple | None]:
+    """The results' manual-axis type, and per operand the axes it must first be cast to vary over."""
+    varying = frozenset().union(*(a.mat.varying for a in avals))
+    unreduced = frozenset().union(*(a.mat.unreduced for a in avals))
+    reduced = frozenset().union(*(a.mat.reduced for a in avals))
+    if unreduced or reduced:
+        _check_partial(prim, avals, varying, unreduced, reduced)
+    if any(a.mat.varying != varying for a in avals):
+        return NO_MAT, tuple(tuple(sorted(varying - a.mat.varying, key=str)) for a in avals)
+    return Mat(varying, unreduced, reduced), None
+
+
+def _check_partial(
+    prim: Primitive,
+    avals: Sequence[Any],
+    varying: frozenset,
+    unreduced: frozenset,
+    reduced: frozenset,
+) -> None:
+    for axis in sorted(unreduced | reduced, key=str):
+        states = [a.mat.state(axis) for a in avals]
+        if len(set(states)) == 1 and (states[0] == "reduced" or prim.name in ADDITIVE):
+            if axis in unreduced or prim.name in ADDITIVE or len(avals) == 1:
+                continue
+            if all(s == "reduced" for s in states):
+                continue
+        linear_in = BILINEAR.get(prim.name, ())
+        partial = [i for i, s in enumerate(states) if s == "unreduced"]
+        if len(partial) == 1 and partial[0] in linear_in:
+            others = {s for i, s in enumerate(states) if i != partial[0]}
+            if others <= {"invarying", "reduced"}:
+                continue
+        listing = ", ".join(a.str_short() for a in avals)
+        raise TypeError(
+            f"{prim.name}: operands of types {listing} have states {', '.join(states)} over mesh "
+            f"axis {axis!r}, which do not mix. "
+            + (
+                f"Add the partial sums up first: weft.lax.psum(x, {axis!r})"
+                if axis in unreduced
+                else f"Cast first: weft.lax.pcast(x, {axis!r}, to='varying')"
+            )
+        )

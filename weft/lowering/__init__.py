@@ -1,0 +1,1 @@
+"""jaxpr → StableHLO with Shardy attributes."""

@@ -1,0 +1,319 @@
+"""What a lowering rule sees: operand types, and short ways to emit StableHLO.
+
+A rule is `lower(ctx, *operands, **params)` and returns a value, or a list of values for ops with
+multiple results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from weft._xla import mlir
+from weft._xla.mlir import ir
+from weft.core import dtypes
+from weft.core.aval import AbstractToken, ShapedArray
+from weft.core.jaxpr import Literal
+
+_create = ir.Operation.create
+
+
+@cache
+def parse_attr(text: str) -> ir.Attribute:
+    """An attribute from its textual form, parsed once."""
+    return ir.Attribute.parse(text, mlir.context())
+
+
+@cache
+def parse_type(text: str) -> ir.Type:
+    return ir.Type.parse(text, mlir.context())
+
+
+@cache
+def i64_array(values: tuple[int, ...]) -> ir.Attribute:
+    return ir.DenseI64ArrayAttr.get([int(v) for v in values], mlir.context())
+
+
+@cache
+def bool_array(values: tuple[bool, ...]) -> ir.Attribute:
+    return ir.DenseBoolArrayAttr.get([bool(v) for v in values], mlir.context())
+
+
+@cache
+def int_attr(value: int, width: int) -> ir.Attribute:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(width, mlir.context()), value)
+
+
+@cache
+def string_attr(text: str) -> ir.Attribute:
+    return ir.StringAttr.get(text, mlir.context())
+
+
+@cache
+def bool_attr(value: bool) -> ir.Attribute:
+    return ir.BoolAttr.get(value, mlir.context())
+
+
+def int_matrix(rows: Sequence[Sequence[int]]) -> ir.Attribute:
+    """A dense i64 matrix attribute: replica groups, source-target pairs, paddings."""
+    array = np.asarray(rows, np.int64)
+    if array.size == 0:
+        array = array.reshape(0, 0 if array.ndim < 2 else array.shape[1])
+    return ir.DenseElementsAttr.get(array, context=mlir.context())
+
+
+@cache
+def comparison_kind(dtype: Any) -> str:
+    if dtypes.is_float(dtype) or dtypes.is_complex(dtype):
+        return "FLOAT"
+    return "SIGNED" if dtypes.is_signed(dtype) else "UNSIGNED"
+
+
+@cache
+def ir_type(aval: Any) -> ir.Type:
+    """The MLIR type of an aval; arrays of keys become arrays of their words."""
+    if isinstance(aval, AbstractToken):
+        return parse_type("!stablehlo.token")
+    if isinstance(aval, ShapedArray):
+        dtype = aval.dtype
+        if dtypes.is_extended(dtype):
+            return mlir.tensor_type(aval.shape + dtype.physical_shape, dtype.physical_dtype)
+        if dtype == dtypes.float0:
+            dtype = dtypes.bool_
+        return mlir.tensor_type(aval.shape, dtype)
+    return aval.ir_type()
+
+
+_SUB_BYTE = {"int2", "int4", "uint2", "uint4", "float4_e2m1fn"}
+
+
+def dense_attr(value: np.ndarray) -> ir.Attribute:
+    """A dense elements attribute holding an array of any dtype."""
+    kind = mlir.element_type(value.dtype)
+    type_ = mlir.tensor_type(value.shape, value.dtype)
+    if value.dtype == np.bool_:
+        return ir.DenseElementsAttr.get(
+            np.packbits(value, bitorder="little") if value.size > 1 else value.astype(np.uint8),
+            type=kind,
+            shape=value.shape,
+        )
+    if value.dtype.name in _SUB_BYTE:
+        text = ", ".join(
+            str(float(v) if "float" in value.dtype.name else int(v)) for v in value.ravel()
+        )
+        body = f"dense<[{text}]> : tensor<{value.size}x{kind}>" if value.size else None
+        if body is None:
+            return parse_attr(f"dense<> : {type_}")
+        return parse_attr(body)
+    if value.dtype.kind == "V" or value.dtype in (dtypes.bfloat16, *_small()):
+        return ir.DenseElementsAttr.get(
+            np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}"), type=kind, shape=value.shape
+        )
+    return ir.DenseElementsAttr.get(np.ascontiguousarray(value), type=kind, shape=value.shape)
+
+
+@cache
+def _small() -> tuple:
+    return tuple(np.dtype(getattr(ml_dtypes, name)) for name in dtypes.float8_names)
+
+
+@cache
+def _splat_attr(value: bytes, shape: tuple[int, ...], dtype: Any) -> ir.Attribute:
+    scalar = np.frombuffer(value, dtype)[0]
+    type_ = mlir.tensor_type(shape, dtype)
+    if dtype.kind in "iu" and dtype.name not in _SUB_BYTE:
+        element = ir.IntegerAttr.get(mlir.element_type(dtype), int(scalar))
+    elif dtype == np.bool_:
+        element = ir.BoolAttr.get(bool(scalar), mlir.context())
+    elif dtype.kind == "c" or dtype.name in _SUB_BYTE:
+        if dtype.kind == "c":
+            text = f"({_float_text(scalar.real)}, {_float_text(scalar.imag)})"
+        else:
+            text = str(float(scalar) if "float" in dtype.name else int(scalar))
+        return parse_attr(f"dense<{text}> : {type_}")
+    else:
+        number = float(scalar)
+        with mlir.unknown_location():
+            element = ir.FloatAttr.get(mlir.element_type(dtype), number)
+    return ir.DenseElementsAttr.get_splat(type_, element)
+
+
+def _float_text(x: Any) -> str:
+    if np.isfinite(x):
+        return repr(float(x)) if "." in repr(float(x)) else f"{float(x):e}"
+    bits = x.view(np.uint32 if x.dtype == np.float32 else np.uint64)
+    return hex(int(bits))
+
+
+class RuleContext:
+    """Given to a lowering rule: the equation's types, the module under construction, emitters."""
+
+    __slots__ = ("avals_in", "avals_out", "eqn", "function", "loc", "module")
+
+    def __init__(self, module: Any, function: Any, eqn: Any, loc: ir.Location) -> None:
+        self.module = module
+        self.function = function
+        self.eqn = eqn
+        self.loc = loc
+        self.avals_in = [v.aval for v in eqn.invars]
+        self.avals_out = [v.aval for v in eqn.outvars]
+
+    # Emitting ---------------------------------------------------------------------------------
+
+    def op(
+        self,
+        name: str,
+        operands: Sequence[ir.Value],
+        results: Sequence[ir.Type],
+        attributes: dict[str, ir.Attribute] | None = None,
+        regions: int = 0,
+    ) -> Any:
+        """Emits an operation at the insertion point; its results."""
+        return _create(name, results, operands, attributes, None, regions, self.loc).results
+
+    def operation(
+        self,
+        name: str,
+        operands: Sequence[ir.Value],
+        results: Sequence[ir.Type],
+        attributes: dict[str, ir.Attribute] | None = None,
+        regions: int = 0,
+    ) -> ir.Operation:
+        """As `op`, for operations with regions: the operation itself."""
+        return _create(name, results, operands, attributes, None, regions, self.loc)
+
+    def region(
+        self, operation: ir.Operation, index: int, types: Sequence[ir.Type], body: Callable
+    ) -> None:
+        """Fills a region: body(*block_arguments) returns the values that `stablehlo.return` gives."""
+        block = operation.regions[index].blocks.append(*types, arg_locs=[self.loc] * len(types))
+        with ir.InsertionPoint(block):
+            outs = body(*block.arguments)
+            _create("stablehlo.return", [], list(outs), None, None, 0, self.loc)
+
+    def constant(self, value: Any) -> ir.Value:
+        """A constant from a NumPy array or scalar."""
+        value = np.asarray(value)
+        attr = dense_attr(value)
+        return self.op("stablehlo.constant", [], [mlir.tensor_type(value.shape, value.dtype)], {"value": attr})[0]
+
+    def splat(self, value: Any, shape: tuple[int, ...], dtype: Any) -> ir.Value:
+        """A constant array of one repeated scalar."""
+        data = np.asarray(value).astype(dtype).tobytes()
+        attr = _splat_attr(data, shape, dtype)
+        return self.op("stablehlo.constant", [], [mlir.tensor_type(shape, dtype)], {"value": attr})[0]
+
+    def splat_of(self, index: int, shape: tuple[int, ...]) -> ir.Value | None:
+        """Operand `index` as an array of that shape, if it is a literal; else None."""
+        atom = self.eqn.invars[index]
+        if atom.__class__ is Literal and not dtypes.is_extended(atom.aval.dtype):
+            return self.splat(atom.val, shape, atom.aval.dtype)
+        return None
+
+    def broadcast(
+        self, x: ir.Value, shape: tuple[int, ...], dims: tuple[int, ...], dtype: Any
+    ) -> ir.Value:
+        attrs = {"broadcast_dimensions": i64_array(dims)}
+        return self.op("stablehlo.broadcast_in_dim", [x], [mlir.tensor_type(shape, dtype)], attrs)[0]
+
+    def spread(self, operands: Sequence[ir.Value]) -> list[ir.Value]:
+        """Operands of an elementwise op, rank-0 ones broadcast to the result's shape."""
+        shape = self.avals_out[0].shape
+        if not shape:
+            return list(operands)
+        result = []
+        for i, x in enumerate(operands):
+            aval = self.avals_in[i]
+            if aval.shape != shape:
+                splat = self.splat_of(i, shape)
+                x = self.broadcast(x, shape, (), aval.dtype) if splat is None else splat
+            result.append(x)
+        return result
+
+    def compare(
+        self, x: ir.Value, y: ir.Value, direction: str, dtype: Any, kind: str | None = None
+    ) -> ir.Value:
+        shape = tuple(ir.RankedTensorType(x.type).shape)
+        attrs = {
+            "comparison_direction": parse_attr(f"#stablehlo<comparison_direction {direction}>"),
+            "compare_type": parse_attr(
+                f"#stablehlo<comparison_type {kind or comparison_kind(dtype)}>"
+            ),
+        }
+        return self.op("stablehlo.compare", [x, y], [mlir.tensor_type(shape, dtypes.bool_)], attrs)[0]
+
+    def reduce(self, hlo: str, x: ir.Value, identity: Any, axes: Sequence[int], dtype: Any) -> Any:
+        """stablehlo.reduce of one operand by a binary StableHLO op."""
+        init = self.splat(identity, (), dtype)
+        operation = self.operation(
+            "stablehlo.reduce",
+            [x, init],
+            self.out_types(),
+            {"dimensions": i64_array(tuple(axes))},
+            regions=1,
+        )
+        scalar = mlir.tensor_type((), dtype)
+        self.region(operation, 0, [scalar, scalar], lambda a, b: self.op(hlo, [a, b], [scalar]))
+        return operation.results[0]
+
+    # Types and attributes ---------------------------------------------------------------------
+
+    def out_types(self) -> list[ir.Type]:
+        return [ir_type(a) for a in self.avals_out]
+
+    def tensor(self, shape: tuple[int, ...], dtype: Any) -> ir.Type:
+        return mlir.tensor_type(tuple(shape), dtype)
+
+    type_of = staticmethod(ir_type)
+    attr = staticmethod(parse_attr)
+    type = staticmethod(parse_type)
+
+    def token_type(self) -> ir.Type:
+        return parse_type("!stablehlo.token")
+
+    def i64s(self, values: Sequence[int]) -> ir.Attribute:
+        return i64_array(tuple(values))
+
+    def bools(self, values: Sequence[bool]) -> ir.Attribute:
+        return bool_array(tuple(values))
+
+    def i64(self, value: int) -> ir.Attribute:
+        return int_attr(int(value), 64)
+
+    def i32(self, value: int) -> ir.Attribute:
+        return int_attr(int(value), 32)
+
+    def string(self, text: str) -> ir.Attribute:
+        return string_attr(text)
+
+    def bool(self, value: bool) -> ir.Attribute:
+        return bool_attr(bool(value))
+
+    def int_matrix(self, rows: Sequence[Sequence[int]]) -> ir.Attribute:
+        return int_matrix(rows)
+
+    # Inner jaxprs -----------------------------------------------------------------------------
+
+    def inline(self, jaxpr: Any, *operands: ir.Value) -> list[ir.Value]:
+        """Emits a closed jaxpr's equations here; for the bodies of regions."""
+        return self.module.lower_body(self.function, jaxpr.jaxpr, jaxpr.consts, operands)
+
+    def call(self, jaxpr: Any, operands: Sequence[ir.Value], name: str) -> list[ir.Value]:
+        """Emits a call of a closed jaxpr as a function of its own, shared by equal calls."""
+        return self.module.lower_call(self, jaxpr, operands, name)
+
+    def lower_fun(self, fun: Callable, *operands: ir.Value, avals: Sequence[Any] | None = None) -> list:
+        """Emits what a Python function on flat arrays computes: rules written with ops."""
+        from weft.core.jaxpr import ClosedJaxpr
+        from weft.core.trace import trace_to_jaxpr
+
+        def flat(*xs: Any) -> list:
+            out = fun(*xs)
+            return list(out) if isinstance(out, list | tuple) else [out]
+
+        jaxpr, consts = trace_to_jaxpr(flat, avals or self.avals_in, self.eqn.primitive.name)
+        return self.inline(ClosedJaxpr(jaxpr, consts), *operands)

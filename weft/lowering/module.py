@@ -1,0 +1,327 @@
+"""Lowering a jaxpr to a StableHLO module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft._xla import mlir
+from weft._xla.mlir import ir
+from weft.core import dtypes
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
+from weft.core.source import Source
+from weft.core.trace import typeof
+from weft.lowering.context import (
+    RuleContext,
+    bool_attr,
+    dense_attr,
+    int_attr,
+    ir_type,
+    parse_attr,
+    string_attr,
+)
+
+_create = ir.Operation.create
+
+
+class FunctionContext:
+    """A function under construction: the tokens of ordered effects at the current point."""
+
+    __slots__ = ("tokens",)
+
+    def __init__(self) -> None:
+        self.tokens: dict[Any, ir.Value] = {}
+
+
+class ModuleContext:
+    """A module under construction.
+
+    platforms: what it is lowered for. mesh: the mesh shardings refer to, or None.
+    keepalives: Python objects the executable calls and must keep alive.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        num_partitions: int = 1,
+        platforms: Sequence[str] = ("cpu",),
+        mesh: Any = None,
+        use_shardy: bool = True,
+    ) -> None:
+        self.module = ir.Module.create(loc=mlir.unknown_location())
+        self.platforms = tuple(platforms)
+        self.mesh = mesh
+        self.use_shardy = use_shardy
+        self.num_partitions = num_partitions
+        self.keepalives: list[Any] = []
+        self.manual_axes: frozenset = frozenset()  # inside a shard_map body
+        self._body = self.module.body
+        self._symbols: dict[str, int] = {}
+        self._functions: dict[Any, tuple] = {}
+        self._locations: dict[tuple, ir.Location] = {}
+        self._channel = 0
+        operation = self.module.operation
+        operation.attributes["sym_name"] = string_attr(f"weft_{_symbol(name)}")
+        operation.attributes["mhlo.num_partitions"] = int_attr(num_partitions, 32)
+        operation.attributes["mhlo.num_replicas"] = int_attr(1, 32)
+        if mesh is not None and use_shardy:
+            self.declare_mesh(mesh)
+
+    # Names ------------------------------------------------------------------------------------
+
+    def declare_mesh(self, mesh: Any) -> None:
+        from weft.sharding.named import mesh_sdy_text
+
+        attrs = {
+            "sym_name": string_attr("mesh"),
+            "mesh": parse_attr(f"#sdy.mesh{mesh_sdy_text(mesh)}"),
+        }
+        with ir.InsertionPoint.at_block_begin(self._body):
+            _create("sdy.mesh", [], [], attrs, None, 0, mlir.unknown_location())
+
+    def symbol(self, name: str) -> str:
+        """A name no other function of the module has."""
+        name = _symbol(name)
+        count = self._symbols.get(name, 0)
+        self._symbols[name] = count + 1
+        return name if not count else f"{name}_{count}"
+
+    def next_channel(self) -> int:
+        """A channel id, distinct for every collective of the module."""
+        self._channel += 1
+        return self._channel
+
+    def location(self, source: Source, name: str) -> ir.Location:
+        key = (id(source.code), source.lasti, name, source.scopes)
+        loc = self._locations.get(key)
+        if loc is None:
+            path = "/".join((*source.scopes, name))
+            if source.code is None:
+                loc = ir.Location.name(path, mlir.unknown_location(), mlir.context())
+            else:
+                line, column = source.position()
+                loc = mlir.file_location(source.file, line, column, path)
+            self._locations[key] = loc
+        return loc
+
+    # Bodies -----------------------------------------------------------------------------------
+
+    def lower_body(
+        self,
+        function: FunctionContext,
+        jaxpr: Jaxpr,
+        consts: Sequence[Any],
+        operands: Sequence[ir.Value],
+    ) -> list[ir.Value]:
+        """Emits the equations of a jaxpr at the insertion point."""
+        env: dict[Any, ir.Value] = dict(zip(jaxpr.invars, operands, strict=True))
+        for var, const in zip(jaxpr.constvars, consts, strict=True):
+            env[var] = const if isinstance(const, ir.Value) else self.constant(const)
+        uses = _last_uses(jaxpr)
+        for i, eqn in enumerate(jaxpr.eqns):
+            prim = eqn.primitive
+            if prim.lower is None:
+                raise TypeError(
+                    f"{prim.name} ({eqn.source}) has no lowering: it is meant for tracing only"
+                )
+            loc = self.location(eqn.source, prim.name)
+            ctx = RuleContext(self, function, eqn, loc)
+            ins = [
+                self._literal(ctx, v, i) if v.__class__ is Literal else env[v]
+                for i, v in enumerate(eqn.invars)
+            ]
+            out = prim.lower(ctx, *ins, **eqn.params)
+            if prim.multiple_results:
+                for v, o in zip(eqn.outvars, out, strict=True):
+                    env[v] = o
+            else:
+                env[eqn.outvars[0]] = out
+            for v in uses.get(i, ()):
+                env.pop(v, None)
+        return [
+            self.constant(_literal_value(v)) if v.__class__ is Literal else env[v]
+            for v in jaxpr.outvars
+        ]
+
+    def _literal(self, ctx: RuleContext, atom: Literal, index: int) -> Any:
+        # Elementwise ops spread literals to whole constants themselves; a scalar here would be dead.
+        if ctx.avals_out and _SPREADS(ctx.eqn.primitive) and ctx.avals_out[0].shape:
+            return None
+        return ctx.splat(atom.val, (), atom.aval.dtype)
+
+    def constant(self, value: Any) -> ir.Value:
+        """A constant from any array value."""
+        aval = typeof(value)
+        if dtypes.is_extended(aval.dtype):
+            value = value._base
+            aval = typeof(value)
+        host = np.asarray(value).astype(aval.dtype, copy=False)
+        if aval.dtype == dtypes.float0:
+            host = np.zeros(aval.shape, np.bool_)
+        type_ = mlir.tensor_type(host.shape, host.dtype)
+        return _create(
+            "stablehlo.constant", [type_], [], {"value": dense_attr(host)}, None, 0, mlir.unknown_location()
+        ).results[0]
+
+    # Functions --------------------------------------------------------------------------------
+
+    def lower_call(
+        self, ctx: RuleContext, jaxpr: ClosedJaxpr, operands: Sequence[ir.Value], name: str
+    ) -> list[ir.Value]:
+        effects = ordered_effects(jaxpr)
+        key = (id(jaxpr), self.manual_axes, tuple(effects))
+        entry = self._functions.get(key)
+        if entry is None:
+            symbol = self.symbol(name)
+            self.emit_function(symbol, jaxpr, effects=effects)
+            entry = self._functions[key] = (symbol, jaxpr)
+        tokens = [ctx.function.tokens[e] for e in effects]
+        types = [t.type for t in tokens] + [ir_type(a) for a in jaxpr.out_avals]
+        attrs = {"callee": ir.FlatSymbolRefAttr.get(entry[0], mlir.context())}
+        outs = list(ctx.op("func.call", [*tokens, *operands], types, attrs))
+        for e in effects:
+            ctx.function.tokens[e] = outs.pop(0)
+        return outs
+
+    def emit_function(
+        self,
+        symbol: str,
+        jaxpr: ClosedJaxpr,
+        *,
+        public: bool = False,
+        arg_attrs: Sequence[dict] | None = None,
+        result_attrs: Sequence[dict] | None = None,
+        effects: Sequence[Any] = (),
+        wrap_result: Any = None,
+    ) -> None:
+        """Adds a function computing the jaxpr to the module, with tokens in front."""
+        token = ir.Type.parse("!stablehlo.token", mlir.context())
+        in_types = [token] * len(effects) + [ir_type(a) for a in jaxpr.in_avals]
+        out_types = [token] * len(effects) + [ir_type(a) for a in jaxpr.out_avals]
+        loc = mlir.unknown_location()
+        attrs: dict[str, ir.Attribute] = {
+            "sym_name": string_attr(symbol),
+            "function_type": ir.TypeAttr.get(
+                ir.FunctionType.get(in_types, out_types, mlir.context())
+            ),
+            "sym_visibility": string_attr("public" if public else "private"),
+        }
+        if arg_attrs is not None:
+            attrs["arg_attrs"] = _dict_array([{}] * len(effects) + list(arg_attrs))
+        if result_attrs is not None:
+            attrs["res_attrs"] = _dict_array([{}] * len(effects) + list(result_attrs))
+        with ir.InsertionPoint(self._body):
+            func = _create("func.func", [], [], attrs, None, 1, loc)
+        block = func.regions[0].blocks.append(*in_types, arg_locs=[loc] * len(in_types))
+        function = FunctionContext()
+        arguments = list(block.arguments)
+        for e in effects:
+            function.tokens[e] = arguments.pop(0)
+        with ir.InsertionPoint(block):
+            outs = self.lower_body(function, jaxpr.jaxpr, jaxpr.consts, arguments)
+            if wrap_result is not None:
+                outs = wrap_result(self, outs)
+            outs = [function.tokens[e] for e in effects] + list(outs)
+            _create("func.return", [], outs, None, None, 0, loc)
+
+
+def _SPREADS(prim: Any) -> bool:
+    return prim.sharding == "elementwise" and prim.name in SPREADING
+
+
+SPREADING: set[str] = set()
+"""Names of the ops whose lowering spreads literal operands itself (see RuleContext.spread)."""
+
+
+def _literal_value(atom: Literal) -> np.ndarray:
+    return np.asarray(atom.val).astype(atom.aval.dtype)
+
+
+def _last_uses(jaxpr: Jaxpr) -> dict[int, list]:
+    return {}
+
+
+def _dict_array(dicts: Sequence[dict]) -> ir.Attribute:
+    return ir.ArrayAttr.get([ir.DictAttr.get(d, mlir.context()) for d in dicts], mlir.context())
+
+
+def _symbol(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "_." else "_" for c in name) or "fn"
+
+
+def ordered_effects(jaxpr: Any) -> list:
+    """The ordered effects of a jaxpr, in a fixed order."""
+    return sorted((e for e in jaxpr.effects if e.ordered), key=lambda e: e.name)
+
+
+def lower_module(
+    jaxpr: ClosedJaxpr,
+    name: str,
+    *,
+    num_partitions: int = 1,
+    platforms: Sequence[str] = ("cpu",),
+    mesh: Any = None,
+    in_shardings: Sequence[Any] | None = None,
+    out_shardings: Sequence[Any] | None = None,
+    donated: Sequence[bool] | None = None,
+    aliases: dict[int, int] | None = None,
+    arg_names: Sequence[str] | None = None,
+    result_names: Sequence[str] | None = None,
+    use_shardy: bool = True,
+) -> ModuleContext:
+    """The module of a whole program, with `@main` its entry.
+
+    in_shardings and out_shardings: per flat argument and result a NamedSharding, or None where
+    propagation decides. aliases: argument -> result that reuses its donated buffer.
+    """
+    from weft.sharding.named import mhlo_sharding_text, sdy_sharding_text
+
+    with mlir.context(), mlir.unknown_location():
+        ctx = ModuleContext(
+            name,
+            num_partitions=num_partitions,
+            platforms=platforms,
+            mesh=mesh,
+            use_shardy=use_shardy,
+        )
+        ctx.symbol("main")
+
+        def attrs_of(aval: Any, sharding: Any) -> dict:
+            if sharding is None or mesh is None or not hasattr(sharding, "spec"):
+                return {}
+            ndim = aval.ndim
+            extra = len(aval.dtype.physical_shape) if dtypes.is_extended(aval.dtype) else 0
+            if use_shardy:
+                return {"sdy.sharding": parse_attr(sdy_sharding_text(sharding, ndim + extra))}
+            return {"mhlo.sharding": string_attr(mhlo_sharding_text(sharding, ndim + extra))}
+
+        n_in, n_out = len(jaxpr.in_avals), len(jaxpr.out_avals)
+        arg_attrs = [
+            attrs_of(a, s)
+            for a, s in zip(jaxpr.in_avals, in_shardings or [None] * n_in, strict=True)
+        ]
+        result_attrs = [
+            attrs_of(a, s)
+            for a, s in zip(jaxpr.out_avals, out_shardings or [None] * n_out, strict=True)
+        ]
+        for i, attrs in enumerate(arg_attrs):
+            if aliases and i in aliases:
+                attrs["tf.aliasing_output"] = int_attr(aliases[i], 32)
+            elif donated and donated[i]:
+                attrs["jax.buffer_donor"] = bool_attr(True)
+        for i, attrs in enumerate(result_attrs):
+            attrs["jax.result_info"] = string_attr(
+                result_names[i] if result_names else f"result[{i}]"
+            )
+        ctx.emit_function(
+            "main",
+            jaxpr,
+            public=True,
+            arg_attrs=arg_attrs,
+            result_attrs=result_attrs,
+            effects=ordered_effects(jaxpr),
+        )
+    return ctx

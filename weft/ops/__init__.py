@@ -1,0 +1,1 @@
+"""The ops: one definition each, with all its rules."""

@@ -1,0 +1,257 @@
+"""Constructors for families of ops whose rules are mechanical."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.jaxpr import Literal
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.transforms.transpose import is_undefined
+
+# Kinds of dtypes an op accepts.
+ANY = "any"
+NUMBER = "number"  # ints, floats, complex
+INEXACT = "inexact"  # floats, complex
+FLOAT = "float"
+REAL = "real"  # ints, floats
+INTEGER = "integer"
+BITS = "bits"  # ints, bool
+COMPLEX = "complex"
+BOOL = "bool"
+
+_ACCEPTS: dict[str, Callable[[Any], bool]] = {
+    ANY: lambda d: True,
+    NUMBER: lambda d: not dtypes.is_bool(d),
+    INEXACT: dtypes.is_inexact,
+    FLOAT: dtypes.is_float,
+    REAL: lambda d: dtypes.is_float(d) or dtypes.is_integer(d),
+    INTEGER: dtypes.is_integer,
+    BITS: lambda d: dtypes.is_integer(d) or dtypes.is_bool(d),
+    COMPLEX: dtypes.is_complex,
+    BOOL: dtypes.is_bool,
+}
+
+
+def check_kind(name: str, dtype: Any, kind: str) -> None:
+    if not _ACCEPTS[kind](dtype):
+        raise TypeError(
+            f"{name} takes {kind} operands, got dtype {dtypes.short_name(dtype)}; convert it first, "
+            "for example with x.astype('float32')"
+        )
+
+
+def scalar(value: Any, like: Any) -> np.generic:
+    """A constant of the dtype of `like` (an array, a tracer or a dtype)."""
+    dtype = like if isinstance(like, np.dtype) else like.dtype
+    return dtype.type(value)
+
+
+def common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
+    """The shape of operands that must agree; rank-0 operands stand for any shape."""
+    shape: tuple[int, ...] = ()
+    for a in avals:
+        if a.shape:
+            if not shape:
+                shape = a.shape
+            elif a.shape != shape:
+                listing = ", ".join(x.str_short() for x in avals)
+                raise TypeError(
+                    f"{name} takes operands of equal shapes (or scalars), got {listing}; "
+                    "broadcast first (weft.numpy functions do it for you)"
+                )
+    return shape
+
+
+def common_dtype(name: str, avals: Sequence[ShapedArray]) -> tuple[Any, bool]:
+    """The dtype that operands must share, and whether all are weak."""
+    dtype, weak = avals[0].dtype, True
+    for a in avals:
+        if a.dtype != dtype:
+            listing = ", ".join(x.str_short() for x in avals)
+            raise TypeError(
+                f"{name} takes operands of equal dtypes, got {listing}; convert with "
+                "lax.convert_element_type, or use weft.numpy, which promotes"
+            )
+        weak = weak and a.weak_type
+    return dtype, weak
+
+
+def elementwise(
+    name: str,
+    hlo: str | Callable,
+    *,
+    accepts: str = NUMBER,
+    result: Callable[[Any], Any] | Any = None,
+    jvps: Sequence[Callable | None] | None = None,
+    transpose: Callable | None = None,
+    operand_kinds: Sequence[str] | None = None,
+) -> Primitive:
+    """An op applied element by element.
+
+    hlo: the StableHLO or CHLO op's name, or a lowering rule (ctx, *operands, **params).
+    result: result dtype, a function of the operands' dtype giving it, or None for the same.
+    jvps: per operand f(tangent, out, *primals, **params), or None where the derivative is zero.
+    operand_kinds: set where operands have different dtypes; then only shapes must agree.
+    """
+
+    def abstract(*avals: ShapedArray, **params: Any) -> ShapedArray:
+        if operand_kinds is None:
+            dtype, weak = common_dtype(name, avals)
+            check_kind(name, dtype, accepts)
+        else:
+            for a, kind in zip(avals, operand_kinds, strict=True):
+                check_kind(name, a.dtype, kind)
+            dtype, weak = avals[-1].dtype, all(a.weak_type for a in avals)
+        out = dtype if result is None else result(dtype) if callable(result) else result
+        return ShapedArray(common_shape(name, avals), out, weak and out == dtype)
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+        out = prim.bind(*primals, **params)
+        total = None
+        for t, rule in zip(tangents, jvps or (), strict=False):
+            if t is not None and rule is not None:
+                term = rule(t, out, *primals, **params)
+                total = term if total is None else _add_any(total, term)
+        if total is not None:
+            aval = typeof(out)
+            if typeof(total).shape != aval.shape:
+                total = _broadcast(total, aval.shape)
+        return out, total
+
+    prim = Primitive(
+        name,
+        abstract=abstract,
+        jvp=jvp,
+        transpose=transpose,
+        batch=lambda axis, args, dims, **params: batch_elementwise(prim, axis, args, dims, params),
+        lower=_lower_elementwise(hlo) if isinstance(hlo, str) else hlo,
+        sharding="elementwise",  # type: ignore[arg-type]
+    )
+    return prim
+
+
+def batch_elementwise(
+    prim: Primitive, axis: Any, args: Sequence[Any], dims: Sequence[Any], params: dict
+) -> tuple[Any, int]:
+    """Aligns batch dimensions and applies the op once; scalars stay scalars."""
+    ranks = [typeof(a).ndim for a in args]
+    first = next(i for i, d in enumerate(dims) if d is not None)
+    dim, rank = dims[first], ranks[first]
+    if all(
+        (d == dim and r == rank) if d is not None else r == 0
+        for d, r in zip(dims, ranks, strict=True)
+    ):
+        return prim.bind(*args, **params), dim
+    from weft.ops.shape import moveaxis
+
+    rank = max(r - (d is not None) for d, r in zip(dims, ranks, strict=True))
+    shape = next(
+        tuple(s for i, s in enumerate(typeof(a).shape) if i != d)
+        for a, d, r in zip(args, dims, ranks, strict=True)
+        if r - (d is not None) == rank
+    )
+    aligned = []
+    for a, d, r in zip(args, dims, ranks, strict=True):
+        if d is not None:
+            a = moveaxis(a, d, 0)
+            if r - 1 < rank:  # a scalar per example
+                a = _broadcast(a, (axis.size, *shape), (0,))
+        elif r:
+            a = _broadcast(a, (axis.size, *shape), tuple(range(1, rank + 1)))
+        aligned.append(a)
+    return prim.bind(*aligned, **params), 0
+
+
+def _lower_elementwise(hlo: str) -> Callable:
+    def lower(ctx: Any, *operands: Any, **params: Any) -> Any:
+        return ctx.op(hlo, ctx.spread(operands), ctx.out_types())[0]
+
+    return lower
+
+
+def _add_any(x: Any, y: Any) -> Any:
+    from weft.ops.special import add_any
+
+    return add_any(x, y)
+
+
+def _broadcast(x: Any, shape: tuple[int, ...], dims: tuple[int, ...] = ()) -> Any:
+    from weft.ops.shape import broadcast_in_dim
+
+    return broadcast_in_dim(x, shape, dims)
+
+
+def unbroadcast(ct: Any, operand: Any) -> Any:
+    """The cotangent of an operand that elementwise lowering may have broadcast from rank 0."""
+    aval = operand.aval if is_undefined(operand) else typeof(operand)
+    ct_aval = typeof(ct)
+    if aval.ndim == ct_aval.ndim:
+        return ct
+    from weft.ops.reduce import reduce_sum
+
+    return reduce_sum(ct, tuple(range(ct_aval.ndim)))
+
+
+def linear_unary(
+    name: str,
+    *,
+    abstract: Callable,
+    transpose: Callable,
+    batch: Callable,
+    lower: Callable,
+    sharding: Any = None,
+    structural: bool = False,
+) -> Primitive:
+    """An op linear in its one operand: the derivative is the op itself.
+
+    transpose(ct, aval, **params) gives the operand's cotangent from the operand's type.
+    batch(axis, x, dim, **params) gives the result and its batch dimension.
+    """
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+        return prim.bind(primals[0], **params), prim.bind(tangents[0], **params)
+
+    prim = Primitive(
+        name,
+        abstract=abstract,
+        jvp=jvp,
+        transpose=lambda ct, x, **params: [transpose(ct, x.aval, **params)],
+        batch=lambda axis, args, dims, **params: batch(axis, args[0], dims[0], **params),
+        lower=lower,
+        sharding=sharding,
+        structural=structural,
+    )
+    return prim
+
+
+def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:
+    """A Python int in [0, ndim) from an axis in [-ndim, ndim)."""
+    try:
+        axis = axis.__index__()
+    except AttributeError:
+        raise TypeError(f"{what} must be an integer, got {axis!r}") from None
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"{what} {axis} is out of bounds for an array of rank {ndim}")
+    return axis + ndim if axis < 0 else axis
+
+
+def canonical_axes(axes: Any, ndim: int, what: str = "axes") -> tuple[int, ...]:
+    """Distinct axes in [0, ndim), in the order given; an int or a sequence of them."""
+    if axes is None:
+        return tuple(range(ndim))
+    if not isinstance(axes, Sequence | set | frozenset):
+        axes = (axes,)
+    result = tuple(canonical_axis(a, ndim, what) for a in axes)
+    if len(set(result)) != len(result):
+        raise ValueError(f"{what} {tuple(axes)} names a dimension twice")
+    return result
+
+
+def is_literal(atom: Any) -> bool:
+    return atom.__class__ is Literal

@@ -1,0 +1,33 @@
+"""Any array-like value as an array or tracer of the current trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.core.state import state
+from weft.core.trace import EVAL, Tracer, typeof
+
+
+def as_array(x: Any) -> Any:
+    """The value as an Array (eagerly) or unchanged where it is traced already.
+
+    Python and NumPy scalars and NumPy arrays are put on the default device.
+    """
+    if isinstance(x, Tracer):
+        return x
+    if isinstance(x, bool | int | float | complex | np.ndarray | np.generic):
+        if getattr(x, "dtype", None) == _FLOAT0:
+            return x
+        if state.trace is EVAL:
+            from weft.runtime.device_put import to_array
+
+            return to_array(x, typeof(x))
+        return x
+    if hasattr(x, "__weft_array__"):
+        return x.__weft_array__()
+    return x
+
+
+_FLOAT0 = np.dtype([("float0", np.void, 0)])

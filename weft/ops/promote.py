@@ -1,0 +1,121 @@
+"""Operands of binary functions: Python scalars adapt to arrays, dtypes promote, shapes broadcast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.trace import typeof
+from weft.ops.shape import broadcast_in_dim, broadcast_shapes, reshape
+
+_SCALARS = frozenset((bool, int, float, complex))
+_FITS = {
+    # Python scalar type -> dtype kinds whose arrays keep their dtype against it.
+    bool: lambda d: True,
+    int: lambda d: not dtypes.is_bool(d),
+    float: dtypes.is_inexact,
+    complex: dtypes.is_complex,
+}
+
+
+def _adapt(value: Any, aval: Any) -> Any:
+    """A Python scalar as an operand beside an array: of its dtype, weak if the array is weak."""
+    if aval.weak_type and typeof(value).dtype == aval.dtype:
+        return value
+    return aval.dtype.type(value)
+
+
+def promote_lax(name: str, x: Any, y: Any) -> tuple[Any, Any]:
+    """Lets a Python scalar take the other operand's dtype; anything else stays as it is."""
+    if x.__class__ in _SCALARS:
+        if y.__class__ not in _SCALARS:
+            aval = typeof(y)
+            if not dtypes.is_extended(aval.dtype) and _FITS[x.__class__](aval.dtype):
+                return _adapt(x, aval), y
+        else:
+            return promote(x, y)
+    elif y.__class__ in _SCALARS:
+        aval = typeof(x)
+        if not dtypes.is_extended(aval.dtype) and _FITS[y.__class__](aval.dtype):
+            return x, _adapt(y, aval)
+    return x, y
+
+
+def promote(*xs: Any) -> tuple:
+    """Operands converted to their common dtype."""
+    from weft.ops.elementwise import convert
+
+    avals = [typeof(x) for x in xs]
+    first = avals[0].dtype
+    if all(a.dtype is first for a in avals) and not any(a.weak_type for a in avals):
+        return xs
+    dtype, weak = dtypes.promote_types([(a.dtype, a.weak_type) for a in avals])
+    return tuple(
+        _convert_scalar(x, dtype, weak)
+        if x.__class__ in _SCALARS
+        else x
+        if a.dtype == dtype and (a.weak_type == weak or not a.weak_type)
+        else convert(x, dtype, weak)
+        for x, a in zip(xs, avals, strict=True)
+    )
+
+
+def _convert_scalar(x: Any, dtype: Any, weak: bool) -> Any:
+    if weak and typeof(x).dtype == dtype:
+        return x
+    if weak:
+        return {"f": float, "c": complex}.get(dtype.kind, float)(x) if dtype.kind in "fc" else x
+    return dtype.type(x)
+
+
+def promote_inexact(*xs: Any) -> tuple:
+    """As `promote`, with integers and booleans made floats."""
+    from weft.ops.elementwise import convert
+
+    avals = [typeof(x) for x in xs]
+    dtype, weak = dtypes.promote_types([(a.dtype, a.weak_type) for a in avals])
+    if not dtypes.is_inexact(dtype):
+        dtype, weak = dtypes.to_inexact(dtype), weak
+    return tuple(
+        _convert_scalar(x, dtype, weak) if x.__class__ in _SCALARS else convert(x, dtype, weak)
+        for x in xs
+    )
+
+
+def broadcast_args(*xs: Any) -> tuple:
+    """Operands broadcast to one shape by NumPy's rules; rank-0 operands stay scalars."""
+    shapes = [typeof(x).shape for x in xs]
+    ranked = [s for s in shapes if s]
+    if all(s == ranked[0] for s in ranked[1:]):
+        return xs
+    shape = broadcast_shapes(*shapes)
+    return tuple(x if s == shape or not s else broadcast_to(x, shape) for x, s in zip(xs, shapes, strict=True))
+
+
+def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
+    """One operand broadcast by NumPy's rules."""
+    old = typeof(x).shape
+    if old == shape:
+        return x
+    lead = len(shape) - len(old)
+    kept = tuple(i for i, d in enumerate(old) if d != 1 or shape[lead + i] == 1)
+    if len(kept) < len(old):
+        x = reshape(x, tuple(old[i] for i in kept))
+    return broadcast_in_dim(x, shape, tuple(lead + i for i in kept))
+
+
+def promote_numpy(name: str, x: Any, y: Any) -> tuple[Any, Any]:
+    """Both operands of a NumPy-style binary function, promoted and broadcast."""
+    try:
+        ax, ay = x.aval, y.aval
+        if ax.dtype is ay.dtype and ax.weak_type is ay.weak_type:
+            if ax.shape == ay.shape or not ax.shape or not ay.shape:
+                return x, y
+            return broadcast_args(x, y)
+    except AttributeError:
+        if y.__class__ in _SCALARS or x.__class__ in _SCALARS:
+            x, y = promote_lax(name, x, y)
+            ax, ay = typeof(x), typeof(y)
+            if ax.dtype == ay.dtype:
+                return x, y
+    return broadcast_args(*promote(x, y))

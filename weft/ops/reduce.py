@@ -1,0 +1,191 @@
+"""Reductions over dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.base import ANY, BITS, NUMBER, canonical_axes, check_kind
+
+Axes = tuple[int, ...]
+
+
+def _reduced(x: ShapedArray, axes: Axes) -> tuple[int, ...]:
+    return tuple(s for i, s in enumerate(x.shape) if i not in axes)
+
+
+def reduction(
+    name: str,
+    hlo: str,
+    identity: Callable[[Any], Any],
+    *,
+    accepts: str = NUMBER,
+    jvp: Callable | None = None,
+    transpose: Callable | None = None,
+) -> Primitive:
+    """A reduction by an associative StableHLO op. identity(dtype) is the op's neutral element."""
+
+    def abstract(x: ShapedArray, *, axes: Axes) -> ShapedArray:
+        check_kind(name, x.dtype, accepts)
+        if any(not 0 <= a < x.ndim for a in axes) or len(set(axes)) != len(axes):
+            raise ValueError(f"{name}: axes {axes} are not distinct dimensions of {x.str_short()}")
+        return ShapedArray(_reduced(x, axes), x.dtype, x.weak_type)
+
+    def batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], *, axes: Axes) -> tuple:
+        dim = dims[0]
+        out = prim.bind(args[0], axes=tuple(a + (a >= dim) for a in axes))
+        return out, dim - sum(a < dim for a in axes)
+
+    def lower(ctx: Any, x: Any, *, axes: Axes) -> Any:
+        dtype = ctx.avals_in[0].dtype
+        return ctx.reduce(hlo, x, identity(dtype), axes, dtype)
+
+    prim = Primitive(
+        name,
+        abstract=abstract,
+        jvp=jvp or (lambda primals, tangents, *, axes: (prim.bind(primals[0], axes=axes), None)),
+        transpose=transpose,
+        batch=batch,
+        lower=lower,
+        sharding="reduce",  # type: ignore[arg-type]
+    )
+    return prim
+
+
+def _sum_jvp(primals: Any, tangents: Any, *, axes: Axes) -> tuple:
+    return reduce_sum_p.bind(primals[0], axes=axes), reduce_sum_p.bind(tangents[0], axes=axes)
+
+
+def _sum_transpose(ct: Any, x: Any, *, axes: Axes) -> list:
+    from weft.ops.shape import broadcast_in_dim_p
+
+    kept = tuple(i for i in range(x.aval.ndim) if i not in axes)
+    return [broadcast_in_dim_p.bind(ct, shape=x.aval.shape, broadcast_dimensions=kept)]
+
+
+reduce_sum_p = reduction(
+    "reduce_sum",
+    "stablehlo.add",
+    lambda d: d.type(0),
+    jvp=_sum_jvp,
+    transpose=_sum_transpose,
+)
+
+
+def _extremum_jvp(primals: Any, tangents: Any, *, axes: Axes, prim: Primitive) -> tuple:
+    """The tangent is the mean of those at the places that attain the extremum."""
+    from weft.ops.elementwise import convert, div, eq, mul
+
+    (x,), (t,) = primals, tangents
+    out = prim.bind(x, axes=axes)
+    at = convert(eq(x, _spread_back(out, typeof(x), axes)), typeof(x).dtype)
+    count = reduce_sum(at, axes)
+    return out, div(reduce_sum(mul(t, at), axes), count)
+
+
+def _spread_back(reduced: Any, like: Any, axes: Axes) -> Any:
+    from weft.ops.shape import broadcast_in_dim
+
+    kept = tuple(i for i in range(like.ndim) if i not in axes)
+    return broadcast_in_dim(reduced, like.shape, kept)
+
+
+def lowest(dtype: Any) -> Any:
+    """The neutral element of max."""
+    if dtypes.is_bool(dtype):
+        return np.bool_(False)
+    if dtypes.is_integer(dtype):
+        return dtype.type(dtypes.iinfo(dtype).min)
+    info = dtypes.finfo(dtype)
+    return dtype.type(-np.inf) if _has_inf(dtype) else dtype.type(info.min)
+
+
+def highest(dtype: Any) -> Any:
+    """The neutral element of min."""
+    if dtypes.is_bool(dtype):
+        return np.bool_(True)
+    if dtypes.is_integer(dtype):
+        return dtype.type(dtypes.iinfo(dtype).max)
+    info = dtypes.finfo(dtype)
+    return dtype.type(np.inf) if _has_inf(dtype) else dtype.type(info.max)
+
+
+def _has_inf(dtype: Any) -> bool:
+    return bool(np.isinf(np.asarray(np.inf).astype(dtype).astype(np.float32)))
+
+
+reduce_max_p = reduction(
+    "reduce_max",
+    "stablehlo.maximum",
+    lowest,
+    accepts=ANY,
+    jvp=lambda p, t, *, axes: _extremum_jvp(p, t, axes=axes, prim=reduce_max_p),
+)
+reduce_min_p = reduction(
+    "reduce_min",
+    "stablehlo.minimum",
+    highest,
+    accepts=ANY,
+    jvp=lambda p, t, *, axes: _extremum_jvp(p, t, axes=axes, prim=reduce_min_p),
+)
+def _prod_jvp(primals: Any, tangents: Any, *, axes: Axes) -> tuple:
+    """Each element's factor is the product of the others: products before times after it."""
+    from weft.ops.cumulative import cumprod
+    from weft.ops.elementwise import mul
+    from weft.ops.shape import concatenate, reshape, transpose
+    from weft.ops.slicing import slice_in_dim
+    from weft.ops.special import full
+
+    (x,), (t,) = primals, tangents
+    out = reduce_prod_p.bind(x, axes=axes)
+    aval = typeof(x)
+    kept = tuple(i for i in range(aval.ndim) if i not in axes)
+    shape = tuple(aval.shape[i] for i in kept)
+    n = 1
+    for a in axes:
+        n *= aval.shape[a]
+    if n == 0:
+        return out, None
+    xs, ts = (reshape(transpose(v, (*axes, *kept)), (n, *shape)) for v in (x, t))
+    one = full((1, *shape), aval.dtype.type(1), aval.dtype)
+    before = concatenate([one, slice_in_dim(cumprod(xs, 0), 0, n - 1)], 0)
+    after = concatenate([slice_in_dim(cumprod(xs, 0, reverse=True), 1, n), one], 0)
+    return out, reduce_sum(mul(ts, mul(before, after)), (0,))
+
+
+reduce_prod_p = reduction(
+    "reduce_prod", "stablehlo.multiply", lambda d: d.type(1), jvp=_prod_jvp
+)
+reduce_and_p = reduction(
+    "reduce_and",
+    "stablehlo.and",
+    lambda d: np.bool_(True) if dtypes.is_bool(d) else d.type(-1 if dtypes.is_signed(d) else dtypes.iinfo(d).max),
+    accepts=BITS,
+)
+reduce_or_p = reduction("reduce_or", "stablehlo.or", lambda d: d.type(0), accepts=BITS)
+reduce_xor_p = reduction("reduce_xor", "stablehlo.xor", lambda d: d.type(0), accepts=BITS)
+
+
+def _public(prim: Primitive, what: str) -> Callable:
+    def reduce(operand: Any, axes: Sequence[int]) -> Any:
+        axes = canonical_axes(axes, typeof(operand).ndim)
+        return prim.bind(operand, axes=axes) if axes else operand
+
+    reduce.__name__ = reduce.__qualname__ = prim.name
+    reduce.__doc__ = f"{what} over the dimensions `axes`."
+    return reduce
+
+
+reduce_sum = _public(reduce_sum_p, "The sum")
+reduce_max = _public(reduce_max_p, "The greatest element")
+reduce_min = _public(reduce_min_p, "The least element")
+reduce_prod = _public(reduce_prod_p, "The product")
+reduce_and = _public(reduce_and_p, "The conjunction of bits")
+reduce_or = _public(reduce_or_p, "The disjunction of bits")
+reduce_xor = _public(reduce_xor_p, "The exclusive or of bits")

@@ -1,0 +1,538 @@
+"""Ops that move elements about: broadcast, reshape, transpose, concatenate, pad, reverse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.base import canonical_axes, canonical_axis, linear_unary
+from weft.transforms.transpose import is_undefined
+
+Shape = tuple[int, ...]
+
+
+def check_shape(shape: Any, what: str = "shape") -> Shape:
+    """A shape as a tuple of nonnegative Python ints."""
+    if not isinstance(shape, Sequence | np.ndarray):
+        shape = (shape,)
+    result = []
+    for d in shape:
+        try:
+            d = d.__index__()
+        except AttributeError:
+            raise TypeError(
+                f"{what} must consist of integers, got {d!r} of type {type(d).__name__}"
+            ) from None
+        if d < 0:
+            raise ValueError(f"{what} {tuple(shape)} has a negative dimension")
+        result.append(d)
+    return tuple(result)
+
+
+# broadcast_in_dim -----------------------------------------------------------------------------
+
+
+def _broadcast_abstract(x: ShapedArray, *, shape: Shape, broadcast_dimensions: Shape) -> Any:
+    if len(broadcast_dimensions) != x.ndim:
+        raise TypeError(
+            f"broadcast_in_dim: broadcast_dimensions {broadcast_dimensions} must name a result "
+            f"dimension for each of the operand's {x.ndim} dimensions ({x.str_short()})"
+        )
+    for i, d in enumerate(broadcast_dimensions):
+        if not 0 <= d < len(shape) or x.shape[i] not in (1, shape[d]):
+            raise TypeError(
+                f"broadcast_in_dim: operand dimension {i} of size {x.shape[i]} ({x.str_short()}) "
+                f"cannot become dimension {d} of the shape {shape}; it must be 1 or equal"
+            )
+    if list(broadcast_dimensions) != sorted(set(broadcast_dimensions)):
+        raise TypeError(
+            f"broadcast_in_dim: broadcast_dimensions {broadcast_dimensions} must increase strictly"
+        )
+    return ShapedArray(shape, x.dtype, x.weak_type)
+
+
+def _broadcast_transpose(ct: Any, aval: Any, *, shape: Shape, broadcast_dimensions: Shape) -> Any:
+    from weft.ops.reduce import reduce_sum
+
+    kept = {d for i, d in enumerate(broadcast_dimensions) if aval.shape[i] == shape[d]}
+    summed = tuple(d for d in range(len(shape)) if d not in kept)
+    ct = reduce_sum(ct, summed) if summed else ct
+    return reshape(ct, aval.shape) if typeof(ct).shape != aval.shape else ct
+
+
+def _broadcast_batch(
+    axis: Any, x: Any, dim: int, *, shape: Shape, broadcast_dimensions: Shape
+) -> tuple[Any, int]:
+    x = moveaxis(x, dim, 0)
+    dims = (0, *(d + 1 for d in broadcast_dimensions))
+    return broadcast_in_dim_p.bind(x, shape=(axis.size, *shape), broadcast_dimensions=dims), 0
+
+
+def _broadcast_lower(ctx: Any, x: Any, *, shape: Shape, broadcast_dimensions: Shape) -> Any:
+    splat = ctx.splat_of(0, shape)
+    if splat is not None:
+        return splat
+    attrs = {"broadcast_dimensions": ctx.i64s(broadcast_dimensions)}
+    return ctx.op("stablehlo.broadcast_in_dim", [x], ctx.out_types(), attrs)[0]
+
+
+broadcast_in_dim_p = linear_unary(
+    "broadcast_in_dim",
+    abstract=_broadcast_abstract,
+    transpose=_broadcast_transpose,
+    batch=_broadcast_batch,
+    lower=_broadcast_lower,
+    sharding="broadcast_in_dim",
+    structural=True,
+)
+
+
+def broadcast_in_dim(
+    operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
+) -> Any:
+    """Places the operand's dimensions at `broadcast_dimensions` of `shape` and repeats it.
+
+    Source: StableHLO specification, `broadcast_in_dim`.
+
+    >>> import weft
+    >>> weft.lax.broadcast_in_dim(weft.numpy.arange(2), (2, 3), (0,))
+    Array([[0, 0, 0],
+           [1, 1, 1]], dtype=int32)
+    """
+    shape = check_shape(shape)
+    if typeof(operand).shape == shape:
+        if not isinstance(operand, np.generic | int | float | complex):
+            return operand
+    out = broadcast_in_dim_p.bind(
+        operand, shape=shape, broadcast_dimensions=tuple(int(d) for d in broadcast_dimensions)
+    )
+    return _place(out, out_sharding)
+
+
+def _place(x: Any, out_sharding: Any) -> Any:
+    if out_sharding is None:
+        return x
+    from weft.sharding.explicit import reshard
+
+    return reshard(x, out_sharding)
+
+
+def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Any:
+    """Repeats the operand along new leading dimensions of the given sizes."""
+    sizes = check_shape(sizes, "sizes")
+    aval = typeof(operand)
+    dims = tuple(range(len(sizes), len(sizes) + aval.ndim))
+    return broadcast_in_dim(operand, sizes + aval.shape, dims, out_sharding=out_sharding)
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
+    """The shape to which NumPy's rules broadcast the given shapes."""
+    rank = max((len(s) for s in shapes), default=0)
+    result = []
+    for i in range(rank):
+        size = 1
+        for s in shapes:
+            j = i - rank + len(s)
+            if j >= 0 and s[j] != 1:
+                if size not in (1, s[j]):
+                    raise ValueError(
+                        f"shapes {', '.join(map(str, map(tuple, shapes)))} do not broadcast: "
+                        f"dimension {i - rank} has sizes {size} and {s[j]}"
+                    )
+                size = s[j]
+        result.append(size)
+    return tuple(result)
+
+
+def broadcast_to_rank(x: Any, rank: int) -> Any:
+    """Leading size-1 dimensions up to the rank."""
+    aval = typeof(x)
+    return x if aval.ndim == rank else reshape(x, (1,) * (rank - aval.ndim) + aval.shape)
+
+
+def broadcast_to_dim(x: Any, dim: int, size: int) -> Any:
+    """Repeats x along a new dimension at `dim`."""
+    aval = typeof(x)
+    if not isinstance(aval, ShapedArray):
+        return aval.broadcast_to_dim(x, dim, size) if hasattr(aval, "broadcast_to_dim") else x
+    shape = (*aval.shape[:dim], size, *aval.shape[dim:])
+    dims = tuple(i for i in range(aval.ndim + 1) if i != dim)
+    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims)
+
+
+# reshape, squeeze, expand_dims ----------------------------------------------------------------
+
+
+def _reshape_abstract(x: ShapedArray, *, new_sizes: Shape) -> ShapedArray:
+    if math.prod(new_sizes) != x.size:
+        raise TypeError(
+            f"reshape: cannot reshape {x.str_short()} of {x.size} elements to {new_sizes}, "
+            f"which has {math.prod(new_sizes)}"
+        )
+    return ShapedArray(new_sizes, x.dtype, x.weak_type)
+
+
+def _reshape_batch(axis: Any, x: Any, dim: int, *, new_sizes: Shape) -> tuple[Any, int]:
+    return reshape_p.bind(moveaxis(x, dim, 0), new_sizes=(axis.size, *new_sizes)), 0
+
+
+reshape_p = linear_unary(
+    "reshape",
+    abstract=_reshape_abstract,
+    transpose=lambda ct, aval, *, new_sizes: reshape(ct, aval.shape),
+    batch=_reshape_batch,
+    lower=lambda ctx, x, *, new_sizes: ctx.op("stablehlo.reshape", [x], ctx.out_types())[0],
+    sharding="reshape",
+    structural=True,
+)
+
+
+def reshape(
+    operand: Any,
+    new_sizes: Sequence[int],
+    dimensions: Sequence[int] | None = None,
+    *,
+    out_sharding: Any = None,
+) -> Any:
+    """The same elements in row-major order with another shape; one size may be -1.
+
+    Source: StableHLO specification, `reshape`.
+
+    >>> import weft
+    >>> weft.lax.reshape(weft.numpy.arange(4), (2, 2))
+    Array([[0, 1],
+           [2, 3]], dtype=int32)
+    """
+    aval = typeof(operand)
+    if dimensions is not None:
+        operand = transpose(operand, dimensions)
+    sizes = tuple(new_sizes)
+    if -1 in sizes:
+        rest = math.prod(d for d in sizes if d != -1)
+        if sizes.count(-1) > 1 or rest == 0 or aval.size % rest:
+            raise TypeError(f"reshape: cannot infer the -1 in {sizes} for {aval.str_short()}")
+        sizes = tuple(aval.size // rest if d == -1 else d for d in sizes)
+    sizes = check_shape(sizes, "new_sizes")
+    if sizes == aval.shape and dimensions is None and out_sharding is None:
+        return operand
+    return _place(reshape_p.bind(operand, new_sizes=sizes), out_sharding)
+
+
+def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+    """Drops size-1 dimensions."""
+    aval = typeof(array)
+    dims = canonical_axes(dimensions, aval.ndim, "dimensions")
+    for d in dims:
+        if aval.shape[d] != 1:
+            raise ValueError(
+                f"squeeze: dimension {d} of {aval.str_short()} has size {aval.shape[d]}; only "
+                "size-1 dimensions can be dropped"
+            )
+    if not dims:
+        return array
+    return reshape(array, tuple(s for i, s in enumerate(aval.shape) if i not in dims))
+
+
+def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+    """Adds size-1 dimensions at these positions of the result."""
+    aval = typeof(array)
+    rank = aval.ndim + len(tuple(dimensions))
+    dims = canonical_axes(tuple(dimensions), rank, "dimensions")
+    old = iter(aval.shape)
+    return reshape(array, tuple(1 if i in dims else next(old) for i in range(rank)))
+
+
+# transpose ------------------------------------------------------------------------------------
+
+
+def _transpose_abstract(x: ShapedArray, *, permutation: Shape) -> ShapedArray:
+    if sorted(permutation) != list(range(x.ndim)):
+        raise TypeError(
+            f"transpose: permutation {permutation} is not a permutation of the {x.ndim} "
+            f"dimensions of {x.str_short()}"
+        )
+    return ShapedArray(tuple(x.shape[i] for i in permutation), x.dtype, x.weak_type)
+
+
+def _inverse(permutation: Shape) -> Shape:
+    inverse = [0] * len(permutation)
+    for i, p in enumerate(permutation):
+        inverse[p] = i
+    return tuple(inverse)
+
+
+def _transpose_batch(axis: Any, x: Any, dim: int, *, permutation: Shape) -> tuple[Any, int]:
+    moved = tuple(p + (p >= dim) for p in permutation)
+    return transpose_p.bind(x, permutation=(dim, *moved)), 0
+
+
+transpose_p = linear_unary(
+    "transpose",
+    abstract=_transpose_abstract,
+    transpose=lambda ct, aval, *, permutation: transpose(ct, _inverse(permutation)),
+    batch=_transpose_batch,
+    lower=lambda ctx, x, *, permutation: ctx.op(
+        "stablehlo.transpose", [x], ctx.out_types(), {"permutation": ctx.i64s(permutation)}
+    )[0],
+    sharding="transpose",
+    structural=True,
+)
+
+
+def transpose(operand: Any, permutation: Sequence[int]) -> Any:
+    """Permutes dimensions: result dimension i is operand dimension permutation[i]."""
+    permutation = tuple(int(p) for p in permutation)
+    if permutation == tuple(range(typeof(operand).ndim)) and not isinstance(operand, np.ndarray):
+        return operand
+    return transpose_p.bind(operand, permutation=permutation)
+
+
+def moveaxis(x: Any, source: int, target: int) -> Any:
+    """Moves one dimension; tokens and refs move their own way."""
+    aval = typeof(x)
+    if not isinstance(aval, ShapedArray):
+        return aval.moveaxis(x, source, target) if hasattr(aval, "moveaxis") else x
+    if source == target:
+        return x
+    order = [i for i in range(aval.ndim) if i != source]
+    order.insert(target, source)
+    return transpose_p.bind(x, permutation=tuple(order))
+
+
+# concatenate, pad, rev ------------------------------------------------------------------------
+
+
+def _concatenate_abstract(*avals: ShapedArray, dimension: int) -> ShapedArray:
+    first = avals[0]
+    for i, a in enumerate(avals):
+        same = a.ndim == first.ndim and all(
+            x == y
+            for d, (x, y) in enumerate(zip(a.shape, first.shape, strict=True))
+            if d != dimension
+        )
+        if not same or a.dtype != first.dtype:
+            raise TypeError(
+                f"concatenate: operand {i} is {a.str_short()} but operand 0 is "
+                f"{first.str_short()}; dtypes must be equal, and shapes in all dimensions but "
+                f"{dimension}"
+            )
+    if not 0 <= dimension < first.ndim:
+        raise ValueError(f"concatenate: dimension {dimension} is not one of {first.str_short()}")
+    shape = list(first.shape)
+    shape[dimension] = sum(a.shape[dimension] for a in avals)
+    return ShapedArray(tuple(shape), first.dtype, all(a.weak_type for a in avals))
+
+
+def _concatenate_jvp(primals: Any, tangents: Any, *, dimension: int) -> tuple:
+    from weft.ops.special import zeros_like
+
+    out = concatenate_p.bind(*primals, dimension=dimension)
+    given = [zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)]
+    return out, concatenate_p.bind(*given, dimension=dimension)
+
+
+def _concatenate_transpose(ct: Any, *operands: Any, dimension: int) -> list:
+    from weft.ops.slicing import slice_in_dim
+
+    cts, start = [], 0
+    for x in operands:
+        size = (x.aval if is_undefined(x) else typeof(x)).shape[dimension]
+        linear = is_undefined(x)
+        cts.append(slice_in_dim(ct, start, start + size, axis=dimension) if linear else None)
+        start += size
+    return cts
+
+
+def _concatenate_batch(axis: Any, args: Any, dims: Any, *, dimension: int) -> tuple[Any, int]:
+    moved = [
+        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
+        for a, d in zip(args, dims, strict=True)
+    ]
+    return concatenate_p.bind(*moved, dimension=dimension + 1), 0
+
+
+concatenate_p = Primitive(
+    "concatenate",
+    abstract=_concatenate_abstract,
+    jvp=_concatenate_jvp,
+    transpose=_concatenate_transpose,
+    batch=_concatenate_batch,
+    lower=lambda ctx, *xs, dimension: ctx.op(
+        "stablehlo.concatenate", list(xs), ctx.out_types(), {"dimension": ctx.i64(dimension)}
+    )[0],
+    sharding="concatenate",  # type: ignore[arg-type]
+    structural=True,
+)
+
+
+def concatenate(operands: Sequence[Any], dimension: int) -> Any:
+    """Joins arrays of equal dtype along an existing dimension."""
+    operands = list(operands)
+    if not operands:
+        raise ValueError("concatenate: needs at least one operand")
+    if len(operands) == 1 and not isinstance(operands[0], np.ndarray):
+        return operands[0]
+    dimension = canonical_axis(dimension, typeof(operands[0]).ndim, "dimension")
+    return concatenate_p.bind(*operands, dimension=dimension)
+
+
+PaddingConfig = tuple[tuple[int, int, int], ...]
+
+
+def _pad_abstract(x: ShapedArray, value: ShapedArray, *, padding_config: PaddingConfig) -> Any:
+    if x.dtype != value.dtype or value.ndim:
+        raise TypeError(
+            f"pad: padding_value must be a scalar of dtype {dtypes.short_name(x.dtype)}, got "
+            f"{value.str_short()}"
+        )
+    if len(padding_config) != x.ndim:
+        raise ValueError(
+            f"pad: padding_config has {len(padding_config)} entries for {x.str_short()}; give "
+            "(low, high, interior) for every dimension"
+        )
+    shape = []
+    for d, (lo, hi, interior) in zip(x.shape, padding_config, strict=True):
+        if interior < 0:
+            raise ValueError(f"pad: interior padding must be nonnegative, got {interior}")
+        size = lo + hi + d + max(0, d - 1) * interior
+        if size < 0:
+            raise ValueError(f"pad: padding {lo, hi, interior} of size {d} gives a negative size")
+        shape.append(size)
+    return ShapedArray(tuple(shape), x.dtype, x.weak_type and value.weak_type)
+
+
+def _pad_jvp(primals: Any, tangents: Any, *, padding_config: PaddingConfig) -> tuple:
+    from weft.ops.special import zeros_like
+
+    out = pad_p.bind(*primals, padding_config=padding_config)
+    given = [zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)]
+    return out, pad_p.bind(*given, padding_config=padding_config)
+
+
+def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: PaddingConfig) -> list:
+    from weft.ops.elementwise import sub
+    from weft.ops.reduce import reduce_sum
+    from weft.ops.slicing import slice as slice_op
+
+    negative = tuple((-lo, -hi, 0) for lo, hi, _ in padding_config)
+    zero = ct.dtype.type(0)
+    unpadded = pad_p.bind(ct, zero, padding_config=negative)
+    strides = tuple(interior + 1 for _, _, interior in padding_config)
+    shape = typeof(unpadded).shape
+    inner = slice_op(unpadded, (0,) * len(shape), shape, strides)
+    ct_value = None
+    if is_undefined(value):
+        dims = tuple(range(len(padding_config)))
+        ct_value = sub(reduce_sum(ct, dims), reduce_sum(inner, dims))
+    return [inner if is_undefined(x) else None, ct_value]
+
+
+def _pad_batch(axis: Any, args: Any, dims: Any, *, padding_config: PaddingConfig) -> tuple:
+    from weft.ops.elementwise import select
+
+    (x, value), (xd, vd) = args, dims
+    x = broadcast_to_dim(x, 0, axis.size) if xd is None else moveaxis(x, xd, 0)
+    config = ((0, 0, 0), *padding_config)
+    if vd is None:
+        return pad_p.bind(x, value, padding_config=config), 0
+    zero = typeof(x).dtype.type(0)
+    out = pad_p.bind(x, zero, padding_config=config)
+    inside = broadcast_in_dim(np.bool_(True), typeof(x).shape, ())
+    mask = pad_p.bind(inside, np.bool_(False), padding_config=config)
+    return select(mask, out, broadcast_in_dim(value, typeof(out).shape, (0,))), 0
+
+
+def _pad_lower(ctx: Any, x: Any, value: Any, *, padding_config: PaddingConfig) -> Any:
+    lo, hi, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
+    attrs = {
+        "edge_padding_low": ctx.i64s(lo),
+        "edge_padding_high": ctx.i64s(hi),
+        "interior_padding": ctx.i64s(interior),
+    }
+    return ctx.op("stablehlo.pad", [x, value], ctx.out_types(), attrs)[0]
+
+
+pad_p = Primitive(
+    "pad",
+    abstract=_pad_abstract,
+    jvp=_pad_jvp,
+    transpose=_pad_transpose,
+    batch=_pad_batch,
+    lower=_pad_lower,
+    sharding="pad",  # type: ignore[arg-type]
+    structural=True,
+)
+
+
+def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+    """Pads low, high and between elements; negative edge padding removes elements.
+
+    Source: StableHLO specification, `pad`.
+
+    >>> import weft
+    >>> weft.lax.pad(weft.numpy.ones(2), 0.0, [(1, 0, 1)])
+    Array([0., 1., 0., 1.], dtype=float32)
+    """
+    config = tuple((int(lo), int(hi), int(i)) for lo, hi, i in padding_config)
+    if isinstance(padding_value, bool | int | float | complex):
+        padding_value = typeof(operand).dtype.type(padding_value)
+    return pad_p.bind(operand, padding_value, padding_config=config)
+
+
+def _rev_batch(axis: Any, x: Any, dim: int, *, dimensions: Shape) -> tuple[Any, int]:
+    return rev_p.bind(x, dimensions=tuple(d + (d >= dim) for d in dimensions)), dim
+
+
+rev_p = linear_unary(
+    "rev",
+    abstract=lambda x, *, dimensions: x,
+    transpose=lambda ct, aval, *, dimensions: rev(ct, dimensions),
+    batch=_rev_batch,
+    lower=lambda ctx, x, *, dimensions: ctx.op(
+        "stablehlo.reverse", [x], ctx.out_types(), {"dimensions": ctx.i64s(dimensions)}
+    )[0],
+    sharding="rev",
+    structural=True,
+)
+
+
+def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+    """Reverses the order of elements along dimensions."""
+    dims = canonical_axes(tuple(dimensions), typeof(operand).ndim, "dimensions")
+    return rev_p.bind(operand, dimensions=dims) if dims else operand
+
+
+# iota -----------------------------------------------------------------------------------------
+
+
+iota_p = Primitive(
+    "iota",
+    abstract=lambda *, dtype, shape, dimension: ShapedArray(shape, dtype),
+    batch=lambda axis, args, dims, **params: (iota_p.bind(**params), None),
+    lower=lambda ctx, *, dtype, shape, dimension: ctx.op(
+        "stablehlo.iota", [], ctx.out_types(), {"iota_dimension": ctx.i64(dimension)}
+    )[0],
+    sharding="replicated",  # type: ignore[arg-type]
+)
+
+
+def broadcasted_iota(
+    dtype: Any, shape: Sequence[int], dimension: int, *, out_sharding: Any = None
+) -> Any:
+    """0, 1, 2, … along one dimension, repeated along the others."""
+    shape = check_shape(shape)
+    dimension = canonical_axis(dimension, len(shape), "dimension")
+    dtype = dtypes.canonicalize_dtype(dtype)
+    return _place(iota_p.bind(dtype=dtype, shape=shape, dimension=dimension), out_sharding)
+
+
+def iota(dtype: Any, size: int) -> Any:
+    """0, 1, …, size - 1."""
+    return broadcasted_iota(dtype, (size,), 0)

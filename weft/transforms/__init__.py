@@ -1,0 +1,1 @@
+"""Program transformations: derivatives, batching, staging."""

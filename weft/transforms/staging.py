@@ -1,0 +1,204 @@
+"""make_jaxpr and eval_shape: tracing without running."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from weft.core.aval import NO_MAT, ShapedArray
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.state import AxisEntry, current_trace, extend_axes
+from weft.core.trace import EVAL, trace_to_jaxpr, typeof
+from weft.core.tree import flatten, flatten_fun
+from weft.transforms.boundary import api_boundary
+
+
+class ShapeDtypeStruct:
+    """Shape and dtype of an array that need not exist.
+
+    Args:
+      shape: tuple of int. dtype: any dtype. sharding: a Sharding or None. weak_type: as of
+      Python scalars. vma: mesh axes along which the value varies (inside shard_map).
+
+    >>> import weft
+    >>> weft.ShapeDtypeStruct((2, 3), "float32")
+    ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+    """
+
+    __slots__ = ("dtype", "mat", "shape", "sharding", "weak_type")
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        dtype: Any,
+        *,
+        sharding: Any = None,
+        weak_type: bool = False,
+        vma: Any = None,
+        mat: Any = None,
+    ) -> None:
+        from weft.core.aval import Mat
+        from weft.core.dtypes import canonicalize_dtype
+
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be given, got None")
+        self.shape = tuple(int(d) for d in shape)
+        self.dtype = canonicalize_dtype(dtype)
+        self.sharding = sharding
+        self.weak_type = weak_type
+        self.mat = mat if mat is not None else (Mat(vma) if vma else NO_MAT)
+
+    ndim = property(lambda self: len(self.shape))
+    vma = property(lambda self: self.mat.varying)
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+    @property
+    def aval(self) -> ShapedArray:
+        return ShapedArray(self.shape, self.dtype, self.weak_type, None, self.mat)
+
+    def update(self, **changes: Any) -> ShapeDtypeStruct:
+        old = {name: getattr(self, name) for name in self.__slots__}
+        return ShapeDtypeStruct(**{**old, **changes})
+
+    def __len__(self) -> int:
+        return len(self.aval)
+
+    def _key(self) -> tuple:
+        return self.shape, self.dtype, self.sharding, self.weak_type, self.mat
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        extra = f", sharding={self.sharding}" if self.sharding is not None else ""
+        extra += ", weak_type=True" if self.weak_type else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{extra})"
+
+
+def aval_of_spec(x: Any) -> Any:
+    """The aval of a value or of anything with shape and dtype that describes one."""
+    if isinstance(x, ShapeDtypeStruct):
+        return x.aval
+    if isinstance(x, ShapedArray) or hasattr(x, "to_tangent"):
+        return x
+    try:
+        return typeof(x)
+    except TypeError:
+        if hasattr(x, "shape") and hasattr(x, "dtype"):
+            return ShapedArray(tuple(x.shape), x.dtype)
+        raise
+
+
+def struct_of(aval: Any) -> Any:
+    if not isinstance(aval, ShapedArray):
+        return aval
+    return ShapeDtypeStruct(
+        aval.shape, aval.dtype, sharding=aval.sharding, weak_type=aval.weak_type, mat=aval.mat
+    )
+
+
+def split_static(
+    fun: Callable, args: Sequence[Any], static: Sequence[int]
+) -> tuple[Callable, list[Any]]:
+    """The function of its dynamic arguments only, and those arguments."""
+    static = tuple(i + len(args) if i < 0 else i for i in static)
+    if not static:
+        return fun, list(args)
+    dynamic = [a for i, a in enumerate(args) if i not in static]
+
+    def partial(*given: Any, **kwargs: Any) -> Any:
+        it = iter(given)
+        full = [a if i in static else next(it) for i, a in enumerate(args)]
+        return fun(*full, **kwargs)
+
+    return functools.wraps(fun)(partial) if hasattr(fun, "__name__") else partial, dynamic
+
+
+def function_name(fun: Callable) -> str:
+    return getattr(fun, "__name__", type(fun).__name__)
+
+
+@api_boundary
+def make_jaxpr(
+    fun: Callable,
+    static_argnums: int | Sequence[int] = (),
+    axis_env: Sequence[tuple[Any, int]] | None = None,
+    return_shape: bool = False,
+    abstracted_axes: Any = None,
+) -> Callable:
+    """A function that returns the jaxpr `fun` traces to, for arguments like those given.
+
+    axis_env: (name, size) of named axes to be in scope. return_shape: also return the tree of
+    `ShapeDtypeStruct` of the result.
+
+    >>> import weft
+    >>> weft.make_jaxpr(lambda x: x * 2.0)(1.0)
+    { lambda ; a:f32[]. let
+        b:f32[] = mul a 2.0:f32[]
+      in (b,) }
+    """
+    _check_callable(fun, "make_jaxpr")
+    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+
+    @functools.wraps(fun)
+    @api_boundary
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        inner, dynamic = split_static(fun, args, static)
+        leaves, in_tree = flatten((tuple(dynamic), kwargs))
+        flat_fun, out = flatten_fun(inner, in_tree)
+        entries = [AxisEntry(name, size, "vmap") for name, size in axis_env or ()]
+        with extend_axes(entries):
+            jaxpr, consts = trace_to_jaxpr(
+                flat_fun, [aval_of_spec(x) for x in leaves], function_name(fun)
+            )
+        closed = ClosedJaxpr(jaxpr, consts)
+        if return_shape:
+            return closed, out.tree.unflatten([struct_of(a) for a in closed.out_avals])
+        return closed
+
+    return traced
+
+
+@api_boundary
+def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
+    """The result's tree with `ShapeDtypeStruct` leaves; nothing is computed.
+
+    >>> import weft
+    >>> weft.eval_shape(lambda x: x @ x, weft.ShapeDtypeStruct((2, 2), "float32"))
+    ShapeDtypeStruct(shape=(2, 2), dtype=float32)
+    """
+    _check_callable(fun, "eval_shape")
+    leaves, in_tree = flatten((args, kwargs))
+    flat_fun, out = flatten_fun(fun, in_tree)
+    jaxpr, _ = trace_to_jaxpr(flat_fun, [aval_of_spec(x) for x in leaves], function_name(fun))
+    return out.tree.unflatten([struct_of(a) for a in jaxpr.out_avals])
+
+
+@contextmanager
+def ensure_compile_time_eval() -> Any:
+    """Inside, ops on concrete values run at once even while tracing.
+
+    >>> import weft
+    >>> @weft.jit
+    ... def f(x):
+    ...     with weft.ensure_compile_time_eval():
+    ...         n = int(weft.numpy.sum(weft.numpy.arange(3)))
+    ...     return x * n
+    >>> f(2.0)
+    Array(6., dtype=float32, weak_type=True)
+    """
+    with current_trace(EVAL):
+        yield
+
+
+def _check_callable(fun: Any, who: str) -> None:
+    if not callable(fun):
+        raise TypeError(f"{who}: expected a function, got {type(fun).__name__}: {fun!r:.100}")

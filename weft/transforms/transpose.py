@@ -1,0 +1,170 @@
+"""Transposition of linear programs: the backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
+from weft.core.state import state
+from weft.core.trace import trace_to_jaxpr, typeof
+from weft.transforms.jvp import cotangent_aval
+
+
+class UndefinedPrimal:
+    """A linear operand in a transpose rule: only its type is known."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"UndefinedPrimal({self.aval.str_short()})"
+
+
+def is_undefined(x: Any) -> bool:
+    return x.__class__ is UndefinedPrimal
+
+
+def backward_pass(
+    jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any]
+) -> list:
+    """Cotangents of the arguments that are `UndefinedPrimal` (None elsewhere and where zero).
+
+    Equations without linear operands are evaluated first, so jaxprs that mix nonlinear and
+    linear work, such as rematerialized bodies, transpose too.
+    """
+    from weft.ops.special import add_any
+
+    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    linear: set[Var] = set()
+    for var, arg in zip(jaxpr.invars, args, strict=True):
+        if arg.__class__ is UndefinedPrimal:
+            linear.add(var)
+        else:
+            env[var] = arg
+    before = state.source
+    try:
+        linear_eqns = []
+        for eqn in jaxpr.eqns:
+            if any(v.__class__ is Var and v in linear for v in eqn.invars):
+                linear_eqns.append(eqn)
+                linear.update(eqn.outvars)
+            else:
+                state.source = eqn.source
+                ins = [v.val if v.__class__ is Literal else env[v] for v in eqn.invars]
+                out = eqn.primitive.bind(*ins, **eqn.params)
+                if eqn.primitive.multiple_results:
+                    env.update(zip(eqn.outvars, out, strict=True))
+                else:
+                    env[eqn.outvars[0]] = out
+
+        ct_env: dict[Var, Any] = {}
+        for var, ct in zip(jaxpr.outvars, cts, strict=True):
+            if ct is not None and var.__class__ is Var and var in linear:
+                old = ct_env.get(var)
+                ct_env[var] = ct if old is None else add_any(old, ct)
+        for eqn in reversed(linear_eqns):
+            prim = eqn.primitive
+            if prim.multiple_results:
+                out_cts = [ct_env.pop(v, None) for v in eqn.outvars]
+                if all(ct is None for ct in out_cts):
+                    continue
+            else:
+                out_cts = ct_env.pop(eqn.outvars[0], None)
+                if out_cts is None:
+                    continue
+            ins = [
+                v.val
+                if v.__class__ is Literal
+                else UndefinedPrimal(v.aval)
+                if v in linear
+                else env[v]
+                for v in eqn.invars
+            ]
+            if prim.transpose is None:
+                raise TypeError(
+                    f"reverse-mode differentiation reached {prim.name}, which is not linear in "
+                    f"its operands or has no transpose ({eqn.source}); use forward mode "
+                    "(weft.jvp, weft.jacfwd) or give a rule with weft.custom_vjp"
+                )
+            state.source = eqn.source
+            in_cts = prim.transpose(out_cts, *ins, **eqn.params)
+            for v, ct in zip(eqn.invars, in_cts, strict=True):
+                if ct is not None and v.__class__ is Var and v in linear:
+                    old = ct_env.get(v)
+                    ct_env[v] = ct if old is None else add_any(old, ct)
+    finally:
+        state.source = before
+    return [ct_env.get(v) if v in linear else None for v in jaxpr.invars]
+
+
+def transpose_jaxpr(
+    jaxpr: ClosedJaxpr,
+    linear: Sequence[bool],
+    nonzero_cts: Sequence[bool],
+    instantiate: Sequence[bool] | bool = False,
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """The transpose of a jaxpr in its linear inputs.
+
+    Maps (nonlinear inputs, nonzero output cotangents) to the cotangents of the linear inputs;
+    the list says which of these are nonzero (all that `instantiate` names are given).
+    """
+    if isinstance(instantiate, bool):
+        instantiate = [instantiate] * len(jaxpr.in_avals)
+    key = ("transpose", tuple(linear), tuple(nonzero_cts), tuple(instantiate))
+    return jaxpr.memo(key, lambda: _transpose_jaxpr(jaxpr, linear, nonzero_cts, instantiate))
+
+
+def _transpose_jaxpr(
+    jaxpr: ClosedJaxpr,
+    linear: Sequence[bool],
+    nonzero_cts: Sequence[bool],
+    instantiate: Sequence[bool],
+) -> tuple[ClosedJaxpr, list[bool]]:
+    from weft.ops.special import instantiate_zero
+
+    avals = [a for a, lin in zip(jaxpr.in_avals, linear, strict=True) if not lin]
+    avals += [
+        cotangent_aval(a) for a, nz in zip(jaxpr.out_avals, nonzero_cts, strict=True) if nz
+    ]
+    nonzero: list[bool] = []
+
+    def flat(*flat_args: Any) -> list:
+        it = iter(flat_args)
+        args = [
+            UndefinedPrimal(a) if lin else next(it)
+            for a, lin in zip(jaxpr.in_avals, linear, strict=True)
+        ]
+        cts = [next(it) if nz else None for nz in nonzero_cts]
+        result = backward_pass(jaxpr.jaxpr, jaxpr.consts, args, cts)
+        wanted = []
+        for aval, ct, lin, inst in zip(jaxpr.in_avals, result, linear, instantiate, strict=True):
+            if lin:
+                if ct is None and inst:
+                    ct = instantiate_zero(cotangent_aval(aval))
+                wanted.append(ct)
+        nonzero[:] = [ct is not None for ct in wanted]
+        return [ct for ct in wanted if ct is not None]
+
+    traced, consts = trace_to_jaxpr(flat, avals, f"transpose({jaxpr.jaxpr.debug})")
+    return ClosedJaxpr(traced, consts), list(nonzero)
+
+
+def linear_transpose_flat(
+    fun: Callable[..., Sequence[Any]], in_avals: Sequence[Any]
+) -> Callable[[Sequence[Any]], list]:
+    """The transpose of a linear flat function, on cotangents of its outputs."""
+    jaxpr, consts = trace_to_jaxpr(fun, in_avals, "linear")
+
+    def transposed(cts: Sequence[Any]) -> list:
+        args = [UndefinedPrimal(a) for a in in_avals]
+        return backward_pass(jaxpr, consts, args, cts)
+
+    return transposed
+
+
+def ct_aval_of(x: Any) -> Any:
+    """The type a cotangent of this linear operand must have."""
+    return cotangent_aval(x.aval if is_undefined(x) else typeof(x))

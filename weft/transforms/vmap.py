@@ -1,0 +1,199 @@
+"""vmap: batching by one trace, each op by its batch rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.aval import ShapedArray
+from weft.core.jaxpr import ClosedJaxpr, eval_closed
+from weft.core.primitive import Primitive
+from weft.core.source import Source
+from weft.core.state import AxisEntry, current_trace, extend_axes, state
+from weft.core.trace import Tracer, gc_paused, trace_to_jaxpr, typeof
+
+Dim = int | None  # where the batch dimension is; None: not batched
+
+
+class AxisData:
+    """The axis a vmap maps over: its name (or None), size, and mesh axes it is sharded over."""
+
+    __slots__ = ("name", "size", "spmd_name")
+
+    def __init__(self, name: Any, size: int, spmd_name: Any = None) -> None:
+        self.name = name
+        self.size = size
+        self.spmd_name = spmd_name
+
+    @property
+    def key(self) -> tuple:
+        return self.name, self.size, self.spmd_name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AxisData) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"AxisData({self.name!r}, {self.size})"
+
+
+def remove_dim(aval: Any, dim: Dim) -> Any:
+    """The type of one example of a batched value."""
+    if dim is None or not isinstance(aval, ShapedArray):
+        return aval if dim is None else aval.remove_dim(dim)
+    shape = aval.shape[:dim] + aval.shape[dim + 1 :]
+    sharding = aval.sharding.without_dim(dim) if aval.sharding is not None else None
+    return ShapedArray(shape, aval.dtype, aval.weak_type, sharding, aval.mat)
+
+
+def add_dim(aval: Any, dim: Dim, axis: AxisData) -> Any:
+    """The type of a batch of values along a new dimension."""
+    if dim is None:
+        return aval
+    if not isinstance(aval, ShapedArray):
+        return aval.add_dim(dim, axis.size)
+    shape = (*aval.shape[:dim], axis.size, *aval.shape[dim:])
+    sharding = None
+    if aval.sharding is not None:
+        sharding = aval.sharding.with_dim(dim, axis.spmd_name)
+    return ShapedArray(shape, aval.dtype, aval.weak_type, sharding, aval.mat)
+
+
+class BatchTracer(Tracer):
+    """A batched value seen as one example."""
+
+    __slots__ = ("dim", "val")
+
+    def __init__(self, trace: BatchTrace, val: Any, dim: int) -> None:
+        self._trace = trace
+        self.val = val
+        self.dim = dim
+        self.aval = remove_dim(typeof(val), dim)
+
+    def source(self) -> Source | None:
+        return self.val.source() if isinstance(self.val, Tracer) else None
+
+
+class BatchTrace:
+    """Applies batch rules; unbatched ops go to the parent."""
+
+    __slots__ = ("axis", "finished", "parent")
+
+    def __init__(self, parent: Any, axis: AxisData) -> None:
+        self.parent = parent
+        self.axis = axis
+        self.finished = False
+
+    def process(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        vals = []
+        dims: list[Dim] = []
+        batched = False
+        for a in args:
+            if a.__class__ is BatchTracer and a._trace is self:
+                vals.append(a.val)
+                dims.append(a.dim)
+                batched = True
+            else:
+                vals.append(a)
+                dims.append(None)
+        if not batched and not (
+            prim.named_axes is not None
+            and self.axis.name is not None
+            and self.axis.name in prim.named_axes(params)
+        ):
+            return self.parent.process(prim, vals, params)
+        if prim.batch is None:
+            raise TypeError(
+                f"{prim.name} has no batching rule: give one with weft.custom_batching.custom_vmap "
+                "around the function that calls it"
+            )
+        before = state.trace
+        state.trace = self.parent
+        try:
+            out, out_dim = prim.batch(self.axis, vals, dims, **params)
+        finally:
+            state.trace = before
+        if prim.multiple_results:
+            return [self.wrap(o, d) for o, d in zip(out, out_dim, strict=True)]
+        return out if out_dim is None else BatchTracer(self, out, out_dim)
+
+    def wrap(self, val: Any, dim: Dim) -> Any:
+        return val if dim is None else BatchTracer(self, val, dim)
+
+    def unwrap(self, x: Any) -> tuple[Any, Dim]:
+        if x.__class__ is BatchTracer and x._trace is self:
+            return x.val, x.dim
+        return x, None
+
+
+def batch_flat(
+    fun: Callable[..., Sequence[Any]], axis: AxisData, vals: Sequence[Any], dims: Sequence[Dim]
+) -> tuple[list, list[Dim]]:
+    """Applies a flat function to batched values; returns the outputs with their batch dims."""
+    trace = BatchTrace(state.trace, axis)
+    args = [trace.wrap(v, d) for v, d in zip(vals, dims, strict=True)]
+    entries = [] if axis.name is None else [AxisEntry(axis.name, axis.size, "vmap")]
+    with extend_axes(entries), current_trace(trace), gc_paused():
+        outs = fun(*args)
+    trace.finished = True
+    pairs = [trace.unwrap(o) for o in outs]
+    return [v for v, _ in pairs], [d for _, d in pairs]
+
+
+def move_dim(x: Any, source: Dim, target: int, axis: AxisData) -> Any:
+    """The value with its batch dimension at `target`; an unbatched one is broadcast."""
+    from weft.ops.shape import broadcast_to_dim, moveaxis
+
+    if source is None:
+        return broadcast_to_dim(x, target, axis.size)
+    return moveaxis(x, source, target)
+
+
+def batch_jaxpr(
+    jaxpr: ClosedJaxpr,
+    axis: AxisData,
+    batched: Sequence[bool],
+    instantiate: Sequence[bool] | bool = False,
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """A jaxpr over batches, with every batch dimension in front.
+
+    batched: which inputs are. instantiate: outputs to give batched even if they are not.
+    Returns it with the list saying which outputs are batched.
+    """
+    if isinstance(instantiate, bool):
+        instantiate = [instantiate] * len(jaxpr.jaxpr.outvars)
+    key = ("batch", axis, tuple(batched), tuple(instantiate))
+    return jaxpr.memo(key, lambda: _batch_jaxpr(jaxpr, axis, batched, instantiate))
+
+
+def _batch_jaxpr(
+    jaxpr: ClosedJaxpr, axis: AxisData, batched: Sequence[bool], instantiate: Sequence[bool]
+) -> tuple[ClosedJaxpr, list[bool]]:
+    out_batched: list[bool] = []
+
+    def flat(*args: Any) -> list:
+        dims = [0 if b else None for b in batched]
+        outs, out_dims = batch_flat(lambda *xs: eval_closed(jaxpr, *xs), axis, args, dims)
+        out_batched[:] = [
+            d is not None or inst for d, inst in zip(out_dims, instantiate, strict=True)
+        ]
+        return [
+            move_dim(o, d, 0, axis) if b else o
+            for o, d, b in zip(outs, out_dims, out_batched, strict=True)
+        ]
+
+    avals = [
+        add_dim(a, 0, axis) if b else a for a, b in zip(jaxpr.in_avals, batched, strict=True)
+    ]
+    traced, consts = trace_to_jaxpr(flat, avals, f"vmap({jaxpr.jaxpr.debug})")
+    return ClosedJaxpr(traced, consts), list(out_batched)
+
+
+def to_front(args: Sequence[Any], dims: Sequence[Dim]) -> tuple[list, list[bool]]:
+    """Batched values with their batch dimension in front, and which values are batched."""
+    from weft.ops.shape import moveaxis
+
+    moved = [a if d is None else moveaxis(a, d, 0) for a, d in zip(args, dims, strict=True)]
+    return moved, [d is not None for d in dims]
