@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
 from jaxlib.mlir._mlir_libs import _sdy
-
-TensorSharding = _sdy.TensorShardingAttr
-Mesh = _sdy.MeshAttr
 
 AxisRef = tuple[str, int, int | None]
 
@@ -36,3 +34,62 @@ def axis_ref(axis: Any) -> AxisRef:
 def dim_axes(dim: Any) -> list[AxisRef]:
     """The axes of one DimensionShardingAttr."""
     return [axis_ref(a) for a in _sdy.DimensionShardingAttr(dim).axes]
+
+
+def dims_of(sharding: Any) -> list[list[AxisRef]]:
+    """The axes of each dimension of a TensorShardingAttr."""
+    return [dim_axes(d) for d in _sdy.TensorShardingAttr(sharding).dimension_shardings]
+
+
+def unreduced_of(sharding: Any) -> list[AxisRef]:
+    """The unreduced axes of a TensorShardingAttr."""
+    return [axis_ref(a) for a in _sdy.TensorShardingAttr(sharding).unreduced_axes]
+
+
+def per_value(attribute: Any) -> list[Any]:
+    """The shardings of a TensorShardingPerValueAttr, one a value."""
+    return list(_sdy.TensorShardingPerValueAttr(attribute).shardings)
+
+
+def axis_refs(attribute: Any) -> list[AxisRef]:
+    """The axes of an axis-ref list, which has no class in the bindings (jaxlib 0.10.2)."""
+    found = re.findall(r'"([^"]+)"(?::\((\d+)\)(\d+))?', str(attribute))
+    return [(name, int(pre or 1), int(size) if size else None) for name, pre, size in found]
+
+
+def manual_axes(attribute: Any) -> list[str]:
+    """The names in a ManualAxesAttr."""
+    axes = _sdy.ManualAxesAttr(attribute)
+    return [axes[i] for i in range(len(axes))]
+
+
+class ShardingRule(NamedTuple):
+    """An op_sharding_rule: factor numbers of each operand's and result's dimensions."""
+
+    sizes: tuple[int, ...]
+    operands: tuple[tuple[tuple[int, ...], ...], ...]
+    results: tuple[tuple[tuple[int, ...], ...], ...]
+    reduction: frozenset[int]
+    need_replication: frozenset[int]
+
+
+def sharding_rule(attribute: Any) -> ShardingRule:
+    """The contents of an OpShardingRuleAttr."""
+    rule = _sdy.OpShardingRuleAttr(attribute)
+
+    def mappings(tensors: Any) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        return tuple(
+            tuple(
+                tuple(_sdy.DimMappingAttr(d).factor_indices)
+                for d in _sdy.TensorMappingAttr(t).dim_mappings
+            )
+            for t in tensors
+        )
+
+    return ShardingRule(
+        tuple(rule.factor_sizes),
+        mappings(rule.operand_mappings),
+        mappings(rule.result_mappings),
+        frozenset(rule.reduction_factors),
+        frozenset(rule.need_replication_factors) | frozenset(rule.permutation_factors),
+    )

@@ -1,0 +1,23 @@
+"""Sharding propagation, explicit collectives, and the rewrite to the program of one device.
+
+    partition(module) -> Stages(propagated, collectives, local)
+
+The module carries `sdy.mesh`, shardings on some of its values, and StableHLO. Everything here works
+for any number of devices and needs none.
+"""
+
+from weft.partition.layout import DeviceMesh, Layout, Unsupported
+from weft.partition.localize import localize
+from weft.partition.propagate import make_explicit, propagate
+from weft.partition.stages import Stages, partition
+
+__all__ = [
+    "DeviceMesh",
+    "Layout",
+    "Stages",
+    "Unsupported",
+    "localize",
+    "make_explicit",
+    "partition",
+    "propagate",
+]

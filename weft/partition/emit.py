@@ -1,0 +1,448 @@
+"""Builds StableHLO operations at one insertion point, for the localization rules.
+
+The local program runs as N *replicas* of one partition: XLA then has nothing left to partition. In
+partition mode its partitioner would run once more and reject `partition_id` (jaxlib 0.10.2). So
+collectives carry no channel, groups name replicas, and the device's number is `replica_id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft._xla.mlir import ir
+from weft.partition.layout import Atoms, DeviceMesh
+
+_KINDS = {
+    "add": "stablehlo.add",
+    "mul": "stablehlo.multiply",
+    "max": "stablehlo.maximum",
+    "min": "stablehlo.minimum",
+    "and": "stablehlo.and",
+    "or": "stablehlo.or",
+}
+
+
+class Emitter:
+    """Creates operations before `ip` at `loc`; index values live at the function's entry.
+
+    Everything that depends on the device (coordinates along mesh axes, looked-up offsets) is made
+    once, before the first operation of the function, so that any region below can use it.
+    """
+
+    def __init__(self, mesh: DeviceMesh, entry: ir.Block):
+        self.mesh = mesh
+        self.context = entry.owner.context
+        self.loc = entry.owner.location
+        with self.context, ir.Location.unknown():
+            self.i32 = ir.IntegerType.get_signless(32)
+            self.i64 = ir.IntegerType.get_signless(64)
+            self.i1 = ir.IntegerType.get_signless(1)
+            self.ip = ir.InsertionPoint.at_block_begin(entry)
+            self.anchor = self.const(0).owner
+        self.ip = self.entry_ip = ir.InsertionPoint(self.anchor)
+        self._entry_values: dict[Any, ir.Value] = {}
+        self._types: dict[Any, ir.Type] = {}
+        self._attributes: dict[Any, ir.Attribute] = {}
+
+    # -- types and attributes ------------------------------------------------------------------
+
+    def type(self, shape: Sequence[int], element: ir.Type) -> ir.Type:
+        key = (tuple(shape), element)
+        found = self._types.get(key)
+        if found is None:
+            found = self._types[key] = ir.RankedTensorType.get(
+                list(shape), element, loc=ir.Location.unknown(self.context)
+            )
+        return found
+
+    def attr(self, text: str) -> ir.Attribute:
+        found = self._attributes.get(text)
+        if found is None:
+            found = self._attributes[text] = ir.Attribute.parse(text, context=self.context)
+        return found
+
+    def i64s(self, values: Sequence[int]) -> ir.Attribute:
+        return ir.DenseI64ArrayAttr.get([int(v) for v in values], context=self.context)
+
+    def i64_attr(self, value: int) -> ir.Attribute:
+        return ir.IntegerAttr.get(self.i64, int(value))
+
+    def table(self, rows: np.ndarray) -> ir.Attribute:
+        """An integer matrix as a dense attribute (replica groups, paddings, pairs)."""
+        rows = np.ascontiguousarray(rows, np.int64)
+        return ir.DenseIntElementsAttr.get(rows, type=self.i64, context=self.context)
+
+    # -- operations ----------------------------------------------------------------------------
+
+    def op(
+        self,
+        name: str,
+        operands: Sequence[ir.Value],
+        results: Sequence[ir.Type],
+        attributes: dict[str, ir.Attribute] | None = None,
+        regions: int = 0,
+    ) -> ir.Operation:
+        return ir.Operation.create(
+            name,
+            results=list(results),
+            operands=list(operands),
+            attributes=attributes or {},
+            regions=regions,
+            loc=self.loc,
+            ip=self.ip,
+        )
+
+    def make(
+        self, name: str, operands: Sequence[ir.Value], result: ir.Type, **attrs: Any
+    ) -> ir.Value:
+        return self.op(name, operands, [result], attrs).results[0]
+
+    def const(self, value: Any, element: ir.Type | None = None) -> ir.Value:
+        """A rank-0 constant; the element type is i32 unless told."""
+        element = element or self.i32
+        return self.splat(value, (), element)
+
+    def splat(self, value: Any, shape: Sequence[int], element: ir.Type) -> ir.Value:
+        text = _literal(value, element)
+        kind = "x".join([*map(str, shape), str(element)])
+        attribute = ir.Attribute.parse(f"dense<{text}> : tensor<{kind}>", context=self.context)
+        return self.constant(attribute)
+
+    def constant(self, attribute: ir.Attribute) -> ir.Value:
+        return self.make("stablehlo.constant", (), attribute.type, value=attribute)
+
+    def array(self, values: np.ndarray) -> ir.Value:
+        """An i32 array constant."""
+        values = np.ascontiguousarray(values, np.int32)
+        return self.constant(
+            ir.DenseIntElementsAttr.get(values, type=self.i32, context=self.context)
+        )
+
+    def binary(self, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
+        return self.make(f"stablehlo.{name}", (a, b), a.type)
+
+    def add(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        return self.binary("add", a, b)
+
+    def sub(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        return self.binary("subtract", a, b)
+
+    def mul(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        return self.binary("multiply", a, b)
+
+    def compare(self, a: ir.Value, b: ir.Value, direction: str) -> ir.Value:
+        return self.make(
+            "stablehlo.compare",
+            (a, b),
+            self.type(a.type.shape, self.i1),
+            comparison_direction=self.attr(f"#stablehlo<comparison_direction {direction}>"),
+        )
+
+    def select(self, predicate: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+        return self.make("stablehlo.select", (predicate, a, b), a.type)
+
+    def clamp(self, low: int, value: ir.Value, high: int) -> ir.Value:
+        element = value.type.element_type
+        bounds = [self.const(x, element) for x in (low, high)]
+        return self.make("stablehlo.clamp", (bounds[0], value, bounds[1]), value.type)
+
+    def convert(self, value: ir.Value, element: ir.Type) -> ir.Value:
+        if value.type.element_type == element:
+            return value
+        return self.make("stablehlo.convert", (value,), self.type(value.type.shape, element))
+
+    def iota(self, shape: Sequence[int], dim: int, element: ir.Type | None = None) -> ir.Value:
+        return self.make(
+            "stablehlo.iota",
+            (),
+            self.type(shape, element or self.i32),
+            iota_dimension=self.i64_attr(dim),
+        )
+
+    def broadcast(
+        self, value: ir.Value, shape: Sequence[int], dims: Sequence[int] = ()
+    ) -> ir.Value:
+        if list(value.type.shape) == list(shape):
+            return value
+        return self.make(
+            "stablehlo.broadcast_in_dim",
+            (value,),
+            self.type(shape, value.type.element_type),
+            broadcast_dimensions=self.i64s(dims),
+        )
+
+    def reshape(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:
+        if list(value.type.shape) == list(shape):
+            return value
+        return self.make("stablehlo.reshape", (value,), self.type(shape, value.type.element_type))
+
+    def transpose(self, value: ir.Value, permutation: Sequence[int]) -> ir.Value:
+        shape = [value.type.shape[i] for i in permutation]
+        return self.make(
+            "stablehlo.transpose",
+            (value,),
+            self.type(shape, value.type.element_type),
+            permutation=self.i64s(permutation),
+        )
+
+    def slice(self, value: ir.Value, dim: int, start: int, limit: int, stride: int = 1) -> ir.Value:
+        """A static slice of one dimension."""
+        shape = list(value.type.shape)
+        if (start, limit, stride) == (0, shape[dim], 1):
+            return value
+        starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
+        starts[dim], limits[dim], strides[dim] = start, limit, stride
+        shape[dim] = -(-(limit - start) // stride)
+        return self.make(
+            "stablehlo.slice",
+            (value,),
+            self.type(shape, value.type.element_type),
+            start_indices=self.i64s(starts),
+            limit_indices=self.i64s(limits),
+            strides=self.i64s(strides),
+        )
+
+    def pad(
+        self,
+        value: ir.Value,
+        dim: int,
+        low: int,
+        high: int,
+        fill: ir.Value | None = None,
+        interior: int = 0,
+    ) -> ir.Value:
+        """Pads one dimension, with zeros unless told; negative amounts cut."""
+        if low == 0 and high == 0 and interior == 0:
+            return value
+        shape = list(value.type.shape)
+        rank = len(shape)
+        shape[dim] += low + high + interior * max(shape[dim] - 1, 0)
+        if fill is None:
+            fill = self.const(0, value.type.element_type)
+
+        def one(amount: int) -> ir.Attribute:
+            return self.i64s([amount if i == dim else 0 for i in range(rank)])
+
+        return self.make(
+            "stablehlo.pad",
+            (value, fill),
+            self.type(shape, value.type.element_type),
+            edge_padding_low=one(low),
+            edge_padding_high=one(high),
+            interior_padding=one(interior),
+        )
+
+    def concatenate(self, values: Sequence[ir.Value], dim: int) -> ir.Value:
+        if len(values) == 1:
+            return values[0]
+        shape = list(values[0].type.shape)
+        shape[dim] = sum(v.type.shape[dim] for v in values)
+        return self.make(
+            "stablehlo.concatenate",
+            values,
+            self.type(shape, values[0].type.element_type),
+            dimension=self.i64_attr(dim),
+        )
+
+    def reduce(self, value: ir.Value, init: ir.Value, dim: int, combiner: str) -> ir.Value:
+        """Reduces one dimension with a StableHLO binary operation."""
+        shape = [s for i, s in enumerate(value.type.shape) if i != dim]
+        element = value.type.element_type
+        op = self.op(
+            "stablehlo.reduce",
+            (value, init),
+            [self.type(shape, element)],
+            {"dimensions": self.i64s([dim])},
+            regions=1,
+        )
+        self.combine(op, combiner, element)
+        return op.results[0]
+
+    def dynamic_slice(self, value: ir.Value, dim: int, start: ir.Value, size: int) -> ir.Value:
+        """A slice of one dimension at a run-time offset (rank 0)."""
+        shape = list(value.type.shape)
+        if shape[dim] == size:
+            return value
+        zero = self.const(0, start.type.element_type)
+        starts = [start if i == dim else zero for i in range(len(shape))]
+        shape[dim] = size
+        return self.make(
+            "stablehlo.dynamic_slice",
+            (value, *starts),
+            self.type(shape, value.type.element_type),
+            slice_sizes=self.i64s(shape),
+        )
+
+    def dynamic_update(
+        self, value: ir.Value, update: ir.Value, dim: int, start: ir.Value
+    ) -> ir.Value:
+        zero = self.const(0, start.type.element_type)
+        starts = [start if i == dim else zero for i in range(len(value.type.shape))]
+        return self.make("stablehlo.dynamic_update_slice", (value, update, *starts), value.type)
+
+    # -- the device's place ----------------------------------------------------------------------
+
+    def _at_entry(self, key: Any, build: Any) -> ir.Value:
+        found = self._entry_values.get(key)
+        if found is None:
+            here, self.ip = self.ip, self.entry_ip
+            place, self.loc = self.loc, ir.Location.unknown(self.context)
+            try:
+                found = self._entry_values[key] = build()
+            finally:
+                self.ip, self.loc = here, place
+        return found
+
+    def position(self) -> ir.Value:
+        """The device's mesh position, i32."""
+
+        def build() -> ir.Value:
+            unsigned = ir.IntegerType.get_unsigned(32, context=self.context)
+            pid = self.make("stablehlo.replica_id", (), self.type((), unsigned))
+            pid = self.convert(pid, self.i32)
+            if self.mesh.device_ids is None:
+                return pid
+            where = self.array(np.argsort(self.mesh.device_ids))
+            return self.reshape(self.dynamic_slice(where, 0, pid, 1), ())
+
+        return self._at_entry("position", build)
+
+    def coordinate(self, atoms: Atoms) -> ir.Value:
+        """The device's linear coordinate along `atoms`, i32."""
+
+        def build() -> ir.Value:
+            total = None
+            for size, stride in _merged(self.mesh, atoms):
+                digit = self.position()
+                if stride > 1:
+                    digit = self.binary("divide", digit, self.const(stride))
+                if stride * size < self.mesh.size:
+                    digit = self.binary("remainder", digit, self.const(size))
+                total = (
+                    digit if total is None else self.add(self.mul(total, self.const(size)), digit)
+                )
+            return self.const(0) if total is None else total
+
+        return self._at_entry(atoms, build)
+
+    def lookup(self, atoms: Atoms, values: Sequence[int]) -> ir.Value:
+        """`values[coordinate along atoms]`, i32: arithmetic where linear, else a table."""
+        values = [int(v) for v in values]
+
+        def build() -> ir.Value:
+            first = values[0]
+            step = values[1] - first if len(values) > 1 else 0
+            if all(v == first + step * k for k, v in enumerate(values)):
+                if step == 0:
+                    return self.const(first)
+                scaled = self.coordinate(atoms)
+                if step != 1:
+                    scaled = self.mul(scaled, self.const(step))
+                return self.add(scaled, self.const(first)) if first else scaled
+            table = self.array(np.array(values))
+            return self.reshape(self.dynamic_slice(table, 0, self.coordinate(atoms), 1), ())
+
+        return self._at_entry((atoms, tuple(values)), build)
+
+    # -- collectives -----------------------------------------------------------------------------
+
+    def _groups(self, atoms: Atoms) -> ir.Attribute:
+        key = ("groups", atoms)
+        if key not in self._attributes:
+            self._attributes[key] = self.table(self.mesh.groups(atoms))
+        return self._attributes[key]
+
+    def combine(self, op: ir.Operation, combiner: str, element: ir.Type) -> None:
+        """Fills the op's region with a binary operation on two scalars."""
+        scalar = self.type((), element)
+        block = op.regions[0].blocks.append(scalar, scalar, arg_locs=[self.loc, self.loc])
+        ip = ir.InsertionPoint(block)
+        total = ir.Operation.create(
+            combiner, results=[scalar], operands=list(block.arguments), loc=self.loc, ip=ip
+        )
+        ir.Operation.create("stablehlo.return", operands=list(total.results), loc=self.loc, ip=ip)
+
+    def all_reduce(self, value: ir.Value, atoms: Atoms, kind: str) -> ir.Value:
+        attributes = {"replica_groups": self._groups(atoms)}
+        op = self.op("stablehlo.all_reduce", (value,), [value.type], attributes, regions=1)
+        self.combine(op, _KINDS[kind], value.type.element_type)
+        return op.results[0]
+
+    def reduce_scatter(self, value: ir.Value, atoms: Atoms, dim: int, kind: str) -> ir.Value:
+        shape = list(value.type.shape)
+        shape[dim] //= self.mesh.count(atoms)
+        attributes = {
+            "replica_groups": self._groups(atoms),
+            "scatter_dimension": self.i64_attr(dim),
+        }
+        result = self.type(shape, value.type.element_type)
+        op = self.op("stablehlo.reduce_scatter", (value,), [result], attributes, regions=1)
+        self.combine(op, _KINDS[kind], value.type.element_type)
+        return op.results[0]
+
+    def all_gather(self, value: ir.Value, atoms: Atoms, dim: int) -> ir.Value:
+        shape = list(value.type.shape)
+        shape[dim] *= self.mesh.count(atoms)
+        return self.make(
+            "stablehlo.all_gather",
+            (value,),
+            self.type(shape, value.type.element_type),
+            all_gather_dim=self.i64_attr(dim),
+            replica_groups=self._groups(atoms),
+        )
+
+    def all_to_all(
+        self, value: ir.Value, atoms: Atoms, split_dim: int, concat_dim: int
+    ) -> ir.Value:
+        count = self.mesh.count(atoms)
+        shape = list(value.type.shape)
+        shape[split_dim] //= count
+        shape[concat_dim] *= count
+        return self.make(
+            "stablehlo.all_to_all",
+            (value,),
+            self.type(shape, value.type.element_type),
+            split_dimension=self.i64_attr(split_dim),
+            concat_dimension=self.i64_attr(concat_dim),
+            split_count=self.i64_attr(count),
+            replica_groups=self._groups(atoms),
+        )
+
+    def permute(self, value: ir.Value, pairs: np.ndarray) -> ir.Value:
+        """Sends along source-target pairs of partition ids; devices without a source get zeros."""
+        return self.make(
+            "stablehlo.collective_permute",
+            (value,),
+            value.type,
+            source_target_pairs=self.table(pairs),
+        )
+
+
+def _merged(mesh: DeviceMesh, atoms: Atoms) -> list[tuple[int, int]]:
+    """(size, stride) digits of a linear coordinate, neighbours joined where strides allow."""
+    out: list[tuple[int, int]] = []
+    for i in atoms:
+        a = mesh.atoms[i]
+        if out and out[-1][1] == a.stride * a.size:
+            out[-1] = (out[-1][0] * a.size, a.stride)
+        else:
+            out.append((a.size, a.stride))
+    return out
+
+
+def _literal(value: Any, element: ir.Type) -> str:
+    """The text of a scalar for `dense<…>` of an element type."""
+    name = str(element)
+    if name.startswith("complex"):
+        part = _literal(value, element.element_type)
+        return f"({part}, {part if value == 0 else '0.0'})"
+    if name == "i1":
+        return "true" if value else "false"
+    if isinstance(element, ir.IntegerType):
+        return str(int(value))
+    if value in (float("inf"), float("-inf")):
+        raise ValueError("write infinities as bit patterns")
+    return repr(float(value))

@@ -1,0 +1,330 @@
+"""Localization: from explicit collectives on global shapes to the program of one device.
+
+The module is rewritten in place, operation by operation, in program order. For every value of the
+global program the pass keeps a `Local`: the local SSA value, its layout, and whether it is still a
+partial result. The rule of an operation (`localize_rules/`, a table of small functions) reads its
+operands' Locals and returns those of its results. Most rules only change result types in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from weft._xla import sdy
+from weft._xla.mlir import ir
+from weft.partition import reshard
+from weft.partition.emit import Emitter
+from weft.partition.layout import Atoms, DeviceMesh, Layout, Unsupported
+from weft.partition.reshard import Local
+
+Rule = Callable[["Localizer", ir.Operation], "Sequence[Local] | None"]
+RULES: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Registers the localization rule of the named operations."""
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            RULES[name] = function
+        return function
+
+    return register
+
+
+@dataclass(slots=True)
+class Localized:
+    """What `localize` learned: the mesh, and the layouts of the main function's boundary."""
+
+    mesh: DeviceMesh
+    arguments: list[Layout]
+    results: list[Layout]
+
+
+def localize(module: ir.Module) -> Localized:
+    """Rewrites a module with explicit sdy collectives into per-device StableHLO, in place.
+
+    Args:
+      module: the output of `propagate.make_explicit`: every value has its sharding, and
+        disagreements between producer and consumer are sdy collectives.
+
+    The result has local shapes, stablehlo collectives, and nothing of sdy.
+
+    Returns:
+      The mesh and the layouts of the main function's arguments and results.
+
+    Raises:
+      Unsupported: an operation or a sharding outside what the rules cover.
+    """
+    import weft.partition.localize_rules  # noqa: F401  fills RULES
+
+    with module.context, ir.Location.unknown(module.context):
+        mesh, names = read_mesh(module)
+        functions = [op for op in module.body.operations if op.operation.name == "func.func"]
+        boundary: tuple[list[Layout], list[Layout]] = ([], [])
+        for function in functions:
+            localizer = Localizer(mesh, names, function.operation)
+            arguments, results = localizer.run()
+            if ir.StringAttr(function.attributes["sym_name"]).value == "main":
+                boundary = arguments, results
+        for op in list(module.body.operations):
+            if op.operation.name == "sdy.mesh":
+                op.operation.erase()
+        i32 = ir.IntegerType.get_signless(32)
+        module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(i32, 1)
+        module.operation.attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(i32, mesh.size)
+    return Localized(mesh, *boundary)
+
+
+def read_mesh(module: ir.Module) -> tuple[DeviceMesh, frozenset[str]]:
+    """The module's mesh (cut where its shardings cut it) and the names that refer to it."""
+    found: dict[str, tuple[dict[str, int], list[int]]] = {}
+    for op in module.body.operations:
+        if op.operation.name == "sdy.mesh":
+            name = ir.StringAttr(op.attributes["sym_name"]).value
+            mesh = op.attributes["mesh"]
+            found[name] = (sdy.mesh_axes(mesh), sdy.mesh_device_ids(mesh))
+    whole = {k: v for k, v in found.items() if v[0]}
+    distinct = {(tuple(axes.items()), tuple(ids)) for axes, ids in whole.values()}
+    if len(distinct) > 1:
+        raise Unsupported("sdy.mesh", "module", f"several different meshes: {sorted(whole)}")
+    if any(ids and not axes for axes, ids in found.values()):
+        raise Unsupported("sdy.mesh", "module", "a value assigned to a single device")
+    axes, ids = next(iter(whole.values()), ({}, []))
+    return DeviceMesh(axes, ids, _axis_cuts(str(module), axes)), frozenset(whole)
+
+
+def _axis_cuts(text: str, axes: dict[str, int]) -> dict[str, set[int]]:
+    import re
+
+    cuts: dict[str, set[int]] = {}
+    for name, pre, size in set(re.findall(r'"([^"]+)":\((\d+)\)(\d+)', text)):
+        if name in axes:
+            cuts.setdefault(name, set()).update((int(pre), int(pre) * int(size)))
+    return cuts
+
+
+class Localizer:
+    """Walks one function; holds the map from global values to local ones."""
+
+    def __init__(self, mesh: DeviceMesh, mesh_names: frozenset[str], function: ir.Operation):
+        self.mesh = mesh
+        self.mesh_names = mesh_names
+        self.function = function
+        self.e = Emitter(mesh, function.regions[0].blocks[0])
+        self.values: dict[ir.Value, Local] = {}
+        self.dead: list[ir.Operation] = []
+        self.returns: list[Sequence[Layout | None]] = []
+        self.manual: list[frozenset[int]] = [frozenset()]
+        self.tuples: dict[ir.Value, list[Local]] = {}
+        self._layouts: dict[tuple[ir.Attribute | None, tuple[int, ...]], Layout] = {}
+        self._resolved: dict[ir.Value, Local] = {}
+
+    # -- what rules use ------------------------------------------------------------------------
+
+    def local(self, value: ir.Value) -> Local:
+        """The Local of a global value, possibly partial."""
+        return self.values[value]
+
+    def complete(self, value: ir.Value) -> Local:
+        """The Local of a global value, reduced if it was still partial."""
+        x = self.values[value]
+        if x.partial is None:
+            return x
+        done = self._resolved.get(value)
+        if done is None:
+            atoms, kind = x.partial
+            reduced = self.e.all_reduce(x.value, atoms, kind)
+            done = self._resolved[value] = Local(reduced, x.layout)
+        return done
+
+    def operand(self, op: ir.Operation, index: int) -> Local:
+        return self.complete(op.operands[index])
+
+    def operands(self, op: ir.Operation) -> list[Local]:
+        return [self.complete(v) for v in op.operands]
+
+    def at(self, x: Local, layout: Layout) -> ir.Value:
+        """The value moved to `layout`."""
+        return self.move(x, layout).value
+
+    def move(self, x: Local, layout: Layout) -> Local:
+        return reshard.relayout(self.e, x, layout)
+
+    def layouts(self, op: ir.Operation) -> list[Layout]:
+        """The layouts that propagation gave the op's results."""
+        types = [r.type for r in op.results]
+        if "sdy.sharding" not in op.attributes:
+            return [self.layout(None, _shape(t)) for t in types]
+        shardings = sdy.per_value(op.attributes["sdy.sharding"])
+        return [self.layout(s, _shape(t)) for s, t in zip(shardings, types, strict=True)]
+
+    def layout(self, sharding: ir.Attribute | None, shape: Sequence[int]) -> Layout:
+        """The layout a sharding gives to a global shape, without the enclosing manual axes."""
+        shape = tuple(shape)
+        key = (sharding, shape)
+        found = self._layouts.get(key)
+        if found is None:
+            dims = self.sharding_dims(sharding) if sharding is not None else ()
+            dims = dims or ((),) * len(shape)
+            found = self._layouts[key] = Layout(self.mesh, shape, dims)
+        if self.manual[-1] & found.used:
+            gone = self.manual[-1]
+            dims = tuple(tuple(i for i in a if i not in gone) for a in found.dims)
+            return Layout(self.mesh, found.shape, dims)
+        return found
+
+    def sharding_dims(self, sharding: ir.Attribute) -> tuple[Atoms, ...]:
+        """Per-dimension atoms of a TensorShardingAttr."""
+        return tuple(self.atoms(axes) for axes in sdy.dims_of(sharding))
+
+    def atoms(self, axes: Sequence[sdy.AxisRef]) -> Atoms:
+        """The atoms of a list of axes."""
+        return tuple(i for ref in axes for i in self.mesh.atoms_of(*ref))
+
+    def unsupported(self, op: ir.Operation, reason: str) -> Unsupported:
+        return Unsupported(op.name, str(op.location), reason)
+
+    def keep(
+        self, op: ir.Operation, operands: Sequence[ir.Value], layouts: Sequence[Layout]
+    ) -> list[Local]:
+        """Turns `op` itself into the local operation: new operands, local result types."""
+        for i, value in enumerate(operands):
+            op.operands[i] = value
+        return self.retype(op, layouts)
+
+    def retype(self, op: ir.Operation, layouts: Sequence[Layout]) -> list[Local]:
+        out = []
+        for result, layout in zip(op.results, layouts, strict=True):
+            if _ranked(result.type) and layout.local != layout.shape:
+                element = result.type.element_type
+                result.set_type(self.e.type(layout.local, element))
+            out.append(Local(result, layout))
+        if "sdy.sharding" in op.attributes:
+            del op.attributes["sdy.sharding"]
+        return out
+
+    def replace(self, op: ir.Operation, *results: Local) -> list[Local]:
+        """Drops `op` in favour of other local values."""
+        self.dead.append(op)
+        return list(results)
+
+    # -- the walk --------------------------------------------------------------------------------
+
+    def run(self) -> tuple[list[Layout], list[Layout]]:
+        """Localizes the function; returns the layouts of its arguments and results."""
+        function = self.function
+        block = function.regions[0].blocks[0]
+        arguments = self._boundary("arg_attrs", len(block.arguments))
+        layouts = []
+        for argument, sharding in zip(block.arguments, arguments, strict=True):
+            layout = self.layout(sharding, _shape(argument.type))
+            self._require_divisible(layout, "argument")
+            self.bind_argument(argument, layout)
+            layouts.append(layout)
+            unreduced = self.unreduced(sharding)
+            if unreduced:
+                self.values[argument].partial = (unreduced, "add")
+        results = self._boundary("res_attrs", len(_function_type(function).results))
+        outputs = [
+            self.layout(s, _shape(t))
+            for s, t in zip(results, _function_type(function).results, strict=True)
+        ]
+        for layout in outputs:
+            self._require_divisible(layout, "result")
+        self.result_unreduced = [self.unreduced(s) for s in results]
+        self.walk(block, outputs)
+        for op in reversed(self.dead):
+            for result in op.results:
+                self._settle_captures(result)
+            op.erase()
+        self.e.anchor.erase()
+        inputs = [a.type for a in block.arguments]
+        element = [
+            self.e.type(o.local, t.element_type) if _ranked(t) else t
+            for o, t in zip(outputs, _function_type(function).results, strict=True)
+        ]
+        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, element))
+        return layouts, outputs
+
+    def _settle_captures(self, result: ir.Value) -> None:
+        """Uses left over are scalars captured by combiners and comparators, which HLO cannot do."""
+        for use in list(result.uses):
+            user, number = use.owner.operation, use.operand_number
+            source = self.values[result].value
+            maker = source.owner
+            if not isinstance(maker, ir.Block) and maker.name == "stablehlo.constant":
+                source = maker.clone(ip=ir.InsertionPoint.at_block_begin(user.block)).results[0]
+            user.operands[number] = source
+
+    def unreduced(self, sharding: ir.Attribute | None) -> Atoms:
+        """The atoms along which a sharding says its value is a partial sum."""
+        return () if sharding is None else self.atoms(sdy.unreduced_of(sharding))
+
+    def bind_argument(self, argument: ir.Value, layout: Layout) -> None:
+        if _ranked(argument.type):
+            element = argument.type.element_type
+            argument.set_type(self.e.type(layout.local, element))
+            self.values[argument] = Local(argument, layout)
+        else:
+            self.values[argument] = Local(argument, layout)
+
+    def walk(self, block: ir.Block, returns: Sequence[Layout]) -> None:
+        """Localizes a block whose terminator must deliver `returns`."""
+        self.returns.append(returns)
+        e = self.e
+        for view in list(block.operations):
+            op = view.operation
+            name = op.name
+            apply = RULES.get(name)
+            if apply is None:
+                if op is self.e.anchor or op == self.e.anchor:
+                    continue
+                raise self.unsupported(op, "no localization rule")
+            e.ip, e.loc = ir.InsertionPoint(op), op.location
+            got = apply(self, op)
+            if got is None:
+                continue
+            for result, x in zip(op.results, got, strict=True):
+                self.values[result] = x
+        self.returns.pop()
+
+    def after(self, op: ir.Operation) -> None:
+        """From here on the rule emits behind `op`."""
+        self.e.ip = ir.InsertionPoint.after(op)
+
+    def _boundary(self, name: str, count: int) -> list[ir.Attribute | None]:
+        """Shardings on the function's arguments or results; they are removed from it."""
+        if name not in self.function.attributes:
+            return [None] * count
+        shardings: list[ir.Attribute | None] = []
+        kept = []
+        for attributes in ir.ArrayAttr(self.function.attributes[name]):
+            entries = {a.name: a.attr for a in ir.DictAttr(attributes)}
+            shardings.append(entries.pop("sdy.sharding", None))
+            kept.append(ir.DictAttr.get(entries))
+        self.function.attributes[name] = ir.ArrayAttr.get(kept)
+        return shardings
+
+    def _require_divisible(self, layout: Layout, what: str) -> None:
+        for dim, size in enumerate(layout.shape):
+            if layout.padded(dim):
+                raise Unsupported(
+                    "func.func",
+                    str(self.function.location),
+                    f"a function {what} of shape {layout.shape} is split {layout.counts[dim]} ways"
+                    f" along dimension {dim}, which does not divide {size}",
+                )
+
+
+def _shape(type: ir.Type) -> tuple[int, ...]:
+    return tuple(type.shape) if _ranked(type) else ()
+
+
+def _ranked(type: ir.Type) -> bool:
+    return isinstance(type, ir.RankedTensorType)
+
+
+def _function_type(function: ir.Operation) -> ir.FunctionType:
+    return ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)

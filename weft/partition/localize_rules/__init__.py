@@ -1,0 +1,15 @@
+"""The localization rules: one small function per operation family, in the table `localize.RULES`."""
+
+from weft.partition.localize_rules import (  # noqa: F401
+    calls,
+    collectives,
+    control,
+    convolution,
+    dot,
+    elementwise,
+    indexing,
+    linalg,
+    reduction,
+    shape,
+    windowed,
+)

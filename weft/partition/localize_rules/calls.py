@@ -1,0 +1,91 @@
+"""custom_call: split where a sharding rule or num_batch_dims allows, whole otherwise."""
+
+from __future__ import annotations
+
+from weft._xla import sdy
+from weft._xla.mlir import ir
+from weft.partition.layout import Atoms, Layout
+from weft.partition.localize import Localizer, rule
+from weft.partition.reshard import Local
+
+
+@rule("stablehlo.custom_call")
+def custom_call(lz: Localizer, op: ir.Operation) -> list[Local]:
+    outs = lz.layouts(op)
+    xs = lz.operands(op)
+    batch = _num_batch_dims(op)
+    if "sdy.sharding_rule" in op.attributes:
+        if not batch:
+            return _by_rule(lz, op, xs, outs)
+        del op.attributes["sdy.sharding_rule"]
+    values = []
+    now = [_leading(o, outs[0].dims[:batch], batch) for o in outs] if outs else []
+    lead = now[0].dims[:batch] if now else ()
+    if any(n.padded(d) for n in now for d in range(batch)):
+        lead = ()
+        now = [_leading(o, (), 0) for o in outs]
+    for x in xs:
+        values.append(lz.at(x, _leading(x.layout, lead, batch)) if x.layout else x.value)
+    got = lz.keep(op, values, now)
+    lz.after(op)
+    return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
+
+
+def _num_batch_dims(op: ir.Operation) -> int:
+    if "mhlo.frontend_attributes" not in op.attributes:
+        return 0
+    for entry in op.attributes["mhlo.frontend_attributes"]:
+        if entry.name == "num_batch_dims":
+            return int(entry.attr.value)
+    return 0
+
+
+def _leading(layout: Layout, lead: tuple[Atoms, ...], batch: int) -> Layout:
+    """Only the first `batch` dimensions split, as in `lead`."""
+    rank = len(layout.shape)
+    dims = tuple(lead[d] if d < min(batch, len(lead)) else () for d in range(rank))
+    return Layout(layout.mesh, layout.shape, dims)
+
+
+def _by_rule(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layout]) -> list[Local]:
+    """Factors that operands and results share follow the results; reductions give partial sums."""
+    r = sdy.sharding_rule(op.attributes["sdy.sharding_rule"])
+    shared = _factors(r.operands) & _factors(r.results)
+    split: dict[int, Atoms] = {}
+    taken: set[int] = set()
+    for reduction in (False, True):
+        tensors = zip((x.layout for x in xs), r.operands, strict=True)
+        if not reduction:
+            tensors = [*zip(outs, r.results, strict=True), *tensors]
+        for layout, mapping in tensors:
+            for d, factors in enumerate(mapping):
+                atoms = layout.dims[d]
+                if not atoms or not factors or factors[0] in split:
+                    continue
+                factor = factors[0]
+                if factor in r.need_replication or (factor in r.reduction) != reduction:
+                    continue
+                if not reduction and factor not in shared:
+                    continue
+                if set(atoms) & taken or r.sizes[factor] % lz.mesh.count(atoms):
+                    continue
+                split[factor] = atoms
+                taken.update(atoms)
+
+    def target(layout: Layout, mapping) -> Layout:
+        dims = tuple(split.get(f[0], ()) if f else () for f in mapping)
+        return Layout(lz.mesh, layout.shape, dims)
+
+    values = [lz.at(x, target(x.layout, m)) for x, m in zip(xs, r.operands, strict=True)]
+    now = [target(o, m) for o, m in zip(outs, r.results, strict=True)]
+    across = tuple(i for f in sorted(r.reduction) for i in split.get(f, ()))
+    del op.attributes["sdy.sharding_rule"]
+    got = lz.keep(op, values, now)
+    lz.after(op)
+    if across:
+        got = [Local(lz.e.all_reduce(x.value, across, "add"), x.layout) for x in got]
+    return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
+
+
+def _factors(tensors) -> set[int]:
+    return {f for mapping in tensors for dim in mapping for f in dim}

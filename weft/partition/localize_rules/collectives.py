@@ -1,0 +1,166 @@
+"""Collectives: Shardy's become StableHLO's; those inside manual computations stay."""
+
+from __future__ import annotations
+
+from weft._xla import sdy
+from weft._xla.mlir import ir
+from weft.partition.layout import Atoms, Layout
+from weft.partition.localize import Localizer, rule
+from weft.partition.reshard import Local, fill_padding
+
+
+@rule(
+    "sdy.all_gather",
+    "sdy.all_slice",
+    "sdy.all_to_all",
+    "sdy.collective_permute",
+    "sdy.reshard",
+    "sdy.sharding_constraint",
+)
+def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """The operand and result layouts say which collective it is."""
+    key = "sharding" if op.name in ("sdy.reshard", "sdy.sharding_constraint") else "out_sharding"
+    out = lz.layout(op.attributes[key], op.results[0].type.shape)
+    x = lz.local(op.operands[0])
+    still = x.partial if x.partial and lz.unreduced(op.attributes[key]) else None
+    if not still:
+        x = lz.complete(op.operands[0])
+    moved = lz.move(Local(x.value, x.layout), out)
+    return lz.replace(op, Local(moved.value, out, still))
+
+
+@rule("sdy.all_reduce")
+def all_reduce(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Combines a partial result with the combiner of its producer; a complete one is left alone."""
+    axes = lz.atoms(sdy.axis_refs(op.attributes["reduction_axes"]))
+    out = lz.layout(op.attributes["out_sharding"], op.results[0].type.shape)
+    x = _reduce_over(lz, lz.local(op.operands[0]), axes)
+    return lz.replace(op, Local(lz.at(Local(x.value, x.layout), out), out, x.partial))
+
+
+def _reduce_over(lz: Localizer, x: Local, axes: Atoms) -> Local:
+    if x.partial is None:
+        return x
+    atoms, kind = x.partial
+    now = tuple(i for i in atoms if i in axes)
+    left = tuple(i for i in atoms if i not in axes)
+    value = lz.e.all_reduce(x.value, now, kind) if now else x.value
+    return Local(value, x.layout, (left, kind) if left else None)
+
+
+@rule("sdy.reduce_scatter")
+def reduce_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
+    out = lz.layout(op.attributes["out_sharding"], op.results[0].type.shape)
+    x = lz.local(op.operands[0])
+    scattered = {
+        d: atoms[len(x.layout.dims[d]) :]
+        for d, atoms in enumerate(out.dims)
+        if atoms != x.layout.dims[d]
+    }
+    across = {i for atoms in scattered.values() for i in atoms}
+    x = scatter_partial(lz, x, scattered)
+    x = _reduce_over(lz, x, tuple(across))
+    return lz.replace(op, Local(lz.at(Local(x.value, x.layout), out), out, x.partial))
+
+
+def scatter_partial(lz: Localizer, x: Local, scattered: dict[int, Atoms]) -> Local:
+    """reduce_scatter along each dimension whose atoms all are partial in `x`."""
+    for d, atoms in scattered.items():
+        if x.partial is None or not set(atoms) <= set(x.partial[0]):
+            continue
+        layout = x.layout
+        if layout.dims[d] and layout.padded(d):
+            continue
+        after = layout.with_dim(d, layout.dims[d] + atoms)
+        if layout.dims[d] and after.padded(d):
+            continue
+        e, (partial, kind) = lz.e, x.partial
+        value = fill_padding(e, x, [d]).value
+        value = e.pad(value, d, 0, after.local[d] * lz.mesh.count(atoms) - layout.local[d])
+        value = e.reduce_scatter(value, atoms, d, kind)
+        left = tuple(i for i in partial if i not in atoms)
+        x = Local(value, after, (left, kind) if left else None)
+    return x
+
+
+@rule("sdy.replicated_to_unreduced")
+def replicated_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """The first device of each group keeps the value, the others hold zero."""
+    x = lz.complete(op.operands[0])
+    out = lz.layout(op.attributes["out_sharding"], op.results[0].type.shape)
+    axes = lz.atoms(sdy.axis_refs(op.attributes["axes"]))
+    value = lz.at(x, out)
+    e = lz.e
+    first = e.compare(e.coordinate(axes), e.const(0), "EQ")
+    zero = e.splat(0, out.local, value.type.element_type)
+    value = e.select(e.broadcast(first, out.local), value, zero)
+    return lz.replace(op, Local(value, out, (axes, "add")))
+
+
+@rule("sdy.sharded_to_unreduced")
+def sharded_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Each device puts its shard into zeros of the whole dimension."""
+    x = lz.complete(op.operands[0])
+    out = lz.layout(op.attributes["out_sharding"], op.results[0].type.shape)
+    e = lz.e
+    value, layout, across = x.value, x.layout, ()
+    for d, atoms in enumerate(x.layout.dims):
+        gone = atoms[len(out.dims[d]) :]
+        if not gone:
+            continue
+        value = fill_padding(e, Local(value, layout), [d]).value
+        size = layout.local[d]
+        shape = list(value.type.shape)
+        shape[d] = size * lz.mesh.count(gone)
+        zeros = e.splat(0, shape, value.type.element_type)
+        start = e.lookup(gone, [k * size for k in range(lz.mesh.count(gone))])
+        layout = layout.with_dim(d, out.dims[d])
+        value = e.slice(e.dynamic_update(zeros, value, d, start), d, 0, layout.local[d])
+        across += gone
+    return lz.replace(op, Local(value, out, (across, "add")))
+
+
+_DIMS = {
+    "stablehlo.all_gather": ("all_gather_dim",),
+    "stablehlo.reduce_scatter": ("scatter_dimension",),
+    "stablehlo.all_to_all": ("split_dimension", "concat_dimension"),
+}
+
+
+@rule(
+    "stablehlo.all_reduce",
+    "stablehlo.all_gather",
+    "stablehlo.reduce_scatter",
+    "stablehlo.all_to_all",
+    "stablehlo.collective_permute",
+    "stablehlo.collective_broadcast",
+)
+def manual_collective(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Written by the user: its groups name devices; only axes that are still free are localized."""
+    outs = lz.layouts(op)
+    whole = [op.attributes[name].value for name in _DIMS.get(op.name, ())]
+    values, layouts = [], []
+    for x, out in zip(lz.operands(op), outs, strict=True):
+        dims = tuple(() if d in whole else a for d, a in enumerate(out.dims))
+        values.append(lz.at(x, Layout(lz.mesh, x.layout.shape, dims)))
+        layouts.append(Layout(lz.mesh, out.shape, dims))
+    for name in ("channel_handle", "use_global_device_ids"):  # devices are replicas now
+        if name in op.attributes:
+            del op.attributes[name]
+    got = lz.keep(op, values, layouts)
+    lz.after(op)
+    return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
+
+
+@rule("stablehlo.partition_id")
+def partition_id(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """The device's number; the local program's devices are replicas."""
+    value = lz.e.make("stablehlo.replica_id", (), op.results[0].type)
+    return lz.replace(op, Local(value, lz.layout(None, ())))
+
+
+@rule("stablehlo.replica_id")
+def replica_id(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """The global program has one replica."""
+    zero = lz.e.const(0, op.results[0].type.element_type)
+    return lz.replace(op, Local(zero, lz.layout(None, ())))

@@ -1,0 +1,115 @@
+"""Regions and function structure: while, case, if, calls, tuples, returns, manual_computation."""
+
+from __future__ import annotations
+
+from weft._xla import sdy
+from weft._xla.mlir import ir
+from weft.partition.layout import Layout
+from weft.partition.localize import Localizer, rule
+from weft.partition.reshard import Local
+
+
+@rule("stablehlo.while")
+def while_(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """The carry keeps one layout through condition, body and result."""
+    layouts = lz.layouts(op)
+    values = [lz.at(x, layout) for x, layout in zip(lz.operands(op), layouts, strict=True)]
+    for region in op.regions:
+        for argument, layout in zip(region.blocks[0].arguments, layouts, strict=True):
+            lz.bind_argument(argument, layout)
+    lz.walk(op.regions[0].blocks[0], [Layout(lz.mesh, (), ())])
+    lz.walk(op.regions[1].blocks[0], layouts)
+    return lz.keep(op, values, layouts)
+
+
+@rule("stablehlo.case", "stablehlo.if")
+def case(lz: Localizer, op: ir.Operation) -> list[Local]:
+    layouts = lz.layouts(op)
+    predicate = lz.operand(op, 0).value
+    for region in op.regions:
+        lz.walk(region.blocks[0], layouts)
+    return lz.keep(op, [predicate], layouts)
+
+
+@rule("stablehlo.return", "sdy.return")
+def return_(lz: Localizer, op: ir.Operation) -> list[Local]:
+    for i, (value, layout) in enumerate(zip(op.operands, lz.returns[-1], strict=True)):
+        op.operands[i] = lz.at(lz.complete(value), layout)
+    return []
+
+
+@rule("func.return")
+def function_return(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Results may stay partial sums where the signature says unreduced."""
+    for i, (value, layout) in enumerate(zip(op.operands, lz.returns[-1], strict=True)):
+        x = lz.local(value)
+        if not (x.partial and lz.result_unreduced[i]):
+            x = lz.complete(value)
+        op.operands[i] = lz.at(Local(x.value, x.layout), layout)
+    return []
+
+
+@rule("sdy.manual_computation")
+def manual_computation(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """The body is already per-device along the manual axes: it moves out of the region."""
+    manual = frozenset(
+        i for name in sdy.manual_axes(op.attributes["manual_axes"]) for i in lz.mesh.atoms_of(name)
+    )
+    block = op.regions[0].blocks[0]
+    inputs = sdy.per_value(op.attributes["in_shardings"])
+    outputs = sdy.per_value(op.attributes["out_shardings"])
+    for value, sharding, argument in zip(op.operands, inputs, block.arguments, strict=True):
+        x = lz.local(value) if lz.unreduced(sharding) else lz.complete(value)
+        layout = lz.layout(sharding, x.layout.shape)
+        moved = lz.at(Local(x.value, x.layout), layout)
+        inner = Layout(lz.mesh, argument.type.shape, _free_dims(layout, manual))
+        lz.values[argument] = Local(moved, inner)
+    terminator = list(block.operations)[-1].operation
+    outer = [lz.layout(s, r.type.shape) for s, r in zip(outputs, op.results, strict=True)]
+    returns = [
+        Layout(lz.mesh, v.type.shape, _free_dims(layout, manual))
+        for layout, v in zip(outer, terminator.operands, strict=True)
+    ]
+    lz.manual.append(lz.manual[-1] | manual)
+    lz.walk(block, returns)
+    lz.manual.pop()
+    for view in list(block.operations)[:-1]:
+        view.operation.move_before(op)
+    partials = [lz.unreduced(s) for s in outputs]
+    return lz.replace(
+        op,
+        *(
+            Local(v, layout, (atoms, "add") if atoms else None)
+            for v, layout, atoms in zip(terminator.operands, outer, partials, strict=True)
+        ),
+    )
+
+
+def _free_dims(layout: Layout, manual: frozenset[int]):
+    return tuple(tuple(i for i in atoms if i not in manual) for atoms in layout.dims)
+
+
+@rule("stablehlo.tuple")
+def tuple_(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """A tuple is known by its members; only get_tuple_element may use it."""
+    lz.tuples[op.results[0]] = lz.operands(op)
+    return lz.replace(op, Local(op.results[0], None))
+
+
+@rule("stablehlo.get_tuple_element")
+def get_tuple_element(lz: Localizer, op: ir.Operation) -> list[Local]:
+    members = lz.tuples.get(op.operands[0])
+    if members is None:
+        raise lz.unsupported(op, "a tuple that is not built by stablehlo.tuple")
+    return lz.replace(op, members[op.attributes["index"].value])
+
+
+@rule("func.call")
+def call(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Calls left by inlining take and give replicated values."""
+    values = [lz.at(x, x.layout.without(*range(len(x.layout.shape)))) for x in lz.operands(op)]
+    wholes = [lz.layout(None, r.type.shape) for r in op.results]
+    outs = lz.layouts(op)
+    got = lz.keep(op, values, wholes)
+    lz.after(op)
+    return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]

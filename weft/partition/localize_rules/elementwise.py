@@ -1,0 +1,89 @@
+"""Operations that act on every element by itself."""
+
+from __future__ import annotations
+
+from weft._xla import sdy
+from weft._xla.mlir import ir
+from weft.partition.layout import Layout
+from weft.partition.localize import Localizer, rule
+from weft.partition.reshard import Local
+
+_UNARY = ["abs", "cbrt", "ceil", "convert", "cosine", "count_leading_zeros", "exponential", "exponential_minus_one", "floor", "imag", "is_finite", "log", "log_plus_one", "logistic", "negate", "not", "popcnt", "real", "reduce_precision", "round_nearest_afz", "round_nearest_even", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh", "bitcast_convert"]
+_BINARY = ["add", "and", "atan2", "complex", "compare", "divide", "maximum", "minimum", "multiply", "or", "power", "remainder", "shift_left", "shift_right_arithmetic", "shift_right_logical", "subtract", "xor"]
+_CHLO = ["acos", "acosh", "asin", "asinh", "atan", "atanh", "bessel_i1e", "conj", "cosh", "digamma", "erf", "erf_inv", "erfc", "is_inf", "is_neg_inf", "is_pos_inf", "lgamma", "next_after", "polygamma", "sinh", "square", "tan", "zeta"]
+# Linear in all operands together: partial sums pass through them when propagation says so.
+_LINEAR = {"stablehlo.add", "stablehlo.subtract", "stablehlo.negate"}
+
+
+@rule(
+    *(f"stablehlo.{name}" for name in (*_UNARY, *_BINARY, "select", "clamp")),
+    *(f"chlo.{name}" for name in _CHLO),
+)
+def elementwise(lz: Localizer, op: ir.Operation) -> list[Local]:
+    layout = lz.layouts(op)[0]
+    if op.name == "stablehlo.bitcast_convert" and not _same_rank(op):
+        return _bitcast(lz, op, layout)
+    partial = _passing_partial(lz, op)
+    operands = []
+    for value in op.operands:
+        x = lz.local(value) if partial else lz.complete(value)
+        x = Local(x.value, x.layout)
+        operands.append(
+            lz.at(x, Layout(lz.mesh, x.layout.shape, layout.dims if x.layout.shape else ()))
+        )
+    [out] = lz.keep(op, operands, [layout])
+    out.partial = partial
+    return [out]
+
+
+def _same_rank(op: ir.Operation) -> bool:
+    return len(op.operands[0].type.shape) == len(op.results[0].type.shape)
+
+
+def _passing_partial(lz: Localizer, op: ir.Operation):
+    """The partial sum that an op with an unreduced result hands on, if its operands agree."""
+    if op.name not in _LINEAR or "sdy.sharding" not in op.attributes:
+        return None
+    wanted = lz.unreduced(sdy.per_value(op.attributes["sdy.sharding"])[0])
+    found = {lz.local(v).partial for v in op.operands}
+    return found.pop() if wanted and len(found) == 1 else None
+
+
+def _bitcast(lz: Localizer, op: ir.Operation, layout: Layout) -> list[Local]:
+    """bitcast_convert that adds or drops a minor dimension, which stays whole."""
+    x = lz.operand(op, 0)
+    rank = min(len(x.layout.shape), len(layout.shape))
+    lead = layout.dims[:rank]
+    source = Layout(lz.mesh, x.layout.shape, lead + ((),) * (len(x.layout.shape) - rank))
+    target = Layout(lz.mesh, layout.shape, lead + ((),) * (len(layout.shape) - rank))
+    [out] = lz.keep(op, [lz.at(x, source)], [target])
+    lz.after(op)
+    return [lz.move(out, layout)]
+
+
+@rule("stablehlo.optimization_barrier")
+def each_by_itself(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Every result is its operand, each with a layout of its own."""
+    xs = lz.operands(op)
+    return lz.keep(op, [x.value for x in xs], [x.layout for x in xs])
+
+
+@rule(
+    "stablehlo.after_all",
+    "stablehlo.create_token",
+)
+def unchanged(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Tokens are the same in both programs."""
+    return lz.keep(
+        op, [x.value for x in lz.operands(op)], [lz.layout(None, ()) for r in op.results]
+    )
+
+
+@rule("stablehlo.rng")
+def rng(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Whole on every device, then sliced: the same numbers as without sharding."""
+    layout = lz.layouts(op)[0]
+    xs = [lz.at(x, x.layout.without(*range(len(x.layout.shape)))) for x in lz.operands(op)]
+    [out] = lz.keep(op, xs, [layout.without(*range(len(layout.shape)))])
+    lz.after(op)
+    return [lz.move(out, layout)]

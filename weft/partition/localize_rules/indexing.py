@@ -1,0 +1,300 @@
+"""Operations with run-time indices: dynamic_slice, dynamic_update_slice, gather, scatter."""
+
+from __future__ import annotations
+
+from weft._xla import stablehlo
+from weft._xla.mlir import ir
+from weft.partition.layout import Atoms, Layout
+from weft.partition.localize import Localizer, rule
+from weft.partition.localize_rules.reduction import combiner_kind
+from weft.partition.reshard import Local, index_mask, mask
+
+
+def _own_start(lz: Localizer, layout: Layout, dim: int, element: ir.Type) -> ir.Value:
+    """Global index of the device's first element of `dim`, in the index type."""
+    size = layout.local[dim]
+    start = lz.e.lookup(layout.dims[dim], [k * size for k in range(layout.counts[dim])])
+    return lz.e.convert(start, element)
+
+
+def _wide_enough(lz: Localizer, index: ir.Value) -> ir.Value:
+    """Indices as i32, or i64 where they are wider: room for the device's offset."""
+    element = index.type.element_type
+    if element.width > 32 or (element.width == 32 and element.is_unsigned):
+        return lz.e.convert(index, lz.e.i64)
+    return lz.e.convert(index, lz.e.i32)
+
+
+@rule("stablehlo.dynamic_slice")
+def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Whole dimensions follow the result. A row of a split dimension comes by masking and adding."""
+    e = lz.e
+    out = lz.layouts(op)[0]
+    x, *indices = lz.operands(op)
+    shape, sizes = x.layout.shape, list(op.attributes["slice_sizes"])
+    cut = [d for d in range(len(shape)) if sizes[d] != shape[d]]
+    now = out.without(*cut)
+    layout = Layout(lz.mesh, shape, now.dims)
+    across: Atoms = ()
+    rows = []
+    for d in cut:
+        atoms = x.layout.dims[d]
+        if sizes[d] == 1 and atoms and not set(atoms) & layout.used:
+            layout = layout.with_dim(d, atoms)
+            across += atoms
+            rows.append(d)
+    x = lz.move(x, layout)
+    starts = [i.value for i in indices]
+    keep = None
+    if rows:
+        starts = [_wide_enough(lz, s) for s in starts]
+        widest = max((s.type.element_type for s in starts), key=lambda t: t.width)
+        starts = [e.convert(s, widest) for s in starts]
+    for d in rows:
+        own = _own_start(lz, layout, d, starts[d].type.element_type)
+        local = e.sub(e.clamp(0, starts[d], shape[d] - 1), own)
+        starts[d] = local
+        bound = e.const(layout.local[d], local.type.element_type)
+        zero = e.const(0, local.type.element_type)
+        inside = e.binary("and", e.compare(local, zero, "GE"), e.compare(local, bound, "LT"))
+        keep = inside if keep is None else e.binary("and", keep, inside)
+    local_sizes = [sizes[d] if d in cut else layout.local[d] for d in range(len(shape))]
+    if not rows:
+        op.attributes["slice_sizes"] = e.i64s(local_sizes)
+        [got] = lz.keep(op, [x.value, *starts], [now])
+        lz.after(op)
+        return [lz.move(got, out)]
+    value = e.make(
+        "stablehlo.dynamic_slice",
+        (x.value, *starts),
+        e.type(local_sizes, x.value.type.element_type),
+        slice_sizes=e.i64s(local_sizes),
+    )
+    zero = e.splat(0, local_sizes, value.type.element_type)
+    value = e.select(e.broadcast(keep, local_sizes), value, zero)
+    kind = "or" if value.type.element_type == e.i1 else "add"
+    reduced = Local(e.all_reduce(value, across, kind), now)
+    return lz.replace(op, lz.move(reduced, out))
+
+
+@rule("stablehlo.dynamic_update_slice")
+def dynamic_update_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Along a split dimension every device writes the part of the update that it owns."""
+    e = lz.e
+    out = lz.layouts(op)[0]
+    x, update, *indices = lz.operands(op)
+    shape = x.layout.shape
+    sizes = update.layout.shape
+    whole = [sizes[d] == shape[d] for d in range(len(shape))]
+    x = lz.move(x, out)
+    part = Layout(lz.mesh, sizes, tuple(a if whole[d] else () for d, a in enumerate(out.dims)))
+    value, new = x.value, lz.at(update, part)
+    starts = [_wide_enough(lz, i.value) for i in indices]
+    widest = max((s.type.element_type for s in starts), key=lambda t: t.width, default=e.i32)
+    starts = [e.convert(s, widest) for s in starts]
+    straddling = []
+    keep = None
+    for d in range(len(shape)):
+        if whole[d]:
+            starts[d] = e.const(0, widest)
+        elif out.dims[d]:
+            begin = e.clamp(0, starts[d], shape[d] - sizes[d])
+            local = e.sub(begin, _own_start(lz, out, d, widest))
+            if sizes[d] == 1:
+                bound, zero = e.const(out.local[d], widest), e.const(0, widest)
+                inside = e.binary(
+                    "and", e.compare(local, zero, "GE"), e.compare(local, bound, "LT")
+                )
+                keep = inside if keep is None else e.binary("and", keep, inside)
+                starts[d] = local
+            else:
+                value = e.pad(value, d, sizes[d], sizes[d])
+                starts[d] = e.clamp(
+                    0, e.add(local, e.const(sizes[d], widest)), out.local[d] + sizes[d]
+                )
+                straddling.append(d)
+    if keep is not None:
+        shape_now = list(new.type.shape)
+        held = e.make(
+            "stablehlo.dynamic_slice", (value, *starts), new.type, slice_sizes=e.i64s(shape_now)
+        )
+        new = e.select(e.broadcast(keep, shape_now), new, held)
+    got = e.make("stablehlo.dynamic_update_slice", (value, new, *starts), value.type)
+    for d in straddling:
+        got = e.slice(got, d, sizes[d], sizes[d] + out.local[d])
+    return lz.replace(op, Local(got, out))
+
+
+@rule("stablehlo.gather")
+def gather(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Split indexed dimensions: each device looks up its own rows, the others give zero, then a sum."""
+    e = lz.e
+    out = lz.layouts(op)[0]
+    x, indices = lz.operands(op)
+    d = stablehlo.gather_dimensions(op.attributes["dimension_numbers"])
+    sizes = list(op.attributes["slice_sizes"])
+    shape = x.layout.shape
+    batch_out = [i for i in range(len(out.shape)) if i not in d.offset_dims]
+    batch_in = [i for i in range(len(indices.layout.shape)) if i != d.index_vector_dim]
+    index_dims: list[Atoms] = [()] * len(indices.layout.shape)
+    for i, o in zip(batch_in, batch_out, strict=True):
+        index_dims[i] = out.dims[o]
+    dims: list[Atoms] = [()] * len(shape)
+    for i, j in zip(d.operand_batching_dims, d.indices_batching_dims, strict=True):
+        dims[i] = index_dims[j]
+    window = [
+        i for i in range(len(shape)) if i not in (*d.collapsed_slice_dims, *d.operand_batching_dims)
+    ]
+    now = out
+    for i, o in zip(window, d.offset_dims, strict=True):
+        if sizes[i] == shape[i]:
+            dims[i] = out.dims[o]
+        else:
+            now = now.without(o)
+    taken = set(now.used)
+    masked, across = [], ()
+    for i in d.start_index_map:
+        if sizes[i] == 1 and shape[i] > 1:
+            free = x.layout.dims[i]
+            free = free[: next((j for j, a in enumerate(free) if a in taken), len(free))]
+            if free:
+                dims[i] = free
+                taken.update(free)
+                across += free
+                masked.append(i)
+    x = lz.move(x, Layout(lz.mesh, shape, tuple(dims)))
+    index = lz.at(indices, Layout(lz.mesh, indices.layout.shape, tuple(index_dims)))
+    local_sizes = [
+        x.layout.local[i] if sizes[i] == shape[i] or i in d.operand_batching_dims else sizes[i]
+        for i in range(len(shape))
+    ]
+    for i in d.operand_batching_dims:
+        local_sizes[i] = 1
+    op.attributes["slice_sizes"] = e.i64s(local_sizes)
+    if not masked:
+        [got] = lz.keep(op, [x.value, index], [now])
+        lz.after(op)
+        return [lz.move(got, out)]
+    index = _wide_enough(lz, index)
+    element = index.type.element_type
+    offsets = [e.const(0, element)] * len(d.start_index_map)
+    limits = [0] * len(d.start_index_map)
+    for at, i in enumerate(d.start_index_map):
+        limits[at] = shape[i] - sizes[i]
+        if i in masked:
+            offsets[at] = _own_start(lz, x.layout, i, element)
+    index, limit, offset = _along_index_vector(lz, index, d.index_vector_dim, limits, offsets)
+    zeros = e.splat(0, index.type.shape, element)
+    index = e.sub(e.make("stablehlo.clamp", (zeros, index, limit), index.type), offset)
+    extent = [x.layout.local[i] if i in masked else shape[i] + 1 for i in d.start_index_map]
+    _, bound, _ = _along_index_vector(lz, index, d.index_vector_dim, extent, offsets)
+    inside = e.binary("and", e.compare(index, zeros, "GE"), e.compare(index, bound, "LT"))
+    if d.index_vector_dim < len(index.type.shape):
+        inside = e.reduce(inside, e.const(1, e.i1), d.index_vector_dim, "stablehlo.and")
+    [got] = lz.keep(op, [x.value, index], [now])
+    lz.after(op)
+    inside = e.broadcast(inside, now.local, batch_out)
+    value = e.select(inside, got.value, e.splat(0, now.local, got.value.type.element_type))
+    kind = "or" if value.type.element_type == e.i1 else "add"
+    got = Local(value, now, (across, kind))
+    if now.dims == out.dims:
+        return [got]
+    return [lz.move(Local(e.all_reduce(value, across, kind), now), out)]
+
+
+def _along_index_vector(lz: Localizer, index, dim: int, numbers: list[int], offsets: list):
+    """Per-component constants and scalars, broadcast to the shape of the indices."""
+    e = lz.e
+    shape = list(index.type.shape)
+    element = index.type.element_type
+    if dim == len(shape):
+        return index, e.splat(numbers[0], shape, element), e.broadcast(offsets[0], shape)
+    limit = e.convert(e.array(numbers), element)
+    joined = e.concatenate([e.reshape(o, (1,)) for o in offsets], 0)
+    return index, e.broadcast(limit, shape, (dim,)), e.broadcast(joined, shape, (dim,))
+
+
+@rule("stablehlo.scatter")
+def scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Every device applies the updates that fall on its rows; split updates give partial results."""
+    e = lz.e
+    outs = lz.layouts(op)
+    out = outs[0]
+    count = (len(op.operands) - 1) // 2
+    inputs = [lz.operand(op, i) for i in range(count)]
+    indices = lz.operand(op, count)
+    updates = [lz.operand(op, count + 1 + i) for i in range(count)]
+    d = stablehlo.scatter_dimensions(op.attributes["scatter_dimension_numbers"])
+    shape, update_shape = out.shape, updates[0].layout.shape
+    batch_up = [i for i in range(len(update_shape)) if i not in d.update_window_dims]
+    batch_in = [i for i in range(len(indices.layout.shape)) if i != d.index_vector_dim]
+    window = [
+        i for i in range(len(shape)) if i not in (*d.inserted_window_dims, *d.operand_batching_dims)
+    ]
+    dims: list[Atoms] = list(out.dims)
+    up: list[Atoms] = [()] * len(update_shape)
+    for i, u in zip(window, d.update_window_dims, strict=True):
+        if update_shape[u] == shape[i] and i not in d.scatter_dims_to_operand_dims:
+            up[u] = dims[i]
+        elif update_shape[u] == shape[i]:
+            up[u] = dims[i] = ()
+        elif update_shape[u] != 1 or i not in d.scatter_dims_to_operand_dims:
+            dims[i] = ()
+    index_dims: list[Atoms] = [()] * len(indices.layout.shape)
+    batching = dict(zip(d.indices_batching_dims, d.operand_batching_dims, strict=True))
+    kind = combiner_kind(op.regions[0]) if count == 1 else None
+    now = Layout(lz.mesh, shape, tuple(dims))
+    taken = set(now.used)
+    across: Atoms = ()
+    for i, u in zip(batch_in, batch_up, strict=True):
+        if i in batching:
+            up[u] = index_dims[i] = now.dims[batching[i]]
+            continue
+        free = updates[0].layout.dims[u] or indices.layout.dims[i]
+        free = free[: next((j for j, a in enumerate(free) if a in taken), len(free))]
+        if free and kind:
+            up[u] = index_dims[i] = free
+            taken.update(free)
+            across += free
+    xs = [lz.move(x, now) for x in inputs]
+    update_layout = Layout(lz.mesh, update_shape, tuple(up))
+    us = [lz.at(u, update_layout) for u in updates]
+    index_layout = Layout(lz.mesh, indices.layout.shape, tuple(index_dims))
+    index = lz.at(indices, index_layout)
+    split = [i for i in d.scatter_dims_to_operand_dims if now.dims[i]]
+    padded = [i for i in batch_in if index_layout.padded(i)]
+    if split or padded:
+        index = _wide_enough(lz, index)
+        element = index.type.element_type
+        offsets = [
+            _own_start(lz, now, i, element) if i in split else e.const(0, element)
+            for i in d.scatter_dims_to_operand_dims
+        ]
+        if split:
+            _, _, offset = _along_index_vector(
+                lz, index, d.index_vector_dim, [0] * len(offsets), offsets
+            )
+            index = e.sub(
+                index, offset
+            )  # rows of other devices are out of bounds: scatter skips them
+        for i in padded:
+            size = index_layout.local[i]
+            start = e.lookup(
+                index_layout.dims[i], [k * size for k in range(index_layout.counts[i])]
+            )
+            keep = index_mask(e, start, size, None, index_layout.shape[i])
+            index = mask(e, index, i, keep, e.const(-1, element))
+    values = [x.value for x in xs]
+    if across and kind not in ("max", "min", "and", "or"):
+        # Only one device of each group starts from the operand; the others from the neutral element.
+        first = e.compare(e.coordinate(across), e.const(0), "EQ")
+        element = values[0].type.element_type
+        neutral = e.splat(1 if kind == "mul" else 0, now.local, element)
+        values = [e.select(e.broadcast(first, now.local), values[0], neutral)]
+    got = lz.keep(op, [*values, index, *us], [Layout(lz.mesh, o.shape, now.dims) for o in outs])
+    lz.after(op)
+    if across:
+        got[0].partial = (across, kind)
+        if now.dims != out.dims:
+            got = [Local(e.all_reduce(got[0].value, across, kind), now)]
+    return [x if x.partial else lz.move(x, o) for x, o in zip(got, outs, strict=True)]

@@ -1,0 +1,174 @@
+"""Operations that make or rearrange elements: constant, iota, broadcast, reshape, transpose."""
+
+from __future__ import annotations
+
+from weft._xla.mlir import ir
+from weft.partition.layout import Atoms, Layout
+from weft.partition.localize import Localizer, rule
+from weft.partition.reshard import Local
+
+
+@rule("sdy.constant", "stablehlo.constant")
+def constant(lz: Localizer, op: ir.Operation) -> list[Local]:
+    if op == lz.e.anchor:
+        return [Local(op.results[0], lz.layout(None, ()))]
+    layout = lz.layouts(op)[0]
+    value = op.attributes["value"]
+    if layout.replicated() or not getattr(value, "is_splat", False):
+        whole = Local(lz.e.constant(value), layout.without(*range(len(layout.shape))))
+        return lz.replace(op, lz.move(whole, layout))
+    element = value.get_splat_value()
+    local = ir.DenseElementsAttr.get_splat(
+        lz.e.type(layout.local, value.type.element_type), element
+    )
+    return lz.replace(op, Local(lz.e.constant(local), layout))
+
+
+@rule("stablehlo.iota")
+def iota(lz: Localizer, op: ir.Operation) -> list[Local]:
+    layout = lz.layouts(op)[0]
+    dim = op.attributes["iota_dimension"].value
+    [out] = lz.keep(op, (), [layout])
+    if not layout.dims[dim]:
+        return [out]
+    e = lz.e
+    lz.after(op)
+    size = layout.local[dim]
+    start = e.lookup(layout.dims[dim], [k * size for k in range(layout.counts[dim])])
+    start = e.convert(start, out.value.type.element_type)
+    return [Local(e.add(out.value, e.broadcast(start, layout.local)), layout)]
+
+
+@rule("stablehlo.broadcast_in_dim")
+def broadcast_in_dim(lz: Localizer, op: ir.Operation) -> list[Local]:
+    layout = lz.layouts(op)[0]
+    x = lz.operand(op, 0)
+    shape = x.layout.shape
+    dims: list[Atoms] = [()] * len(shape)
+    for i, to in enumerate(op.attributes["broadcast_dimensions"]):
+        if shape[i] == layout.shape[to]:
+            dims[i] = layout.dims[to]
+    value = lz.at(x, Layout(lz.mesh, shape, tuple(dims)))
+    return lz.keep(op, [value], [layout])
+
+
+@rule("stablehlo.transpose")
+def transpose(lz: Localizer, op: ir.Operation) -> list[Local]:
+    layout = lz.layouts(op)[0]
+    x = lz.operand(op, 0)
+    dims: list[Atoms] = [()] * len(layout.shape)
+    for to, source in enumerate(op.attributes["permutation"]):
+        dims[source] = layout.dims[to]
+    return lz.keep(op, [lz.at(x, Layout(lz.mesh, x.layout.shape, tuple(dims)))], [layout])
+
+
+@rule("stablehlo.reshape")
+def reshape(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Local where both layouts cut the flattened elements at the same strides.
+
+    Otherwise the operand keeps those of its atoms that the result can express, and the result is
+    moved to its layout afterwards.
+    """
+    layout = lz.layouts(op)[0]
+    x = lz.operand(op, 0)
+    groups = factor_groups(x.layout.shape, layout.shape)
+    wanted = _carry(layout, x.layout.shape, [(b, a) for a, b in groups])
+    if wanted is not None:
+        return lz.keep(op, [lz.at(x, wanted)], [layout])
+    source = x.layout
+    middle = None
+    while (middle := _carry(source, layout.shape, groups)) is None:
+        source = _drop_one(source, layout.shape, groups)
+    [out] = lz.keep(op, [lz.at(x, source)], [middle])
+    lz.after(op)
+    return [lz.move(out, layout)]
+
+
+def factor_groups(
+    a: tuple[int, ...], b: tuple[int, ...]
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Pairs of runs of dimensions of `a` and `b` with equal products, as short as possible.
+
+    >>> factor_groups((8, 3, 4), (2, 4, 12))
+    [((0,), (0, 1)), ((1, 2), (2,))]
+    """
+    groups, i, j = [], 0, 0
+    while i < len(a) or j < len(b):
+        left, right = [], []
+        m = n = 1
+        if i < len(a):
+            m, left, i = a[i], [i], i + 1
+        if j < len(b):
+            n, right, j = b[j], [j], j + 1
+        while m != n:
+            if m < n and i < len(a):
+                m, i = m * a[i], i + 1
+                left.append(i - 1)
+            elif j < len(b):
+                n, j = n * b[j], j + 1
+                right.append(j - 1)
+            else:
+                break
+        groups.append((tuple(left), tuple(right)))
+    if 0 in a:
+        return [(tuple(range(len(a))), tuple(range(len(b))))]
+    return groups
+
+
+def _carry(source: Layout, shape: tuple[int, ...], groups) -> Layout | None:
+    """The layout that `source`'s atoms make of `shape`, or None where it cannot express them."""
+    mesh = source.mesh
+    dims: list[Atoms] = [()] * len(shape)
+    for left, right in groups:
+        split = [d for d in left if source.dims[d]]
+        if not split:
+            continue
+        big_left = [d for d in left if source.shape[d] != 1]
+        big_right = [d for d in right if shape[d] != 1]
+        if len(big_left) == len(big_right) == 1 and split == big_left:
+            dims[big_right[0]] = source.dims[big_left[0]]
+            continue
+        if any(source.padded(d) for d in split) or 0 in shape:
+            return None
+        at = {}  # stride in the flattened group -> atom
+        inner = 1
+        for d in reversed(left):
+            stride = inner * source.shape[d]
+            for i in source.dims[d]:
+                stride //= mesh.atoms[i].size
+                at[stride] = i
+            inner *= source.shape[d]
+        inner = 1
+        for d in reversed(right):
+            stride = inner * shape[d]
+            found: Atoms = ()
+            while True:
+                step = next(
+                    (i for s, i in at.items() if s * mesh.atoms[i].size == stride and s >= inner),
+                    None,
+                )
+                if step is None:
+                    break
+                found += (step,)
+                stride //= mesh.atoms[step].size
+                del at[stride]
+            dims[d] = found
+            inner *= shape[d]
+        if at:
+            return None
+    return Layout(mesh, tuple(shape), tuple(dims))
+
+
+def _drop_one(source: Layout, shape: tuple[int, ...], groups) -> Layout:
+    """`source` without the minor atom of the last split dimension in the way."""
+    for group in groups:
+        alone = Layout(
+            source.mesh,
+            source.shape,
+            tuple(a if d in group[0] else () for d, a in enumerate(source.dims)),
+        )
+        if _carry(alone, shape, groups) is None:
+            for d in reversed(group[0]):
+                if source.dims[d]:
+                    return source.with_dim(d, source.dims[d][:-1])
+    raise AssertionError("a replicated operand can always be reshaped")

@@ -1,0 +1,290 @@
+"""Operations that read a window of a dimension: slice, pad, concatenate, reverse, reduce_window.
+
+Along a split dimension each device fetches the global indices that its share of the result needs
+with `reshard.window` (halo exchange), and then runs the operation locally.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft._xla.mlir import ir
+from weft.partition.layout import Layout
+from weft.partition.localize import Localizer, rule
+from weft.partition.localize_rules.reduction import combiner_kind
+from weft.partition.reshard import Local, fill_padding, index_mask, mask, window
+
+
+def starts(layout: Layout, dim: int, scale: int = 1, shift: int = 0) -> np.ndarray:
+    """`scale * (first result index of each coordinate) + shift`."""
+    return np.arange(layout.counts[dim]) * layout.local[dim] * scale + shift
+
+
+@rule("stablehlo.slice")
+def slice_(lz: Localizer, op: ir.Operation) -> list[Local]:
+    out = lz.layouts(op)[0]
+    x = lz.operand(op, 0)
+    shape = x.layout.shape
+    begin = list(op.attributes["start_indices"])
+    limit = list(op.attributes["limit_indices"])
+    stride = list(op.attributes["strides"])
+    layout = Layout(lz.mesh, shape, out.dims)
+    layout, out_now = _no_empty_shards(layout, out)
+    x = lz.move(x, layout)
+    value, held = x.value, list(layout.local)
+    for d in range(len(shape)):
+        whole = begin[d] == 0 and limit[d] == shape[d] and stride[d] == 1
+        if not layout.dims[d] or whole:
+            if layout.dims[d]:
+                begin[d], limit[d] = 0, held[d]
+            continue
+        size = (out_now.local[d] - 1) * stride[d] + 1
+        first = starts(out_now, d, stride[d], begin[d])
+        ends = begin[d] + (out.shape[d] - 1) * stride[d] + 1
+        value = window(
+            lz.e, Local(value, layout), d, first, size, exact=False, ends=[ends] * len(first)
+        )
+        held[d] = begin[d] = 0
+        limit[d] = size
+        layout = held_window(layout, d, size)
+    op.attributes["start_indices"] = lz.e.i64s(begin)
+    op.attributes["limit_indices"] = lz.e.i64s(limit)
+    [got] = lz.keep(op, [value], [out_now])
+    lz.after(op)
+    return [lz.move(got, out)]
+
+
+def _no_empty_shards(layout: Layout, out: Layout) -> tuple[Layout, Layout]:
+    """Both layouts without the splits of dimensions of size 0."""
+    empty = [d for d in range(len(out.shape)) if 0 in (layout.shape[d], out.shape[d])]
+    return layout.without(*empty), out.without(*empty)
+
+
+class _Held(Layout):
+    """A layout whose dimension `dim` is held as a window of `size` elements."""
+
+    def __init__(self, base: Layout, dim: int, size: int):
+        super().__init__(base.mesh, base.shape, base.dims)
+        local = list(base.local)
+        local[dim] = size
+        self.__dict__["local"] = tuple(local)
+
+
+def held_window(layout: Layout, dim: int, size: int) -> Layout:
+    return _Held(layout, dim, size)
+
+
+@rule("stablehlo.pad")
+def pad(lz: Localizer, op: ir.Operation) -> list[Local]:
+    e = lz.e
+    out = lz.layouts(op)[0]
+    x, fill = lz.operand(op, 0), lz.operand(op, 1).value
+    shape = x.layout.shape
+    low = list(op.attributes["edge_padding_low"])
+    high = list(op.attributes["edge_padding_high"])
+    interior = list(op.attributes["interior_padding"])
+    out_now = out
+    for d in range(len(shape)):
+        padded = low[d] or high[d] or interior[d]
+        if padded and interior[d] and out.local[d] % (interior[d] + 1):
+            out_now = out_now.without(d)
+    layout, out_now = _no_empty_shards(Layout(lz.mesh, shape, out_now.dims), out_now)
+    x = lz.move(x, layout)
+    value = x.value
+    for d in range(len(shape)):
+        if not layout.dims[d] or not (low[d] or high[d] or interior[d]):
+            continue
+        step = interior[d] + 1
+        # Result index p holds operand index (p - low) / step; low is the same on every device.
+        lead = low[d] % step
+        size = -(-(out_now.local[d] - lead) // step)
+        first = starts(out_now, d) // step - (low[d] - lead) // step
+        value = window(e, Local(value, layout), d, first, size, fill)
+        low[d], high[d] = lead, out_now.local[d] - lead - ((size - 1) * step + 1)
+        layout = held_window(layout, d, size)
+    for name, amounts in (("edge_padding_low", low), ("edge_padding_high", high)):
+        op.attributes[name] = e.i64s(amounts)
+    [got] = lz.keep(op, [value, fill], [out_now])
+    lz.after(op)
+    return [lz.move(got, out)]
+
+
+@rule("stablehlo.concatenate")
+def concatenate(lz: Localizer, op: ir.Operation) -> list[Local]:
+    e = lz.e
+    out = lz.layouts(op)[0]
+    dim = op.attributes["dimension"].value
+    atoms = out.dims[dim]
+    xs = [
+        lz.move(x, Layout(lz.mesh, x.layout.shape, out.dims))
+        for x in lz.operands(op)
+        if x.layout.shape[dim]
+    ]
+    if not atoms or len(xs) < 2:
+        return (
+            lz.keep(op, [x.value for x in xs], [out])
+            if len(xs) == len(op.operands)
+            else (lz.replace(op, Local(e.concatenate([x.value for x in xs], dim), out)))
+        )
+    size = out.local[dim]
+    own = e.lookup(atoms, starts(out, dim))
+    value, offset = None, 0
+    for x in xs:
+        part = window(e, x, dim, starts(out, dim) - offset, size, exact=False)
+        if value is None:
+            value = part
+        else:
+            keep = index_mask(e, own, size, None, offset)
+            value = e.select(e.broadcast(keep, part.type.shape, (dim,)), value, part)
+        offset += x.layout.shape[dim]
+    return lz.replace(op, Local(value, out))
+
+
+@rule("stablehlo.reverse")
+def reverse(lz: Localizer, op: ir.Operation) -> list[Local]:
+    out = lz.layouts(op)[0]
+    x = lz.move(lz.operand(op, 0), Layout(lz.mesh, lz.operand(op, 0).layout.shape, out.dims))
+    value = x.value
+    for d in op.attributes["dimensions"]:
+        if out.dims[d]:
+            first = out.shape[d] - starts(out, d) - out.local[d]
+            value = window(lz.e, Local(value, out), d, first, out.local[d], exact=False)
+    return lz.keep(op, [value], [out])
+
+
+@rule("stablehlo.reduce_window")
+def reduce_window(lz: Localizer, op: ir.Operation) -> list[Local]:
+    e = lz.e
+    outs = lz.layouts(op)
+    count = len(op.operands) // 2
+    xs = [lz.operand(op, i) for i in range(count)]
+    inits = [lz.operand(op, i).value for i in range(count, 2 * count)]
+    shape = xs[0].layout.shape
+    rank = len(shape)
+    size = list(op.attributes["window_dimensions"])
+    stride, base, dilation = (
+        list(op.attributes[n]) if n in op.attributes else [1] * rank
+        for n in ("window_strides", "base_dilations", "window_dilations")
+    )
+    padding = (
+        np.array(op.attributes["padding"]).reshape(rank, 2).tolist()
+        if "padding" in op.attributes
+        else [[0, 0]] * rank
+    )
+    outer = outs[0]
+    trivial = [size[d] == stride[d] == base[d] == 1 and padding[d] == [0, 0] for d in range(rank)]
+    drop = [d for d in range(rank) if not trivial[d] and outer.local[d] * stride[d] % base[d]]
+    drop += [d for d in range(rank) if 0 in (shape[d], outer.shape[d])]
+    outer = outer.without(*drop)
+    layout = Layout(lz.mesh, shape, outer.dims)
+    scan = _cumulative_dim(op, layout, size, stride, base, dilation, padding, trivial, count)
+    values = [lz.move(x, layout) for x in xs]
+    if scan is not None:
+        got = _scan_shards(lz, op, values[0], inits[0], scan, reverse=padding[scan][0] == 0)
+        return [lz.move(got, outs[0])]
+    held = layout
+    for d in range(rank):
+        if trivial[d] or not layout.dims[d]:
+            continue
+        extent = (size[d] - 1) * dilation[d] + 1
+        first, length, lead, tail = window_of(outer, d, stride[d], base[d], extent, padding[d][0])
+        values = [
+            Local(window(e, Local(x.value, held), d, first, length, init), held)
+            for x, init in zip(values, inits, strict=True)
+        ]
+        held = held_window(held, d, length)
+        padding[d] = [lead, tail]
+    op.attributes["padding"] = e.table(np.array(padding).reshape(rank, 2))
+    got = lz.keep(
+        op, [x.value for x in values] + inits, [Layout(lz.mesh, o.shape, outer.dims) for o in outs]
+    )
+    lz.after(op)
+    return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
+
+
+def window_of(
+    out: Layout, d: int, stride: int, base: int, extent: int, low: int
+) -> tuple[np.ndarray, int, int, int]:
+    """The operand window for each device's share of a windowed result dimension.
+
+    Returns first operand index a coordinate, window length, and the padding that the local
+    operation still needs (only where the base is dilated).
+    """
+    first = starts(out, d, stride, -low)  # in the dilated, unpadded operand
+    length = (out.local[d] - 1) * stride + extent
+    if base == 1:
+        return first, length, 0, 0
+    lead = int(-first[0]) % base
+    elements = max(-(-(length - lead) // base), 1)
+    tail = length - lead - ((elements - 1) * base + 1)
+    return -(-first // base), elements, lead, tail
+
+
+def _cumulative_dim(
+    op, layout, size, stride, base, dilation, padding, trivial, count
+) -> int | None:
+    """The one split dimension along which this is a cumulative sum, product, max or min."""
+    split = [d for d in range(len(size)) if not trivial[d]]
+    if len(split) != 1 or count != 1 or not combiner_kind(op.regions[0]):
+        return None
+    d = split[0]
+    n = layout.shape[d]
+    if (
+        not layout.dims[d]
+        or n < 2
+        or not (stride[d] == base[d] == dilation[d] == 1 and size[d] == n)
+    ):
+        return None
+    return d if padding[d] in ([n - 1, 0], [0, n - 1]) else None
+
+
+def _scan_shards(lz: Localizer, op, x: Local, init: ir.Value, d: int, reverse: bool) -> Local:
+    """Cumulative reduction: local scan, then the totals of the shards before are added."""
+    e, layout = lz.e, x.layout
+    x = fill_padding(e, x, [d], init)
+    held, atoms = layout.local[d], layout.dims[d]
+    rank = len(layout.shape)
+    sizes, padding = [1] * rank, [[0, 0]] * rank
+    sizes[d] = held
+    padding[d] = [0, held - 1] if reverse else [held - 1, 0]
+    op.attributes["window_dimensions"] = e.i64s(sizes)
+    op.attributes["padding"] = e.table(np.array(padding))
+    [local] = lz.keep(op, [x.value, init], [layout])
+    lz.after(op)
+    edge = e.slice(local.value, d, 0, 1) if reverse else e.slice(local.value, d, held - 1, held)
+    totals = e.all_gather(edge, atoms, d)
+    n = layout.counts[d]
+    own = e.broadcast(e.coordinate(atoms), (n,))
+    keep = e.compare(e.iota((n,), 0), own, "GT" if reverse else "LT")
+    totals = mask(e, totals, d, keep, init)
+    body = op.regions[0].blocks[0].operations[0].operation.name
+    before = e.reduce(totals, init, d, body)
+    before = e.broadcast(before, layout.local, [i for i in range(rank) if i != d])
+    return Local(e.binary(body.removeprefix("stablehlo."), local.value, before), layout)
+
+
+@rule("stablehlo.select_and_scatter")
+def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Windowed dimensions are made whole; the others follow the operand."""
+    out = lz.layouts(op)[0]
+    x, source, init = lz.operands(op)
+    rank = len(out.shape)
+    size = (
+        list(op.attributes["window_dimensions"])
+        if "window_dimensions" in op.attributes
+        else [1] * rank
+    )
+    stride = (
+        list(op.attributes["window_strides"]) if "window_strides" in op.attributes else [1] * rank
+    )
+    windowed = [
+        d
+        for d in range(rank)
+        if size[d] != 1 or stride[d] != 1 or source.layout.shape[d] != out.shape[d]
+    ]
+    now = out.without(*windowed)
+    a = lz.at(x, now)
+    b = lz.at(source, Layout(lz.mesh, source.layout.shape, now.dims))
+    [got] = lz.keep(op, [a, b, init.value], [now])
+    lz.after(op)
+    return [lz.move(got, out)]

@@ -1,0 +1,38 @@
+"""Sharding propagation and explicit collectives, by Shardy's passes (stages 3 and 4)."""
+
+from __future__ import annotations
+
+from weft._xla import passes
+from weft._xla.mlir import ir
+from weft.partition.validate import validate
+
+
+def propagate(module: ir.Module, *, origins: bool = False) -> ir.Module:
+    """Gives every operation of the module a sharding, in place.
+
+    User priorities, sharding groups, constraints, barriers, manual computations and custom
+    sharding rules are Shardy's and act as its documentation says.
+
+    Args:
+      module: StableHLO with `sdy.mesh` and some shardings.
+      origins: record for every axis which sharding it came from, for reports.
+
+    Returns:
+      The module.
+
+    Raises:
+      ValueError: a sharding that names an unknown mesh or axis, uses an axis twice, has the wrong
+        rank, or the like; Shardy itself would end the process on some of these.
+    """
+    validate(module)
+    passes.run(module, "inline,symbol-dce,func.func(stablehlo-legalize-composite-to-call)")
+    passes.run(module, "inline,symbol-dce,func.func(chlo-legalize-to-stablehlo)")
+    passes.run(module, "sdy-import-pipeline")
+    option = "{dump-sharding-origins=true}" if origins else ""
+    passes.run(module, f"sdy-user-priority-propagate{option}")
+    return module
+
+
+def make_explicit(module: ir.Module) -> ir.Module:
+    """Turns every disagreement between shardings into an sdy collective, in place."""
+    return passes.run(module, "sdy-export-pipeline{enable-insert-explicit-collectives=true}")

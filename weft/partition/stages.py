@@ -1,0 +1,79 @@
+"""partition(): stages 3 to 5 of one module, each kept for reading."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from weft._xla.mlir import ir
+from weft.partition.layout import DeviceMesh, Layout
+from weft.partition.localize import localize
+from weft.partition.optimize import optimize
+from weft.partition.propagate import make_explicit, propagate
+
+
+@dataclass(slots=True)
+class Stages:
+    """The module after each stage.
+
+    Attributes:
+      propagated: every operation has a sharding.
+      collectives: disagreements are sdy collectives; shapes are global.
+      local: the program of one device, stablehlo collectives only.
+      mesh: the devices.
+      arguments, results: layouts of the function's arguments and results.
+      seconds: time spent, by stage name.
+    """
+
+    propagated: ir.Module | None
+    collectives: ir.Module | None
+    local: ir.Module
+    mesh: DeviceMesh
+    arguments: list[Layout]
+    results: list[Layout]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def partition(
+    module: ir.Module, *, keep_stages: bool = True, origins: bool = False, overlap: bool = False
+) -> Stages:
+    """Takes a global program to the program of one device.
+
+    Args:
+      module: StableHLO with `sdy.mesh` and some shardings; it is not changed.
+      keep_stages: clone the module after stages 3 and 4, so that they can be shown.
+      origins: record where each sharding came from, for reports.
+      overlap: turn all_gather + dot into a loop that overlaps both.
+
+    Returns:
+      The stages. `local` compiles with `num_partitions` equal to the mesh's size.
+
+    Raises:
+      Unsupported: something weft does not cover; XLA's partitioner may.
+      ValueError: a sharding that cannot hold.
+    """
+    clock = [time.perf_counter()]
+    names = []
+
+    def lap(name: str) -> None:
+        clock.append(time.perf_counter())
+        names.append(name)
+
+    work = clone(module)
+    propagate(work, origins=origins)
+    lap("propagate")
+    propagated = clone(work) if keep_stages else None
+    make_explicit(work)
+    lap("make_explicit")
+    collectives = clone(work) if keep_stages else None
+    info = localize(work)
+    lap("localize")
+    optimize(work, info.mesh, overlap=overlap)
+    lap("optimize")
+    seconds = {n: b - a for n, a, b in zip(names, clock, clock[1:], strict=False)}
+    return Stages(propagated, collectives, work, info.mesh, info.arguments, info.results, seconds)
+
+
+def clone(module: ir.Module) -> ir.Module:
+    """A deep copy of a module."""
+    return ir.Module.parse(module.operation.get_asm(enable_debug_info=True), module.context)
