@@ -46,6 +46,11 @@ def tile(
     )
 
 
+def tile_with_devices(tiles: np.ndarray, subgroups: Sequence = ()) -> HloSharding:
+    """A tiling given by the device number of every tile: int[tiles of each dim, subgroups]."""
+    return HloSharding.subgroup_with_device_ordering(tiles, subgroup_types=list(subgroups))
+
+
 def from_proto(proto: OpSharding) -> HloSharding:
     """The HLO sharding of an ``OpSharding`` message."""
     return HloSharding.from_proto(proto)

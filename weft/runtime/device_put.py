@@ -23,6 +23,7 @@ from weft.sharding.named import (
     Sharding,
     SingleDeviceSharding,
     as_sharding,
+    in_device_order,
     is_abstract,
 )
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
@@ -166,11 +167,19 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
             f"device_put of an array that is unreduced over {set(source.spec.unreduced)}: each "
             "device holds a partial sum. Add them up first with weft.reshard(x, P(...))"
         )
+    same_devices = source.num_devices > 1 and source.device_set == sharding.device_set
+    if same_devices and source._devices_in_order != sharding._devices_in_order:
+        # An executable takes the parts in the order of its own devices and crashes on another one.
+        source = in_device_order(source, sharding._devices_in_order, ndim)
+        x = _xla.reorder_shards(x, source, semantics)
+        x = ArrayImpl(aval, source, x._arrays, committed=True, _skip_checks=True)
+        if source.is_equivalent_to(sharding, ndim):
+            return _rewrap(x, new_aval, sharding)
     if _same_parts(source, sharding, aval.shape):
         devices = sharding._internal_device_list
         [moved] = _xla.batched_copy([x], [devices], [sharding], [semantics])
         return _rewrap(moved, new_aval, sharding)
-    if source.device_set == sharding.device_set and source.num_devices > 1:
+    if same_devices:
         from weft.runtime.executable import reshard
 
         return reshard(x, new_aval, sharding, donate)

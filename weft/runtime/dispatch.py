@@ -41,7 +41,7 @@ def cached_call(
     *,
     static_argnums: Sequence[int] = (),
     static_argnames: Sequence[str] = (),
-    cache_key: Hashable = None,
+    cache_key: Hashable = (),
     name: str | None = None,
 ) -> Any:
     """A callable that runs ``fun`` through the C++ dispatch path (see the module's text).
@@ -56,7 +56,7 @@ def cached_call(
         cache_miss,
         list(static_argnums),
         list(static_argnames),
-        cache_key,
+        (cache_key,),
         pytree.dispatch_registry,
         shard_argument,
         _cache,

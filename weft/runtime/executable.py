@@ -182,39 +182,27 @@ def _reshard_program(
     from weft._xla import mlir
 
     devices = out_sharding._devices_in_order
-    order = {d: i for i, d in enumerate(devices)}
-    source = in_sharding
-    if source._devices_in_order != devices:
-        source = _reordered(source, devices, order, len(in_aval.shape))
-    tensor = str(mlir.tensor_type(in_aval.shape, in_aval.dtype))
     ndim = len(in_aval.shape)
-    alias = "" if not donate else ", jax.buffer_donor = true"
-    arg = f'{{mhlo.sharding = "{named.mhlo_sharding_text(source, ndim)}"{alias}}}'
-    result = f'{{mhlo.sharding = "{named.mhlo_sharding_text(out_sharding, ndim)}"}}'
+    use_shardy = all(type(s) is named.NamedSharding for s in (in_sharding, out_sharding))
+    meshes = ""
+    if use_shardy:
+        meshes = "".join(
+            f"  sdy.mesh @{name} = {named.mesh_sdy_text(s.mesh)}\n"
+            for name, s in (("source", in_sharding), ("target", out_sharding))
+        )
+        arg = f"sdy.sharding = {named.sdy_sharding_text(in_sharding, ndim, mesh_name='source')}"
+        result = f"sdy.sharding = {named.sdy_sharding_text(out_sharding, ndim, mesh_name='target')}"
+    else:
+        arg = f'mhlo.sharding = "{named.mhlo_sharding_text(in_sharding, ndim)}"'
+        result = f'mhlo.sharding = "{named.mhlo_sharding_text(out_sharding, ndim)}"'
+    if donate:
+        arg += ", jax.buffer_donor = true"
+    tensor = str(mlir.tensor_type(in_aval.shape, in_aval.dtype))
     text = (
         f"module @reshard attributes {{mhlo.num_partitions = {len(devices)} : i32, "
-        "mhlo.num_replicas = 1 : i32} {\n"
-        f"  func.func public @main(%x: {tensor} {arg}) -> ({tensor} {result}) {{\n"
+        f"mhlo.num_replicas = 1 : i32}} {{\n{meshes}"
+        f"  func.func public @main(%x: {tensor} {{{arg}}}) -> ({tensor} {{{result}}}) {{\n"
         f"    return %x : {tensor}\n  }}\n}}"
     )
-    compiled = compile_module(text, devices, use_shardy=False)
+    compiled = compile_module(text, devices, use_shardy=use_shardy)
     return Executable(compiled, [in_aval], [in_sharding], [out_aval], [out_sharding], [donate])
-
-
-def _reordered(sharding: Any, devices: tuple, order: dict, ndim: int) -> Any:
-    """The same placement, counting devices in another order."""
-    import numpy as np
-
-    from weft._xla import sharding as _xla
-
-    hlo = sharding._to_xla_hlo_sharding(ndim)
-    if not hlo.is_tiled():
-        return named.GSPMDSharding(devices, hlo)
-    old = sharding._devices_in_order
-    dims = tuple(hlo.tile_assignment_dimensions())
-    tiles = np.array([order[old[i]] for i in hlo.tile_assignment_devices()]).reshape(dims)
-    kinds = list(hlo.subgroup_types())
-    if not kinds and hlo.replicate_on_last_tile_dim():
-        kinds = [_xla.SubgroupType.REPLICATED]
-    new = _xla.HloSharding.subgroup_with_device_ordering(tiles, subgroup_types=kinds)
-    return named.GSPMDSharding(devices, new)

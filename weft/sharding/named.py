@@ -517,6 +517,24 @@ def from_hlo(hlo: Any, mesh: Mesh | None, devices: Any, ndim: int) -> Any:
     return GSPMDSharding(devices, hlo)
 
 
+@functools.lru_cache(maxsize=4096)
+def in_device_order(sharding: Any, devices: tuple, ndim: int) -> Any:
+    """The same placement, counting its devices in the order of ``devices``."""
+    old = sharding._devices_in_order
+    if old == devices:
+        return sharding
+    hlo = sharding._to_xla_hlo_sharding(ndim)
+    if hlo.is_tiled():
+        position = {d: i for i, d in enumerate(devices)}
+        dims = tuple(hlo.tile_assignment_dimensions())
+        tiles = np.array([position[old[i]] for i in hlo.tile_assignment_devices()], np.int64)
+        kinds = list(hlo.subgroup_types())
+        if not kinds and hlo.replicate_on_last_tile_dim():
+            kinds = [_xla.SubgroupType.REPLICATED]
+        hlo = _xla.tile_with_devices(tiles.reshape(dims), kinds)
+    return GSPMDSharding(devices, hlo, memory_kind=sharding.memory_kind)
+
+
 def as_sharding(target: Any, what: str = "sharding") -> Any:
     """A sharding from a sharding, a device, or a `P` over the mesh in context."""
     if isinstance(target, Sharding):

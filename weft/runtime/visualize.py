@@ -1,0 +1,116 @@
+"""Draws how an array of rank 1 or 2 is split over devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.sharding.named import as_sharding
+
+_COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan", "bright_black", "bright_red")
+
+
+def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
+    """Print which device holds which part of an array (see `visualize_sharding`).
+
+    Example:
+        >>> import weft, numpy as np
+        >>> weft.debug.visualize_array_sharding(weft.device_put(np.ones(4)))
+        ┌─────────┐
+        │  CPU 0  │
+        └─────────┘
+    """
+    visualize_sharding(arr.shape, arr.sharding, **kwargs)
+
+
+def visualize_sharding(
+    shape: Sequence[int],
+    sharding: Any,
+    *,
+    use_color: bool = True,
+    min_width: int = 9,
+    max_width: int = 80,
+) -> None:
+    """Print which device holds which part of an array of this shape.
+
+    Args:
+      shape: the global shape, of rank 1 or 2.
+      sharding: a sharding, a device, or a `P` over the mesh in context.
+      use_color: color the parts, where rich is installed and the output is a terminal.
+      min_width, max_width: of a cell and of the drawing, in characters.
+
+    Raises:
+      ValueError: the rank is not 1 or 2, or the shape cannot be split that way.
+    """
+    grid = device_grid(shape, sharding)
+    if use_color and _print_colored(grid, min_width, max_width):
+        return
+    print(_draw(grid, min_width, max_width, lambda text, cell: text))
+
+
+def sharding_text(
+    shape: Sequence[int], sharding: Any, *, min_width: int = 9, max_width: int = 80
+) -> str:
+    """What `visualize_sharding` prints, without color."""
+    return _draw(device_grid(shape, sharding), min_width, max_width, lambda text, cell: text)
+
+
+def device_grid(shape: Sequence[int], sharding: Any) -> list[list[tuple[str, tuple[int, ...]]]]:
+    """The parts as rows of cells: (platform, ids of the devices that hold the part)."""
+    shape = tuple(shape)
+    if len(shape) not in (1, 2):
+        raise ValueError(
+            f"only arrays of rank 1 or 2 can be drawn, got shape {shape}; draw a slice of it, or "
+            "read sharding.devices_indices_map(shape)"
+        )
+    holders: dict[tuple[int, ...], list[Any]] = {}
+    places = as_sharding(sharding).devices_indices_map(shape)
+    for device, index in places.items():
+        start = tuple(s.start or 0 for s in index)
+        holders.setdefault((0,) * (2 - len(start)) + start, []).append(device)
+    rows = sorted({row for row, _ in holders})
+    columns = sorted({column for _, column in holders})
+    return [[_cell(holders[row, column]) for column in columns] for row in rows]
+
+
+def _cell(devices: list) -> tuple[str, tuple[int, ...]]:
+    return devices[0].platform.upper(), tuple(sorted(d.id for d in devices))
+
+
+def _draw(grid: list, min_width: int, max_width: int, paint: Any) -> str:
+    labels = [[f"{name} {','.join(map(str, ids))}" for name, ids in row] for row in grid]
+    columns = len(grid[0])
+    widest = max(len(text) for row in labels for text in row) + 2
+    width = max(min_width, widest)
+    if (width + 1) * columns + 1 > max_width:
+        width = max(3, (max_width - 1) // columns - 1)
+    edge = ["─" * width] * columns
+    lines = ["┌" + "┬".join(edge) + "┐"]
+    for i, row in enumerate(labels):
+        if i:
+            lines.append("├" + "┼".join(edge) + "┤")
+        cells = []
+        for text, cell in zip(row, grid[i], strict=True):
+            shown = text if len(text) <= width else text[: width - 1] + "…"
+            cells.append(paint(shown.center(width), cell))
+        lines.append("│" + "│".join(cells) + "│")
+    lines.append("└" + "┴".join(edge) + "┘")
+    return "\n".join(lines)
+
+
+def _print_colored(grid: list, min_width: int, max_width: int) -> bool:
+    try:
+        from rich.console import Console
+    except ImportError:
+        return False
+    console = Console()
+    if not console.is_terminal:
+        return False
+    distinct = sorted({ids for row in grid for _, ids in row})
+    colors = {ids: _COLORS[i % len(_COLORS)] for i, ids in enumerate(distinct)}
+
+    def paint(text: str, cell: tuple) -> str:
+        return f"[white on {colors[cell[1]]}]{text}[/]"
+
+    console.print(_draw(grid, min_width, max_width, paint), highlight=False, soft_wrap=True)
+    return True
