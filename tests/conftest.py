@@ -7,6 +7,8 @@ longer and at random where the default profile repeats the same examples in ever
 import os
 import zlib
 
+os.environ.setdefault("WEFT_NUM_CPU_DEVICES", "8")
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings

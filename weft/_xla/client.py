@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import glob
-import importlib.util
 import os
+import sys
 
 from jaxlib import _jax
 
@@ -58,12 +57,11 @@ def find_cuda_plugin() -> str | None:
     explicit = os.environ.get("WEFT_CUDA_PLUGIN")
     if explicit:
         return explicit
-    spec = importlib.util.find_spec("jax_plugins")
-    for root in (spec.submodule_search_locations or ()) if spec else ():
+    for root in sys.path:
         for package in _CUDA_PACKAGES:
-            found = glob.glob(os.path.join(root, package, "xla_cuda_plugin.so"))
-            if found:
-                return found[0]
+            found = os.path.join(root, "jax_plugins", package, "xla_cuda_plugin.so")
+            if os.path.isfile(found):
+                return found
     return None
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
-import tempfile
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -256,6 +254,8 @@ _MAGIC = b"weft-xla-1\n"
 
 def cache_key(module: Any, options: Any, devices: tuple) -> str:
     """A digest of all that decides the compiled program; source locations do not count."""
+    import hashlib
+
     from weft._xla import mlir, passes, version
 
     digest = hashlib.sha256()
@@ -296,6 +296,8 @@ def _file_name(name: str) -> str:
 
 
 def _read_cache(path: Path, client: Any, devices: Any, options: Any) -> Any | None:
+    import hashlib
+
     try:
         data = path.read_bytes()
     except OSError:
@@ -317,6 +319,9 @@ def _read_cache(path: Path, client: Any, devices: Any, options: Any) -> Any | No
 
 def _write_cache(path: Path, client: Any, loaded: Any) -> None:
     """Write to a temporary file and rename it: readers see a whole entry or none."""
+    import hashlib
+    import tempfile
+
     temporary = None
     try:
         body = _xla_compile.serialize(client, loaded)
