@@ -1,0 +1,365 @@
+"""dot_general: products summed over contracting dimensions, by batch dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.base import canonical_axes
+from weft.ops.precision import (
+    CanonicalPrecision,
+    DotAlgorithm,
+    DotAlgorithmPreset,
+    canonical_precision,
+    precision_attrs,
+    product_dtype,
+    swapped,
+)
+from weft.transforms.transpose import is_undefined
+
+Dims = tuple[int, ...]
+DotDimensionNumbers = tuple[
+    tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]
+]
+"""((lhs contracting, rhs contracting), (lhs batch, rhs batch))."""
+Numbers = tuple[tuple[Dims, Dims], tuple[Dims, Dims]]
+
+
+def _free(ndim: int, contracting: Dims, batch: Dims) -> Dims:
+    return tuple(d for d in range(ndim) if d not in contracting and d not in batch)
+
+
+def _abstract(
+    lhs: ShapedArray,
+    rhs: ShapedArray,
+    *,
+    dimension_numbers: Numbers,
+    precision: CanonicalPrecision,
+    preferred_element_type: Any,
+    out_sharding: Any,
+) -> ShapedArray:
+    (lc, rc), (lb, rb) = dimension_numbers
+    for what, ls, rs in (("contracting", lc, rc), ("batch", lb, rb)):
+        if len(ls) != len(rs):
+            raise TypeError(
+                f"dot_general: {what} dimensions {ls} of lhs and {rs} of rhs must be as many"
+            )
+        for i, j in zip(ls, rs, strict=True):
+            if lhs.shape[i] != rhs.shape[j]:
+                raise TypeError(
+                    f"dot_general: {what} dimension {i} of lhs {lhs.str_short()} has size "
+                    f"{lhs.shape[i]}, but dimension {j} of rhs {rhs.str_short()} has size "
+                    f"{rhs.shape[j]}; they must be equal"
+                )
+    for what, x, contracting, batch in (("lhs", lhs, lc, lb), ("rhs", rhs, rc, rb)):
+        if len({*contracting, *batch}) != len(contracting) + len(batch):
+            raise TypeError(
+                f"dot_general: contracting dimensions {contracting} and batch dimensions {batch} "
+                f"of {what} {x.str_short()} name a dimension twice"
+            )
+    shape = (
+        *(lhs.shape[d] for d in lb),
+        *(lhs.shape[d] for d in _free(lhs.ndim, lc, lb)),
+        *(rhs.shape[d] for d in _free(rhs.ndim, rc, rb)),
+    )
+    dtype = product_dtype("dot_general", lhs, rhs, preferred_element_type)
+    return ShapedArray(shape, dtype, lhs.weak_type and rhs.weak_type)
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+    (x, y), (tx, ty) = primals, tangents
+    out = dot_general_p.bind(x, y, **params)
+    if ty is None:
+        return out, dot_general_p.bind(tx, y, **params)
+    right = dot_general_p.bind(x, ty, **params)
+    if tx is None:
+        return out, right
+    from weft.ops.special import add_any
+
+    return out, add_any(dot_general_p.bind(tx, y, **params), right)
+
+
+@cache
+def _cotangent_plan(
+    ndim: int, other_ndim: int, numbers: tuple[Dims, Dims, Dims, Dims], linear_first: bool
+) -> tuple[bool, Numbers, Dims | None]:
+    """How a linear operand's cotangent is a product of ct with the other operand.
+
+    numbers: contracting and batch dimensions of the linear operand, then of the other. Gives
+    whether ct stands first, the product's numbers, and the permutation it needs, if any. Of the
+    two orders of the factors, the one without a permutation is taken.
+    """
+    c, b, other_c, other_b = numbers
+    nb = len(b)
+    free, other_free = _free(ndim, c, b), _free(other_ndim, other_c, other_b)
+    start = nb + len(free) if linear_first else nb
+    ct_side = (tuple(range(start, start + len(other_free))), tuple(range(nb)))
+    other_side = (other_free, other_b)
+    summed = tuple(d for _, d in sorted(zip(other_c, c, strict=True)))
+    for ct_first in (True, False):
+        order = (*b, *free, *summed) if ct_first else (*b, *summed, *free)
+        permutation = tuple(order.index(d) for d in range(ndim))
+        x, y = (ct_side, other_side) if ct_first else (other_side, ct_side)
+        plan = ct_first, ((x[0], y[0]), (x[1], y[1]))
+        if permutation == tuple(range(ndim)):
+            return *plan, None
+        if ct_first:
+            first = *plan, permutation
+    return first
+
+
+def _transpose(
+    ct: Any,
+    x: Any,
+    y: Any,
+    *,
+    dimension_numbers: Numbers,
+    precision: CanonicalPrecision,
+    preferred_element_type: Any,
+    out_sharding: Any,
+) -> list:
+    (lc, rc), (lb, rb) = dimension_numbers
+    left = is_undefined(x)
+    if left:
+        linear, other, dims = x.aval, y, (lc, lb, rc, rb)
+    else:
+        linear, other, dims = y.aval, x, (rc, rb, lc, lb)
+    ct_first, numbers, permutation = _cotangent_plan(linear.ndim, typeof(other).ndim, dims, left)
+    result = dot_general_p.bind(
+        *((ct, other) if ct_first else (other, ct)),
+        dimension_numbers=numbers,
+        precision=precision if ct_first is left else swapped(precision),
+        preferred_element_type=None,
+        out_sharding=None,
+    )
+    if result.dtype != linear.dtype:
+        from weft.ops.elementwise import convert
+
+        result = convert(result, linear.dtype)
+    if permutation is not None:
+        from weft.ops.shape import transpose_p
+
+        result = transpose_p.bind(result, permutation=permutation)
+    return [result, None] if left else [None, result]
+
+
+def _shift(dims: Dims, dim: int) -> Dims:
+    return tuple(d + (d >= dim) for d in dims)
+
+
+def _batch(
+    axis: Any,
+    args: Sequence[Any],
+    dims: Sequence[Any],
+    *,
+    dimension_numbers: Numbers,
+    out_sharding: Any,
+    **params: Any,
+) -> tuple[Any, int]:
+    (x, y), (xd, yd) = args, dims
+    (lc, rc), (lb, rb) = dimension_numbers
+    if xd is not None:
+        lc, lb = _shift(lc, xd), _shift(lb, xd)
+    if yd is not None:
+        rc, rb = _shift(rc, yd), _shift(rb, yd)
+    if xd is not None and yd is not None:
+        lb, rb, out_dim = (xd, *lb), (yd, *rb), 0
+    elif xd is not None:
+        out_dim = len(lb) + _free(typeof(x).ndim, lc, lb).index(xd)
+    else:
+        lhs_free = typeof(x).ndim - len(lc) - len(lb)
+        out_dim = len(lb) + lhs_free + _free(typeof(y).ndim, rc, rb).index(yd)
+    if out_sharding is not None:
+        out_sharding = out_sharding.with_dim(out_dim, axis.spmd_name)
+    numbers = ((lc, rc), (lb, rb))
+    out = dot_general_p.bind(x, y, dimension_numbers=numbers, out_sharding=out_sharding, **params)
+    return out, out_dim
+
+
+def _lower(
+    ctx: Any,
+    x: Any,
+    y: Any,
+    *,
+    dimension_numbers: Numbers,
+    precision: CanonicalPrecision,
+    preferred_element_type: Any,
+    out_sharding: Any,
+) -> Any:
+    (lc, rc), (lb, rb) = dimension_numbers
+    lhs, rhs = ctx.avals_in
+    out = ctx.avals_out[0]
+    attrs = {
+        "dot_dimension_numbers": ctx.attr(
+            f"#stablehlo.dot<lhs_batching_dimensions = {list(lb)}, "
+            f"rhs_batching_dimensions = {list(rb)}, lhs_contracting_dimensions = {list(lc)}, "
+            f"rhs_contracting_dimensions = {list(rc)}>"
+        ),
+        **precision_attrs(ctx, precision),
+    }
+    result = out.dtype
+    if isinstance(precision, DotAlgorithmPreset):
+        precision = precision.algorithm(lhs.dtype, rhs.dtype, out.dtype)
+    if isinstance(precision, DotAlgorithm):
+        attrs["algorithm"] = ctx.attr(precision.attr_text())
+        result = precision.result_dtype()
+        operand = precision.operand_dtype()
+        x, y = _converted(ctx, x, lhs, operand), _converted(ctx, y, rhs, operand)
+    elif lhs.dtype != rhs.dtype and not (lhs.dtype.itemsize == rhs.dtype.itemsize == 1):
+        x, y = _converted(ctx, x, lhs, result), _converted(ctx, y, rhs, result)
+    value = ctx.op("stablehlo.dot_general", [x, y], [ctx.tensor(out.shape, result)], attrs)[0]
+    if result != out.dtype:
+        value = ctx.op("stablehlo.convert", [value], ctx.out_types())[0]
+    return value
+
+
+def _converted(ctx: Any, x: Any, aval: ShapedArray, dtype: Any) -> Any:
+    if aval.dtype == dtype:
+        return x
+    return ctx.op("stablehlo.convert", [x], [ctx.tensor(aval.shape, dtype)])[0]
+
+
+def _sharding(
+    avals: Sequence[ShapedArray], outs: Any, *, dimension_numbers: Numbers, **_: Any
+) -> str:
+    (lc, rc), (lb, rb) = dimension_numbers
+    left = [f"i{d}" for d in range(avals[0].ndim)]
+    right = [f"j{d}" for d in range(avals[1].ndim)]
+    for i, j in zip((*lc, *lb), (*rc, *rb), strict=True):
+        right[j] = left[i]
+    out = [left[d] for d in lb]
+    out += [left[d] for d in _free(avals[0].ndim, lc, lb)]
+    out += [right[d] for d in _free(avals[1].ndim, rc, rb)]
+    return f"{' '.join(left)}, {' '.join(right)} -> {' '.join(out)}"
+
+
+dot_general_p = Primitive(
+    "dot_general",
+    abstract=_abstract,
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
+    sharding=_sharding,
+)
+
+
+@cache
+def _numbers(numbers: Any, lhs_ndim: int, rhs_ndim: int) -> Numbers:
+    (lc, rc), (lb, rb) = numbers
+    return (
+        (
+            canonical_axes(lc, lhs_ndim, "dot_general: lhs contracting dimensions"),
+            canonical_axes(rc, rhs_ndim, "dot_general: rhs contracting dimensions"),
+        ),
+        (
+            canonical_axes(lb, lhs_ndim, "dot_general: lhs batch dimensions"),
+            canonical_axes(rb, rhs_ndim, "dot_general: rhs batch dimensions"),
+        ),
+    )
+
+
+def dot_general(
+    lhs: Any,
+    rhs: Any,
+    dimension_numbers: DotDimensionNumbers,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Any:
+    """The sum over contracting dimensions of products, one for each index of batch dimensions.
+
+    Args:
+      lhs, rhs: arrays; dtypes may differ.
+      dimension_numbers: ((lhs contracting, rhs contracting), (lhs batch, rhs batch)).
+      precision: None, `Precision`, its name, a pair of them, or a `DotAlgorithmPreset`.
+      preferred_element_type: dtype of the sum and the result, at least as wide as the operands'.
+      out_sharding: of the result, where the operands' explicit shardings leave it open.
+
+    The result has the batch dimensions, then those left of lhs, then those left of rhs.
+    Raises TypeError where sizes of paired dimensions differ.
+
+    Source: StableHLO specification, `dot_general`.
+
+    >>> import weft
+    >>> x = weft.numpy.ones((2, 3))
+    >>> weft.lax.dot_general(x, x, (((1,), (1,)), ((), ())))
+    Array([[3., 3.],
+           [3., 3.]], dtype=float32)
+    """
+    lhs_ndim, rhs_ndim = typeof(lhs).ndim, typeof(rhs).ndim
+    try:
+        numbers = _numbers(dimension_numbers, lhs_ndim, rhs_ndim)
+    except TypeError:  # lists: not hashable
+        try:
+            (lc, rc), (lb, rb) = dimension_numbers
+            numbers = _numbers(((tuple(lc), tuple(rc)), (tuple(lb), tuple(rb))), lhs_ndim, rhs_ndim)
+        except (TypeError, ValueError) as e:
+            raise TypeError(
+                "dot_general: dimension_numbers must be ((lhs contracting, rhs contracting), "
+                f"(lhs batch, rhs batch)) with dimensions in range, got {dimension_numbers}: {e}"
+            ) from None
+    if preferred_element_type is not None:
+        preferred_element_type = dtypes.canonicalize_dtype(preferred_element_type)
+    return dot_general_p.bind(
+        lhs,
+        rhs,
+        dimension_numbers=numbers,
+        precision=canonical_precision("dot_general", precision),
+        preferred_element_type=preferred_element_type,
+        out_sharding=out_sharding,
+    )
+
+
+def dot(
+    lhs: Any,
+    rhs: Any,
+    *args: Any,
+    dimension_numbers: DotDimensionNumbers | None = None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """Vector-vector, matrix-vector or matrix-matrix product; with dimension_numbers, dot_general.
+
+    >>> import weft
+    >>> weft.lax.dot(weft.numpy.arange(3.0), weft.numpy.arange(3.0))
+    Array(5., dtype=float32)
+    """
+    if args:
+        # The older positional form: dot(lhs, rhs, precision, preferred_element_type).
+        precision, preferred_element_type = (*args, preferred_element_type)[:2]
+    if dimension_numbers is None:
+        a, b = typeof(lhs), typeof(rhs)
+        if not (1 <= a.ndim <= 2 and 1 <= b.ndim <= 2 and a.shape[-1] == b.shape[0]):
+            raise TypeError(
+                f"dot takes vectors and matrices with lhs.shape[-1] == rhs.shape[0], got "
+                f"{a.str_short()} and {b.str_short()}; see dot_general"
+            )
+        dimension_numbers = (((a.ndim - 1,), (0,)), ((), ()))
+    return dot_general(
+        lhs,
+        rhs,
+        dimension_numbers,
+        precision,
+        preferred_element_type,
+        out_sharding=out_sharding,
+    )
+
+
+def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
+    """Matrix products over equal leading dimensions: (…, i, k) by (…, k, j) to (…, i, j)."""
+    a, b = typeof(lhs), typeof(rhs)
+    if a.ndim < 2 or a.ndim != b.ndim:
+        raise ValueError(
+            "batch_matmul takes arrays of equal rank, at least 2, got "
+            f"{a.str_short()} and {b.str_short()}"
+        )
+    lead = tuple(range(a.ndim - 2))
+    return dot_general(lhs, rhs, (((a.ndim - 1,), (a.ndim - 2,)), (lead, lead)), precision)

@@ -1,0 +1,198 @@
+"""How exactly products are computed: precisions and algorithms of dot and convolution."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, NamedTuple
+
+from weft.core import dtypes
+from weft.core.config import config
+
+
+class Precision(enum.Enum):
+    """How many bits of the factors a matrix unit uses; means nothing on CPUs.
+
+    DEFAULT is the fastest, HIGH takes several passes, HIGHEST computes in the operands' format.
+    """
+
+    DEFAULT = 0
+    HIGH = 1
+    HIGHEST = 2
+
+
+class DotAlgorithm(NamedTuple):
+    """The exact algorithm of a product: formats of the factors and of the sum.
+
+    Source: StableHLO specification, `dot_algorithm`.
+    """
+
+    lhs_precision_type: Any
+    rhs_precision_type: Any
+    accumulation_type: Any
+    lhs_component_count: int = 1
+    rhs_component_count: int = 1
+    num_primitive_operations: int = 1
+    allow_imprecise_accumulation: bool = False
+
+    def attr_text(self) -> str:
+        """The StableHLO attribute."""
+        kinds = [
+            k if k == "tf32" else _ir_name(dtypes.canonicalize_dtype(k))
+            for k in (self.lhs_precision_type, self.rhs_precision_type, self.accumulation_type)
+        ]
+        return (
+            f"#stablehlo.dot_algorithm<lhs_precision_type = {kinds[0]}, "
+            f"rhs_precision_type = {kinds[1]}, accumulation_type = {kinds[2]}, "
+            f"lhs_component_count = {self.lhs_component_count}, "
+            f"rhs_component_count = {self.rhs_component_count}, "
+            f"num_primitive_operations = {self.num_primitive_operations}, "
+            f"allow_imprecise_accumulation = {str(self.allow_imprecise_accumulation).lower()}>"
+        )
+
+    def operand_dtype(self) -> Any:
+        """The dtype the operands are given in."""
+        if self.lhs_precision_type == "tf32" or self.lhs_component_count > 1:
+            return dtypes.float32
+        return dtypes.canonicalize_dtype(self.lhs_precision_type)
+
+    def result_dtype(self) -> Any:
+        return dtypes.canonicalize_dtype(self.accumulation_type)
+
+
+def _ir_name(dtype: Any) -> str:
+    if dtype == dtypes.bfloat16:
+        return "bf16"
+    return dtype.name.replace("float", "f") if dtype.itemsize > 1 else _float8_ir_name(dtype)
+
+
+def _float8_ir_name(dtype: Any) -> str:
+    return "f8" + dtype.name.removeprefix("float8_").upper().replace("FNUZ", "FNUZ")
+
+
+class DotAlgorithmPreset(enum.Enum):
+    """Algorithms by name; the names give the formats of lhs, rhs and sum, X3 three passes."""
+
+    DEFAULT = 1
+    ANY_F8_ANY_F8_F32 = 2
+    ANY_F8_ANY_F8_F32_FAST_ACCUM = 3
+    ANY_F8_ANY_F8_ANY = 4
+    ANY_F8_ANY_F8_ANY_FAST_ACCUM = 5
+    F16_F16_F16 = 6
+    F16_F16_F32 = 7
+    BF16_BF16_BF16 = 8
+    BF16_BF16_F32 = 9
+    BF16_BF16_F32_X3 = 10
+    BF16_BF16_F32_X6 = 11
+    BF16_BF16_F32_X9 = 12
+    TF32_TF32_F32 = 13
+    TF32_TF32_F32_X3 = 14
+    F32_F32_F32 = 15
+    F64_F64_F64 = 16
+
+    def algorithm(self, lhs: Any, rhs: Any, out: Any) -> DotAlgorithm | None:
+        """The algorithm for operands and a result of these dtypes; None leaves it to XLA."""
+        if self is DotAlgorithmPreset.DEFAULT:
+            return None
+        if "F8" in self.name:
+            total = dtypes.float32 if "F32" in self.name else out
+            return DotAlgorithm(
+                lhs, rhs, total, allow_imprecise_accumulation=self.name.endswith("FAST_ACCUM")
+            )
+        left, _, total, *passes = self.name.split("_")
+        n = int(passes[0][1:]) if passes else 1
+        # Each factor is a sum of parts of the short format, three of them for 6 and 9 products.
+        parts = 1 if left == "TF32" else {1: 1, 3: 2, 6: 3, 9: 3}[n]
+        kind = "tf32" if left == "TF32" else _FORMATS[left]
+        return DotAlgorithm(kind, kind, _FORMATS[total], parts, parts, n)
+
+
+_FORMATS = {
+    "F16": dtypes.float16,
+    "BF16": dtypes.bfloat16,
+    "F32": dtypes.float32,
+    "F64": dtypes.float64,
+}
+
+_NAMES = {
+    "default": Precision.DEFAULT,
+    "fastest": Precision.DEFAULT,
+    "bfloat16": Precision.DEFAULT,
+    "high": Precision.HIGH,
+    "bfloat16_3x": Precision.HIGH,
+    "tensorfloat32": Precision.HIGH,
+    "highest": Precision.HIGHEST,
+    "float32": Precision.HIGHEST,
+}
+
+CanonicalPrecision = None | tuple[Precision, Precision] | DotAlgorithm | DotAlgorithmPreset
+
+
+def canonical_precision(name: str, precision: Any) -> CanonicalPrecision:
+    """What the argument `precision` means: None, a pair (lhs, rhs), or an algorithm."""
+    if precision is None:
+        precision = config.default_matmul_precision
+        if precision is None:
+            return None
+    if isinstance(precision, DotAlgorithm | DotAlgorithmPreset):
+        return precision
+    if isinstance(precision, str) and precision in DotAlgorithmPreset.__members__:
+        return DotAlgorithmPreset[precision]
+    pair = tuple(precision) if isinstance(precision, tuple | list) else (precision, precision)
+    if len(pair) == 2:
+        found = tuple(
+            p
+            if isinstance(p, Precision)
+            else _NAMES.get(p)
+            if isinstance(p, str)
+            else Precision.DEFAULT
+            if p is None
+            else None
+            for p in pair
+        )
+        if None not in found:
+            return found  # type: ignore[return-value]
+    raise ValueError(
+        f"{name}: precision must be None, a lax.Precision, one of {', '.join(_NAMES)}, a pair of "
+        f"them for lhs and rhs, or a lax.DotAlgorithmPreset, got {precision!r}"
+    )
+
+
+def swapped(precision: CanonicalPrecision) -> CanonicalPrecision:
+    """The precision with the roles of lhs and rhs exchanged."""
+    if isinstance(precision, DotAlgorithm):
+        p = precision
+        return p._replace(
+            lhs_precision_type=p.rhs_precision_type,
+            rhs_precision_type=p.lhs_precision_type,
+            lhs_component_count=p.rhs_component_count,
+            rhs_component_count=p.lhs_component_count,
+        )
+    return precision[::-1] if isinstance(precision, tuple) else precision
+
+
+def precision_attrs(ctx: Any, precision: CanonicalPrecision) -> dict:
+    """The attribute precision_config of dot_general and convolution."""
+    if not isinstance(precision, tuple) or isinstance(precision, DotAlgorithm):
+        return {}
+    names = ", ".join(f"#stablehlo<precision {p.name}>" for p in precision)
+    return {"precision_config": ctx.attr(f"[{names}]")}
+
+
+def product_dtype(name: str, lhs: Any, rhs: Any, preferred: Any) -> Any:
+    """The result dtype of a product: `preferred`, or the wider of the operands' dtypes."""
+    a, b = lhs.dtype, rhs.dtype
+    if dtypes.is_extended(a) or dtypes.is_extended(b):
+        raise TypeError(f"{name} takes arrays of numbers, got {lhs.str_short()}, {rhs.str_short()}")
+    out = a if a == b else dtypes.promote_types([(a, False), (b, False)])[0]
+    if preferred is None or preferred == out:
+        return out
+    kinds = [
+        0 if dtypes.is_bool(d) or dtypes.is_integer(d) else 2 if dtypes.is_complex(d) else 1
+        for d in (out, preferred)
+    ]
+    if kinds[0] > kinds[1] or (kinds[0] == 0 and dtypes.is_bool(preferred)):
+        raise TypeError(
+            f"{name}: preferred_element_type {dtypes.short_name(preferred)} cannot hold products "
+            f"of {lhs.str_short()} and {rhs.str_short()}; name a dtype of the same kind"
+        )
+    return preferred
