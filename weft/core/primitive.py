@@ -50,6 +50,7 @@ class Primitive:
         "own_types",
         "rule_cache",
         "sharding",
+        "spreads_literals",
         "structural",
         "transpose",
     )
@@ -88,6 +89,7 @@ class Primitive:
         self.own_types = own_types
         self.structural = structural  # moves elements about whatever their dtype: works on keys
         self.higher_order = higher_order  # has jaxprs among its params: types are not memoized
+        self.spreads_literals = False  # the lowering makes whole constants of literals itself
         self.rule_cache: dict = {}
         PRIMITIVES[name] = self
 

@@ -7,6 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from weft._xla.config import dispatch_flag
+
+tracing = dispatch_flag("tracing", False)
+"""True while ops are traced: the compiled dispatch path then leaves calls of jitted functions,
+even of concrete values, to Python."""
+
 
 class State(threading.local):
     """What `bind` and the collectives look at; every transformation saves and restores it."""
@@ -48,10 +54,12 @@ class AxisEntry:
 def current_trace(trace: Any) -> Iterator[None]:
     before = state.trace
     state.trace = trace
+    flag = tracing.swap_local(trace is not State.trace)
     try:
         yield
     finally:
         state.trace = before
+        tracing.set_local(flag)
 
 
 @contextmanager

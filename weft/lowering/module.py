@@ -64,7 +64,7 @@ class ModuleContext:
         self._locations: dict[tuple, ir.Location] = {}
         self._channel = 0
         operation = self.module.operation
-        operation.attributes["sym_name"] = string_attr(f"weft_{_symbol(name)}")
+        operation.attributes["sym_name"] = string_attr(f"jit_{_symbol(name)}")
         operation.attributes["mhlo.num_partitions"] = int_attr(num_partitions, 32)
         operation.attributes["mhlo.num_replicas"] = int_attr(1, 32)
         if mesh is not None and use_shardy:
@@ -107,6 +107,21 @@ class ModuleContext:
             self._locations[key] = loc
         return loc
 
+    def localize_sharding(self, sharding: Any) -> Any:
+        """The sharding over the module's mesh, without axes that are manual here."""
+        if self.mesh is not None and sharding.mesh is not self.mesh:
+            from weft.sharding.named import NamedSharding
+
+            if sharding.mesh.shape != self.mesh.shape:
+                raise ValueError(
+                    f"a sharding over {sharding.mesh} inside a program over {self.mesh}: one "
+                    "program has one mesh; use shardings over the same axes"
+                )
+            sharding = NamedSharding(self.mesh, sharding.spec)
+        if self.manual_axes and hasattr(sharding.spec, "without"):
+            sharding = sharding.with_spec(sharding.spec.without(self.manual_axes))
+        return sharding
+
     # Bodies -----------------------------------------------------------------------------------
 
     def lower_body(
@@ -120,8 +135,7 @@ class ModuleContext:
         env: dict[Any, ir.Value] = dict(zip(jaxpr.invars, operands, strict=True))
         for var, const in zip(jaxpr.constvars, consts, strict=True):
             env[var] = const if isinstance(const, ir.Value) else self.constant(const)
-        uses = _last_uses(jaxpr)
-        for i, eqn in enumerate(jaxpr.eqns):
+        for eqn in jaxpr.eqns:
             prim = eqn.primitive
             if prim.lower is None:
                 raise TypeError(
@@ -130,8 +144,7 @@ class ModuleContext:
             loc = self.location(eqn.source, prim.name)
             ctx = RuleContext(self, function, eqn, loc)
             ins = [
-                self._literal(ctx, v, i) if v.__class__ is Literal else env[v]
-                for i, v in enumerate(eqn.invars)
+                self._literal(ctx, v) if v.__class__ is Literal else env[v] for v in eqn.invars
             ]
             out = prim.lower(ctx, *ins, **eqn.params)
             if prim.multiple_results:
@@ -139,16 +152,14 @@ class ModuleContext:
                     env[v] = o
             else:
                 env[eqn.outvars[0]] = out
-            for v in uses.get(i, ()):
-                env.pop(v, None)
         return [
             self.constant(_literal_value(v)) if v.__class__ is Literal else env[v]
             for v in jaxpr.outvars
         ]
 
-    def _literal(self, ctx: RuleContext, atom: Literal, index: int) -> Any:
+    def _literal(self, ctx: RuleContext, atom: Literal) -> Any:
         # Elementwise ops spread literals to whole constants themselves; a scalar here would be dead.
-        if ctx.avals_out and _SPREADS(ctx.eqn.primitive) and ctx.avals_out[0].shape:
+        if ctx.eqn.primitive.spreads_literals and ctx.avals_out[0].shape:
             return None
         return ctx.splat(atom.val, (), atom.aval.dtype)
 
@@ -199,8 +210,9 @@ class ModuleContext:
     ) -> None:
         """Adds a function computing the jaxpr to the module, with tokens in front."""
         token = ir.Type.parse("!stablehlo.token", mlir.context())
-        in_types = [token] * len(effects) + [ir_type(a) for a in jaxpr.in_avals]
-        out_types = [token] * len(effects) + [ir_type(a) for a in jaxpr.out_avals]
+        threaded = [] if public else list(effects)  # an entry point starts its own order
+        in_types = [token] * len(threaded) + [ir_type(a) for a in jaxpr.in_avals]
+        out_types = [token] * len(threaded) + [ir_type(a) for a in jaxpr.out_avals]
         loc = mlir.unknown_location()
         attrs: dict[str, ir.Attribute] = {
             "sym_name": string_attr(symbol),
@@ -210,38 +222,30 @@ class ModuleContext:
             "sym_visibility": string_attr("public" if public else "private"),
         }
         if arg_attrs is not None:
-            attrs["arg_attrs"] = _dict_array([{}] * len(effects) + list(arg_attrs))
+            attrs["arg_attrs"] = _dict_array([{}] * len(threaded) + list(arg_attrs))
         if result_attrs is not None:
-            attrs["res_attrs"] = _dict_array([{}] * len(effects) + list(result_attrs))
+            attrs["res_attrs"] = _dict_array([{}] * len(threaded) + list(result_attrs))
         with ir.InsertionPoint(self._body):
             func = _create("func.func", [], [], attrs, None, 1, loc)
         block = func.regions[0].blocks.append(*in_types, arg_locs=[loc] * len(in_types))
         function = FunctionContext()
         arguments = list(block.arguments)
-        for e in effects:
+        for e in threaded:
             function.tokens[e] = arguments.pop(0)
         with ir.InsertionPoint(block):
+            for e in effects:
+                if e not in function.tokens:
+                    create = _create("stablehlo.create_token", [token], [], None, None, 0, loc)
+                    function.tokens[e] = create.results[0]
             outs = self.lower_body(function, jaxpr.jaxpr, jaxpr.consts, arguments)
             if wrap_result is not None:
                 outs = wrap_result(self, outs)
-            outs = [function.tokens[e] for e in effects] + list(outs)
+            outs = [function.tokens[e] for e in threaded] + list(outs)
             _create("func.return", [], outs, None, None, 0, loc)
-
-
-def _SPREADS(prim: Any) -> bool:
-    return prim.sharding == "elementwise" and prim.name in SPREADING
-
-
-SPREADING: set[str] = set()
-"""Names of the ops whose lowering spreads literal operands itself (see RuleContext.spread)."""
 
 
 def _literal_value(atom: Literal) -> np.ndarray:
     return np.asarray(atom.val).astype(atom.aval.dtype)
-
-
-def _last_uses(jaxpr: Jaxpr) -> dict[int, list]:
-    return {}
 
 
 def _dict_array(dicts: Sequence[dict]) -> ir.Attribute:

@@ -133,6 +133,7 @@ def elementwise(
         lower=_lower_elementwise(hlo) if isinstance(hlo, str) else hlo,
         sharding="elementwise",  # type: ignore[arg-type]
     )
+    prim.spreads_literals = isinstance(hlo, str)
     return prim
 
 

@@ -1,0 +1,76 @@
+"""weft: an array language and SPMD compiler front end for Python on XLA."""
+
+from __future__ import annotations
+
+import importlib as _importlib
+from typing import Any as _Any
+
+import weft._xla as _xla  # noqa: F401  (first: refuses to share a process with jax)
+from weft.core.config import config as config
+
+__version__ = "0.1.0"
+
+# Public name -> module that defines it. Modules load when a name is first used, so that
+# importing weft costs little.
+_HOMES = {
+    "weft.transforms.jit": "jit UNSPECIFIED",
+    "weft.transforms.autodiff": "grad value_and_grad vjp jvp linearize linear_transpose jacfwd jacrev jacobian "
+    "hessian closure_convert",
+    "weft.transforms.vmap_api": "vmap",
+    "weft.transforms.staging": "make_jaxpr eval_shape ShapeDtypeStruct ensure_compile_time_eval",
+    "weft.transforms.remat": "checkpoint remat checkpoint_policies",
+    "weft.transforms.custom": "custom_jvp custom_vjp custom_gradient",
+    "weft.transforms.shard_map": "shard_map smap",
+    "weft.transforms.callback": "pure_callback io_callback effects_barrier",
+    "weft.transforms.context": "disable_jit enable_x64 default_device debug_nans debug_infs "
+    "default_matmul_precision numpy_dtype_promotion default_prng_impl check_tracer_leaks clear_caches "
+    "log_compiles",
+    "weft.core.source": "named_scope named_call",
+    "weft.core.trace": "typeof",
+    "weft.sharding.mesh": "make_mesh Mesh set_mesh use_mesh get_mesh get_abstract_mesh AxisType",
+    "weft.sharding.spec": "P",
+    "weft.sharding.named": "NamedSharding",
+    "weft.sharding.explicit": "reshard",
+    "weft.runtime.backend": "devices local_devices device_count local_device_count process_index "
+    "process_count process_indices default_backend",
+    "weft.runtime.device_put": "device_put device_get block_until_ready make_array_from_callback "
+    "make_array_from_process_local_data copy_to_host_async",
+    "weft.runtime.array": "Array make_array_from_single_device_arrays",
+    "weft.pallas.ref_api": "new_ref freeze Ref",
+    "weft.partition.comm": "comm HardwareModel",
+}
+_NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
+_PACKAGES = frozenset(
+    "numpy lax nn random tree tree_util sharding scipy ffi pallas testing debug dtypes errors ops "
+    "custom_batching custom_derivatives distributed profiler image checkpoint_policies dlpack monitoring "
+    "experimental export typing collectives partition".split()
+)
+
+
+def __getattr__(name: str) -> _Any:
+    home = _NAMES.get(name)
+    if home is not None:
+        module = _importlib.import_module(home)
+        value = getattr(module, name)
+        # A jitted function needs the arrays' methods, whatever was imported first.
+        _importlib.import_module("weft.numpy")
+    elif name in _PACKAGES:
+        value = _importlib.import_module(f"weft.{name}")
+    else:
+        raise AttributeError(
+            f"module 'weft' has no attribute {name!r}"
+            + _similar(name)
+        )
+    globals()[name] = value
+    return value
+
+
+def _similar(name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, [*_NAMES, *_PACKAGES], n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def __dir__() -> list[str]:
+    return sorted([*_NAMES, *_PACKAGES, "config", "__version__"])

@@ -1,0 +1,621 @@
+"""From a jaxpr to an executable: devices, shardings, lowering, partitioning, compilation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.config import config
+from weft.core.jaxpr import ClosedJaxpr, Var, open_jaxpr, subjaxprs
+from weft.core.primitive import Primitive
+from weft.core.state import current_trace
+from weft.core.trace import EVAL, EvalTrace, Tracer, check_not_leaked, trace_to_jaxpr, typeof
+from weft.runtime import backend
+from weft.runtime.array import ArrayImpl
+from weft.runtime.device_put import default_sharding
+from weft.runtime.dispatch import cached_call, fastpath
+from weft.runtime.executable import Executable, effects_barrier
+from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
+from weft.sharding.named import (
+    GSPMDSharding,
+    NamedSharding,
+    SingleDeviceSharding,
+    from_hlo,
+    spec_from_hlo,
+)
+from weft.sharding.spec import PartitionSpec
+
+LARGE = 256
+"""Constants of more elements are passed to the program as arguments instead of compiled in."""
+
+
+class Program:
+    """A lowered program: the module and what is needed to compile and call it.
+
+    All per-argument lists stand for the flat arguments of the jaxpr, hoisted constants first.
+    """
+
+    __slots__ = (
+        "consts",
+        "devices",
+        "donated",
+        "effects",
+        "executable",
+        "in_shardings",
+        "jaxpr",
+        "kept",
+        "keepalives",
+        "mesh",
+        "module",
+        "name",
+        "options",
+        "out_shardings",
+        "platforms",
+        "stages",
+        "use_shardy",
+    )
+
+    executable: Executable | None
+    stages: Any
+
+
+def physical(aval: Any) -> Any:
+    """The aval of the array that holds values of an extended dtype."""
+    if isinstance(aval, ShapedArray) and dtypes.is_extended(aval.dtype):
+        return ShapedArray(aval.shape + aval.dtype.physical_shape, aval.dtype.physical_dtype)
+    return aval
+
+
+# Devices and shardings --------------------------------------------------------------------------
+
+
+def inner_shardings(jaxpr: ClosedJaxpr) -> list:
+    """Shardings and meshes that the program itself names (constraints, shard_maps, jits)."""
+
+    def find() -> list:
+        found: list = []
+        for eqn in open_jaxpr(jaxpr).eqns:
+            for value in eqn.params.values():
+                items = value if isinstance(value, tuple) else (value,)
+                found += [v for v in items if isinstance(v, NamedSharding | Mesh | AbstractMesh)]
+            for _, inner in subjaxprs(eqn.params):
+                found += (
+                    inner_shardings(inner)
+                    if isinstance(inner, ClosedJaxpr)
+                    else inner_shardings(ClosedJaxpr(inner))
+                )
+        return list(dict.fromkeys(found))
+
+    return jaxpr.memo("inner_shardings", find)
+
+
+def _mesh_of(x: Any) -> Any:
+    return x if isinstance(x, Mesh | AbstractMesh) else getattr(x, "mesh", None)
+
+
+def choose_devices(
+    name: str, shardings: Sequence[Any], inner: Sequence[Any], names: Sequence[str]
+) -> tuple[tuple, Any]:
+    """The program's devices and the mesh its shardings refer to.
+
+    shardings: those of the arguments and results (None: free). Raises ValueError if two of them
+    name different sets of devices.
+    """
+    devices: tuple | None = None
+    owner = ""
+    mesh = None
+    for i, s in enumerate([*shardings, *inner]):
+        if s is None:
+            continue
+        m = _mesh_of(s)
+        if isinstance(m, AbstractMesh):
+            concrete = context_mesh()
+            if isinstance(concrete, Mesh) and concrete.axis_sizes == m.axis_sizes:
+                m = concrete
+            else:
+                if mesh is None:
+                    mesh = m
+                continue
+        own = tuple(m.devices.flat) if isinstance(m, Mesh) else s._devices_in_order
+        if devices is None:
+            devices, owner = own, names[i] if i < len(names) else "the program's own shardings"
+        elif set(own) != set(devices):
+            if len(own) == 1 and len(devices) > 1 and i >= len(shardings):
+                continue
+            here = names[i] if i < len(names) else "a sharding inside the program"
+            raise ValueError(
+                f"{name}: {owner} is on devices {_ids(devices)} but {here} is on devices "
+                f"{_ids(own)}; one program runs on one set of devices. Move one of them with "
+                "weft.device_put(x, sharding)"
+            )
+        if isinstance(m, Mesh) and (mesh is None or isinstance(mesh, AbstractMesh)):
+            mesh = m
+    if isinstance(mesh, Mesh) and devices is not None:
+        devices = tuple(mesh.devices.flat)
+    if devices is None:
+        current = context_mesh()
+        if isinstance(mesh, AbstractMesh):
+            return (), mesh
+        if isinstance(current, Mesh):
+            return tuple(current.devices.flat), current
+        return default_sharding()._devices_in_order, None
+    return devices, mesh
+
+
+def _ids(devices: Sequence[Any]) -> str:
+    return "[" + ", ".join(str(d) for d in devices[:9]) + (", …" if len(devices) > 9 else "") + "]"
+
+
+def on_mesh(sharding: Any, mesh: Any, ndim: int) -> Any:
+    """The sharding in terms of the program's mesh; None leaves the placement to propagation."""
+    if sharding is None or mesh is None:
+        return sharding
+    if isinstance(sharding, NamedSharding):
+        if sharding.mesh is mesh:
+            return sharding
+        if isinstance(sharding.mesh, AbstractMesh) or isinstance(mesh, AbstractMesh):
+            if sharding.mesh.shape == mesh.shape:
+                return NamedSharding(mesh, sharding.spec, memory_kind=sharding.memory_kind)
+    if isinstance(sharding, SingleDeviceSharding):
+        return NamedSharding(mesh, PartitionSpec()) if mesh.size == 1 else None
+    if tuple(sharding._devices_in_order) != tuple(mesh.devices.flat):
+        return None
+    spec = spec_from_hlo(sharding._to_xla_hlo_sharding(ndim), mesh, ndim)
+    return None if spec is None else NamedSharding(mesh, spec)
+
+
+# Lowering ---------------------------------------------------------------------------------------
+
+
+def hoist_consts(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list]:
+    """Large constants as leading arguments, with their values."""
+    if not closed.consts:
+        return closed, []
+    big = [isinstance(c, ArrayImpl) and c.size > LARGE for c in closed.consts]
+    big = [
+        b or (isinstance(c, np.ndarray) and c.size > LARGE and c.dtype != dtypes.float0)
+        for b, c in zip(big, closed.consts, strict=True)
+    ]
+    if not any(big):
+        return closed, []
+    j = closed.jaxpr
+    hoisted = [v for v, b in zip(j.constvars, big, strict=True) if b]
+    kept = [v for v, b in zip(j.constvars, big, strict=True) if not b]
+    inner = j.replace(constvars=kept, invars=[*hoisted, *j.invars])
+    return (
+        ClosedJaxpr(inner, [c for c, b in zip(closed.consts, big, strict=True) if not b]),
+        [c for c, b in zip(closed.consts, big, strict=True) if b],
+    )
+
+
+def used_args(closed: ClosedJaxpr) -> list[bool]:
+    """Which arguments the program reads."""
+    used: set = {v for v in closed.jaxpr.outvars if isinstance(v, Var)}
+    for eqn in closed.jaxpr.eqns:
+        used.update(v for v in eqn.invars if isinstance(v, Var))
+    return [v in used for v in closed.jaxpr.invars]
+
+
+def lower_program(
+    closed: ClosedJaxpr,
+    name: str,
+    arg_shardings: Sequence[Any],
+    in_shardings: Sequence[Any],
+    out_shardings: Sequence[Any],
+    donated: Sequence[bool],
+    *,
+    keep_unused: bool = False,
+    options: dict | None = None,
+    platforms: Sequence[str] | None = None,
+    arg_names: Sequence[str] = (),
+    result_names: Sequence[str] = (),
+    partitioner: str | None = None,
+) -> Program:
+    """Lowers a jaxpr for the devices its arguments and shardings name.
+
+    arg_shardings: of committed arguments, None for others. in_shardings, out_shardings: as the
+    user gave them to jit.
+    """
+    from weft.lowering.module import lower_module
+    from weft.transforms.dce import dce_closed
+
+    closed = dce_closed(closed)
+    closed, consts = hoist_consts(closed)
+    n = len(consts)
+    arg_shardings = [None] * n + list(arg_shardings)
+    in_shardings = [None] * n + list(in_shardings)
+    donated = [False] * n + list(donated)
+    names = [f"constant {i}" for i in range(n)] + (
+        [f"argument {a}" for a in arg_names]
+        or [f"argument {i}" for i in range(len(in_shardings) - n)]
+    )
+    kept = [True] * len(closed.in_avals) if keep_unused else used_args(closed)
+    if not keep_unused:
+        kept = [k or i < n for i, k in enumerate(kept)]
+
+    def keep(xs: Sequence[Any]) -> list:
+        return [x for x, k in zip(xs, kept, strict=True) if k]
+
+    j = closed.jaxpr
+    closed = ClosedJaxpr(j.replace(invars=keep(j.invars)), closed.consts)
+    given = keep(
+        [
+            i if i is not None else (None if s is not None and _conflicts(s, a) else s)
+            for i, s, a in zip(in_shardings, arg_shardings, j.invars, strict=True)
+        ]
+    )
+    names = keep(names)
+    out_names = [f"result {r}" for r in result_names] or [
+        f"result {i}" for i in range(len(out_shardings))
+    ]
+    explicit = [a.sharding if isinstance(a, ShapedArray) else None for a in closed.in_avals]
+    devices, mesh = choose_devices(
+        name,
+        [*given, *out_shardings],
+        [*inner_shardings(closed), *(e for e in explicit if e is not None)],
+        names + out_names,
+    )
+    partitions = len(devices) or mesh.size
+    if partitions > 1 and mesh is None:
+        mesh = Mesh(np.array(devices, dtype=object), ("devices",))
+    program = Program()
+    program.jaxpr, program.name, program.devices, program.mesh = closed, name, devices, mesh
+    program.consts, program.kept, program.donated = consts, kept, keep(donated)
+    program.effects = closed.effects
+    program.options = options
+    program.executable = None
+    program.use_shardy = bool(config.use_shardy)
+    multi = partitions > 1
+
+    def place(shardings: Sequence[Any], avals: Sequence[Any]) -> list:
+        if not multi:
+            return [None] * len(avals)
+        return [
+            on_mesh(s if s is not None else getattr(a, "sharding", None), mesh, a.ndim)
+            for s, a in zip(shardings, avals, strict=True)
+        ]
+
+    program.in_shardings = place(given, closed.in_avals)
+    program.out_shardings = place(out_shardings, closed.out_avals)
+    for s, a, who in zip(
+        [*program.in_shardings, *program.out_shardings],
+        [*closed.in_avals, *closed.out_avals],
+        names + out_names,
+        strict=True,
+    ):
+        if s is not None and isinstance(a, ShapedArray):
+            _check_divides(s, a, who, name)
+    program.platforms = tuple(platforms or ((devices[0].platform,) if devices else ("cpu",)))
+    aliases, donors = _aliases(program)
+    lowered = lower_module(
+        closed,
+        name,
+        num_partitions=partitions,
+        platforms=program.platforms,
+        mesh=mesh if multi else None,
+        in_shardings=program.in_shardings if multi else None,
+        out_shardings=program.out_shardings if multi else None,
+        donated=donors,
+        aliases=aliases,
+        use_shardy=program.use_shardy,
+    )
+    program.module = lowered.module
+    program.keepalives = lowered.keepalives
+    program.stages = None
+    if partitioner is None:
+        partitioner = config.partitioner
+    if multi and program.use_shardy and partitioner != "xla":
+        from weft.transforms.partitioned import partition_program
+
+        partition_program(program, partitioner)
+    return program
+
+
+def _conflicts(sharding: Any, var: Any) -> bool:
+    return False
+
+
+def _check_divides(sharding: Any, aval: Any, who: str, name: str) -> None:
+    try:
+        sharding.check_rank(aval.shape, who)
+        sharding.shard_shape(aval.shape)
+    except ValueError as e:
+        raise type(e)(f"{name}: {who} of type {aval.str_short()}: {e}") from None
+
+
+def _aliases(program: Program) -> tuple[dict[int, int], list[bool]]:
+    """Donated arguments matched to results of equal type and sharding; others stay donors."""
+    free: dict[Any, list[int]] = {}
+    for i, (a, s) in enumerate(
+        zip(program.jaxpr.out_avals, program.out_shardings, strict=True)
+    ):
+        free.setdefault((getattr(a, "shape", ()), physical(a).dtype, s), []).append(i)
+    aliases, donors = {}, [False] * len(program.donated)
+    unused = []
+    for i, (a, s, d) in enumerate(
+        zip(program.jaxpr.in_avals, program.in_shardings, program.donated, strict=True)
+    ):
+        if not d:
+            continue
+        candidates = free.get((a.shape, physical(a).dtype, s), [])
+        if candidates and (s is not None or len(program.devices) <= 1):
+            aliases[i] = candidates.pop(0)
+        else:
+            donors[i] = True
+            if len(program.devices) <= 1:
+                unused.append(a.str_short())
+    if unused:
+        warnings.warn(
+            f"{program.name}: donated buffers of types {', '.join(unused)} match no result and "
+            "are freed without being reused",
+            stacklevel=3,
+        )
+    return aliases, donors
+
+
+def compile_program(program: Program) -> Executable:
+    """Compiles a lowered program for its devices."""
+    from weft.runtime.compile import compile_module
+
+    if program.executable is not None:
+        return program.executable
+    if not program.devices:
+        raise ValueError(
+            f"{program.name} was lowered for the abstract mesh {program.mesh}, which has no "
+            "devices; compile it for a weft.sharding.Mesh of the same axes"
+        )
+    multi = len(program.devices) > 1
+    local = program.stages is not None and program.stages.local is not None
+    module = program.stages.local if local else program.module
+    compiled = compile_module(
+        module,
+        program.devices,
+        use_shardy=program.use_shardy,
+        name=program.name,
+        compiler_options=program.options,
+        propagate_to_outputs=[s is None for s in program.out_shardings] or [False]
+        if multi and not local
+        else [False],
+        propagate_to_parameters=[s is None for s in program.in_shardings] or [False]
+        if multi and not local
+        else [False],
+        keep_alive=program.keepalives,
+    )
+    if local:
+        ins, outs = program.stages.in_shardings, program.stages.out_shardings
+        ins = [s or f for s, f in zip(program.in_shardings, ins, strict=True)]
+        outs = [s or f for s, f in zip(program.out_shardings, outs, strict=True)]
+    else:
+        ins = _final(program, program.in_shardings, program.jaxpr.in_avals, compiled, "parameter")
+        outs = _final(program, program.out_shardings, program.jaxpr.out_avals, compiled, "output")
+    donated = list(program.donated)
+    program.executable = Executable(
+        compiled,
+        [physical(a) for a in program.jaxpr.in_avals],
+        ins,
+        [_typed(physical(a), s) for a, s in zip(program.jaxpr.out_avals, outs, strict=True)],
+        outs,
+        donated,
+        None if all(program.kept) else program.kept,
+        committed=multi,
+        has_side_effects=bool(program.effects),
+    )
+    return program.executable
+
+
+def _typed(aval: Any, sharding: Any) -> Any:
+    from weft.runtime.device_put import type_sharding
+
+    if not isinstance(aval, ShapedArray):
+        return aval
+    return aval.update(sharding=type_sharding(sharding, aval.ndim))
+
+
+def _final(
+    program: Program, shardings: Sequence[Any], avals: Sequence[Any], compiled: Any, which: str
+) -> list:
+    """Shardings with the compiler's choices filled in."""
+    if len(program.devices) == 1:
+        single = SingleDeviceSharding(program.devices[0])
+        return [single] * len(avals)
+    if all(s is not None for s in shardings):
+        return list(shardings)
+    chosen = (
+        compiled.parameter_shardings() if which == "parameter" else compiled.output_shardings()
+    )
+    from weft._xla.sharding import from_proto
+
+    result = []
+    for i, (s, a) in enumerate(zip(shardings, avals, strict=True)):
+        if s is None:
+            a = physical(a)
+            hlo = from_proto(chosen[i]) if chosen else None
+            s = (
+                NamedSharding(program.mesh, PartitionSpec())
+                if hlo is None
+                else from_hlo(hlo, program.mesh, program.devices, a.ndim)
+            )
+        result.append(s)
+    return result
+
+
+# Running ----------------------------------------------------------------------------------------
+
+
+def committed_sharding(x: Any) -> Any:
+    """The sharding of an argument that is bound to its place."""
+    if type(x) is ArrayImpl and x._committed:
+        return x.sharding
+    base = getattr(x, "_base", None)
+    return committed_sharding(base) if base is not None else None
+
+
+def executable_for(
+    closed: ClosedJaxpr,
+    name: str,
+    args: Sequence[Any],
+    in_shardings: Sequence[Any],
+    out_shardings: Sequence[Any],
+    donated: Sequence[bool],
+    **options: Any,
+) -> tuple[Executable, list]:
+    """The executable for arguments placed as these are, and the constants to pass in front."""
+    placed = tuple(committed_sharding(x) for x in args)
+    key = (
+        "executable",
+        name,
+        placed,
+        tuple(in_shardings),
+        tuple(out_shardings),
+        tuple(donated),
+        tuple(sorted((k, _freeze(v)) for k, v in options.items())),
+        config.trace_key(),
+        default_sharding() if not any(placed) else None,
+    )
+
+    def make() -> tuple:
+        program = lower_program(
+            closed, name, placed, in_shardings, out_shardings, donated, **options
+        )
+        executable = compile_program(program)
+        executable.committed = executable.committed or any(p is not None for p in placed) or any(
+            s is not None for s in in_shardings
+        )
+        return executable, program.consts
+
+    return closed.memo(key, make)
+
+
+def _freeze(v: Any) -> Any:
+    if isinstance(v, dict):
+        return tuple(sorted(v.items()))
+    return tuple(v) if isinstance(v, list) else v
+
+
+def execute(executable: Executable, consts: Sequence[Any], args: Sequence[Any], closed: Any) -> list:
+    """Runs an executable on any array-like arguments; results of extended dtypes are wrapped."""
+    flat = [getattr(a, "_base", a) for a in (*consts, *args)]
+    ordered = any(e.ordered for e in closed.effects)
+    if ordered:
+        effects_barrier()
+    outs = executable.call(flat)
+    if ordered:
+        effects_barrier()
+    outs = [
+        a.dtype.wrap(o) if isinstance(a, ShapedArray) and dtypes.is_extended(a.dtype) else o
+        for o, a in zip(outs, closed.out_avals, strict=True)
+    ]
+    if config.debug_nans or config.debug_infs:
+        from weft.transforms.debug_nans import check_results
+
+        check_results(outs, closed, args)
+    return outs
+
+
+def is_debugging() -> bool:
+    return bool(config.debug_nans or config.debug_infs)
+
+
+def run_jaxpr(closed: ClosedJaxpr, args: Sequence[Any], params: dict[str, Any]) -> list:
+    """Runs the jit op eagerly, through a compiled dispatch function kept with the jaxpr."""
+    if config.disable_jit:
+        from weft.core.jaxpr import eval_closed
+
+        return eval_closed(closed, *args)
+    key = ("dispatch", *params.items())
+    return closed.memo(key, lambda: _jaxpr_function(closed, params))(*args)
+
+
+def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
+    name = params["name"]
+
+    def fun(*args: Any) -> list:
+        from weft.core.jaxpr import eval_closed
+
+        return eval_closed(closed, *args)
+
+    def miss(*args: Any) -> tuple:
+        check_not_leaked(args)
+        executable, consts = executable_for(
+            closed,
+            name,
+            args,
+            params["in_shardings"],
+            params["out_shardings"],
+            params["donated"],
+            keep_unused=params["keep_unused"],
+            options=dict(params["options"]) or None,
+            partitioner=params["partitioner"],
+        )
+        result = execute(executable, consts, args, closed)
+        fast = None if is_debugging() else fastpath(executable, result, len(args), consts)
+        return result, fast, False
+
+    return cached_call(fun, miss, cache_key=object(), name=name)
+
+
+# Eager ops --------------------------------------------------------------------------------------
+
+_eager: dict[Any, Any] = {}
+
+
+def dispatch_op(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Runs one op eagerly: a compiled program for each (op, params, operand types)."""
+    key = (prim, *params.items())
+    try:
+        function = _eager[key]
+    except KeyError:
+        function = _eager[key] = _op_function(prim, params)
+    except TypeError:
+        from weft.core.trace import _check_hashable
+
+        _check_hashable(prim, params)
+        raise
+    return function(*args)
+
+
+def _op_function(prim: Primitive, params: dict[str, Any]) -> Any:
+    programs: dict[Any, ClosedJaxpr] = {}
+
+    def fun(*args: Any) -> Any:
+        return prim.bind(*args, **params)
+
+    def miss(*args: Any) -> tuple:
+        check_not_leaked(args)
+        args = tuple(a.__weft_array__() if hasattr(a, "__weft_array__") else a for a in args)
+        avals = tuple(typeof(a) for a in args)
+        key = (avals, config.trace_key())
+        closed = programs.get(key)
+        if closed is None:
+            jaxpr, consts = trace_to_jaxpr(
+                (lambda *xs: list(prim.bind(*xs, **params)))
+                if prim.multiple_results
+                else lambda *xs: [prim.bind(*xs, **params)],
+                avals,
+                prim.name,
+            )
+            closed = programs[key] = ClosedJaxpr(jaxpr, consts)
+        n_out = len(closed.out_avals)
+        executable, consts = executable_for(
+            closed, prim.name, args, (None,) * len(args), (None,) * n_out, (False,) * len(args)
+        )
+        outs = execute(executable, consts, args, closed)
+        result = outs if prim.multiple_results else outs[0]
+        fast = None if is_debugging() else fastpath(executable, result, len(args), consts)
+        return result, fast, False
+
+    return cached_call(fun, miss, cache_key=(prim.name, object()), name=prim.name)
+
+
+EvalTrace.dispatch = staticmethod(dispatch_op)  # type: ignore[assignment]
+
+
+def any_tracer(xs: Sequence[Any]) -> bool:
+    return any(isinstance(x, Tracer) for x in xs)
+
+

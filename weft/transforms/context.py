@@ -1,0 +1,39 @@
+"""Options as context managers, and the caches of tracing and dispatch."""
+
+from __future__ import annotations
+
+from weft.core.config import options
+
+
+def _context(name: str) -> object:
+    return options[name]
+
+
+enable_x64 = _context("enable_x64")
+disable_jit = _context("disable_jit")
+debug_nans = _context("debug_nans")
+debug_infs = _context("debug_infs")
+default_device = _context("default_device")
+default_matmul_precision = _context("default_matmul_precision")
+numpy_dtype_promotion = _context("numpy_dtype_promotion")
+default_prng_impl = _context("default_prng_impl")
+check_tracer_leaks = _context("check_tracer_leaks")
+log_compiles = _context("log_compiles")
+
+
+def clear_caches() -> None:
+    """Forgets all traces, compiled programs and dispatch entries of this process.
+
+    >>> import weft
+    >>> weft.clear_caches()
+    """
+    from weft.core.primitive import PRIMITIVES
+    from weft.runtime import dispatch
+    from weft.transforms import compiled, jit
+
+    dispatch.clear_caches()
+    compiled._eager.clear()
+    jit._traces.clear()
+    jit._own_entries.clear()
+    for prim in PRIMITIVES.values():
+        prim.rule_cache.clear()

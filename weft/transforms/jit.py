@@ -1,0 +1,474 @@
+"""jit: traces a function once for each signature and runs it compiled.
+
+A call goes through jaxlib's compiled dispatch; only a new signature, or a call among tracers,
+reaches the Python below.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.config import config
+from weft.core.jaxpr import ClosedJaxpr, eval_closed
+from weft.core.state import axes_key, state
+from weft.core.trace import EVAL, Tracer, check_not_leaked, is_array_like, trace_to_jaxpr, typeof
+from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun
+from weft.runtime.dispatch import PjitFunctionType, cached_call, fastpath
+from weft.transforms.boundary import api_boundary
+from weft.transforms.compiled import execute, executable_for, is_debugging
+from weft.transforms.jit_op import jit_p
+from weft.transforms.staging import _check_callable, aval_of_spec, function_name, split_static
+
+
+class _Unspecified:
+    def __repr__(self) -> str:
+        return "UNSPECIFIED"
+
+
+UNSPECIFIED = _Unspecified()
+_traces: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+class Entry:
+    """A traced signature."""
+
+    __slots__ = ("closed", "consts", "donated", "in_shardings", "out_shardings", "out_tree")
+
+    closed: ClosedJaxpr
+    consts: list  # closed-over tracers, passed in front of the arguments
+    out_tree: Any
+    in_shardings: tuple
+    out_shardings: tuple
+    donated: tuple
+
+
+class JitInfo:
+    """A jitted function's options, and its traces."""
+
+    __slots__ = (
+        "donate_argnames",
+        "donate_argnums",
+        "fun",
+        "in_shardings",
+        "inline",
+        "keep_unused",
+        "name",
+        "options",
+        "out_shardings",
+        "partitioner",
+        "static_argnames",
+        "static_argnums",
+    )
+
+    def __init__(self, fun: Callable, **fields: Any) -> None:
+        self.fun = fun
+        self.name = function_name(fun)
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+    def split(self, args: tuple, kwargs: dict) -> tuple[Callable, list, dict, tuple]:
+        """The function of dynamic arguments, those, and the static values."""
+        static_kwargs = {k: v for k, v in kwargs.items() if k in self.static_argnames}
+        n = len(args)
+        numbers = {i % n if -n <= i < n else i for i in self.static_argnums}
+        values = tuple((i, args[i]) for i in sorted(numbers) if i < n)
+        for where, value in (*values, *static_kwargs.items()):
+            try:
+                hash(value)
+            except TypeError:
+                which = f"argument {where}" if isinstance(where, int) else f"argument {where!r}"
+                raise ValueError(
+                    f"jit of {self.name}: static {which} must be hashable, got "
+                    f"{type(value).__name__}; use a tuple instead of a list, or make it dynamic"
+                ) from None
+        dynamic_kwargs = {k: v for k, v in kwargs.items() if k not in static_kwargs}
+        fun, dynamic = split_static(self.fun, args, sorted(i for i in numbers if i < n))
+        if static_kwargs:
+            fun = functools.partial(fun, **static_kwargs)
+        return fun, dynamic, dynamic_kwargs, (values, tuple(sorted(static_kwargs.items())))
+
+    def traced(self, args: tuple, kwargs: dict, specs: bool = False) -> tuple[Entry, list]:
+        """The entry for the arguments' signature, and the flat arguments."""
+        if self.static_argnums or self.static_argnames:
+            fun, dynamic, kwargs, static = self.split(args, kwargs)
+        else:
+            fun, dynamic, static = self.fun, args, ()
+        leaves, in_tree = flatten((tuple(dynamic), kwargs))
+        try:
+            avals = tuple([aval_of_spec(x) if specs else typeof(x) for x in leaves])
+        except TypeError:
+            self.check_leaves(leaves, in_tree, fun)
+            raise
+        key = (self.key, in_tree, avals, static, config.trace_key(), axes_key())
+        entries = self.entries
+        entry = entries.get(key)
+        if entry is None:
+            entry = entries[key] = self.trace(fun, in_tree, avals, args, kwargs)
+        return entry, leaves
+
+    @property
+    def key(self) -> tuple:
+        return (
+            self.donate_argnums,
+            self.donate_argnames,
+            id(self) if self.in_shardings is not None or self.out_shardings is not None else 0,
+        )
+
+    @property
+    def entries(self) -> dict:
+        try:
+            return _traces[self.fun]
+        except KeyError:
+            found: dict = {}
+            _traces[self.fun] = found
+            return found
+        except TypeError:  # a function without weak references or hash: keep them here
+            return _own_entries.setdefault(id(self), {})
+
+    def trace(self, fun: Callable, in_tree: Any, avals: tuple, args: tuple, kwargs: dict) -> Entry:
+        flat_fun, out = flatten_fun(fun, in_tree)
+        jaxpr, consts = trace_to_jaxpr(flat_fun, avals, self.name)
+        entry = Entry()
+        tracers = [isinstance(c, Tracer) for c in consts]
+        entry.consts = [c for c, t in zip(consts, tracers, strict=True) if t]
+        if entry.consts:
+            hoisted = [v for v, t in zip(jaxpr.constvars, tracers, strict=True) if t]
+            kept = [v for v, t in zip(jaxpr.constvars, tracers, strict=True) if not t]
+            jaxpr = jaxpr.replace(constvars=kept, invars=[*hoisted, *jaxpr.invars])
+            consts = [c for c, t in zip(consts, tracers, strict=True) if not t]
+        entry.closed = ClosedJaxpr(jaxpr, consts)
+        entry.out_tree = out.tree
+        n, n_const = len(avals), len(entry.consts)
+        entry.in_shardings = (None,) * n_const + self.flat_shardings(
+            self.in_shardings, in_tree.children()[0], n, "in_shardings"
+        )
+        entry.out_shardings = self.flat_shardings(
+            self.out_shardings, out.tree, len(entry.closed.out_avals), "out_shardings"
+        )
+        entry.donated = (False,) * n_const + self.flat_donated(in_tree, n)
+        return entry
+
+    def flat_shardings(self, given: Any, tree: Any, n: int, what: str) -> tuple:
+        if given is None:
+            return (None,) * n
+        from weft.sharding.named import Sharding, as_sharding
+        from weft.sharding.spec import PartitionSpec
+
+        def leaf(x: Any) -> bool:
+            return isinstance(x, Sharding | PartitionSpec | _Unspecified)
+
+        flat = broadcast_prefix(given, tree, f"jit of {self.name}: {what}", leaf)
+        result = [
+            None if s is None or s is UNSPECIFIED else as_sharding(s, f"{what} of {self.name}")
+            for s in flat
+        ]
+        return (*result, *(None,) * (n - len(result)))
+
+    def flat_donated(self, in_tree: Any, n: int) -> tuple:
+        if not self.donate_argnums and not self.donate_argnames:
+            return (False,) * n
+        args_tree, kwargs_tree = in_tree.children()
+        flags: list[bool] = []
+        skipped = 0
+        children = args_tree.children()
+        total = len(children) + len(self.static_argnums)
+        statics = {i % total for i in self.static_argnums if total}
+        donated = {i % total for i in self.donate_argnums if total}
+        position = 0
+        for child in children:
+            while position in statics:
+                position += 1
+                skipped += 1
+            flags += [position in donated] * child.num_leaves
+            position += 1
+        if kwargs_tree.num_leaves:
+            names = kwargs_tree.node_data()[1]
+            for name, child in zip(names, kwargs_tree.children(), strict=True):
+                flags += [name in self.donate_argnames] * child.num_leaves
+        return tuple(flags)
+
+    def check_leaves(self, leaves: list, in_tree: Any, fun: Callable) -> None:
+        names = arg_names(fun, in_tree)
+        for x, name in zip(leaves, names, strict=True):
+            if not is_array_like(x):
+                raise TypeError(
+                    f"jit of {self.name}: argument {name} of type {type(x).__name__} is not an array, "
+                    f"a number or a pytree of them: {x!r:.100}. Mark it static "
+                    "(static_argnums, static_argnames), or register its type as a pytree"
+                )
+
+    def params(self, entry: Entry) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "jaxpr": entry.closed,
+            "in_shardings": entry.in_shardings,
+            "out_shardings": entry.out_shardings,
+            "donated": entry.donated,
+            "keep_unused": self.keep_unused,
+            "options": tuple(sorted((self.options or {}).items())),
+            "partitioner": self.partitioner,
+        }
+
+    def call(self, args: tuple, kwargs: dict) -> tuple:
+        """What the compiled dispatch asks on a cache miss: (result, fast-path data, False)."""
+        entry, leaves = self.traced(args, kwargs)
+        operands = [*entry.consts, *leaves]
+        if state.trace is not EVAL:
+            if self.inline:
+                outs = eval_closed(entry.closed, *operands)
+            else:
+                outs = jit_p.bind(*operands, **self.params(entry))
+            return entry.out_tree.unflatten(outs), None, False
+        check_not_leaked(operands)
+        executable, consts = executable_for(
+            entry.closed,
+            self.name,
+            operands,
+            entry.in_shardings,
+            entry.out_shardings,
+            entry.donated,
+            keep_unused=self.keep_unused,
+            options=self.options,
+            partitioner=self.partitioner,
+            arg_names=_LazyNames(self.fun, args, kwargs),
+        )
+        outs = execute(executable, consts, operands, entry.closed)
+        result = entry.out_tree.unflatten(outs)
+        fast = None
+        if not is_debugging() and not any(hasattr(x, "__weft_array__") for x in leaves):
+            fast = fastpath(executable, result, len(leaves), consts)
+        return result, fast, False
+
+
+_own_entries: dict[int, dict] = {}
+
+
+class _LazyNames(Sequence):
+    """Argument names for messages, found only when one is written; equal to any other."""
+
+    def __init__(self, fun: Callable, args: tuple, kwargs: dict) -> None:
+        self._call = (fun, flatten((args, kwargs))[1])
+
+    @functools.cached_property
+    def _names(self) -> list[str]:
+        return arg_names(*self._call)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self._names[i]
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _LazyNames)
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def _numbers(value: Any, what: str) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, int):
+        return (value,)
+    try:
+        result = tuple(int(v) for v in value)
+    except (TypeError, ValueError):
+        raise TypeError(f"jit: {what} must be an int or a sequence of ints, got {value!r}") from None
+    return result
+
+
+def _names(value: Any, what: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if not all(isinstance(v, str) for v in names):
+        raise TypeError(f"jit: {what} must be a string or strings, got {value!r}")
+    return names
+
+
+def _complete(fun: Callable, numbers: tuple, names: tuple, what: str) -> tuple[tuple, tuple]:
+    """Positions and names of the same arguments, each completed from the other."""
+    if not numbers and not names:
+        return (), ()
+    import inspect
+
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):
+        return numbers, names
+    positional = [
+        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
+    keywords = any(p.kind == p.VAR_KEYWORD for p in parameters)
+    for i in numbers:
+        if not variadic and not -len(positional) <= i < len(positional):
+            raise ValueError(
+                f"jit: {what}_argnums {i} is out of range for {function_name(fun)}, which takes "
+                f"{len(positional)} positional arguments"
+            )
+    known = {p.name for p in parameters}
+    for name in names:
+        if name not in known and not keywords:
+            raise ValueError(
+                f"jit: {what}_argnames {name!r} is not an argument of {function_name(fun)}; its "
+                f"arguments are {', '.join(sorted(known))}"
+            )
+    all_numbers = dict.fromkeys(numbers)
+    for name in names:
+        if name in positional:
+            all_numbers[positional.index(name)] = None
+    all_names = dict.fromkeys(names)
+    for i in numbers:
+        if -len(positional) <= i < len(positional):
+            p = positional[i]
+            if next(q for q in parameters if q.name == p).kind != inspect.Parameter.POSITIONAL_ONLY:
+                all_names[p] = None
+    return tuple(all_numbers), tuple(all_names)
+
+
+def jit(
+    fun: Callable | None = None,
+    *,
+    in_shardings: Any = UNSPECIFIED,
+    out_shardings: Any = UNSPECIFIED,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    inline: bool = False,
+    compiler_options: dict[str, Any] | None = None,
+    partitioner: str | None = None,
+) -> Any:
+    """Compiles a function with XLA, once for each signature of its arguments.
+
+    in_shardings, out_shardings: pytree prefixes of the positional arguments and of the result,
+    with Shardings, or `P`s of the mesh in context, or None where placement is free.
+    static_argnums, static_argnames: arguments that are hashable Python values; a new value
+    traces anew. donate_argnums, donate_argnames: arguments whose buffers the results may take.
+    keep_unused: pass arguments the function does not read. inline: inside another jit, no
+    function boundary. compiler_options: XLA flags by name. partitioner: 'auto', 'weft' or 'xla'
+    instead of `weft.config.partitioner`.
+
+    The jitted function has `.trace(*args)`, `.lower(*args)` and `.eval_shape(*args)`.
+
+    >>> import weft
+    >>> weft.jit(lambda x: x + 1)(2)
+    Array(3, dtype=int32, weak_type=True)
+    """
+    if fun is None:
+        return functools.partial(
+            jit,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+            keep_unused=keep_unused,
+            device=device,
+            backend=backend,
+            inline=inline,
+            compiler_options=compiler_options,
+            partitioner=partitioner,
+        )
+    _check_callable(fun, "jit")
+    if partitioner not in (None, "auto", "weft", "xla"):
+        raise ValueError(f"jit: partitioner must be 'auto', 'weft' or 'xla', got {partitioner!r}")
+    if device is not None or backend is not None:
+        from weft.runtime.backend import devices
+        from weft.sharding.named import SingleDeviceSharding
+
+        if in_shardings is not UNSPECIFIED:
+            raise ValueError("jit: give either device/backend or in_shardings, not both")
+        in_shardings = SingleDeviceSharding(device if device is not None else devices(backend)[0])
+    numbers, names = _complete(
+        fun,
+        _numbers(static_argnums, "static_argnums"),
+        _names(static_argnames, "static_argnames"),
+        "static",
+    )
+    donate_numbers, donate_names = _complete(
+        fun,
+        _numbers(donate_argnums, "donate_argnums"),
+        _names(donate_argnames, "donate_argnames"),
+        "donate",
+    )
+    both = set(numbers) & set(donate_numbers)
+    if both:
+        raise ValueError(f"jit: arguments {sorted(both)} are both static and donated")
+    info = JitInfo(
+        fun,
+        in_shardings=None if in_shardings is UNSPECIFIED else in_shardings,
+        out_shardings=None if out_shardings is UNSPECIFIED else out_shardings,
+        static_argnums=numbers,
+        static_argnames=names,
+        donate_argnums=donate_numbers,
+        donate_argnames=donate_names,
+        keep_unused=keep_unused,
+        inline=inline,
+        options=compiler_options,
+        partitioner=partitioner,
+    )
+    if info.in_shardings is None and info.out_shardings is None:
+        placement: Any = None
+    else:
+        placement = _Identity(info)
+    key = (numbers, names, donate_numbers, donate_names, keep_unused, placement, partitioner,
+           tuple(sorted((compiler_options or {}).items())))
+
+    @api_boundary
+    def miss(*args: Any, **kwargs: Any) -> tuple:
+        return info.call(args, kwargs)
+
+    function = cached_call(
+        fun, miss, static_argnums=numbers, static_argnames=names, cache_key=key, name=info.name
+    )
+    function = functools.wraps(fun)(function)
+    function._fun = fun
+    function._jit_info = info
+    return function
+
+
+class _Identity:
+    """A cache key for options that do not hash."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _trace(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """The function traced for these arguments (arrays or `ShapeDtypeStruct`s), to be lowered."""
+    from weft.transforms.stages import Traced
+
+    info: JitInfo = function._jit_info
+    entry, leaves = info.traced(args, kwargs, specs=True)
+    return Traced(info, entry, leaves, args, kwargs)
+
+
+def _lower(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """The function lowered to StableHLO for these arguments."""
+    return _trace(function, *args, **kwargs).lower()
+
+
+def _eval_shape(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """The result's tree of `ShapeDtypeStruct`s."""
+    return _trace(function, *args, **kwargs).out_info
+
+
+PjitFunctionType.trace = api_boundary(_trace)
+PjitFunctionType.lower = api_boundary(_lower)
+PjitFunctionType.eval_shape = api_boundary(_eval_shape)
+PjitFunctionType.clear_cache = lambda self: self._clear_cache()

@@ -1,0 +1,166 @@
+"""The jit op: a jaxpr called as one function, under every transformation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core.effects import Effect
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.primitive import Primitive
+from weft.transforms.jvp import jvp_jaxpr, linearize_jaxpr
+from weft.transforms.transpose import is_undefined, transpose_jaxpr
+from weft.transforms.vmap import AxisData, batch_jaxpr, to_front
+
+Placements = tuple  # per flat operand or result a Sharding, or None where propagation decides
+
+
+def _abstract(*avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> list:
+    return list(jaxpr.out_avals)
+
+
+def _effects(avals: Sequence[Any], params: dict[str, Any]) -> frozenset[Effect]:
+    return params["jaxpr"].effects
+
+
+def _pick(values: Sequence[Any], keep: Sequence[bool]) -> tuple:
+    return tuple(v for v, k in zip(values, keep, strict=True) if k)
+
+
+def _jvp(primals: Any, tangents: Any, *, jaxpr: Any, in_shardings: Any, out_shardings: Any, donated: Any, **params: Any) -> tuple:
+    nonzero = [t is not None for t in tangents]
+    pushed, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
+    outs = jit_p.bind(
+        *primals,
+        *(t for t in tangents if t is not None),
+        jaxpr=pushed,
+        in_shardings=(*in_shardings, *_pick(in_shardings, nonzero)),
+        out_shardings=(*out_shardings, *_pick(out_shardings, out_nonzero)),
+        donated=(*donated, *_pick(donated, nonzero)),
+        **params,
+    )
+    n = len(jaxpr.out_avals)
+    rest = iter(outs[n:])
+    return outs[:n], [next(rest) if nz else None for nz in out_nonzero]
+
+
+def _linearize(primals: Any, tangents: Any, *, jaxpr: Any, in_shardings: Any, out_shardings: Any, donated: Any, **params: Any) -> tuple:
+    nonzero = [t is not None for t in tangents]
+    split = linearize_jaxpr(jaxpr, nonzero)
+    outs = jit_p.bind(
+        *primals,
+        jaxpr=split.primal,
+        in_shardings=in_shardings,
+        out_shardings=(*out_shardings, *(None,) * split.num_residuals),
+        donated=(False,) * len(primals),
+        **params,
+    )
+    n = len(jaxpr.out_avals)
+    residuals = split.residuals(primals, outs[n:])
+    given = [t for t in tangents if t is not None]
+    result = jit_p.bind(
+        *residuals,
+        *given,
+        jaxpr=split.tangent,
+        in_shardings=(*(None,) * len(residuals), *_pick(in_shardings, nonzero)),
+        out_shardings=_pick(out_shardings, split.nonzero_out),
+        donated=(False,) * (len(residuals) + len(given)),
+        **params,
+    )
+    rest = iter(result)
+    return outs[:n], [next(rest) if nz else None for nz in split.nonzero_out]
+
+
+def _transpose(cts: Any, *args: Any, jaxpr: Any, in_shardings: Any, out_shardings: Any, donated: Any, **params: Any) -> list:
+    linear = [is_undefined(a) for a in args]
+    nonzero = [ct is not None for ct in cts]
+    backward, ct_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
+    known = [not lin for lin in linear]
+    ct_shardings = _pick(in_shardings, linear)
+    n = sum(known) + sum(nonzero)
+    outs = iter(
+        jit_p.bind(
+            *(a for a, k in zip(args, known, strict=True) if k),
+            *(ct for ct in cts if ct is not None),
+            jaxpr=backward,
+            in_shardings=(*_pick(in_shardings, known), *_pick(out_shardings, nonzero)),
+            out_shardings=_pick(ct_shardings, ct_nonzero),
+            donated=(False,) * n,
+            **params,
+        )
+    )
+    found = iter([next(outs) if nz else None for nz in ct_nonzero])
+    return [next(found) if lin else None for lin in linear]
+
+
+def _batched(sharding: Any, batched: bool, axis: AxisData, avals: Any) -> Any:
+    """The sharding of a value with a batch dimension in front."""
+    if sharding is None or not batched or not hasattr(sharding, "spec"):
+        return sharding if not batched else None
+    from weft.sharding.spec import PartitionSpec
+
+    lead = PartitionSpec.UNCONSTRAINED if axis.spmd_name is None else axis.spmd_name
+    return sharding.with_spec(PartitionSpec(lead, *sharding.spec))
+
+
+def _batch(axis: AxisData, args: Any, dims: Any, *, jaxpr: Any, in_shardings: Any, out_shardings: Any, **params: Any) -> tuple:
+    moved, batched = to_front(args, dims)
+    inner, out_batched = batch_jaxpr(jaxpr, axis, batched)
+    outs = jit_p.bind(
+        *moved,
+        jaxpr=inner,
+        in_shardings=tuple(
+            _batched(s, b, axis, jaxpr) for s, b in zip(in_shardings, batched, strict=True)
+        ),
+        out_shardings=tuple(
+            _batched(s, b, axis, jaxpr) for s, b in zip(out_shardings, out_batched, strict=True)
+        ),
+        **params,
+    )
+    return outs, [0 if b else None for b in out_batched]
+
+
+def _lower(ctx: Any, *operands: Any, jaxpr: Any, name: str, in_shardings: Any, out_shardings: Any, **params: Any) -> list:
+    from weft.lowering.sharding import constrain
+
+    operands = [
+        constrain(ctx, x, s, a) for x, s, a in zip(operands, in_shardings, jaxpr.in_avals, strict=True)
+    ]
+    outs = ctx.call(jaxpr, operands, name)
+    return [constrain(ctx, x, s, a) for x, s, a in zip(outs, out_shardings, jaxpr.out_avals, strict=True)]
+
+
+def _impl(*args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list:
+    from weft.transforms.compiled import run_jaxpr
+
+    return run_jaxpr(jaxpr, args, params)
+
+
+jit_p = Primitive(
+    "jit",
+    abstract=_abstract,
+    effects=_effects,
+    jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
+    impl=_impl,
+    named_axes=lambda params: jaxpr_axes(params["jaxpr"]),
+    multiple_results=True,
+    own_types=True,
+    higher_order=True,
+)
+
+
+def jaxpr_axes(jaxpr: ClosedJaxpr) -> frozenset:
+    """The named axes that a jaxpr's equations communicate over."""
+
+    def find() -> frozenset:
+        names: frozenset = frozenset()
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.named_axes is not None:
+                names |= frozenset(eqn.primitive.named_axes(eqn.params))
+        return names
+
+    return jaxpr.memo("named_axes", find)

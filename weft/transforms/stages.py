@@ -1,0 +1,223 @@
+"""Ahead-of-time compilation: traced, lowered and compiled forms of a jitted function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.tree import arg_names, flatten, leaf_names
+from weft.transforms.compiled import (
+    committed_sharding,
+    compile_program,
+    execute,
+    lower_program,
+)
+from weft.transforms.staging import ShapeDtypeStruct, struct_of
+
+
+class Traced:
+    """A function traced for given argument types. `.jaxpr`, `.out_info`, `.lower()`."""
+
+    def __init__(self, info: Any, entry: Any, leaves: list, args: tuple, kwargs: dict) -> None:
+        self._info = info
+        self._entry = entry
+        self._leaves = leaves
+        self._call = (args, kwargs)
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        return self._entry.closed
+
+    @property
+    def fun_name(self) -> str:
+        return self._info.name
+
+    @property
+    def in_avals(self) -> Any:
+        return self._in_tree.unflatten(self._entry.closed.in_avals[-len(self._leaves) or None :])
+
+    @property
+    def _in_tree(self) -> Any:
+        return flatten(self._dynamic())[1]
+
+    def _dynamic(self) -> tuple:
+        args, kwargs = self._call
+        if self._info.static_argnums or self._info.static_argnames:
+            _, dynamic, kwargs, _ = self._info.split(args, kwargs)
+            return tuple(dynamic), kwargs
+        return args, kwargs
+
+    @property
+    def out_info(self) -> Any:
+        avals = self._entry.closed.out_avals
+        return self._entry.out_tree.unflatten([struct_of(a) for a in avals])
+
+    @property
+    def out_tree(self) -> Any:
+        return self._entry.out_tree
+
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
+        """Lowers to StableHLO, for other platforms than the default one if asked."""
+        info, entry = self._info, self._entry
+        if entry.consts:
+            from weft.core.errors import leaked
+
+            raise leaked(entry.consts[0])
+        placed = []
+        for x in self._leaves:
+            sharding = x.sharding if isinstance(x, ShapeDtypeStruct) else committed_sharding(x)
+            placed.append(sharding)
+        names = arg_names(info.fun, flatten(self._call)[1]) if not info.static_argnums else ()
+        n = len(entry.closed.in_avals)
+        program = lower_program(
+            entry.closed,
+            info.name,
+            placed,
+            entry.in_shardings,
+            entry.out_shardings,
+            entry.donated,
+            keep_unused=info.keep_unused,
+            options=info.options,
+            platforms=lowering_platforms,
+            arg_names=names if len(names) == n else (),
+            result_names=leaf_names(entry.out_tree.unflatten(list(range(entry.out_tree.num_leaves)))),
+            partitioner=info.partitioner,
+        )
+        return Lowered(program, self)
+
+
+class Lowered:
+    """A lowered function. `.as_text()`, `.stages`, `.compile()`."""
+
+    def __init__(self, program: Any, traced: Traced) -> None:
+        self._program = program
+        self._traced = traced
+
+    @property
+    def out_info(self) -> Any:
+        return self._traced.out_info
+
+    @property
+    def in_tree(self) -> Any:
+        return self._traced._in_tree
+
+    @property
+    def out_tree(self) -> Any:
+        return self._traced.out_tree
+
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """The module's text: dialect 'stablehlo' (default) or 'hlo'."""
+        if dialect not in (None, "stablehlo", "hlo"):
+            raise ValueError(f"as_text: dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
+        if dialect == "hlo":
+            from weft._xla.mlir import to_hlo_text
+
+            return to_hlo_text(self._program.module)
+        from weft._xla import mlir
+
+        return mlir.text(self._program.module, locations=debug_info)
+
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """The `ir.Module`, or the HLO text for dialect 'hlo'."""
+        return self.as_text("hlo") if dialect == "hlo" else self._program.module
+
+    @property
+    def stages(self) -> Any:
+        """Every stage from jaxpr to optimized HLO, each printable; see docs/stages.md."""
+        from weft.transforms.program_stages import ProgramStages
+
+        return ProgramStages(self._program, self._traced.jaxpr)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimates of flops and bytes accessed, by name."""
+        return self.compile().cost_analysis()
+
+    def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
+        """Compiles for the devices of the arguments' shardings."""
+        if compiler_options is not None:
+            self._program.options = {**(self._program.options or {}), **compiler_options}
+            self._program.executable = None
+        executable = compile_program(self._program)
+        return Compiled(executable, self._program, self._traced)
+
+
+class Compiled:
+    """A compiled function, to be called with arguments of exactly the traced types."""
+
+    def __init__(self, executable: Any, program: Any, traced: Traced) -> None:
+        self._executable = executable
+        self._program = program
+        self._traced = traced
+
+    @property
+    def in_tree(self) -> Any:
+        return self._traced._in_tree
+
+    @property
+    def out_tree(self) -> Any:
+        return self._traced.out_tree
+
+    @property
+    def out_info(self) -> Any:
+        return self._traced.out_info
+
+    def as_text(self) -> str:
+        """The optimized HLO."""
+        return self._executable.compiled.as_text()
+
+    def cost_analysis(self) -> Any:
+        return self._executable.compiled.cost_analysis()
+
+    def memory_analysis(self) -> Any:
+        """Bytes of arguments, outputs, temporaries and code on each device."""
+        return self._executable.compiled.memory_analysis()
+
+    def runtime_executable(self) -> Any:
+        return self._executable.xla
+
+    @property
+    def input_shardings(self) -> Any:
+        """The shardings of (args, kwargs); None for arguments the program does not read."""
+        flat = list(self._executable.in_shardings[len(self._program.consts) :])
+        if self._executable.kept_args is not None:
+            given = iter(flat)
+            kept = self._program.kept[len(self._program.consts) :]
+            flat = [next(given) if k else None for k in kept]
+        return self.in_tree.unflatten(flat)
+
+    @property
+    def output_shardings(self) -> Any:
+        return self.out_tree.unflatten(list(self._executable.out_shardings))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        info = self._traced._info
+        if info.static_argnums or info.static_argnames:
+            numbers = {i % len(args) for i in info.static_argnums if args}
+            given = self._traced._call[0]
+            if len(args) == len(given):
+                args = tuple(a for i, a in enumerate(args) if i not in numbers)
+            kwargs = {k: v for k, v in kwargs.items() if k not in info.static_argnames}
+        leaves, tree = flatten((args, kwargs))
+        if tree != self.in_tree:
+            raise TypeError(
+                f"{info.name} was compiled for arguments of structure {self.in_tree}, called with "
+                f"{tree}"
+            )
+        self._check(leaves)
+        outs = execute(self._executable, self._program.consts, leaves, self._traced.jaxpr)
+        return self.out_tree.unflatten(outs)
+
+    def _check(self, leaves: list) -> None:
+        from weft.core.trace import typeof
+
+        expected = self._traced._entry.closed.in_avals
+        for i, (x, want) in enumerate(zip(leaves, expected, strict=True)):
+            got = typeof(x)
+            if (got.shape, got.dtype) != (want.shape, want.dtype):
+                names = arg_names(self._traced._info.fun, flatten(self._traced._call)[1])
+                name = names[i] if len(names) == len(expected) else i
+                raise TypeError(
+                    f"{self._traced.fun_name} was compiled for argument {name} of type "
+                    f"{want.str_short()}, called with {got.str_short()}"
+                )
