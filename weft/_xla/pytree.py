@@ -61,7 +61,7 @@ def all_leaves(values) -> bool:
 
 def treedef_tuple(treedefs) -> PyTreeDef:
     """The tree definition of a tuple with the given children."""
-    return _pytree.treedef_tuple(registry, tuple(treedefs))
+    return _pytree.treedef_tuple(registry, list(treedefs))
 
 
 def treedef_from_children(node_data, children) -> PyTreeDef:

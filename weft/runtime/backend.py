@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from weft._xla import client as _xla_client
 from weft.core.config import config, options
 
-Client = _xla_client.Client
-Device = _xla_client.Device
+if TYPE_CHECKING:  # jaxlib has no types
+    Client: TypeAlias = Any
+    Device: TypeAlias = Any
+else:
+    Client = _xla_client.Client
+    Device = _xla_client.Device
 
 _clients: dict[str, Client] = {}
 _failures: dict[str, str] = {}

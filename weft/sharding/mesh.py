@@ -232,6 +232,7 @@ class Mesh(_AxisQueries):
     _interned: dict[tuple, Mesh] = {}
 
     devices: np.ndarray
+    _flat: tuple
     _device_list: Any
     _entered: list
 

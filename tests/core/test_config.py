@@ -1,0 +1,104 @@
+"""Configuration: reads, writes, thread-local overrides, the environment, errors."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from weft.core.config import config, enable_x64, options
+
+
+def test_an_option_is_an_attribute_and_a_block_overrides_it():
+    assert config.enable_x64 is False
+    with enable_x64(True):
+        assert config.enable_x64 is True
+        with enable_x64(False):
+            assert config.enable_x64 is False
+        assert config.enable_x64 is True
+    assert config.enable_x64 is False
+
+
+def test_an_override_ends_when_the_block_raises():
+    with pytest.raises(KeyError), enable_x64(True):
+        raise KeyError
+    assert config.enable_x64 is False
+
+
+def test_an_override_is_seen_by_its_own_thread_only():
+    seen = []
+    with enable_x64(True):
+        thread = threading.Thread(target=lambda: seen.append(config.enable_x64))
+        thread.start()
+        thread.join()
+    assert seen == [False]
+
+
+def test_traced_options_change_the_trace_key_and_others_do_not():
+    before = config.trace_key()
+    for option in options.values():
+        other = {
+            "default_device": "cpu",
+            "partitioner": "xla",
+            "default_matmul_precision": "highest",
+            "default_prng_impl": "rbg",
+            "numpy_dtype_promotion": "strict",
+            "numpy_rank_promotion": "raise",
+            "traceback_filtering": "off",
+            "platforms": "cpu",
+            "num_cpu_devices": 3,
+            "cpu_collectives": "none",
+            "compilation_cache_dir": "somewhere",
+            "persistent_cache_min_compile_time_secs": 2.0,
+        }.get(option.name, not option.value)
+        untraced = {"log_compiles", "traceback_filtering", "platforms", "num_cpu_devices"}
+        untraced |= {"cpu_collectives", "compilation_cache_dir"}
+        untraced |= {"persistent_cache_min_compile_time_secs"}
+        with option(other):
+            assert (config.trace_key() != before) == (option.name not in untraced), option.name
+    assert config.trace_key() == before
+
+
+def test_update_sets_the_process_value_and_accepts_prefixed_names():
+    config.update("weft_debug_nans", True)
+    try:
+        assert config.debug_nans is True
+        assert config.jax_debug_nans is True
+    finally:
+        config.update("debug_nans", False)
+
+
+def test_an_unknown_option_lists_the_valid_names():
+    with pytest.raises(ValueError, match=r"'frobnicate'; valid names: .*enable_x64"):
+        config.update("frobnicate", 1)
+    with pytest.raises(AttributeError, match="valid names"):
+        _ = config.frobnicate
+
+
+@pytest.mark.parametrize(
+    "name, value, words",
+    [
+        ("partitioner", "magic", "'auto', 'weft', 'xla'"),
+        ("enable_x64", "perhaps", "True or False"),
+        ("num_cpu_devices", 0, "positive"),
+    ],
+)
+def test_a_wrong_value_names_option_and_choices(name, value, words):
+    with pytest.raises(ValueError, match=f"{name}.*{words}"):
+        config.update(name, value)
+
+
+def test_assignment_says_to_use_update():
+    with pytest.raises(AttributeError, match="config.update"):
+        config.enable_x64 = True
+
+
+def test_the_environment_sets_options():
+    code = "from weft.core.config import config; print(config.enable_x64, config.num_cpu_devices)"
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"WEFT_ENABLE_X64": "1", "WEFT_NUM_CPU_DEVICES": "5"},
+        capture_output=True,
+        text=True,
+    )
+    assert result.stdout.split() == ["True", "5"]

@@ -1,0 +1,144 @@
+"""Compilation: checks before XLA, statistics, the persistent cache."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from weft.core.aval import ShapedArray
+from weft.core.config import config, options
+from weft.runtime import backend
+from weft.runtime.compile import CompileError, compile_module
+from weft.runtime.executable import Executable
+from weft.sharding.named import SingleDeviceSharding
+
+DEVICE = backend.devices()[0]
+
+
+def module(body="return %x : tensor<4xf32>", header="", signature="%x: tensor<4xf32>", name="f"):
+    return (
+        f"module @{name} {header} {{ func.func public @main({signature}) -> tensor<4xf32> "
+        f"{{ {body} }} }}"
+    )
+
+
+DOUBLE = module("%0 = stablehlo.add %x, %x : tensor<4xf32>\n return %0 : tensor<4xf32>", name="d")
+
+
+def run(loaded, *args):
+    aval, place = ShapedArray((4,), np.float32), SingleDeviceSharding(DEVICE)
+    n = len(args)
+    return Executable(loaded, [aval] * n, [place] * n, [aval], [place]).call(args)[0]
+
+
+def test_a_compiled_module_reports_cost_memory_and_text():
+    loaded = compile_module(DOUBLE, [DEVICE])
+    assert loaded.name == "d" and loaded.seconds > 0 and not loaded.from_cache
+    assert loaded.cost_analysis()["flops"] == 4.0
+    stats = loaded.memory_analysis()
+    assert (stats.argument_size_in_bytes, stats.output_size_in_bytes) == (16, 16)
+    assert loaded.as_text().startswith("HloModule d")
+
+
+@pytest.mark.parametrize(
+    "text, devices, words",
+    [
+        (module(header="attributes {mhlo.num_partitions = 4 : i32}"), 1, "num_partitions = 4.*1"),
+        (module(header="attributes {mhlo.num_replicas = 2 : i32}"), 1, "num_replicas = 2.*1"),
+        (module().replace("@main", "@other"), 1, "no function @main"),
+        (
+            "module { func.func public @main(%x: tensor<?xf32>) -> tensor<?xf32> "
+            "{ return %x : tensor<?xf32> } }",
+            1,
+            "dynamic shapes",
+        ),
+        (
+            module(
+                "%0 = stablehlo.custom_call @f(%x) {mhlo.frontend_attributes = "
+                '{num_batch_dims = "1"}} '
+                ": (tensor<4xf32>) -> tensor<4xf32>\n return %0 : tensor<4xf32>"
+            ),
+            1,
+            "operand_layouts and result_layouts",
+        ),
+        (module(), 0, "devices is empty"),
+    ],
+)
+def test_what_would_kill_the_process_is_refused_first(text, devices, words):
+    with pytest.raises(ValueError, match=words):
+        compile_module(text, backend.devices()[:devices])
+
+
+def test_a_device_may_appear_once():
+    with pytest.raises(ValueError, match="appears twice"):
+        compile_module(module(), [DEVICE, DEVICE])
+
+
+def test_what_xla_rejects_is_a_compile_error_with_its_words():
+    call = "%0 = stablehlo.custom_call @nowhere(%x) {api_version = 4 : i32} "
+    text = module(call + ": (tensor<4xf32>) -> tensor<4xf32>\n return %0 : tensor<4xf32>")
+    with pytest.raises(CompileError, match="cannot compile f: .*nowhere"):
+        compile_module(text, [DEVICE])
+
+
+def test_compiler_options_reach_xla():
+    with pytest.raises(CompileError, match="xla_no_such_flag"):
+        compile_module(DOUBLE, [DEVICE], compiler_options={"xla_no_such_flag": True})
+    with pytest.raises(TypeError, match="xla_flag.*None"):
+        compile_module(DOUBLE, [DEVICE], compiler_options={"xla_flag": None})
+    fast = compile_module(DOUBLE, [DEVICE], compiler_options={"xla_cpu_enable_fast_math": True})
+    np.testing.assert_array_equal(run(fast, np.ones(4, np.float32)), np.full(4, 2))
+
+
+def test_the_cache_gives_a_program_back_and_ignores_source_locations(tmp_path):
+    with options["compilation_cache_dir"](str(tmp_path / "new")):
+        first = compile_module(DOUBLE, [DEVICE])
+        second = compile_module(DOUBLE.replace(" %0 =", "\n\n %0 ="), [DEVICE])
+        other = compile_module(DOUBLE.replace("add", "multiply"), [DEVICE])
+    assert [p.from_cache for p in (first, second, other)] == [False, True, False]
+    assert len(list((tmp_path / "new").iterdir())) == 2
+    np.testing.assert_array_equal(run(second, np.ones(4, np.float32)), np.full(4, 2))
+
+
+def test_devices_and_options_are_part_of_the_cache_key(tmp_path):
+    with options["compilation_cache_dir"](str(tmp_path)):
+        compile_module(DOUBLE, [DEVICE])
+        elsewhere = compile_module(DOUBLE, [backend.devices()[1]])
+        fast = compile_module(DOUBLE, [DEVICE], compiler_options={"xla_cpu_enable_fast_math": True})
+    assert not elsewhere.from_cache and not fast.from_cache
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-7], lambda b: b"", lambda b: b[:200] + b"?" + b[201:]]
+)
+def test_a_damaged_entry_is_ignored_with_a_warning_and_replaced(tmp_path, damage):
+    with options["compilation_cache_dir"](str(tmp_path)):
+        compile_module(DOUBLE, [DEVICE])
+        [entry] = tmp_path.iterdir()
+        entry.write_bytes(damage(entry.read_bytes()))
+        with pytest.warns(UserWarning, match="ignoring the compilation cache entry"):
+            again = compile_module(DOUBLE, [DEVICE])
+        assert not again.from_cache
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert compile_module(DOUBLE, [DEVICE]).from_cache
+    assert [p.name for p in tmp_path.iterdir()] == [entry.name]
+
+
+def test_a_cache_directory_that_cannot_be_written_is_a_warning(tmp_path):
+    (tmp_path / "file").write_text("")
+    with (
+        options["compilation_cache_dir"](str(tmp_path / "file" / "below")),
+        pytest.warns(UserWarning, match="cannot write the compilation cache"),
+    ):
+        compile_module(DOUBLE, [DEVICE])
+
+
+def test_quick_compilations_stay_out_of_the_cache_when_asked(tmp_path):
+    with (
+        options["compilation_cache_dir"](str(tmp_path)),
+        options["persistent_cache_min_compile_time_secs"](60.0),
+    ):
+        compile_module(DOUBLE, [DEVICE])
+    assert not list(tmp_path.iterdir())
+    assert config.compilation_cache_dir is None

@@ -1,0 +1,192 @@
+"""Transfers: host to devices, between shardings, back; placement errors."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from weft.core.config import options
+from weft.runtime import backend
+from weft.runtime.device_put import (
+    block_until_ready,
+    default_sharding,
+    device_get,
+    device_put,
+    make_array_from_callback,
+    make_array_from_process_local_data,
+    shard_argument,
+    type_sharding,
+)
+from weft.sharding.mesh import AbstractMesh, AxisType, make_mesh, set_mesh
+from weft.sharding.named import NamedSharding, SingleDeviceSharding
+from weft.sharding.spec import P
+
+AUTO = (AxisType.Auto,) * 2
+MESH = make_mesh((4, 2), ("x", "y"), AUTO)
+BACKWARD = make_mesh((2, 4), ("p", "q"), AUTO, devices=backend.devices()[::-1])
+HALF = make_mesh((2, 2), ("x", "y"), AUTO, devices=backend.devices()[4:])
+VALUE = np.arange(64, dtype=np.float32).reshape(8, 8)
+
+PLACES = {
+    "one device": SingleDeviceSharding(backend.devices()[2]),
+    "x,y": NamedSharding(MESH, P("x", "y")),
+    "yx": NamedSharding(MESH, P(("y", "x"))),
+    "replicated": NamedSharding(MESH, P()),
+    "backward": NamedSharding(BACKWARD, P("q", "p")),
+    "half": NamedSharding(HALF, P(None, "y")),
+}
+
+
+def check_placed(x, sharding):
+    assert x.sharding is sharding and x.committed
+    np.testing.assert_array_equal(x, VALUE)
+    for device, shard in zip(sharding._devices_in_order, x.addressable_shards, strict=True):
+        assert shard.device is device
+        assert shard.data.unsafe_buffer_pointer()
+        np.testing.assert_array_equal(shard.data, VALUE[shard.index])
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_host_array_goes_to_any_placement(name):
+    check_placed(device_put(VALUE, PLACES[name]), PLACES[name])
+
+
+@pytest.mark.parametrize("source, target", list(itertools.permutations(PLACES, 2)))
+def test_an_array_moves_between_any_two_placements(source, target):
+    x = device_put(VALUE, PLACES[source])
+    check_placed(device_put(x, PLACES[target]), PLACES[target])
+    check_placed(x, PLACES[source])
+
+
+def test_an_array_stays_where_it_is_without_a_target():
+    x = device_put(VALUE, PLACES["x,y"])
+    assert device_put(x) is x
+    assert device_put(x, PLACES["x,y"]) is x
+
+
+def test_equivalent_placements_share_buffers():
+    x = device_put(VALUE, PLACES["x,y"])
+    y = device_put(x, NamedSharding(make_mesh((4, 2), ("p", "q"), AUTO), P("p", "q")))
+    pointers = [[s.data.unsafe_buffer_pointer() for s in a.addressable_shards] for a in (x, y)]
+    assert pointers[0] == pointers[1]
+    z = device_put(x, PLACES["x,y"], may_alias=False)
+    assert z.addressable_data(0).unsafe_buffer_pointer() != pointers[0][0]
+
+
+def test_donation_gives_up_the_source():
+    for source, target in (("one device", "half"), ("x,y", "yx"), ("one device", "x,y")):
+        x = device_put(VALUE, PLACES[source])
+        y = device_put(x, PLACES[target], donate=True)
+        assert x.is_deleted()
+        np.testing.assert_array_equal(y, VALUE)
+
+
+def test_may_alias_false_protects_against_later_changes():
+    value = VALUE.copy()
+    x = device_put(value, may_alias=False)
+    value[0, 0] = 99
+    assert float(x.addressable_data(0).tolist()[0][0]) == 0.0
+
+
+def test_pytrees_take_one_place_or_a_prefix_of_places():
+    devices = backend.devices()
+    tree = {"a": VALUE, "b": (1.0, np.int32(2))}
+    moved = device_put(tree, {"a": PLACES["x,y"], "b": devices[3]})
+    assert moved["a"].sharding is PLACES["x,y"]
+    assert [v.device for v in moved["b"]] == [devices[3]] * 2
+    assert moved["b"][0].weak_type and not moved["b"][1].weak_type
+    back = device_get(moved)
+    np.testing.assert_array_equal(back["a"], VALUE)
+    assert isinstance(back["b"][0], np.ndarray)
+    assert block_until_ready(moved) is moved
+    with pytest.raises(ValueError, match="device must be a pytree prefix"):
+        device_put(tree, {"a": devices[0]})
+
+
+def test_the_default_device_is_where_uncommitted_arrays_go():
+    chosen = backend.devices()[5]
+    with options["default_device"](chosen):
+        assert device_put(1.0).device is chosen
+        assert default_sharding() is SingleDeviceSharding(chosen)
+    assert device_put(1.0).device is backend.devices()[0]
+
+
+def test_a_bare_spec_is_resolved_by_the_mesh_in_context():
+    with set_mesh(MESH):
+        assert device_put(VALUE, P("x", "y")).sharding is PLACES["x,y"]
+
+
+def test_explicit_axes_become_part_of_the_type():
+    mesh = make_mesh((4, 2), ("x", "y"), (AxisType.Explicit, AxisType.Auto))
+    x = device_put(VALUE, NamedSharding(mesh, P("x", "y")))
+    assert x.aval.sharding is NamedSharding(mesh.abstract_mesh, P("x", None))
+    assert str(x.aval) == "f32[8@x,8]"
+    assert type_sharding(PLACES["x,y"], 2) is None
+    moved = device_put(x, PLACES["x,y"])
+    assert moved.aval.sharding is None
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (lambda: device_put(VALUE[:6], PLACES["x,y"]), ValueError, "6 is not divisible by 4"),
+        (lambda: device_put(1.0, NamedSharding(MESH, P("x"))), ValueError, "P\\(\\) for a scalar"),
+        (
+            lambda: device_put(VALUE, NamedSharding(MESH, P(P.UNCONSTRAINED))),
+            ValueError,
+            "cannot be UNCONSTRAINED",
+        ),
+        (
+            lambda: device_put(VALUE, NamedSharding(AbstractMesh((8,), ("x",)), P("x"))),
+            ValueError,
+            "mesh is abstract",
+        ),
+        (lambda: device_put(VALUE, P("x")), ValueError, "weft.set_mesh"),
+        (lambda: device_put("text"), TypeError, "builtins.str.*'text'"),
+        (lambda: device_put(np.array(["a"])), TypeError, "<U1"),
+        (lambda: device_put(VALUE, "cpu"), TypeError, "device must be a device, a sharding"),
+    ],
+)
+def test_transfers_that_cannot_be_made_say_why(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_a_callback_is_called_once_for_each_distinct_part():
+    calls = []
+
+    def part(index):
+        calls.append(index)
+        return VALUE[index]
+
+    sharding = NamedSharding(MESH, P("x"))
+    x = make_array_from_callback((8, 8), sharding, part)
+    check_placed(x, sharding)
+    assert len(calls) == 4
+    with pytest.raises(ValueError, match="shape \\(8, 8\\).*have shape \\(2, 8\\)"):
+        make_array_from_callback((8, 8), sharding, lambda index: VALUE)
+
+
+def test_process_local_data_is_the_whole_array_in_one_process():
+    x = make_array_from_process_local_data(PLACES["x,y"], VALUE)
+    check_placed(x, PLACES["x,y"])
+    with pytest.raises(ValueError, match="global_shape \\(16, 8\\)"):
+        make_array_from_process_local_data(PLACES["x,y"], VALUE, (16, 8))
+
+
+def test_a_committed_argument_on_other_devices_is_refused_naming_both():
+    x = device_put(VALUE, backend.devices()[5])
+    with pytest.raises(ValueError, match="committed to cpu device 5.*cpu devices 0..7"):
+        shard_argument(x, PLACES["x,y"])
+    check_placed(shard_argument(device_put(VALUE), PLACES["x,y"]), PLACES["x,y"])
+
+
+def test_memory_kinds_are_kept():
+    kinds = backend.memory_kinds(backend.devices()[0])
+    assert "pinned_host" in kinds
+    sharding = NamedSharding(MESH, P("x"), memory_kind="pinned_host")
+    x = device_put(VALUE, sharding)
+    assert x.sharding.memory_kind == "pinned_host"
+    np.testing.assert_array_equal(x, VALUE)
+    y = device_put(x, sharding.with_memory_kind("device"))
+    np.testing.assert_array_equal(y, VALUE)

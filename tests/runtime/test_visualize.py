@@ -1,0 +1,38 @@
+"""Drawings of shardings."""
+
+import numpy as np
+import pytest
+
+from weft.runtime.device_put import device_put
+from weft.runtime.visualize import sharding_text, visualize_array_sharding, visualize_sharding
+from weft.sharding.mesh import make_mesh
+from weft.sharding.named import NamedSharding
+from weft.sharding.spec import P
+
+MESH = make_mesh((4, 2), ("x", "y"))
+
+
+def test_a_matrix_is_drawn_as_a_grid_of_parts():
+    assert sharding_text((8, 8), NamedSharding(MESH, P("y"))) == (
+        "┌─────────────┐\n│ CPU 0,2,4,6 │\n├─────────────┤\n│ CPU 1,3,5,7 │\n└─────────────┘"
+    )
+
+
+def test_a_vector_is_drawn_as_a_row_that_fits_the_width():
+    text = sharding_text((8,), NamedSharding(MESH, P(("x", "y"))), max_width=60)
+    lines = text.splitlines()
+    assert len(lines) == 3 and all(len(line) <= 60 for line in lines)
+    assert [f"CPU {i}" in lines[1] for i in range(8)] == [True] * 8
+
+
+def test_visualize_prints_the_drawing(capsys):
+    sharding = NamedSharding(MESH, P("x", "y"))
+    visualize_sharding((8, 8), sharding)
+    assert capsys.readouterr().out.strip() == sharding_text((8, 8), sharding)
+    visualize_array_sharding(device_put(np.ones((2, 2))))
+    assert "CPU 0" in capsys.readouterr().out
+
+
+def test_other_ranks_are_refused():
+    with pytest.raises(ValueError, match="rank 1 or 2"):
+        visualize_sharding((2, 2, 2), NamedSharding(MESH, P()))
