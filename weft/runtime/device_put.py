@@ -28,7 +28,7 @@ from weft.sharding.named import (
 )
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 
-Device = backend.Device
+_DEVICE_TYPES: tuple[Any, ...] = (backend.Device,)
 _put = _xla.batched_device_put
 
 staged_device_put: list[Callable[..., Any]] = []
@@ -311,7 +311,7 @@ def device_put(
             if kind is np.ndarray:
                 return put_host(x, None, copy=may_alias is False)
             return _leaf(x, None, bool(donate), may_alias)
-        if isinstance(device, Device):
+        if isinstance(device, _DEVICE_TYPES):
             device = SingleDeviceSharding(device)
         if isinstance(device, Sharding) and type(donate) is bool:
             return _leaf(x, device, donate, may_alias)
@@ -327,7 +327,7 @@ def device_put(
 
 
 def _is_place(value: Any) -> bool:
-    return value is None or isinstance(value, Device | PartitionSpec | Sharding)
+    return value is None or isinstance(value, (*_DEVICE_TYPES, PartitionSpec, Sharding))
 
 
 def _spread(name: str, value: Any, tree: Any, is_leaf: Any = None) -> list:

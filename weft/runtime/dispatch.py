@@ -28,9 +28,12 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from weft._xla import pytree
-from weft._xla.dispatch import FastpathData, PjitFunctionCache, pjit
+from weft._xla.dispatch import FastpathData, PjitFunction, PjitFunctionCache, pjit
 from weft.runtime.device_put import shard_argument
 from weft.runtime.executable import Executable
+
+PjitFunctionType: Any = PjitFunction
+"""The class of what `cached_call` returns; methods such as ``lower`` are set on it."""
 
 _cache = PjitFunctionCache(capacity=8192)
 

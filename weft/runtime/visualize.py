@@ -15,7 +15,8 @@ def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
 
     Example:
         >>> import weft, numpy as np
-        >>> weft.debug.visualize_array_sharding(weft.device_put(np.ones(4)))
+        >>> from weft.runtime.visualize import visualize_array_sharding
+        >>> visualize_array_sharding(weft.device_put(np.ones(4)))
         ┌─────────┐
         │  CPU 0  │
         └─────────┘
