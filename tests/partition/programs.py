@@ -153,9 +153,7 @@ def broadcast(p: Program, x):
     new = int(p.rng.integers(1, 6))
     at = int(p.rng.integers(x[1].ndim + 1))
     dims = [i if i < at else i + 1 for i in range(x[1].ndim)]
-    y = np.broadcast_to(
-        np.expand_dims(x[1], at), x[1].shape[:at] + (new,) + x[1].shape[at:]
-    )
+    y = np.broadcast_to(np.expand_dims(x[1], at), x[1].shape[:at] + (new,) + x[1].shape[at:])
     text = f"stablehlo.broadcast_in_dim {x[0]}, dims = {ints(dims)}"
     return p.emit(f"{text} : ({kind(x[1])}) -> {kind(y)}", y)
 
@@ -165,7 +163,9 @@ def iota(p: Program, x):
         return None
     d = int(p.rng.integers(x[1].ndim))
     i = np.broadcast_to(
-        np.arange(x[1].shape[d], dtype=np.float32).reshape([-1 if k == d else 1 for k in range(x[1].ndim)]),
+        np.arange(x[1].shape[d], dtype=np.float32).reshape(
+            [-1 if k == d else 1 for k in range(x[1].ndim)]
+        ),
         x[1].shape,
     )
     i = p.emit(f"stablehlo.iota dim = {d} : {kind(x[1])}", i)
@@ -176,7 +176,9 @@ def dense(p: Program, x):
     value = p.rng.integers(-3, 4, x[1].shape).astype(np.float32)
     if value.size > 200 or not value.size:
         return None
-    text = np.array2string(value, separator=",", threshold=10**6).replace("\n", "").replace(".", ".0")
+    text = (
+        np.array2string(value, separator=",", threshold=10**6).replace("\n", "").replace(".", ".0")
+    )
     c = p.emit(f"stablehlo.constant dense<{text}> : {kind(value)}", value)
     return p.emit(f"stablehlo.add {x[0]}, {c[0]} : {kind(value)}", x[1] + value)
 
@@ -233,9 +235,7 @@ def dot(p: Program, x):
     if not x[1].ndim or not others or x[1].size > 2000:
         return None
     y = others[p.rng.integers(len(others))]
-    pairs = [
-        (i, j) for i, m in enumerate(x[1].shape) for j, n in enumerate(y[1].shape) if m == n
-    ]
+    pairs = [(i, j) for i, m in enumerate(x[1].shape) for j, n in enumerate(y[1].shape) if m == n]
     if not pairs:
         return None
     p.rng.shuffle(pairs)
@@ -275,7 +275,9 @@ def slice_(p: Program, x):
 def pad(p: Program, x):
     if not x[1].ndim or x[1].size > 500 or 0 in x[1].shape:
         return None
-    low, high, interior = (p.rng.integers(lo, hi, x[1].ndim) for lo, hi in ((-1, 4), (-1, 4), (0, 3)))
+    low, high, interior = (
+        p.rng.integers(lo, hi, x[1].ndim) for lo, hi in ((-1, 4), (-1, 4), (0, 3))
+    )
     interior = interior * (p.rng.random(x[1].ndim) < 0.4)
     shape = [n + a + b + i * (n - 1) for n, a, b, i in zip(x[1].shape, low, high, interior)]
     if min(shape) < 1:
@@ -283,7 +285,9 @@ def pad(p: Program, x):
     full = np.full([n + i * (n - 1) for n, i in zip(x[1].shape, interior)], 7, np.float32)
     full[tuple(slice(None, None, i + 1) for i in interior)] = x[1]
     y = np.pad(full, [(max(a, 0), max(b, 0)) for a, b in zip(low, high)], constant_values=7)
-    y = y[tuple(slice(max(-a, 0), y.shape[d] - max(-b, 0)) for d, (a, b) in enumerate(zip(low, high)))]
+    y = y[
+        tuple(slice(max(-a, 0), y.shape[d] - max(-b, 0)) for d, (a, b) in enumerate(zip(low, high)))
+    ]
     c = p.emit("stablehlo.constant dense<7.0> : tensor<f32>", np.float32(7))
     text = f"stablehlo.pad {x[0]}, {c[0]}, low = {ints(low)}, high = {ints(high)}, interior = {ints(interior)}"
     return p.emit(f"{text} : ({kind(x[1])}, tensor<f32>) -> {kind(y)}", y)
@@ -309,7 +313,9 @@ def reverse(p: Program, x):
     if not x[1].ndim:
         return None
     dims = [d for d in range(x[1].ndim) if p.rng.random() < 0.6]
-    return p.emit(f"stablehlo.reverse {x[0]}, dims = {ints(dims)} : {kind(x[1])}", np.flip(x[1], dims))
+    return p.emit(
+        f"stablehlo.reverse {x[0]}, dims = {ints(dims)} : {kind(x[1])}", np.flip(x[1], dims)
+    )
 
 
 def index_scalars(p: Program, highs) -> tuple[list[str], list[int]]:
@@ -390,7 +396,9 @@ def scatter(p: Program, x):
     u = p.rng.integers(-3, 4, (len(index), *rest)).astype(np.float32)
     if u.size > 200:
         return None
-    dense_text = np.array2string(u, separator=",", threshold=10**6).replace("\n", "").replace(".", ".0")
+    dense_text = (
+        np.array2string(u, separator=",", threshold=10**6).replace("\n", "").replace(".", ".0")
+    )
     un = p.emit(f"stablehlo.constant dense<{dense_text}> : {kind(u)}", u)
     un = p.constrain(un)
     combine, f = [("add", np.add), ("maximum", np.maximum), ("set", None)][p.rng.integers(3)]
@@ -444,7 +452,9 @@ def reduce_window(p: Program, x):
     op, init, f = [("add", 0.0, np.sum), ("maximum", -np.inf, np.max)][p.rng.integers(2)]
     spread = np.full(x[1].shape[:d] + ((n - 1) * base + 1,) + x[1].shape[d + 1 :], init, np.float32)
     spread[tuple(slice(None, None, base if i == d else 1) for i in range(rank))] = x[1]
-    full = np.pad(spread, [(low, high) if i == d else (0, 0) for i in range(rank)], constant_values=init)
+    full = np.pad(
+        spread, [(low, high) if i == d else (0, 0) for i in range(rank)], constant_values=init
+    )
     count = (full.shape[d] - ((size - 1) * dilation + 1)) // stride + 1
     if count < 1:
         return None
@@ -459,7 +469,9 @@ def reduce_window(p: Program, x):
     one = lambda v, other=1: ints(v if i == d else other for i in range(rank))[1:-1]
     pads = "[" + ", ".join(f"[{low}, {high}]" if i == d else "[0, 0]" for i in range(rank)) + "]"
     c = p.name()
-    p.lines.append(f"{c} = stablehlo.constant dense<{'0.0' if init == 0 else '0xFF800000'}> : tensor<f32>")
+    p.lines.append(
+        f"{c} = stablehlo.constant dense<{'0.0' if init == 0 else '0xFF800000'}> : tensor<f32>"
+    )
     r = p.name()
     p.lines.append(
         f'{r} = "stablehlo.reduce_window"({x[0]}, {c}) <{{window_dimensions = array<i64: {one(size)}>, '
@@ -504,9 +516,15 @@ def convolve(p: Program, x):
     for o in range(out_f):
         g = o // per_out
         for t in range(count):
-            patch = full[:, g * per_in : (g + 1) * per_in, t * stride : t * stride + (size - 1) * dilation + 1 : dilation]
+            patch = full[
+                :,
+                g * per_in : (g + 1) * per_in,
+                t * stride : t * stride + (size - 1) * dilation + 1 : dilation,
+            ]
             y[:, o, t] = np.einsum("bis,is->b", patch, k[o])
-    dense_text = np.array2string(k, separator=",", threshold=10**6).replace("\n", "").replace(".", ".0")
+    dense_text = (
+        np.array2string(k, separator=",", threshold=10**6).replace("\n", "").replace(".", ".0")
+    )
     kn = p.constrain(p.emit(f"stablehlo.constant dense<{dense_text}> : {kind(k)}", k))
     text = (
         f"stablehlo.convolution({x[0]}, {kn[0]}) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], "

@@ -34,6 +34,8 @@ class Emitter:
 
     def __init__(self, mesh: DeviceMesh, entry: ir.Block):
         self.mesh = mesh
+        self._types: dict[Any, ir.Type] = {}
+        self._attributes: dict[Any, ir.Attribute] = {}
         self.context = entry.owner.context
         self.loc = entry.owner.location
         with self.context, ir.Location.unknown():
@@ -44,8 +46,6 @@ class Emitter:
             self.anchor = self.const(0).owner
         self.ip = self.entry_ip = ir.InsertionPoint(self.anchor)
         self._entry_values: dict[Any, ir.Value] = {}
-        self._types: dict[Any, ir.Type] = {}
-        self._attributes: dict[Any, ir.Attribute] = {}
 
     # -- types and attributes ------------------------------------------------------------------
 
@@ -106,10 +106,17 @@ class Emitter:
         return self.splat(value, (), element)
 
     def splat(self, value: Any, shape: Sequence[int], element: ir.Type) -> ir.Value:
-        text = _literal(value, element)
-        kind = "x".join([*map(str, shape), str(element)])
-        attribute = ir.Attribute.parse(f"dense<{text}> : tensor<{kind}>", context=self.context)
-        return self.constant(attribute)
+        return self.constant_text(_literal(value, element), self.type(shape, element))
+
+    def constant_text(self, text: str, type: ir.Type) -> ir.Value:
+        """A constant from the text of its elements."""
+        source = f"%0 = stablehlo.constant dense<{text}> : {type}"
+        if isinstance(type.element_type, ir.ComplexType):
+            # The bindings have no class for complex elements attributes (jaxlib 0.10.2).
+            made = ir.Operation.parse(source, context=self.context)
+            self.ip.insert(made)
+            return made.results[0]
+        return self.constant(ir.Attribute.parse(f"dense<{text}> : {type}", context=self.context))
 
     def constant(self, attribute: ir.Attribute) -> ir.Value:
         return self.make("stablehlo.constant", (), attribute.type, value=attribute)

@@ -30,6 +30,8 @@ def relayout(e: Emitter, x: Local, target: Layout) -> Local:
     assert x.layout is not None and x.partial is None
     if x.layout.dims == target.dims:
         return x
+    if 0 in target.shape:
+        return Local(e.splat(0, target.local, x.value.type.element_type), target)
     value, now = x.value, x.layout
     value, now = _permute_tiles(e, value, now, target)
     value, now = _exchange_dims(e, value, now, target)

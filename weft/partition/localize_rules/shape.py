@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from weft._xla.mlir import ir
 from weft.partition.layout import Atoms, Layout
 from weft.partition.localize import Localizer, rule
@@ -13,9 +15,24 @@ def constant(lz: Localizer, op: ir.Operation) -> list[Local]:
     if op == lz.e.anchor:
         return [Local(op.results[0], lz.layout(None, ()))]
     layout = lz.layouts(op)[0]
+    whole_layout = layout.without(*range(len(layout.shape)))
+    if isinstance(op.results[0].type.element_type, ir.ComplexType):
+        text = re.search(r"dense<(.*)> : tensor<", str(op), re.DOTALL)[1]
+        if "[" not in text:
+            return lz.replace(
+                op,
+                Local(
+                    lz.e.constant_text(
+                        text, lz.e.type(layout.local, op.results[0].type.element_type)
+                    ),
+                    layout,
+                ),
+            )
+        whole = Local(lz.e.constant_text(text, op.results[0].type), whole_layout)
+        return lz.replace(op, lz.move(whole, layout))
     value = op.attributes["value"]
     if layout.replicated() or not getattr(value, "is_splat", False):
-        whole = Local(lz.e.constant(value), layout.without(*range(len(layout.shape))))
+        whole = Local(lz.e.constant(value), whole_layout)
         return lz.replace(op, lz.move(whole, layout))
     element = value.get_splat_value()
     local = ir.DenseElementsAttr.get_splat(
@@ -142,13 +159,7 @@ def _carry(source: Layout, shape: tuple[int, ...], groups) -> Layout | None:
         for d in reversed(right):
             stride = inner * shape[d]
             found: Atoms = ()
-            while True:
-                step = next(
-                    (i for s, i in at.items() if s * mesh.atoms[i].size == stride and s >= inner),
-                    None,
-                )
-                if step is None:
-                    break
+            while (step := _splitting(mesh, at, stride, inner)) is not None:
                 found += (step,)
                 stride //= mesh.atoms[step].size
                 del at[stride]
@@ -157,6 +168,14 @@ def _carry(source: Layout, shape: tuple[int, ...], groups) -> Layout | None:
         if at:
             return None
     return Layout(mesh, tuple(shape), tuple(dims))
+
+
+def _splitting(mesh, at: dict[int, int], stride: int, inner: int) -> int | None:
+    """The atom that cuts blocks of `stride` elements into whole multiples of `inner`."""
+    for s, i in at.items():
+        if s * mesh.atoms[i].size == stride and s % inner == 0:
+            return i
+    return None
 
 
 def _drop_one(source: Layout, shape: tuple[int, ...], groups) -> Layout:

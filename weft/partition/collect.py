@@ -1,0 +1,241 @@
+"""Finds every collective of a local module: kind, mesh axes, bytes, loop trips, source, reason."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft._xla.mlir import ir
+from weft.partition.layout import DeviceMesh
+
+KINDS = {
+    "stablehlo.all_reduce": "all_reduce",
+    "stablehlo.all_gather": "all_gather",
+    "stablehlo.reduce_scatter": "reduce_scatter",
+    "stablehlo.all_to_all": "all_to_all",
+    "stablehlo.collective_permute": "collective_permute",
+    "stablehlo.collective_broadcast": "collective_broadcast",
+}
+WHY = "weft.why"
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One collective of the program of one device.
+
+    Attributes:
+      kind: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `collective_permute`, ….
+      axes: the mesh axes it crosses.
+      group_size: devices that take part together.
+      span: difference of the device numbers at the ends of a group, plus one; tells a model of a
+        machine with several levels which links the group uses.
+      operand_bytes: size of the local operands.
+      bytes: bytes each device sends in one execution (ring algorithms; see `bytes_sent`).
+      trips: executions for one call of the program, the product of enclosing loops' trip counts.
+      exact_trips: False where some enclosing loop's count is not known; it then counts as 1.
+      shape: local operand shapes, for people.
+      source: `file:line` of the user's code, or "".
+      why: which producer and consumer disagreed and where their shardings came from, or "".
+    """
+
+    kind: str
+    axes: tuple[str, ...]
+    group_size: int
+    span: int
+    operand_bytes: int
+    bytes: int
+    trips: int
+    exact_trips: bool
+    shape: str
+    source: str
+    why: str
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes each device sends for one call of the program."""
+        return self.bytes * self.trips
+
+
+def bytes_sent(kind: str, operand_bytes: int, n: int) -> int:
+    """Bytes a device sends, for the bandwidth-optimal ring algorithms.
+
+    All algorithms send at least this much (Chan, Heimlich, Purkayastha, van de Geijn, "Collective
+    communication: theory, practice, and experience", 2007).
+
+    >>> bytes_sent("all_reduce", 800, 8)
+    1400
+    """
+    if n <= 1 and kind != "collective_permute":
+        return 0
+    return {
+        "all_reduce": 2 * operand_bytes * (n - 1) // max(n, 1),
+        "all_gather": operand_bytes * (n - 1),
+        "reduce_scatter": operand_bytes * (n - 1) // max(n, 1),
+        "all_to_all": operand_bytes * (n - 1) // max(n, 1),
+        "collective_permute": operand_bytes,
+        "collective_broadcast": operand_bytes,
+    }[kind]
+
+
+def collect(module: ir.Module, mesh: DeviceMesh) -> list[Collective]:
+    """Every collective of a local module that moves data, in program order."""
+    found: list[Collective] = []
+    functions = {
+        ir.StringAttr(op.attributes["sym_name"]).value: op.operation
+        for op in module.body.operations
+        if op.operation.name == "func.func"
+    }
+    names: dict[bytes, tuple[tuple[str, ...], int, int]] = {}
+
+    def visit(block: ir.Block, trips: int, exact: bool) -> None:
+        for view in block.operations:
+            op = view.operation
+            name = op.name
+            if name in KINDS:
+                entry = _read(op, mesh, trips, exact, names)
+                if entry is not None:
+                    found.append(entry)
+            elif name == "stablehlo.while":
+                count = trip_count(op)
+                for region in op.regions:
+                    visit(region.blocks[0], trips * (count or 1), exact and count is not None)
+            elif name in ("stablehlo.case", "stablehlo.if"):
+                # One branch runs; the one that sends most stands for all.
+                start = len(found)
+                branches = []
+                for region in op.regions:
+                    visit(region.blocks[0], trips, exact)
+                    branches.append(found[start:])
+                    del found[start:]
+                found.extend(max(branches, key=lambda b: sum(c.total_bytes for c in b), default=[]))
+            elif name == "func.call":
+                callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+                visit(functions[callee].regions[0].blocks[0], trips, exact)
+
+    visit(functions["main"].regions[0].blocks[0], 1, True)
+    return found
+
+
+def _read(op: ir.Operation, mesh: DeviceMesh, trips: int, exact: bool, names) -> Collective | None:
+    kind = KINDS[op.name]
+    attribute = op.attributes[
+        "source_target_pairs" if kind == "collective_permute" else "replica_groups"
+    ]
+    rows = np.array(attribute)
+    key = rows.tobytes()
+    if key not in names:
+        names[key] = (
+            _permute_axes(rows, mesh) if kind == "collective_permute" else _group_axes(rows, mesh)
+        )
+    axes, n, span = names[key]
+    if n <= 1:
+        return None
+    size = sum(byte_size(v.type) for v in op.operands)
+    reason = op.attributes[WHY].value if WHY in op.attributes else ""
+    return Collective(
+        kind,
+        axes,
+        n,
+        span,
+        size,
+        bytes_sent(kind, size, n),
+        trips,
+        exact,
+        ", ".join(str(v.type)[7:-1] for v in op.operands),
+        source_line(op.location),
+        reason,
+    )
+
+
+def _group_axes(groups: np.ndarray, mesh: DeviceMesh) -> tuple[tuple[str, ...], int, int]:
+    if groups.ndim != 2 or not groups.size:
+        return tuple(mesh.axes), mesh.size, mesh.size
+    positions = _positions(groups[0], mesh)
+    crossed = [
+        i
+        for i, atom in enumerate(mesh.atoms)
+        if len(set((positions // atom.stride % atom.size).tolist())) > 1
+    ]
+    spans = groups.max(axis=1) - groups.min(axis=1)
+    return mesh.axis_names(crossed), groups.shape[1], int(spans.max()) + 1
+
+
+def _permute_axes(pairs: np.ndarray, mesh: DeviceMesh) -> tuple[tuple[str, ...], int, int]:
+    moving = pairs[pairs[:, 0] != pairs[:, 1]] if pairs.size else pairs
+    if not len(moving):
+        return (), 1, 1
+    source, target = _positions(moving[:, 0], mesh), _positions(moving[:, 1], mesh)
+    crossed = [
+        i
+        for i, atom in enumerate(mesh.atoms)
+        if (source // atom.stride % atom.size != target // atom.stride % atom.size).any()
+    ]
+    span = int(np.abs(moving[:, 0] - moving[:, 1]).max()) + 1
+    return mesh.axis_names(crossed), 2, span
+
+
+def _positions(devices: np.ndarray, mesh: DeviceMesh) -> np.ndarray:
+    return devices if mesh.device_ids is None else np.argsort(mesh.device_ids)[devices]
+
+
+def byte_size(type: ir.Type) -> int:
+    """Bytes of a tensor type; sub-byte elements are packed."""
+    if not isinstance(type, ir.RankedTensorType):
+        return 0
+    element = str(type.element_type)
+    bits = 1 if element == "i1" else int(re.search(r"\d+", element)[0])
+    bits = 8 if bits == 1 else bits
+    if element.startswith("complex"):
+        bits *= 2
+    return math.prod(type.shape) * bits // 8
+
+
+def source_line(location: ir.Location) -> str:
+    """`file:line` of the user's code in an MLIR location."""
+    for file, line in re.findall(r'"([^"]*)":(\d+):\d+', str(location)):
+        if file not in ("-", ""):
+            return f"{file}:{line}"
+    return ""
+
+
+def trip_count(loop: ir.Operation) -> int | None:
+    """Trips of a while loop that counts from one constant to another, else None."""
+    condition, body = (r.blocks[0] for r in loop.regions)
+    test = _maker(list(condition.operations)[-1].operation.operands[0])
+    if test is None or test.name != "stablehlo.compare":
+        return None
+    index = next((i for i, a in enumerate(condition.arguments) if a == test.operands[0]), None)
+    limit = _scalar(test.operands[1])
+    if index is None or limit is None:
+        return None
+    start = _scalar(loop.operands[index])
+    step = _maker(list(body.operations)[-1].operation.operands[index])
+    if start is None or step is None or step.name != "stablehlo.add":
+        return None
+    if body.arguments[index] not in list(step.operands):
+        return None
+    by = next((_scalar(v) for v in step.operands if v != body.arguments[index]), None)
+    direction = str(test.attributes["comparison_direction"])
+    if not by or "GE" in direction or "GT" in direction or "EQ" in direction or "NE" in direction:
+        return None
+    return max(0, -(-(limit + ("LE" in direction) - start) // by))
+
+
+def _maker(value: ir.Value) -> ir.Operation | None:
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def _scalar(value: ir.Value) -> int | None:
+    maker = _maker(value)
+    if maker is not None and maker.name == "stablehlo.convert":
+        maker = _maker(maker.operands[0])
+    if maker is None or maker.name not in ("stablehlo.constant", "sdy.constant"):
+        return None
+    if not isinstance(maker.results[0].type.element_type, ir.IntegerType):
+        return None
+    found = re.search(r"dense<(-?\d+)>", str(maker))
+    return int(found[1]) if found else None
