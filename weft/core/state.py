@@ -32,16 +32,20 @@ state = State()
 class AxisEntry:
     """A named axis in scope: of a vmap, or a manual axis of a shard_map's mesh."""
 
-    __slots__ = ("kind", "mesh", "name", "size")
+    __slots__ = ("kind", "mesh", "name", "size", "team", "tracked")
 
-    def __init__(self, name: Any, size: int, kind: str, mesh: Any = None) -> None:
+    def __init__(
+        self, name: Any, size: int, kind: str, mesh: Any = None, tracked: bool = False
+    ) -> None:
         self.name = name
         self.size = size
         self.kind = kind  # 'vmap' or 'manual'
         self.mesh = mesh
+        self.tracked = tracked  # whether types say along the axis if values vary (check_vma)
+        self.team: Any = None  # set by weft.collectives.groups
 
     def _key(self) -> tuple:
-        return self.name, self.size, self.kind, self.mesh
+        return self.name, self.size, self.kind, self.mesh, self.tracked
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AxisEntry) and self._key() == other._key()
@@ -89,6 +93,4 @@ def axis_entry(name: Any) -> AxisEntry:
             + ". Bind it with vmap(..., axis_name=...) or shard_map over a mesh that has it."
         ) from None
     except TypeError:
-        raise TypeError(
-            f"an axis name must be hashable, usually a string; got {name!r}"
-        ) from None
+        raise TypeError(f"an axis name must be hashable, usually a string; got {name!r}") from None

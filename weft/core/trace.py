@@ -416,7 +416,5 @@ def closed_call_jaxpr(
     Returns the jaxpr and those values, to be passed in front of the arguments.
     """
     jaxpr, consts = trace_to_jaxpr(fun, avals, name)
-    closed = ClosedJaxpr(
-        jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars]), ()
-    )
+    closed = ClosedJaxpr(jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars]), ())
     return closed, consts

@@ -19,8 +19,26 @@ join_shardings: list[Callable] = []
 
 # Ops through which a partial sum may pass, because they are additive in all unreduced operands.
 ADDITIVE = frozenset(
-    "add add_any sub neg reduce_sum reshape transpose broadcast_in_dim slice convert_element_type "
-    "copy rev squeeze concatenate real imag reduce_precision gather".split()
+    [
+        "add",
+        "add_any",
+        "sub",
+        "neg",
+        "reduce_sum",
+        "reshape",
+        "transpose",
+        "broadcast_in_dim",
+        "slice",
+        "convert_element_type",
+        "copy",
+        "rev",
+        "squeeze",
+        "concatenate",
+        "real",
+        "imag",
+        "reduce_precision",
+        "gather",
+    ]
 )
 # Ops additive in one operand at a time: the others must be equal along the axis.
 BILINEAR = {"mul": (0, 1), "div": (0,), "dot_general": (0, 1), "select_n": (1, 2)}

@@ -111,7 +111,9 @@ def dense_attr(value: np.ndarray) -> ir.Attribute:
         return parse_attr(body)
     if value.dtype.kind == "V" or value.dtype in (dtypes.bfloat16, *_small()):
         return ir.DenseElementsAttr.get(
-            np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}"), type=kind, shape=value.shape
+            np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}"),
+            type=kind,
+            shape=value.shape,
         )
     return ir.DenseElementsAttr.get(np.ascontiguousarray(value), type=kind, shape=value.shape)
 
@@ -199,13 +201,17 @@ class RuleContext:
         """A constant from a NumPy array or scalar."""
         value = np.asarray(value)
         attr = dense_attr(value)
-        return self.op("stablehlo.constant", [], [mlir.tensor_type(value.shape, value.dtype)], {"value": attr})[0]
+        return self.op(
+            "stablehlo.constant", [], [mlir.tensor_type(value.shape, value.dtype)], {"value": attr}
+        )[0]
 
     def splat(self, value: Any, shape: tuple[int, ...], dtype: Any) -> ir.Value:
         """A constant array of one repeated scalar."""
         data = np.asarray(value).astype(dtype).tobytes()
         attr = _splat_attr(data, shape, dtype)
-        return self.op("stablehlo.constant", [], [mlir.tensor_type(shape, dtype)], {"value": attr})[0]
+        return self.op("stablehlo.constant", [], [mlir.tensor_type(shape, dtype)], {"value": attr})[
+            0
+        ]
 
     def splat_of(self, index: int, shape: tuple[int, ...]) -> ir.Value | None:
         """Operand `index` as an array of that shape, if it is a literal; else None."""
@@ -218,7 +224,9 @@ class RuleContext:
         self, x: ir.Value, shape: tuple[int, ...], dims: tuple[int, ...], dtype: Any
     ) -> ir.Value:
         attrs = {"broadcast_dimensions": i64_array(dims)}
-        return self.op("stablehlo.broadcast_in_dim", [x], [mlir.tensor_type(shape, dtype)], attrs)[0]
+        return self.op("stablehlo.broadcast_in_dim", [x], [mlir.tensor_type(shape, dtype)], attrs)[
+            0
+        ]
 
     def spread(self, operands: Sequence[ir.Value]) -> list[ir.Value]:
         """Operands of an elementwise op, rank-0 ones broadcast to the result's shape."""
@@ -244,7 +252,9 @@ class RuleContext:
                 f"#stablehlo<comparison_type {kind or comparison_kind(dtype)}>"
             ),
         }
-        return self.op("stablehlo.compare", [x, y], [mlir.tensor_type(shape, dtypes.bool_)], attrs)[0]
+        return self.op("stablehlo.compare", [x, y], [mlir.tensor_type(shape, dtypes.bool_)], attrs)[
+            0
+        ]
 
     def reduce(self, hlo: str, x: ir.Value, identity: Any, axes: Sequence[int], dtype: Any) -> Any:
         """stablehlo.reduce of one operand by a binary StableHLO op."""
@@ -306,7 +316,9 @@ class RuleContext:
         """Emits a call of a closed jaxpr as a function of its own, shared by equal calls."""
         return self.module.lower_call(self, jaxpr, operands, name)
 
-    def lower_fun(self, fun: Callable, *operands: ir.Value, avals: Sequence[Any] | None = None) -> list:
+    def lower_fun(
+        self, fun: Callable, *operands: ir.Value, avals: Sequence[Any] | None = None
+    ) -> list:
         """Emits what a Python function on flat arrays computes: rules written with ops."""
         from weft.core.jaxpr import ClosedJaxpr
         from weft.core.trace import trace_to_jaxpr

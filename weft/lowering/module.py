@@ -143,9 +143,7 @@ class ModuleContext:
                 )
             loc = self.location(eqn.source, prim.name)
             ctx = RuleContext(self, function, eqn, loc)
-            ins = [
-                self._literal(ctx, v) if v.__class__ is Literal else env[v] for v in eqn.invars
-            ]
+            ins = [self._literal(ctx, v) if v.__class__ is Literal else env[v] for v in eqn.invars]
             out = prim.lower(ctx, *ins, **eqn.params)
             if prim.multiple_results:
                 for v, o in zip(eqn.outvars, out, strict=True):
@@ -174,7 +172,13 @@ class ModuleContext:
             host = np.zeros(aval.shape, np.bool_)
         type_ = mlir.tensor_type(host.shape, host.dtype)
         return _create(
-            "stablehlo.constant", [type_], [], {"value": dense_attr(host)}, None, 0, mlir.unknown_location()
+            "stablehlo.constant",
+            [type_],
+            [],
+            {"value": dense_attr(host)},
+            None,
+            0,
+            mlir.unknown_location(),
         ).results[0]
 
     # Functions --------------------------------------------------------------------------------

@@ -188,9 +188,7 @@ def _check_tangent_type(t: Any, aval: Any, name: str) -> Any:
     if not isinstance(want, ShapedArray):
         return t
     if got.shape != want.shape or (got.dtype != want.dtype and not got.weak_type):
-        raise TypeError(
-            f"{name} must have type {want.str_short()}, got {got.str_short()}"
-        )
+        raise TypeError(f"{name} must have type {want.str_short()}, got {got.str_short()}")
     if got.dtype != want.dtype or isinstance(t, bool | int | float | complex):
         return want.dtype.type(t) if not isinstance(t, np.ndarray) else t.astype(want.dtype)
     return t
@@ -261,7 +259,9 @@ def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequen
             )
         given = [
             _check_tangent_type(ct, cotangent_aval(a), f"cotangent {i}")
-            for i, (ct, a, nz) in enumerate(zip(leaves, lin.out_avals, lin.nonzero_out, strict=True))
+            for i, (ct, a, nz) in enumerate(
+                zip(leaves, lin.out_avals, lin.nonzero_out, strict=True)
+            )
             if nz
         ]
         return in_tree.unflatten(_backward(lin, in_avals, given))
@@ -639,9 +639,7 @@ def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list[A
     leaves, in_tree = flatten((example_args, {}))
     flat_fun, out = flatten_fun(fun, in_tree)
     jaxpr, consts = trace_to_jaxpr(flat_fun, [aval_of_spec(x) for x in leaves])
-    hoisted = [
-        isinstance(c, Tracer) and has_tangent(typeof(c)) for c in consts
-    ]
+    hoisted = [isinstance(c, Tracer) and has_tangent(typeof(c)) for c in consts]
     values = [c for c, h in zip(consts, hoisted, strict=True) if h]
     kept = [None if h else c for c, h in zip(consts, hoisted, strict=True)]
 
@@ -655,5 +653,3 @@ def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list[A
         return out.tree.unflatten(eval_jaxpr(jaxpr, full, *flat))
 
     return converted, values
-
-

@@ -13,16 +13,13 @@ from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, Var, open_jaxpr, subjaxprs
 from weft.core.primitive import Primitive
-from weft.core.state import current_trace
-from weft.core.trace import EVAL, EvalTrace, Tracer, check_not_leaked, trace_to_jaxpr, typeof
-from weft.runtime import backend
+from weft.core.trace import EvalTrace, Tracer, check_not_leaked, trace_to_jaxpr, typeof
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import default_sharding
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.runtime.executable import Executable, effects_barrier
 from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
 from weft.sharding.named import (
-    GSPMDSharding,
     NamedSharding,
     SingleDeviceSharding,
     from_hlo,
@@ -331,9 +328,7 @@ def _check_divides(sharding: Any, aval: Any, who: str, name: str) -> None:
 def _aliases(program: Program) -> tuple[dict[int, int], list[bool]]:
     """Donated arguments matched to results of equal type and sharding; others stay donors."""
     free: dict[Any, list[int]] = {}
-    for i, (a, s) in enumerate(
-        zip(program.jaxpr.out_avals, program.out_shardings, strict=True)
-    ):
+    for i, (a, s) in enumerate(zip(program.jaxpr.out_avals, program.out_shardings, strict=True)):
         free.setdefault((getattr(a, "shape", ()), physical(a).dtype, s), []).append(i)
     aliases, donors = {}, [False] * len(program.donated)
     unused = []
@@ -376,6 +371,8 @@ def compile_program(program: Program) -> Executable:
         module,
         program.devices,
         use_shardy=program.use_shardy,
+        # weft's per-device program talks between replicas, so XLA has nothing left to partition.
+        num_replicas=len(program.devices) if local else 1,
         name=program.name,
         compiler_options=program.options,
         propagate_to_outputs=[s is None for s in program.out_shardings] or [False]
@@ -425,9 +422,7 @@ def _final(
         return [single] * len(avals)
     if all(s is not None for s in shardings):
         return list(shardings)
-    chosen = (
-        compiled.parameter_shardings() if which == "parameter" else compiled.output_shardings()
-    )
+    chosen = compiled.parameter_shardings() if which == "parameter" else compiled.output_shardings()
     from weft._xla.sharding import from_proto
 
     result = []
@@ -483,8 +478,10 @@ def executable_for(
             closed, name, placed, in_shardings, out_shardings, donated, **options
         )
         executable = compile_program(program)
-        executable.committed = executable.committed or any(p is not None for p in placed) or any(
-            s is not None for s in in_shardings
+        executable.committed = (
+            executable.committed
+            or any(p is not None for p in placed)
+            or any(s is not None for s in in_shardings)
         )
         return executable, program.consts
 
@@ -497,7 +494,9 @@ def _freeze(v: Any) -> Any:
     return tuple(v) if isinstance(v, list) else v
 
 
-def execute(executable: Executable, consts: Sequence[Any], args: Sequence[Any], closed: Any) -> list:
+def execute(
+    executable: Executable, consts: Sequence[Any], args: Sequence[Any], closed: Any
+) -> list:
     """Runs an executable on any array-like arguments; results of extended dtypes are wrapped."""
     flat = [getattr(a, "_base", a) for a in (*consts, *args)]
     ordered = any(e.ordered for e in closed.effects)
@@ -617,5 +616,3 @@ EvalTrace.dispatch = staticmethod(dispatch_op)  # type: ignore[assignment]
 
 def any_tracer(xs: Sequence[Any]) -> bool:
     return any(isinstance(x, Tracer) for x in xs)
-
-

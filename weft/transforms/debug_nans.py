@@ -32,7 +32,11 @@ def check_results(outs: Sequence[Any], closed: ClosedJaxpr, args: Sequence[Any])
     if kind is None:
         return
     if len(closed.eqns) <= 1:
-        where = f"{closed.eqns[0].primitive.name} ({closed.eqns[0].source})" if closed.eqns else "a constant"
+        where = (
+            f"{closed.eqns[0].primitive.name} ({closed.eqns[0].source})"
+            if closed.eqns
+            else "a constant"
+        )
         raise FloatingPointError(f"{kind} in the result of {where}")
     env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
     env.update(zip(closed.jaxpr.invars, args, strict=True))

@@ -11,14 +11,15 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft._xla.dispatch import PjitFunction as PjitFunctionType
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.state import axes_key, state
 from weft.core.trace import EVAL, Tracer, check_not_leaked, is_array_like, trace_to_jaxpr, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun
-from weft.runtime.dispatch import PjitFunctionType, cached_call, fastpath
+from weft.runtime.dispatch import cached_call, fastpath
 from weft.transforms.boundary import api_boundary
-from weft.transforms.compiled import execute, executable_for, is_debugging
+from weft.transforms.compiled import executable_for, execute, is_debugging
 from weft.transforms.jit_op import jit_p
 from weft.transforms.staging import _check_callable, aval_of_spec, function_name, split_static
 
@@ -280,7 +281,9 @@ def _numbers(value: Any, what: str) -> tuple[int, ...]:
     try:
         result = tuple(int(v) for v in value)
     except (TypeError, ValueError):
-        raise TypeError(f"jit: {what} must be an int or a sequence of ints, got {value!r}") from None
+        raise TypeError(
+            f"jit: {what} must be an int or a sequence of ints, got {value!r}"
+        ) from None
     return result
 
 
@@ -424,8 +427,16 @@ def jit(
         placement: Any = None
     else:
         placement = _Identity(info)
-    key = (numbers, names, donate_numbers, donate_names, keep_unused, placement, partitioner,
-           tuple(sorted((compiler_options or {}).items())))
+    key = (
+        numbers,
+        names,
+        donate_numbers,
+        donate_names,
+        keep_unused,
+        placement,
+        partitioner,
+        tuple(sorted((compiler_options or {}).items())),
+    )
 
     @api_boundary
     def miss(*args: Any, **kwargs: Any) -> tuple:

@@ -27,7 +27,16 @@ def _pick(values: Sequence[Any], keep: Sequence[bool]) -> tuple:
     return tuple(v for v, k in zip(values, keep, strict=True) if k)
 
 
-def _jvp(primals: Any, tangents: Any, *, jaxpr: Any, in_shardings: Any, out_shardings: Any, donated: Any, **params: Any) -> tuple:
+def _jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    jaxpr: Any,
+    in_shardings: Any,
+    out_shardings: Any,
+    donated: Any,
+    **params: Any,
+) -> tuple:
     nonzero = [t is not None for t in tangents]
     pushed, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
     outs = jit_p.bind(
@@ -44,7 +53,16 @@ def _jvp(primals: Any, tangents: Any, *, jaxpr: Any, in_shardings: Any, out_shar
     return outs[:n], [next(rest) if nz else None for nz in out_nonzero]
 
 
-def _linearize(primals: Any, tangents: Any, *, jaxpr: Any, in_shardings: Any, out_shardings: Any, donated: Any, **params: Any) -> tuple:
+def _linearize(
+    primals: Any,
+    tangents: Any,
+    *,
+    jaxpr: Any,
+    in_shardings: Any,
+    out_shardings: Any,
+    donated: Any,
+    **params: Any,
+) -> tuple:
     nonzero = [t is not None for t in tangents]
     split = linearize_jaxpr(jaxpr, nonzero)
     outs = jit_p.bind(
@@ -71,7 +89,15 @@ def _linearize(primals: Any, tangents: Any, *, jaxpr: Any, in_shardings: Any, ou
     return outs[:n], [next(rest) if nz else None for nz in split.nonzero_out]
 
 
-def _transpose(cts: Any, *args: Any, jaxpr: Any, in_shardings: Any, out_shardings: Any, donated: Any, **params: Any) -> list:
+def _transpose(
+    cts: Any,
+    *args: Any,
+    jaxpr: Any,
+    in_shardings: Any,
+    out_shardings: Any,
+    donated: Any,
+    **params: Any,
+) -> list:
     linear = [is_undefined(a) for a in args]
     nonzero = [ct is not None for ct in cts]
     backward, ct_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
@@ -103,7 +129,16 @@ def _batched(sharding: Any, batched: bool, axis: AxisData, avals: Any) -> Any:
     return sharding.with_spec(PartitionSpec(lead, *sharding.spec))
 
 
-def _batch(axis: AxisData, args: Any, dims: Any, *, jaxpr: Any, in_shardings: Any, out_shardings: Any, **params: Any) -> tuple:
+def _batch(
+    axis: AxisData,
+    args: Any,
+    dims: Any,
+    *,
+    jaxpr: Any,
+    in_shardings: Any,
+    out_shardings: Any,
+    **params: Any,
+) -> tuple:
     moved, batched = to_front(args, dims)
     inner, out_batched = batch_jaxpr(jaxpr, axis, batched)
     outs = jit_p.bind(
@@ -120,14 +155,26 @@ def _batch(axis: AxisData, args: Any, dims: Any, *, jaxpr: Any, in_shardings: An
     return outs, [0 if b else None for b in out_batched]
 
 
-def _lower(ctx: Any, *operands: Any, jaxpr: Any, name: str, in_shardings: Any, out_shardings: Any, **params: Any) -> list:
+def _lower(
+    ctx: Any,
+    *operands: Any,
+    jaxpr: Any,
+    name: str,
+    in_shardings: Any,
+    out_shardings: Any,
+    **params: Any,
+) -> list:
     from weft.lowering.sharding import constrain
 
     operands = [
-        constrain(ctx, x, s, a) for x, s, a in zip(operands, in_shardings, jaxpr.in_avals, strict=True)
+        constrain(ctx, x, s, a)
+        for x, s, a in zip(operands, in_shardings, jaxpr.in_avals, strict=True)
     ]
     outs = ctx.call(jaxpr, operands, name)
-    return [constrain(ctx, x, s, a) for x, s, a in zip(outs, out_shardings, jaxpr.out_avals, strict=True)]
+    return [
+        constrain(ctx, x, s, a)
+        for x, s, a in zip(outs, out_shardings, jaxpr.out_avals, strict=True)
+    ]
 
 
 def _impl(*args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list:

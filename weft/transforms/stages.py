@@ -81,7 +81,9 @@ class Traced:
             options=info.options,
             platforms=lowering_platforms,
             arg_names=names if len(names) == n else (),
-            result_names=leaf_names(entry.out_tree.unflatten(list(range(entry.out_tree.num_leaves)))),
+            result_names=leaf_names(
+                entry.out_tree.unflatten(list(range(entry.out_tree.num_leaves)))
+            ),
             partitioner=info.partitioner,
         )
         return Lowered(program, self)

@@ -126,9 +126,7 @@ def _transpose_jaxpr(
     from weft.ops.special import instantiate_zero
 
     avals = [a for a, lin in zip(jaxpr.in_avals, linear, strict=True) if not lin]
-    avals += [
-        cotangent_aval(a) for a, nz in zip(jaxpr.out_avals, nonzero_cts, strict=True) if nz
-    ]
+    avals += [cotangent_aval(a) for a, nz in zip(jaxpr.out_avals, nonzero_cts, strict=True) if nz]
     nonzero: list[bool] = []
 
     def flat(*flat_args: Any) -> list:

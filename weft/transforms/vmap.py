@@ -184,9 +184,7 @@ def _batch_jaxpr(
             for o, d, b in zip(outs, out_dims, out_batched, strict=True)
         ]
 
-    avals = [
-        add_dim(a, 0, axis) if b else a for a, b in zip(jaxpr.in_avals, batched, strict=True)
-    ]
+    avals = [add_dim(a, 0, axis) if b else a for a, b in zip(jaxpr.in_avals, batched, strict=True)]
     traced, consts = trace_to_jaxpr(flat, avals, f"vmap({jaxpr.jaxpr.debug})")
     return ClosedJaxpr(traced, consts), list(out_batched)
 

@@ -55,7 +55,8 @@ def vmap(
         leaves, in_tree = flatten((args, kwargs))
         axes = _in_dims(in_axes, args, kwargs)
         dims = [
-            _check_dim(x, d, i, fun, in_tree) for i, (x, d) in enumerate(zip(leaves, axes, strict=True))
+            _check_dim(x, d, i, fun, in_tree)
+            for i, (x, d) in enumerate(zip(leaves, axes, strict=True))
         ]
         size = _axis_size(leaves, dims, axis_size, fun, in_tree)
         axis = AxisData(axis_name, size, spmd_axis_name)
@@ -106,13 +107,18 @@ def _check_dim(x: Any, dim: Any, i: int, fun: Callable, in_tree: Any) -> int | N
     if not -aval.ndim <= dim < aval.ndim:
         raise ValueError(
             f"vmap: in_axes {dim} is out of bounds for {_name(fun, in_tree, i)} of type "
-            f"{aval.str_short()}" + ("; use None for arguments that are not mapped" if not aval.ndim else "")
+            f"{aval.str_short()}"
+            + ("; use None for arguments that are not mapped" if not aval.ndim else "")
         )
     return dim % aval.ndim
 
 
 def _axis_size(leaves: list, dims: list, given: int | None, fun: Callable, in_tree: Any) -> int:
-    sizes = {i: typeof(x).shape[d] for i, (x, d) in enumerate(zip(leaves, dims, strict=True)) if d is not None}
+    sizes = {
+        i: typeof(x).shape[d]
+        for i, (x, d) in enumerate(zip(leaves, dims, strict=True))
+        if d is not None
+    }
     distinct = set(sizes.values()) | ({given} if given is not None else set())
     if len(distinct) > 1:
         names = arg_names(fun, in_tree)

@@ -1,0 +1,132 @@
+"""Partitioning a lowered program with weft's own passes, with XLA's as the announced fallback."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft._xla import mlir
+from weft._xla import sharding as xla_sharding
+from weft._xla.mlir import ir
+from weft.partition import Layout, Unsupported, partition
+from weft.sharding.mesh import AbstractMesh
+from weft.sharding.named import GSPMDSharding, NamedSharding, sdy_sharding_text
+from weft.sharding.spec import PartitionSpec
+
+
+class Boundary:
+    """The per-device program with the shardings of its arguments and results."""
+
+    __slots__ = ("collectives", "in_shardings", "local", "out_shardings", "propagated", "seconds")
+
+    def __init__(self, stages: Any, ins: list, outs: list) -> None:
+        self.propagated = stages.propagated
+        self.collectives = stages.collectives
+        self.local = stages.local
+        self.seconds = stages.seconds
+        self.in_shardings = ins
+        self.out_shardings = outs
+
+
+def partition_program(program: Any, partitioner: str, **options: Any) -> None:
+    """Sets `program.stages`. With 'auto', what weft does not cover is left to XLA, with a warning."""
+    try:
+        program.stages = _partition(program, **options)
+    except Unsupported as e:
+        if partitioner == "weft":
+            raise ValueError(
+                f"{program.name}: weft's partitioner does not cover {e.op} at {e.location}: "
+                f"{e.reason}. Use partitioner='auto' to leave the program to XLA's"
+            ) from None
+        program.stages = None
+        warnings.warn(
+            f"{program.name} is partitioned by XLA: weft's partitioner stopped at {e.op} "
+            f"({e.location}): {e.reason}",
+            stacklevel=2,
+        )
+
+
+def _partition(program: Any, **options: Any) -> Boundary:
+    options.setdefault("keep_stages", False)
+    with mlir.context(), mlir.unknown_location():
+        stages = partition(program.module, **options)
+        # Arrays have equal parts: a boundary that propagation split unevenly is fixed whole there.
+        again = _fix(program, "arg_attrs", stages.arguments, program.in_shardings)
+        again |= _fix(program, "res_attrs", stages.results, program.out_shardings)
+        if again:
+            stages = partition(program.module, **options)
+    return Boundary(
+        stages,
+        [_sharding(program, layout) for layout in stages.arguments],
+        [_sharding(program, layout) for layout in stages.results],
+    )
+
+
+def _fix(program: Any, which: str, layouts: Sequence[Layout], given: Sequence[Any]) -> bool:
+    uneven = [
+        s is None and any(layout.padded(d) for d in range(len(layout.shape)))
+        for layout, s in zip(layouts, given, strict=True)
+    ]
+    if not any(uneven):
+        return False
+    main = next(
+        op.operation
+        for op in program.module.body.operations
+        if op.operation.name == "func.func" and op.attributes["sym_name"].value == "main"
+    )
+    attrs = []
+    for old, layout, fix in zip(main.attributes[which], layouts, uneven, strict=True):
+        entries = {a.name: a.attr for a in old}
+        if fix:
+            text = sdy_sharding_text(_even(program.mesh, layout), len(layout.shape))
+            entries["sdy.sharding"] = ir.Attribute.parse(text)
+        attrs.append(ir.DictAttr.get(entries))
+    main.attributes[which] = ir.ArrayAttr.get(attrs)
+    return True
+
+
+def _even(mesh: Any, layout: Layout) -> NamedSharding:
+    whole = layout.without(*(d for d in range(len(layout.shape)) if layout.padded(d)))
+    entries = _entries(whole) or (None,) * len(layout.shape)
+    return NamedSharding(mesh, PartitionSpec(*entries))
+
+
+def _entries(layout: Layout) -> tuple | None:
+    """The layout as the entries of a `P`; None where an axis is split into pieces."""
+    mesh = layout.mesh
+    entries = []
+    for atoms in layout.dims:
+        names: list[str] = []
+        left = list(atoms)
+        while left:
+            axis = mesh.atoms[left[0]].axis
+            whole = list(mesh.atoms_of(axis))
+            if left[: len(whole)] != whole:
+                return None
+            names.append(axis)
+            left = left[len(whole) :]
+        entries.append(tuple(names) or None)
+    return tuple(entries)
+
+
+def _sharding(program: Any, layout: Layout) -> Any:
+    entries = _entries(layout)
+    if entries is not None:
+        while entries and entries[-1] is None:
+            entries = entries[:-1]
+        return NamedSharding(program.mesh, PartitionSpec(*entries))
+    if isinstance(program.mesh, AbstractMesh):
+        return None
+    used = tuple(i for atoms in layout.dims for i in atoms)
+    rest = tuple(i for i in range(len(layout.mesh.atoms)) if i not in used)
+    position = layout.mesh.coordinates((*used, *rest))
+    tiles = np.empty(layout.mesh.size, np.int64)
+    tiles[position] = layout.mesh.partition_ids(np.arange(layout.mesh.size))
+    copies = layout.mesh.count(rest)
+    hlo = xla_sharding.tile_with_devices(
+        tiles.reshape((*layout.counts, copies)), [xla_sharding.SubgroupType.REPLICATED]
+    )
+    return GSPMDSharding(program.devices, hlo)
