@@ -1,5 +1,7 @@
 """Python callbacks inside a compiled program."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,18 @@ def test_an_unknown_platform_has_no_callbacks():
     with pytest.raises(ValueError, match="supported: cpu"):
         callback.target_name("abacus")
     assert "partitioned" in callback.target_name("cpu", partitioned=True)
+
+
+def test_the_barrier_waits_for_every_run_with_side_effects():
+    seen = []
+
+    def record(x):
+        time.sleep(0.001)
+        seen.append(float(x[0]))
+        return x
+
+    run = program(record)
+    for i in range(150):
+        run.call([np.full(4, i, np.float32)])
+    effects_barrier()
+    assert sorted(seen) == [float(i) for i in range(150)]

@@ -15,7 +15,11 @@ from weft.runtime.compile import LoadedExecutable, compile_module
 from weft.runtime.device_put import devices_text, shard_argument
 from weft.sharding import named
 
-_pending = threading.local()
+_pending: list[Any] = []
+"""Tokens of the runs with side effects that `effects_barrier` has not waited for."""
+
+_pending_lock = threading.Lock()
+_MAX_PENDING = 64
 
 
 class Executable:
@@ -153,19 +157,20 @@ class Executable:
 
 
 def _keep_token(token: Any) -> None:
-    tokens = getattr(_pending, "tokens", None)
-    if tokens is None:
-        tokens = _pending.tokens = []
-    tokens.append(token)
-    if len(tokens) > 64:
-        tokens[:] = tokens[-1:]
+    with _pending_lock:
+        _pending.append(token)
+        waiting = _pending[:_MAX_PENDING] if len(_pending) > 2 * _MAX_PENDING else []
+        del _pending[: len(waiting)]
+    for old in waiting:
+        old.block_until_ready()
 
 
 def effects_barrier() -> None:
     """Wait until the side effects of all programs started so far (prints, callbacks) are done."""
-    tokens = getattr(_pending, "tokens", None) or []
-    _pending.tokens = []
-    for token in tokens:
+    with _pending_lock:
+        waiting = list(_pending)
+        _pending.clear()
+    for token in waiting:
         token.block_until_ready()
 
 
