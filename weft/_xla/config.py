@@ -19,6 +19,11 @@ def state(name: str, value, *, traced: bool) -> Config:
     return Config(name, value, include_in_jit_key=traced, include_in_trace_context=traced)
 
 
+def dispatch_flag(name: str, value) -> Config:
+    """A state that is part of the C++ dispatch key only: it does not change what is traced."""
+    return Config(name, value, include_in_jit_key=True, include_in_trace_context=False)
+
+
 # The C++ side reads these three before any dispatch; it must be given them first.
 enable_x64 = state("enable_x64", False, traced=True)
 disable_jit = state("disable_jit", False, traced=True)
