@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft._xla.mlir import ir
+from weft.partition.collect import WHY
 from weft.partition.layout import Atoms, DeviceMesh
 
 _KINDS = {
@@ -34,6 +35,7 @@ class Emitter:
 
     def __init__(self, mesh: DeviceMesh, entry: ir.Block):
         self.mesh = mesh
+        self.why = ""  # the reason given to collectives made from here on
         self._types: dict[Any, ir.Type] = {}
         self._attributes: dict[Any, ir.Attribute] = {}
         self.context = entry.owner.context
@@ -356,6 +358,12 @@ class Emitter:
 
     # -- collectives -----------------------------------------------------------------------------
 
+    def _noted(self, attributes: dict[str, ir.Attribute]) -> dict[str, ir.Attribute]:
+        """The attributes, with the reason for the collective where reasons are kept."""
+        if self.why:
+            attributes[WHY] = ir.StringAttr.get(self.why, self.context)
+        return attributes
+
     def _groups(self, atoms: Atoms) -> ir.Attribute:
         key = ("groups", atoms)
         if key not in self._attributes:
@@ -373,7 +381,7 @@ class Emitter:
         ir.Operation.create("stablehlo.return", operands=list(total.results), loc=self.loc, ip=ip)
 
     def all_reduce(self, value: ir.Value, atoms: Atoms, kind: str) -> ir.Value:
-        attributes = {"replica_groups": self._groups(atoms)}
+        attributes = self._noted({"replica_groups": self._groups(atoms)})
         op = self.op("stablehlo.all_reduce", (value,), [value.type], attributes, regions=1)
         self.combine(op, _KINDS[kind], value.type.element_type)
         return op.results[0]
@@ -381,10 +389,9 @@ class Emitter:
     def reduce_scatter(self, value: ir.Value, atoms: Atoms, dim: int, kind: str) -> ir.Value:
         shape = list(value.type.shape)
         shape[dim] //= self.mesh.count(atoms)
-        attributes = {
-            "replica_groups": self._groups(atoms),
-            "scatter_dimension": self.i64_attr(dim),
-        }
+        attributes = self._noted(
+            {"replica_groups": self._groups(atoms), "scatter_dimension": self.i64_attr(dim)}
+        )
         result = self.type(shape, value.type.element_type)
         op = self.op("stablehlo.reduce_scatter", (value,), [result], attributes, regions=1)
         self.combine(op, _KINDS[kind], value.type.element_type)
@@ -398,7 +405,7 @@ class Emitter:
             (value,),
             self.type(shape, value.type.element_type),
             all_gather_dim=self.i64_attr(dim),
-            replica_groups=self._groups(atoms),
+            **self._noted({"replica_groups": self._groups(atoms)}),
         )
 
     def all_to_all(
@@ -415,7 +422,7 @@ class Emitter:
             split_dimension=self.i64_attr(split_dim),
             concat_dimension=self.i64_attr(concat_dim),
             split_count=self.i64_attr(count),
-            replica_groups=self._groups(atoms),
+            **self._noted({"replica_groups": self._groups(atoms)}),
         )
 
     def permute(self, value: ir.Value, pairs: np.ndarray) -> ir.Value:
@@ -424,7 +431,7 @@ class Emitter:
             "stablehlo.collective_permute",
             (value,),
             value.type,
-            source_target_pairs=self.table(pairs),
+            **self._noted({"source_target_pairs": self.table(pairs)}),
         )
 
 

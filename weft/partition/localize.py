@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition import reshard
+from weft.partition.collect import WHY, source_line
 from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms, DeviceMesh, Layout, Unsupported
 from weft.partition.reshard import Local
@@ -42,12 +43,13 @@ class Localized:
     results: list[Layout]
 
 
-def localize(module: ir.Module) -> Localized:
+def localize(module: ir.Module, *, explain: bool = False) -> Localized:
     """Rewrites a module with explicit sdy collectives into per-device StableHLO, in place.
 
     Args:
       module: the output of `propagate.make_explicit`: every value has its sharding, and
         disagreements between producer and consumer are sdy collectives.
+      explain: note on every collective of the result why it exists.
 
     The result has local shapes, stablehlo collectives, and nothing of sdy.
 
@@ -65,6 +67,7 @@ def localize(module: ir.Module) -> Localized:
         boundary: tuple[list[Layout], list[Layout]] = ([], [])
         for function in functions:
             localizer = Localizer(mesh, names, function.operation)
+            localizer.explain = explain
             arguments, results = localizer.run()
             if ir.StringAttr(function.attributes["sym_name"]).value == "main":
                 boundary = arguments, results
@@ -115,6 +118,7 @@ class Localizer:
         self.e = Emitter(mesh, function.regions[0].blocks[0])
         self.values: dict[ir.Value, Local] = {}
         self.dead: list[ir.Operation] = []
+        self.explain = False
         self.returns: list[Sequence[Layout | None]] = []
         self.manual: list[frozenset[int]] = [frozenset()]
         self.tuples: dict[ir.Value, list[Local]] = {}
@@ -283,6 +287,8 @@ class Localizer:
                     continue
                 raise self.unsupported(op, "no localization rule")
             e.ip, e.loc = ir.InsertionPoint(op), op.location
+            if self.explain:
+                e.why = self._why(op)
             got = apply(self, op)
             if got is None:
                 continue
@@ -293,6 +299,16 @@ class Localizer:
     def after(self, op: ir.Operation) -> None:
         """From here on the rule emits behind `op`."""
         self.e.ip = ir.InsertionPoint.after(op)
+
+    def _why(self, op: ir.Operation) -> str:
+        """The reason `explain` wrote on the op, or what the op's own rule does."""
+        if WHY in op.attributes:
+            why = op.attributes[WHY].value
+            del op.attributes[WHY]
+            return why
+        line = source_line(op.location)
+        name = op.name.split(".")[-1] + (f" ({line})" if line else "")
+        return f"{name} needs elements that other devices hold"
 
     def _boundary(self, name: str, count: int) -> list[ir.Attribute | None]:
         """Shardings on the function's arguments or results; they are removed from it."""

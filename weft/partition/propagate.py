@@ -28,7 +28,7 @@ def propagate(module: ir.Module, *, origins: bool = False) -> ir.Module:
     passes.run(module, "inline,symbol-dce,func.func(stablehlo-legalize-composite-to-call)")
     passes.run(module, "inline,symbol-dce,func.func(chlo-legalize-to-stablehlo)")
     passes.run(module, "sdy-import-pipeline")
-    option = "{dump-sharding-origins=true}" if origins else ""
+    option = "{debug-sharding-origins=true}" if origins else ""
     passes.run(module, f"sdy-user-priority-propagate{option}")
     return module
 

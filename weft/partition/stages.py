@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from weft._xla.mlir import ir
+from weft.partition.explain import annotate, constraint_lines
 from weft.partition.layout import DeviceMesh, Layout
 from weft.partition.localize import localize
 from weft.partition.optimize import optimize
@@ -35,14 +36,14 @@ class Stages:
 
 
 def partition(
-    module: ir.Module, *, keep_stages: bool = True, origins: bool = False, overlap: bool = False
+    module: ir.Module, *, keep_stages: bool = True, explain: bool = False, overlap: bool = False
 ) -> Stages:
     """Takes a global program to the program of one device.
 
     Args:
       module: StableHLO with `sdy.mesh` and some shardings; it is not changed.
       keep_stages: clone the module after stages 3 and 4, so that they can be shown.
-      origins: record where each sharding came from, for reports.
+      explain: record why each collective exists, for reports.
       overlap: turn all_gather + dot into a loop that overlaps both.
 
     Returns:
@@ -60,13 +61,16 @@ def partition(
         names.append(name)
 
     work = clone(module)
-    propagate(work, origins=origins)
+    propagate(work, origins=explain)
+    constraints = constraint_lines(work) if explain else {}
     lap("propagate")
     propagated = clone(work) if keep_stages else None
     make_explicit(work)
+    if explain:
+        annotate(work, constraints)
     lap("make_explicit")
     collectives = clone(work) if keep_stages else None
-    info = localize(work)
+    info = localize(work, explain=explain)
     lap("localize")
     optimize(work, info.mesh, overlap=overlap)
     lap("optimize")

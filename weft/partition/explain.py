@@ -1,0 +1,198 @@
+"""Says why each collective exists: who produced, who consumed, and where their shardings came from.
+
+Runs on the module with explicit sdy collectives after a propagation that recorded Shardy's sharding
+origins. The text travels as the attribute `weft.why` to the collectives of the local program.
+"""
+
+from __future__ import annotations
+
+import re
+
+from weft._xla import sdy
+from weft._xla.mlir import ir
+from weft.partition.collect import WHY, source_line
+
+_PARTIAL = ("sdy.all_reduce", "sdy.reduce_scatter")
+_MOVES = ("sdy.all_gather", "sdy.all_slice", "sdy.all_to_all", "sdy.collective_permute", *_PARTIAL)
+
+
+def constraint_lines(module: ir.Module) -> dict[str, str]:
+    """Source line of every named constraint of a propagated module."""
+    found: dict[str, str] = {}
+
+    def visit(op: ir.Operation) -> None:
+        if "sdy.sharding_origin_name" in op.attributes:
+            name = op.attributes["sdy.sharding_origin_name"].value
+            found[name] = source_line(op.location)
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    visit(inner.operation)
+
+    visit(module.operation)
+    return found
+
+
+def annotate(module: ir.Module, constraints: dict[str, str]) -> None:
+    """Writes `weft.why` on every sdy collective of the module."""
+
+    def visit(op: ir.Operation) -> None:
+        if op.name in _MOVES:
+            op.attributes[WHY] = ir.StringAttr.get(_reason(op, constraints), module.context)
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    visit(inner.operation)
+
+    visit(module.operation)
+
+
+def _reason(op: ir.Operation, constraints: dict[str, str]) -> str:
+    producer, number = _producer(op)
+    made = _named(producer, number, op.operands[0])
+    origins = _origins(producer, number)
+    if op.name in _PARTIAL:
+        key = "reduction_axes" if op.name == "sdy.all_reduce" else "reduce_scatter_axes"
+        axes = [r[0] for r in sdy.axis_refs(op.attributes[key])]
+        sources = _operand_origins(producer, axes, constraints)
+        text = f"{made} splits what it sums over {', '.join(sorted(set(axes)))}"
+        return text + (f" ({sources})" if sources else "")
+    consumer = _consumer(op)
+    have = _dims_text(_sharding_before(op))
+    want = _dims_text(op.attributes["out_sharding"])
+    text = f"{made} gives {have}{_origin_text(origins, constraints)}; {consumer} needs {want}"
+    user = _first_user(op)
+    if user is not None and not user.name.endswith("return"):
+        text += _origin_text(_origins(user, 0), constraints)
+    return text
+
+
+def _producer(op: ir.Operation) -> tuple[ir.Operation | None, int]:
+    """The operation behind a chain of sdy collectives, with the result's number."""
+    value = op.operands[0]
+    while True:
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            return None, list(owner.arguments).index(value)
+        maker = owner.operation
+        if maker.name not in _MOVES:
+            return maker, list(maker.results).index(value)
+        value = maker.operands[0]
+
+
+def _first_user(op: ir.Operation) -> ir.Operation | None:
+    for use in op.results[0].uses:
+        user = use.owner.operation
+        return _first_user(user) if user.name in _MOVES else user
+    return None
+
+
+def _consumer(op: ir.Operation) -> str:
+    user = _first_user(op)
+    if user is None:
+        return "its user"
+    if user.name == "func.return":
+        return "the result"
+    return _op_text(user)
+
+
+def _named(producer: ir.Operation | None, number: int, value: ir.Value) -> str:
+    if producer is None:
+        block = value.owner if isinstance(value.owner, ir.Block) else None
+        outer = block is not None and block.owner.operation.name == "func.func"
+        return f"argument {number}" if outer else f"carry {number}"
+    return _op_text(producer)
+
+
+def _op_text(op: ir.Operation) -> str:
+    line = source_line(op.location)
+    return op.name.split(".")[-1] + (f" ({line})" if line else "")
+
+
+def _sharding_before(op: ir.Operation) -> ir.Attribute | None:
+    """The sharding of a collective's operand."""
+    value = op.operands[0]
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        parent = owner.owner.operation
+        number = list(owner.arguments).index(value)
+        if parent.name == "func.func" and "arg_attrs" in parent.attributes:
+            entries = ir.DictAttr(parent.attributes["arg_attrs"][number])
+            return entries["sdy.sharding"] if "sdy.sharding" in entries else None
+        if "sdy.sharding" in parent.attributes:
+            return sdy.per_value(parent.attributes["sdy.sharding"])[number]
+        return None
+    maker = owner.operation
+    if maker.name in _MOVES:
+        return maker.attributes["out_sharding"]
+    if "sdy.sharding" in maker.attributes:
+        number = list(maker.results).index(value)
+        return sdy.per_value(maker.attributes["sdy.sharding"])[number]
+    return None
+
+
+def _dims_text(sharding: ir.Attribute | None) -> str:
+    """`(x, –)`: the axes of each dimension."""
+    if sharding is None:
+        return "replicated"
+    dims = sdy.dims_of(sharding)
+    if not any(dims):
+        return "replicated"
+
+    def axis(ref: sdy.AxisRef) -> str:
+        name, pre, size = ref
+        return name if size is None else f"{name}:({pre}){size}"
+
+    return "(" + ", ".join("·".join(map(axis, d)) if d else "–" for d in dims) + ")"
+
+
+def _origins(op: ir.Operation | None, number: int) -> dict[str, str]:
+    """Axis → origin of one result, as Shardy recorded it."""
+    if op is None or "sdy.sharding_origins" not in op.attributes:
+        return {}
+    attribute = op.attributes["sdy.sharding_origins"]
+    if isinstance(attribute, ir.ArrayAttr):
+        attribute = attribute[min(number, len(attribute) - 1)]
+    return {e.name: e.attr.value for e in ir.DictAttr(attribute)}
+
+
+def _operand_origins(op: ir.Operation | None, axes: list[str], constraints: dict[str, str]) -> str:
+    """Where the split of summed dimensions came from: the operands' origins of those axes."""
+    found: dict[str, str] = {}
+    for value in op.operands if op is not None else ():
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            number = list(owner.arguments).index(value)
+            if owner.owner.operation.name == "func.func":
+                for axis in axes:
+                    if axis in _dims_text(_argument_sharding(owner, number)):
+                        found.setdefault(axis, f"argument {number}")
+            continue
+        origins = _origins(owner.operation, list(owner.operation.results).index(value))
+        for axis, origin in origins.items():
+            if axis.split(":")[0] in axes:
+                found.setdefault(axis, _origin_name(origin, constraints))
+    return ", ".join(f"{axis} from {where}" for axis, where in sorted(found.items()))
+
+
+def _argument_sharding(block: ir.Block, number: int) -> ir.Attribute | None:
+    function = block.owner.operation
+    if "arg_attrs" not in function.attributes:
+        return None
+    entries = ir.DictAttr(function.attributes["arg_attrs"][number])
+    return entries["sdy.sharding"] if "sdy.sharding" in entries else None
+
+
+def _origin_text(origins: dict[str, str], constraints: dict[str, str]) -> str:
+    if not origins:
+        return ""
+    parts = (f"{axis} from {_origin_name(o, constraints)}" for axis, o in sorted(origins.items()))
+    return f" ({', '.join(parts)})"
+
+
+def _origin_name(origin: str, constraints: dict[str, str]) -> str:
+    """`input: 0` → `argument 0`; a constraint by its source line."""
+    if found := re.fullmatch(r"(input|output): (\d+)", origin):
+        return ("argument " if found[1] == "input" else "result ") + found[2]
+    line = constraints.get(origin, "")
+    return f"the constraint at {line}" if line else origin.replace("_", " ")

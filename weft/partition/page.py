@@ -1,0 +1,158 @@
+"""The HTML of a communication report: one self-contained page, no scripts from elsewhere."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+from weft.partition.report import HEADER, escape, format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from weft.partition.report import CommReport
+
+_STYLE = """
+body{font:14px/1.5 system-ui,sans-serif;margin:2rem;color:#1c2430;background:#fff}
+h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
+table.comm{border-collapse:collapse;font-size:13px}
+table.comm th,table.comm td{padding:.25rem .7rem;text-align:left;border-bottom:1px solid #e3e7ee;vertical-align:top}
+table.comm td.num{text-align:right;font-variant-numeric:tabular-nums}
+.bar{height:8px;background:#3f6fd8;border-radius:2px;min-width:1px}
+.why{color:#5a6472;max-width:34rem}
+.stages{display:flex;gap:1rem;overflow-x:auto;align-items:flex-start}
+.stage{flex:1 0 30rem;border:1px solid #d8dee8;border-radius:6px}
+.stage h3{margin:0;padding:.4rem .8rem;background:#f2f5fa;font-size:13px}
+.stage pre{margin:0;padding:.6rem .8rem;font:11px/1.45 ui-monospace,monospace;overflow:auto;max-height:36rem}
+mark.c{background:#ffe3a3}
+.values{display:flex;flex-wrap:wrap;gap:1.2rem}
+.value{font-size:12px}
+svg text{font:10px ui-monospace,monospace}
+@media (prefers-color-scheme:dark){body{background:#14181f;color:#dde3ec}.stage h3{background:#222936}
+table.comm th,table.comm td{border-color:#2c3442}.stage{border-color:#2c3442}mark.c{background:#6b5310;color:#fff}.why{color:#9aa5b5}}
+"""
+
+
+def table_html(report: CommReport) -> str:
+    """The table alone, for notebooks."""
+    head = "".join(f"<th>{escape(h)}</th>" for h in ("", *HEADER))
+    most = max((c.total_bytes for c in report.collectives), default=1) or 1
+    body = []
+    for row, c in zip(report.rows(), report.collectives, strict=True):
+        width = max(1, round(120 * c.total_bytes / most))
+        bar = f'<div class="bar" style="width:{width}px;height:8px;background:#3f6fd8"></div>'
+        cells = "".join(
+            f'<td class="{"num" if i in (3, 4, 5) else "why" if i == 7 else ""}">{escape(v)}</td>'
+            for i, v in enumerate(row)
+        )
+        body.append(f"<tr><td>{bar}</td>{cells}</tr>")
+    summary = "<br>".join(escape(line) for line in report.summary().splitlines())
+    return (
+        f'<table class="comm"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
+        f'<p class="summary">{summary}</p>'
+    )
+
+
+def page_html(report: CommReport) -> str:
+    """The whole page."""
+    values = "".join(_value_html(v, report.mesh) for v in (*report.arguments, *report.results))
+    stages = "".join(
+        f'<div class="stage"><h3>{escape(name)}</h3><pre>{_marked(text)}</pre></div>'
+        for name, text in report.stages
+    )
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>weft: communication report</title>
+<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>
+<h1>Communication report</h1>
+<h2>Collectives</h2>{table_html(report)}
+<h2>Mesh</h2>{_mesh_svg(report.mesh)}
+<h2>Arguments and results by shard</h2><div class="values">{values}</div>
+<h2>Totals by kind</h2>{_totals(report)}
+<h2>Stages</h2><div class="stages">{stages}</div>
+<p>Times: {escape(report.hardware.name)}. {escape(report.hardware.source)}</p>
+</body></html>
+"""
+
+
+def _marked(text: str) -> str:
+    """Program text with its collectives highlighted."""
+    lines = []
+    for line in text.splitlines():
+        shown = escape(line)
+        if any(
+            f"{dialect}.{kind}" in line
+            for dialect in ("sdy", "stablehlo")
+            for kind in (
+                "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute", "all_slice",
+            )
+        ):  # fmt: skip
+            shown = f'<mark class="c">{shown}</mark>'
+        lines.append(shown)
+    return "\n".join(lines)
+
+
+def _totals(report: CommReport) -> str:
+    by_kind: dict[str, list[float]] = {}
+    for c in report.collectives:
+        entry = by_kind.setdefault(c.kind, [0, 0, 0.0])
+        entry[0] += c.trips
+        entry[1] += c.total_bytes
+        entry[2] += report.hardware.estimate(c)
+    rows = "".join(
+        f'<tr><td>{kind}</td><td class="num">{int(n)}</td><td class="num">{format_bytes(b)}</td>'
+        f'<td class="num">{format_seconds(t)}</td></tr>'
+        for kind, (n, b, t) in by_kind.items()
+    )
+    return f'<table class="comm"><tr><th>kind</th><th>calls</th><th>sent</th><th>time</th></tr>{rows}</table>'
+
+
+def _color(index: int, count: int) -> str:
+    return f"hsl({round(360 * index / max(count, 1))} 65% 70%)"
+
+
+def _mesh_svg(mesh: dict[str, int]) -> str:
+    """Devices in a grid: the last axis runs across, the others down; at most 1024 are drawn."""
+    if not mesh:
+        return "<p>one device</p>"
+    sizes = list(mesh.values())
+    across = sizes[-1]
+    down = math.prod(sizes[:-1])
+    shown_across, shown_down = min(across, 32), min(down, 32)
+    cells = []
+    for r, c in itertools.product(range(shown_down), range(shown_across)):
+        x, y = c * 34, r * 24
+        number = r * across + c
+        cells.append(
+            f'<rect x="{x}" y="{y}" width="32" height="22" rx="3" fill="{_color(number, down * across)}"/>'
+            f'<text x="{x + 16}" y="{y + 15}" text-anchor="middle">{number}</text>'
+        )
+    label = " × ".join(f"{escape(k)} = {v}" for k, v in mesh.items())
+    note = "" if (shown_across, shown_down) == (across, down) else " (first devices shown)"
+    return (
+        f'<p>{label}: {down * across} devices{note}</p><svg class="mesh" width="{shown_across * 34}"'
+        f' height="{shown_down * 24}" role="img" aria-label="device mesh">{"".join(cells)}</svg>'
+    )
+
+
+def _value_html(value, mesh: dict[str, int]) -> str:
+    """A value as its grid of shards, coloured by shard (first two dimensions)."""
+    name, shape, dims = value
+    counts = [math.prod(_axis_size(a, mesh) for a in axes) for axes in dims]
+    rows = min(counts[0] if counts else 1, 32)
+    columns = min(counts[1] if len(counts) > 1 else 1, 32)
+    width, height = 96, 64
+    cells = "".join(
+        f'<rect x="{c * width / columns:.1f}" y="{r * height / rows:.1f}" width="{width / columns:.1f}"'
+        f' height="{height / rows:.1f}" stroke="#fff" fill="{_color(r * columns + c, rows * columns)}"/>'
+        for r, c in itertools.product(range(rows), range(columns))
+    )
+    spec = ", ".join("·".join(a) if a else "–" for a in dims)
+    return (
+        f'<div class="value">{escape(name)}<br>{escape(str(list(shape)))} ({escape(spec)})<br>'
+        f'<svg width="{width}" height="{height}" role="img" aria-label="shards">{cells}</svg></div>'
+    )
+
+
+def _axis_size(name: str, mesh: dict[str, int]) -> int:
+    if ":(" in name:
+        return int(name.rsplit(")", 1)[1])
+    return mesh[name]

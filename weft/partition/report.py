@@ -1,0 +1,224 @@
+"""The communication report: a table of collectives for terminals, notebooks and HTML pages."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from weft.partition.collect import Collective, collect
+from weft.partition.cost import HardwareModel, hardware
+from weft.partition.memory import Memory, estimate_memory
+from weft.partition.stages import Stages
+
+
+@dataclass(slots=True)
+class CommReport:
+    """Every collective of a program, with its cost.
+
+    Attributes:
+      collectives: in program order.
+      mesh: axis names and sizes.
+      hardware: the model behind the times.
+      memory: bytes on one device.
+      stages: (name, text) of the program's stages, for the HTML page.
+      arguments, results: (name, shape, axes of each dimension) for the drawing of shards.
+    """
+
+    collectives: list[Collective]
+    mesh: dict[str, int]
+    hardware: HardwareModel
+    memory: Memory
+    stages: list[tuple[str, str]] = field(default_factory=list)
+    arguments: list[tuple[str, tuple[int, ...], tuple[tuple[str, ...], ...]]] = field(
+        default_factory=list
+    )
+    results: list[tuple[str, tuple[int, ...], tuple[tuple[str, ...], ...]]] = field(
+        default_factory=list
+    )
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes each device sends for one call."""
+        return sum(c.total_bytes for c in self.collectives)
+
+    @property
+    def seconds(self) -> float:
+        """Estimated time of all collectives, one after the other."""
+        return sum(self.hardware.estimate(c) for c in self.collectives)
+
+    def counts(self) -> dict[str, int]:
+        """Executions by kind, loops counted."""
+        out: dict[str, int] = {}
+        for c in self.collectives:
+            out[c.kind] = out.get(c.kind, 0) + c.trips
+        return out
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table's cells, as text, in program order."""
+        return [
+            (
+                c.kind,
+                ", ".join(c.axes),
+                c.shape,
+                format_bytes(c.bytes),
+                f"× {c.trips}" + ("" if c.exact_trips else "+"),
+                format_seconds(self.hardware.estimate(c)),
+                _short(c.source),
+                c.why,
+            )
+            for c in self.collectives
+        ]
+
+    def summary(self) -> str:
+        """Two lines: traffic and memory."""
+        axes = " × ".join(f"{k}={v}" for k, v in self.mesh.items()) or "one device"
+        m = self.memory
+        how = "" if m.exact else " (estimated)"
+        return (
+            f"mesh {axes}: each device sends {format_bytes(self.total_bytes)} in"
+            f" {sum(c.trips for c in self.collectives)} collectives,"
+            f" about {format_seconds(self.seconds)} on {self.hardware.name}\n"
+            f"memory per device{how}: arguments {format_bytes(m.arguments)},"
+            f" results {format_bytes(m.results)}, temporaries {format_bytes(m.temporaries)};"
+            f" largest {format_bytes(m.largest_bytes)} ({m.largest})"
+        )
+
+    def __str__(self) -> str:
+        rows = [HEADER, *self.rows()]
+        shown = [r[:-1] for r in rows]
+        widths = [max(len(r[i]) for r in shown) for i in range(len(shown[0]))]
+        lines = []
+        for row, cells in zip(rows, shown, strict=True):
+            lines.append("  ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)).rstrip())
+            if row is not HEADER and row[-1]:
+                lines.append(f"    why: {row[-1]}")
+        return "\n".join([*lines, self.summary()])
+
+    __repr__ = __str__
+
+    def __rich__(self):
+        from rich.console import Group
+        from rich.table import Table
+
+        table = Table(*HEADER, box=None, header_style="bold")
+        for row in self.rows():
+            table.add_row(*row)
+        return Group(table, self.summary())
+
+    def _repr_html_(self) -> str:
+        from weft.partition.page import table_html
+
+        return table_html(self)
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes one self-contained page: table, mesh with shards by colour, stages side by side."""
+        from weft.partition.page import page_html
+
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page_html(self))
+
+
+HEADER = ("collective", "axes", "local operand", "sent", "trips", "time", "source", "why")
+
+
+def report(
+    stages: Stages,
+    *,
+    hardware_model: str | HardwareModel | None = None,
+    memory: Memory | None = None,
+    extra_stages: Sequence[tuple[str, str]] = (),
+    names: Sequence[str] = (),
+) -> CommReport:
+    """The report of a partitioned program; needs no devices.
+
+    Args:
+      stages: from `partition(module, explain=True)`.
+      hardware_model: a preset's name (`cpu`, `h100`, `h200`, `tpu_v5p`) or a `HardwareModel`.
+      memory: XLA's numbers where the program was compiled; else they are estimated.
+      extra_stages: (name, text) of earlier stages, shown before those of `stages`.
+      names: of the arguments, for the drawing.
+    """
+    texts = list(extra_stages)
+    for name in ("propagated", "collectives", "local"):
+        module = getattr(stages, name)
+        if module is not None:
+            texts.append((name, module.operation.get_asm(large_elements_limit=16)))
+
+    def described(kind: str, layouts, given: Sequence[str] = ()):
+        return [
+            (
+                given[i] if i < len(given) else f"{kind} {i}",
+                layout.shape,
+                tuple(stages.mesh.axis_names(a) for a in layout.dims),
+            )
+            for i, layout in enumerate(layouts)
+        ]
+
+    return CommReport(
+        collect(stages.local, stages.mesh),
+        dict(stages.mesh.axes),
+        hardware(hardware_model),
+        memory or estimate_memory(stages.local),
+        texts,
+        described("argument", stages.arguments, names),
+        described("result", stages.results),
+    )
+
+
+def format_bytes(count: float) -> str:
+    """Bytes with a unit, three digits: `3.2 MB` (powers of ten).
+
+    >>> format_bytes(3210000)
+    '3.21 MB'
+    """
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 1000 or unit == "TB":
+            return f"{count:.3g} {unit}" if unit != "B" else f"{int(count)} B"
+        count /= 1000
+    raise AssertionError
+
+
+def parse_bytes(text: str | float) -> float:
+    """`'3 MB'` → 3000000.0; numbers pass through.
+
+    Raises:
+      ValueError: not a number with one of B, kB, MB, GB, TB, KiB, MiB, GiB.
+
+    >>> parse_bytes("3 MB")
+    3000000.0
+    """
+    if not isinstance(text, str):
+        return float(text)
+    units = {"B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+    units |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+    cleaned = text.strip()
+    for unit in sorted(units, key=len, reverse=True):
+        if cleaned.endswith(unit):
+            try:
+                return float(cleaned[: -len(unit)]) * units[unit]
+            except ValueError:
+                break
+    raise ValueError(f"max_bytes={text!r} is not a size; write a number and a unit, as in '3 MB'")
+
+
+def format_seconds(seconds: float) -> str:
+    """Seconds with a unit, three digits.
+
+    >>> format_seconds(0.00042)
+    '420 µs'
+    """
+    for unit, scale in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def _short(source: str) -> str:
+    return os.path.relpath(source) if source.startswith(os.getcwd() + os.sep) else source
+
+
+def escape(text: str) -> str:
+    """Text for an HTML page."""
+    return html.escape(text, quote=True)
