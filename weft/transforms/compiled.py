@@ -11,7 +11,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import config
-from weft.core.jaxpr import ClosedJaxpr, Var, open_jaxpr, subjaxprs
+from weft.core.jaxpr import ClosedJaxpr, open_jaxpr, subjaxprs
 from weft.core.primitive import Primitive
 from weft.core.trace import EvalTrace, Tracer, check_not_leaked, trace_to_jaxpr, typeof
 from weft.runtime.array import ArrayImpl
@@ -77,6 +77,8 @@ def inner_shardings(jaxpr: ClosedJaxpr) -> list:
     def find() -> list:
         found: list = []
         for eqn in open_jaxpr(jaxpr).eqns:
+            if not eqn.primitive.own_types:  # ops that place or call say their own types
+                continue
             for value in eqn.params.values():
                 items = value if isinstance(value, tuple) else (value,)
                 found += [v for v in items if isinstance(v, NamedSharding | Mesh | AbstractMesh)]
@@ -190,14 +192,6 @@ def hoist_consts(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list]:
     )
 
 
-def used_args(closed: ClosedJaxpr) -> list[bool]:
-    """Which arguments the program reads."""
-    used: set = {v for v in closed.jaxpr.outvars if isinstance(v, Var)}
-    for eqn in closed.jaxpr.eqns:
-        used.update(v for v in eqn.invars if isinstance(v, Var))
-    return [v in used for v in closed.jaxpr.invars]
-
-
 def lower_program(
     closed: ClosedJaxpr,
     name: str,
@@ -221,7 +215,7 @@ def lower_program(
     from weft.lowering.module import lower_module
     from weft.transforms.dce import dce_closed
 
-    closed = dce_closed(closed)
+    closed, used = dce_closed(closed)
     closed, consts = hoist_consts(closed)
     n = len(consts)
     arg_shardings = [None] * n + list(arg_shardings)
@@ -231,9 +225,7 @@ def lower_program(
         [f"argument {a}" for a in arg_names]
         or [f"argument {i}" for i in range(len(in_shardings) - n)]
     )
-    kept = [True] * len(closed.in_avals) if keep_unused else used_args(closed)
-    if not keep_unused:
-        kept = [k or i < n for i, k in enumerate(kept)]
+    kept = [True] * (n + len(used)) if keep_unused else [True] * n + used
 
     def keep(xs: Sequence[Any]) -> list:
         return [x for x, k in zip(xs, kept, strict=True) if k]

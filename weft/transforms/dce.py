@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var
+from weft.core.jaxpr import Atom, ClosedJaxpr, Jaxpr
 
 
 def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
@@ -13,24 +13,32 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[b
     Inputs stay: the caller drops those it wants to drop.
     """
     outvars = [v for v, used in zip(jaxpr.outvars, used_outputs, strict=True) if used]
-    live: set[Var] = {v for v in outvars if isinstance(v, Var)}
-    kept = []
-    for eqn in reversed(jaxpr.eqns):
-        if eqn.effects or any(v in live for v in eqn.outvars):
-            kept.append(eqn)
-            live.update(v for v in eqn.invars if isinstance(v, Var))
-    kept.reverse()
-    new = jaxpr.replace(outvars=outvars, eqns=kept)
+    eqns, live = _live(jaxpr, outvars)
+    new = jaxpr.replace(outvars=outvars, eqns=eqns)
     return new, [v in live for v in jaxpr.invars]
 
 
-def dce_closed(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program without dead equations and unread constants."""
-    jaxpr, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
-    if not closed.consts:
-        return ClosedJaxpr(jaxpr)
-    live: set = {v for v in jaxpr.outvars if isinstance(v, Var)}
-    for eqn in jaxpr.eqns:
-        live.update(v for v in eqn.invars if isinstance(v, Var))
+def _live(jaxpr: Jaxpr, outvars: Sequence[Atom]) -> tuple[list, set]:
+    """The equations that matter for `outvars`, and all atoms they and the outputs read."""
+    live: set = set(outvars)
+    kept = []
+    for eqn in reversed(jaxpr.eqns):
+        if not eqn.effects:
+            for v in eqn.outvars:
+                if v in live:
+                    break
+            else:
+                continue
+        kept.append(eqn)
+        live.update(eqn.invars)
+    kept.reverse()
+    return kept, live
+
+
+def dce_closed(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[bool]]:
+    """The program without dead equations and unread constants; also which inputs are read."""
+    jaxpr = closed.jaxpr
+    eqns, live = _live(jaxpr, jaxpr.outvars)
     pairs = [p for p in zip(jaxpr.constvars, closed.consts, strict=True) if p[0] in live]
-    return ClosedJaxpr(jaxpr.replace(constvars=[v for v, _ in pairs]), [c for _, c in pairs])
+    new = jaxpr.replace(constvars=[v for v, _ in pairs], eqns=eqns)
+    return ClosedJaxpr(new, [c for _, c in pairs]), [v in live for v in jaxpr.invars]
