@@ -1,0 +1,728 @@
+"""The scatter family: updates combined into an operand at an array of indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.gather import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    check_dims,
+    check_index_types,
+    gather_p,
+)
+from weft.transforms.transpose import is_undefined
+
+Shape = tuple[int, ...]
+
+
+class ScatterDimensionNumbers(NamedTuple):
+    """How the dimensions of operand, indices and updates of a scatter correspond.
+
+    update_window_dims: dimensions of the updates that run inside a window. inserted_window_dims:
+    operand dimensions of window size 1 that the updates lack. scatter_dims_to_operand_dims: operand
+    dimension of each component of an index vector. operand_batching_dims and
+    scatter_indices_batching_dims: dimensions that run together.
+
+    Source: StableHLO specification, `scatter`.
+    """
+
+    update_window_dims: Shape
+    inserted_window_dims: Shape
+    scatter_dims_to_operand_dims: Shape
+    operand_batching_dims: Shape = ()
+    scatter_indices_batching_dims: Shape = ()
+
+    def attribute(self, index_vector_dim: int) -> str:
+        return (
+            f"#stablehlo.scatter<update_window_dims = {list(self.update_window_dims)}, "
+            f"inserted_window_dims = {list(self.inserted_window_dims)}, "
+            f"input_batching_dims = {list(self.operand_batching_dims)}, "
+            f"scatter_indices_batching_dims = {list(self.scatter_indices_batching_dims)}, "
+            f"scatter_dims_to_operand_dims = {list(self.scatter_dims_to_operand_dims)}, "
+            f"index_vector_dim = {index_vector_dim}>"
+        )
+
+
+def scatter_dimensions(d: GatherDimensionNumbers) -> ScatterDimensionNumbers:
+    """The scatter that writes where this gather reads. The two have the same five fields."""
+    return ScatterDimensionNumbers(*d)
+
+
+def _window(operand_shape: Shape, updates_shape: Shape, d: ScatterDimensionNumbers) -> Shape:
+    """Window sizes in operand dimensions."""
+    sizes = iter([updates_shape[i] for i in d.update_window_dims])
+    dropped = {*d.inserted_window_dims, *d.operand_batching_dims}
+    return tuple(
+        min(1, n) if i in dropped else next(sizes) for i, n in enumerate(operand_shape)
+    )
+
+
+def gather_updates(x: Any, indices: Any, updates_shape: Shape, params: dict, fill: Any = 0) -> Any:
+    """What x holds where a scatter with these params writes; `fill` where it drops."""
+    d = params["dimension_numbers"]
+    return gather_p.bind(
+        x,
+        indices,
+        dimension_numbers=GatherDimensionNumbers(*d),
+        slice_sizes=_window(typeof(x).shape, updates_shape, d),
+        unique_indices=params["unique_indices"],
+        indices_are_sorted=params["indices_are_sorted"],
+        mode=params["mode"],
+        fill_value=fill,
+    )
+
+
+# Rules shared by the family ---------------------------------------------------------------------
+
+
+def check_scatter(
+    name: str,
+    operand: ShapedArray,
+    indices: ShapedArray,
+    updates_shape: Shape,
+    d: ScatterDimensionNumbers,
+) -> None:
+    check_dims(name, "update_window_dims", d.update_window_dims, len(updates_shape), ordered=True)
+    for what in ("inserted_window_dims", "operand_batching_dims"):
+        check_dims(name, what, getattr(d, what), operand.ndim, ordered=True)
+    mapped = d.scatter_dims_to_operand_dims
+    check_dims(name, "scatter_dims_to_operand_dims", mapped, operand.ndim, ordered=False)
+    batching = (d.operand_batching_dims, d.scatter_indices_batching_dims)
+    check_index_types(name, operand, indices, mapped, batching)
+    dropped = len(d.inserted_window_dims) + len(d.operand_batching_dims)
+    if len(d.update_window_dims) + dropped != operand.ndim:
+        raise TypeError(
+            f"{name}: update_window_dims {d.update_window_dims}, inserted_window_dims "
+            f"{d.inserted_window_dims} and operand_batching_dims {d.operand_batching_dims} together "
+            f"must account for the {operand.ndim} dimensions of {operand.str_short()}"
+        )
+    batch = tuple(n for i, n in enumerate(updates_shape) if i not in d.update_window_dims)
+    if batch != indices.shape[:-1]:
+        raise TypeError(
+            f"{name}: updates of shape {updates_shape} must have, outside of update_window_dims "
+            f"{d.update_window_dims}, the dimensions {indices.shape[:-1]} of the indices"
+        )
+    window = _window(operand.shape, updates_shape, d)
+    if any(n > size for n, size in zip(window, operand.shape, strict=True)):
+        raise TypeError(f"{name}: a window of shape {window} does not fit {operand.str_short()}")
+
+
+def _abstract(name: str) -> Callable:
+    def abstract(
+        operand: ShapedArray,
+        indices: ShapedArray,
+        updates: ShapedArray,
+        *,
+        dimension_numbers: ScatterDimensionNumbers,
+        **_: Any,
+    ) -> ShapedArray:
+        if operand.dtype != updates.dtype:
+            raise TypeError(
+                f"{name}: operand {operand.str_short()} and updates {updates.str_short()} must "
+                "have the same dtype"
+            )
+        check_scatter(name, operand, indices, updates.shape, dimension_numbers)
+        return ShapedArray(operand.shape, operand.dtype, operand.weak_type and updates.weak_type)
+
+    return abstract
+
+
+def _shift(dims: Shape) -> Shape:
+    return tuple([d + 1 for d in dims])
+
+
+def _batched_dimensions(
+    d: ScatterDimensionNumbers, indices_batched: bool
+) -> ScatterDimensionNumbers:
+    """Dimension numbers once operand and updates (and indices) have a leading batch dimension."""
+    window, batching = _shift(d.update_window_dims), _shift(d.operand_batching_dims)
+    indices_batching = d.scatter_indices_batching_dims
+    if indices_batched:
+        batching, indices_batching = (0, *batching), (0, *_shift(indices_batching))
+    else:
+        window = (0, *window)
+    return ScatterDimensionNumbers(
+        window,
+        _shift(d.inserted_window_dims),
+        _shift(d.scatter_dims_to_operand_dims),
+        batching,
+        indices_batching,
+    )
+
+
+def _batch(prim_of: Callable[[], Primitive]) -> Callable:
+    def batch(
+        axis: Any, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any
+    ) -> tuple:
+        from weft.ops.shape import moveaxis
+        from weft.transforms.vmap import move_dim
+
+        (operand, indices, updates), (od, idim, ud) = args, dims
+        operand = move_dim(operand, od, 0, axis)
+        updates = move_dim(updates, ud, 0, axis)
+        if idim is not None:
+            indices = moveaxis(indices, idim, 0)
+        numbers = _batched_dimensions(dimension_numbers, idim is not None)
+        return prim_of().bind(
+            operand, indices, updates, dimension_numbers=numbers, **params
+        ), 0
+
+    return batch
+
+
+def _clamped(
+    ctx: Any, indices: Any, aval: ShapedArray, window: Shape, d: ScatterDimensionNumbers
+) -> Any:
+    """Indices moved inside, so that every window fits."""
+    dtype, shape = aval.dtype, ctx.avals_in[0].shape
+    bounds = [shape[i] - window[i] for i in d.scatter_dims_to_operand_dims]
+    upper = np.minimum(np.array(bounds), dtypes.iinfo(dtype).max).astype(dtype)
+    high = np.broadcast_to(upper, aval.shape)
+    low = ctx.splat(0, aval.shape, dtype)
+    return ctx.op(
+        "stablehlo.clamp", [low, indices, ctx.constant(high)], [ctx.type_of(aval)]
+    )[0]
+
+
+def _emit(
+    ctx: Any, operands: list, indices: Any, updates: list, window: Shape, params: dict, body: Any
+) -> list:
+    d = params["dimension_numbers"]
+    index_aval = ctx.avals_in[len(operands)]
+    if params["mode"] is GatherScatterMode.CLIP and d.scatter_dims_to_operand_dims:
+        indices = _clamped(ctx, indices, index_aval, window, d)
+    attrs = {
+        "scatter_dimension_numbers": ctx.attr(d.attribute(index_aval.ndim - 1)),
+        "indices_are_sorted": ctx.bool(params["indices_are_sorted"]),
+        "unique_indices": ctx.bool(params["unique_indices"]),
+    }
+    operation = ctx.operation(
+        "stablehlo.scatter", [*operands, indices, *updates], ctx.out_types(), attrs, regions=1
+    )
+    scalars = [ctx.tensor((), a.dtype) for a in ctx.avals_out]
+    ctx.region(operation, 0, [*scalars, *scalars], body)
+    return list(operation.results)
+
+
+def _lower(hlo: str | None) -> Callable:
+    """hlo: the op that combines old and new elements, or None: the new replaces the old."""
+
+    def lower(ctx: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> Any:
+        if not ctx.avals_in[2].size:
+            return operand
+        d = params["dimension_numbers"]
+        window = _window(ctx.avals_in[0].shape, ctx.avals_in[2].shape, d)
+
+        def body(old: Any, new: Any) -> list:
+            return [new if hlo is None else ctx.op(hlo, [old, new], [old.type])[0]]
+
+        return _emit(ctx, [operand], indices, [updates], window, params, body)[0]
+
+    return lower
+
+
+def _zeros(x: Any) -> Any:
+    from weft.ops.special import zeros_like
+
+    return zeros_like(x)
+
+
+def _prim(name: str, hlo: str | None, jvp: Callable, transpose: Callable | None) -> Primitive:
+    prim = Primitive(
+        name,
+        abstract=_abstract(name),
+        jvp=jvp,
+        transpose=transpose,
+        batch=_batch(lambda: prim),
+        lower=_lower(hlo),
+        sharding="scatter",  # type: ignore[arg-type]
+        structural=hlo is None,
+    )
+    return prim
+
+
+# scatter_add ------------------------------------------------------------------------------------
+
+
+def _add_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
+    operand, indices, updates = primals
+    t_operand, _, t_updates = tangents
+    out = scatter_add_p.bind(operand, indices, updates, **params)
+    if t_updates is None:
+        return out, t_operand
+    t_operand = _zeros(operand) if t_operand is None else t_operand
+    return out, scatter_add_p.bind(t_operand, indices, t_updates, **params)
+
+
+def _shape_of(x: Any) -> Shape:
+    return (x.aval if is_undefined(x) else typeof(x)).shape
+
+
+def _add_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list:
+    ct_updates = None
+    if is_undefined(updates):
+        ct_updates = gather_updates(ct, indices, updates.aval.shape, params)
+    return [ct if is_undefined(operand) else None, None, ct_updates]
+
+
+scatter_add_p = _prim("scatter_add", "stablehlo.add", _add_jvp, _add_transpose)
+
+
+# scatter ----------------------------------------------------------------------------------------
+
+
+def _set_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
+    operand, indices, updates = primals
+    t_operand, _, t_updates = tangents
+    if t_updates is not None and not params["unique_indices"]:
+        # Where indices repeat, one update wins, and its tangent must win too: find it by its number.
+        from weft.ops.elementwise import add, eq, select
+        from weft.ops.shape import iota, reshape
+        from weft.ops.special import full
+
+        aval = typeof(updates)
+        number = add(reshape(iota(dtypes.int32, aval.size), aval.shape), np.int32(1))
+        nowhere = full(typeof(operand).shape, 0, dtypes.int32)
+        winner = scatter_p.bind(nowhere, indices, number, **params)
+        wins = eq(gather_updates(winner, indices, aval.shape, params), number)
+        zeros = _zeros(updates)
+        cleared = scatter_p.bind(operand, indices, zeros, **params)
+        updates = select(wins, updates, zeros)
+        out = scatter_add_p.bind(cleared, indices, updates, **params)
+        t_updates = select(wins, t_updates, _zeros(t_updates))
+        if t_operand is None:
+            t_cleared = _zeros(operand)
+        else:
+            t_cleared = scatter_p.bind(t_operand, indices, zeros, **params)
+        return out, scatter_add_p.bind(t_cleared, indices, t_updates, **params)
+    out = scatter_p.bind(operand, indices, updates, **params)
+    if t_operand is None and t_updates is None:
+        return out, None
+    t_operand = _zeros(operand) if t_operand is None else t_operand
+    t_updates = _zeros(updates) if t_updates is None else t_updates
+    return out, scatter_p.bind(t_operand, indices, t_updates, **params)
+
+
+def _set_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list:
+    ct_operand = ct_updates = None
+    shape = _shape_of(updates)
+    if is_undefined(operand):
+        from weft.ops.special import full
+
+        zeros = full(shape, 0, typeof(ct).dtype)
+        ct_operand = scatter_p.bind(ct, indices, zeros, **params)
+    if is_undefined(updates):
+        if not params["unique_indices"]:
+            raise TypeError(
+                "the transpose of scatter in its updates needs unique_indices=True, since one of "
+                "several updates of an element wins"
+            )
+        ct_updates = gather_updates(ct, indices, shape, params)
+    return [ct_operand, None, ct_updates]
+
+
+scatter_p = _prim("scatter", None, _set_jvp, _set_transpose)
+
+
+# scatter_mul ------------------------------------------------------------------------------------
+
+
+def _other_factors(indices: Any, updates: Any, operand: Any, params: dict) -> Any:
+    """For each update, the product of the other updates of the same element.
+
+    Exact where factors are zero: an element's zeros are counted apart from its other factors.
+    """
+    from weft.ops.elementwise import convert, div, eq, select, sub
+    from weft.ops.special import full
+
+    aval = typeof(updates)
+    shape = typeof(operand).shape
+    zero = eq(updates, aval.dtype.type(0))
+    one = full(aval.shape, 1, aval.dtype)
+    nonzero = select(zero, one, updates)
+    product = scatter_mul_p.bind(full(shape, 1, aval.dtype), indices, nonzero, **params)
+    zeros = scatter_add_p.bind(
+        full(shape, 0, dtypes.int32), indices, convert(zero, dtypes.int32), **params
+    )
+    product = gather_updates(product, indices, aval.shape, params, fill=1)
+    others = gather_updates(zeros, indices, aval.shape, params)
+    others = sub(others, convert(zero, dtypes.int32))
+    rest = div(product, nonzero)
+    return select(eq(others, np.int32(0)), rest, _zeros(rest))
+
+
+def _mul_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
+    from weft.ops.elementwise import mul
+    from weft.ops.special import add_any
+
+    operand, indices, updates = primals
+    t_operand, _, t_updates = tangents
+    out = scatter_mul_p.bind(operand, indices, updates, **params)
+    total = None
+    if t_operand is not None:
+        total = scatter_mul_p.bind(t_operand, indices, updates, **params)
+    if t_updates is not None:
+        factor = gather_updates(operand, indices, typeof(updates).shape, params)
+        if not params["unique_indices"]:
+            factor = mul(factor, _other_factors(indices, updates, operand, params))
+        term = scatter_add_p.bind(_zeros(operand), indices, mul(t_updates, factor), **params)
+        total = term if total is None else add_any(total, term)
+    return out, total
+
+
+def _mul_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list:
+    from weft.ops.elementwise import mul
+
+    if is_undefined(operand):
+        return [scatter_mul_p.bind(ct, indices, updates, **params), None, None]
+    return [None, None, gather_updates(mul(ct, operand), indices, updates.aval.shape, params)]
+
+
+scatter_mul_p = _prim("scatter_mul", "stablehlo.multiply", _mul_jvp, _mul_transpose)
+
+
+# scatter_min, scatter_max -----------------------------------------------------------------------
+
+
+def _extremum_jvp(prim_of: Callable[[], Primitive]) -> Callable:
+    def jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
+        """All that reach the extremum share the tangent equally."""
+        from weft.ops.elementwise import convert, div, eq, mul
+        from weft.ops.special import add_any
+
+        operand, indices, updates = primals
+        t_operand, _, t_updates = tangents
+        out = prim_of().bind(operand, indices, updates, **params)
+        shape, dtype = typeof(updates).shape, typeof(out).dtype
+        kept = convert(eq(operand, out), dtype)
+        reached = convert(eq(gather_updates(out, indices, shape, params, fill=None), updates), dtype)
+        count = scatter_add_p.bind(kept, indices, reached, **params)
+        total = None
+        if t_operand is not None:
+            total = mul(t_operand, div(kept, count))
+        if t_updates is not None:
+            weight = div(reached, gather_updates(count, indices, shape, params, fill=1))
+            t_updates = mul(t_updates, weight)
+            term = scatter_add_p.bind(_zeros(operand), indices, t_updates, **params)
+            total = term if total is None else add_any(total, term)
+        return out, total
+
+    return jvp
+
+
+scatter_min_p = _prim(
+    "scatter_min", "stablehlo.minimum", _extremum_jvp(lambda: scatter_min_p), None
+)
+scatter_max_p = _prim(
+    "scatter_max", "stablehlo.maximum", _extremum_jvp(lambda: scatter_max_p), None
+)
+
+
+# Public functions -------------------------------------------------------------------------------
+
+
+def _public(prim: Primitive, what: str, example: str) -> Callable:
+    def function(
+        operand: Any,
+        scatter_indices: Any,
+        updates: Any,
+        dimension_numbers: ScatterDimensionNumbers,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | GatherScatterMode | None = None,
+    ) -> Any:
+        return prim.bind(
+            operand,
+            scatter_indices,
+            updates,
+            dimension_numbers=dimension_numbers,
+            indices_are_sorted=bool(indices_are_sorted),
+            unique_indices=bool(unique_indices),
+            mode=GatherScatterMode.from_any(mode),
+        )
+
+    function.__name__ = function.__qualname__ = prim.name
+    function.__doc__ = f"""{what}
+
+    Args:
+      operand: an array. scatter_indices: integers; the last dimension holds index vectors.
+      updates: an array of the operand's dtype. dimension_numbers: a `ScatterDimensionNumbers`.
+      indices_are_sorted, unique_indices: promises that let the compiler do less.
+      mode: a `GatherScatterMode` or its name; by default windows out of bounds are dropped.
+
+    Raises:
+      TypeError: dimensions or dtypes do not fit together.
+
+    Source: StableHLO specification, `scatter`.
+
+    >>> import weft
+    >>> from weft import lax
+    >>> dnums = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> indices = weft.numpy.array([[1], [1]])
+    >>> x, updates = weft.numpy.ones(3), weft.numpy.array([2.0, 2.0])
+    >>> lax.{prim.name}(x, indices, updates, dnums)
+    {example}
+    """
+    return function
+
+
+scatter = _public(
+    scatter_p,
+    "Elements at the indices replaced by updates; where indices repeat, any one of them wins.",
+    "Array([1., 2., 1.], dtype=float32)",
+)
+scatter_add = _public(
+    scatter_add_p,
+    "Updates added to the elements at the indices.",
+    "Array([1., 5., 1.], dtype=float32)",
+)
+scatter_mul = _public(
+    scatter_mul_p,
+    "Elements at the indices multiplied by updates.",
+    "Array([1., 4., 1.], dtype=float32)",
+)
+scatter_min = _public(
+    scatter_min_p,
+    "The least of each element and the updates at its index.",
+    "Array([1., 1., 1.], dtype=float32)",
+)
+scatter_max = _public(
+    scatter_max_p,
+    "The greatest of each element and the updates at its index.",
+    "Array([1., 2., 1.], dtype=float32)",
+)
+
+
+def scatter_sub(
+    operand: Any,
+    scatter_indices: Any,
+    updates: Any,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Any:
+    """Updates subtracted from the elements at the indices: `scatter_add` of their negatives."""
+    from weft.ops.elementwise import neg
+
+    return scatter_add(
+        operand,
+        scatter_indices,
+        neg(updates),
+        dimension_numbers,
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+        mode=mode,
+    )
+
+
+# scatter_apply ----------------------------------------------------------------------------------
+
+
+def _apply_abstract(
+    *avals: ShapedArray, dimension_numbers: ScatterDimensionNumbers, update_shape: Shape, **_: Any
+) -> list[ShapedArray]:
+    *operands, indices = avals
+    check_scatter("scatter_apply", operands[0], indices, update_shape, dimension_numbers)
+    return [a.strip_weak_type() for a in operands]
+
+
+def _apply_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:
+    """Carries the Jacobian of the scalars along: element by element, out tangent = J in tangent."""
+    from weft.ops.elementwise import mul
+    from weft.ops.special import add_any, full
+    from weft.transforms.jvp import has_tangent, tangent_aval
+
+    *operands, indices = primals
+    n = len(operands)
+    avals = [typeof(x) for x in operands]
+    active = [i for i, a in enumerate(avals) if has_tangent(a)]
+    given = [i for i in active if tangents[i] is not None]
+    with_jacobian = jaxpr.memo(
+        ("scatter_apply", tuple(active), tuple(given)),
+        lambda: _with_jacobian(jaxpr, active, given),
+    )
+    identity = [
+        full(avals[i].shape, int(i == j), tangent_aval(avals[i]).dtype)
+        for j in given
+        for i in active
+    ]
+    outs = scatter_apply_p.bind(*operands, *identity, indices, jaxpr=with_jacobian, **params)
+    columns = iter(outs[n:])
+    out_tangents: list[Any] = [None] * n
+    for j in given:
+        for i in active:
+            term = mul(tangents[j], next(columns))
+            out_tangents[i] = term if out_tangents[i] is None else add_any(out_tangents[i], term)
+    return outs[:n], out_tangents
+
+
+def _with_jacobian(jaxpr: ClosedJaxpr, active: list[int], given: list[int]) -> ClosedJaxpr:
+    """(scalars, columns of a matrix J) -> (f(scalars), the columns of f'(scalars) J)."""
+    from weft.core.jaxpr import eval_closed
+    from weft.core.trace import trace_to_jaxpr
+    from weft.ops.special import instantiate_zero
+    from weft.transforms.jvp import jvp_flat, tangent_aval
+
+    n = len(jaxpr.in_avals)
+
+    def flat(*args: Any) -> list:
+        xs, columns = args[:n], iter(args[n:])
+        outs: list = []
+        result: list = []
+        for _ in given:
+            column: list[Any] = [None] * n
+            for i in active:
+                column[i] = next(columns)
+            outs, tangents = jvp_flat(lambda *v: eval_closed(jaxpr, *v), xs, column)
+            for i in active:
+                t = tangents[i]
+                result.append(
+                    instantiate_zero(tangent_aval(jaxpr.in_avals[i])) if t is None else t
+                )
+        return [*outs, *result]
+
+    avals = list(jaxpr.in_avals)
+    avals += [tangent_aval(jaxpr.in_avals[i]) for _ in given for i in active]
+    traced, consts = trace_to_jaxpr(flat, avals, "scatter_apply")
+    return ClosedJaxpr(traced, consts)
+
+
+def _apply_batch(
+    axis: Any,
+    args: Any,
+    dims: Any,
+    *,
+    dimension_numbers: ScatterDimensionNumbers,
+    update_shape: Shape,
+    **params: Any,
+) -> tuple:
+    from weft.ops.shape import moveaxis
+    from weft.transforms.vmap import move_dim
+
+    (*operands, indices), (*ods, idim) = args, dims
+    operands = [move_dim(x, d, 0, axis) for x, d in zip(operands, ods, strict=True)]
+    if idim is not None:
+        indices = moveaxis(indices, idim, 0)
+    outs = scatter_apply_p.bind(
+        *operands,
+        indices,
+        dimension_numbers=_batched_dimensions(dimension_numbers, idim is not None),
+        update_shape=(axis.size, *update_shape),
+        **params,
+    )
+    return outs, [0] * len(outs)
+
+
+def _apply_lower(ctx: Any, *args: Any, jaxpr: ClosedJaxpr, update_shape: Shape, **params: Any) -> Any:
+    *operands, indices = args
+    if 0 in update_shape:
+        return operands
+    n = len(operands)
+    updates = [ctx.splat(0, update_shape, a.dtype) for a in ctx.avals_out]
+    window = _window(ctx.avals_in[0].shape, update_shape, params["dimension_numbers"])
+    return _emit(
+        ctx, operands, indices, updates, window, params, lambda *xs: ctx.inline(jaxpr, *xs[:n])
+    )
+
+
+scatter_apply_p = Primitive(
+    "scatter_apply",
+    abstract=_apply_abstract,
+    jvp=_apply_jvp,
+    batch=_apply_batch,
+    lower=_apply_lower,
+    sharding="scatter_apply",  # type: ignore[arg-type]
+    multiple_results=True,
+    higher_order=True,
+)
+
+
+def scatter_apply(
+    operand: Any,
+    scatter_indices: Any,
+    func: Callable[[Any], Any],
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    update_shape: Sequence[int] = (),
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Any:
+    """Applies a function to the elements at the indices, as many times as each occurs.
+
+    Args:
+      operand: an array. scatter_indices: integers; the last dimension holds index vectors.
+      func: takes and returns a scalar of the operand's dtype; it may close over scalars.
+      dimension_numbers: a `ScatterDimensionNumbers`. update_shape: the shape that updates would
+      have in `scatter`. indices_are_sorted, unique_indices, mode: as for `scatter`.
+
+    Source: StableHLO specification, `scatter`.
+
+    >>> import weft
+    >>> from weft import lax
+    >>> dnums = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> x, indices = weft.numpy.arange(3.0), weft.numpy.array([[1], [2], [2]])
+    >>> lax.scatter_apply(x, indices, lambda v: v * 3, dnums, update_shape=(3,))
+    Array([ 0.,  3., 18.], dtype=float32)
+    """
+    from weft.core.trace import closed_call_jaxpr, trace_to_jaxpr
+    from weft.ops.elementwise import convert
+    from weft.ops.shape import broadcast_in_dim
+
+    aval = typeof(operand)
+    element = ShapedArray((), aval.dtype)
+
+    def scalar_fun(x: Any) -> list:
+        out = func(x)
+        if typeof(out).shape != ():
+            raise TypeError(
+                f"scatter_apply: func must map a scalar to a scalar, got {typeof(out).str_short()}"
+            )
+        return [convert(out, aval.dtype)]
+
+    closed, closed_over = closed_call_jaxpr(scalar_fun, [element], "scatter_apply")
+    for c in closed_over:
+        if typeof(c).shape != ():
+            raise TypeError(
+                "scatter_apply: func may close over scalars only, but it uses an array of type "
+                f"{typeof(c).str_short()}; gather, compute and scatter instead"
+            )
+    if closed_over:  # they ride along as operands that the function leaves alone
+        inner, k = closed, len(closed_over)
+        traced, consts = trace_to_jaxpr(
+            lambda x, *cs: [*_eval(inner, *cs, x), *cs],
+            [element, *inner.in_avals[:k]],
+            "scatter_apply",
+        )
+        closed = ClosedJaxpr(traced, consts)
+    extra = [broadcast_in_dim(c, aval.shape, ()) for c in closed_over]
+    outs = scatter_apply_p.bind(
+        operand,
+        *extra,
+        scatter_indices,
+        jaxpr=closed,
+        dimension_numbers=dimension_numbers,
+        update_shape=tuple([int(n) for n in update_shape]),
+        indices_are_sorted=bool(indices_are_sorted),
+        unique_indices=bool(unique_indices),
+        mode=GatherScatterMode.from_any(mode),
+    )
+    return outs[0]
+
+
+def _eval(jaxpr: ClosedJaxpr, *args: Any) -> list:
+    from weft.core.jaxpr import eval_closed
+
+    return eval_closed(jaxpr, *args)
