@@ -42,6 +42,11 @@ def make_cpu_client(
     elif collectives not in (None, "gloo", "mpi"):
         raise ValueError(f"collectives must be 'gloo', 'mpi' or None, got {collectives!r}")
     ffi.attach("cpu", _jax.register_custom_call_target)
+    if (num_devices or 1) > 1:
+        # Virtual devices share one pool of threads, and a collective holds a thread of each device
+        # until all have come. With as many threads as cores, programs in flight wait for each other
+        # for ever (seen on 2 cores, jaxlib 0.10.2); twice the devices was enough, so take four times.
+        os.environ.setdefault("PJRT_NPROC", str(max(os.cpu_count() or 1, 4 * num_devices)))
     return _jax.get_tfrt_cpu_client(
         asynchronous=asynchronous,
         distributed_client=distributed_client,
