@@ -449,9 +449,8 @@ def _share(mine: str) -> Any:
     def rule(t: Any, out: Any, x: Any, y: Any) -> Any:
         a, b = (x, y) if mine == "x" else (y, x)
         one, half, zero = scalar(1, t), scalar(0.5, t), scalar(0, t)
-        shape = typeof(out)
-        wins = select(eq_p.bind(a, out), _like(one, shape), _like(zero, shape))
-        weight = select(eq_p.bind(a, b), _like(half, shape), wins)
+        wins = select(eq_p.bind(a, out), _like(one, out), _like(zero, out))
+        weight = select(eq_p.bind(a, b), _like(half, out), wins)
         return _mul(t, weight)
 
     return rule
@@ -490,8 +489,7 @@ clamp_p = elementwise(
 
 
 def _spread(t: Any, like: Any) -> Any:
-    aval = typeof(like)
-    return t if typeof(t).ndim == aval.ndim else _like(t, aval)
+    return t if typeof(t).ndim == typeof(like).ndim else _like(t, like)
 
 
 _bool_like = _spread

@@ -1,0 +1,594 @@
+"""Convolutions: one primitive with strides, dilations and groups, and its short forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.conv_shapes import (
+    ConvDimensionNumbers,
+    Dims,
+    Pads,
+    conv_dimension_numbers,
+    dilated,
+    padtype_to_pads,
+    transposed_padding,
+    window_count,
+)
+from weft.ops.dot import dot_general
+from weft.ops.precision import (
+    canonical_precision,
+    precision_attrs,
+    product_dtype,
+    swapped,
+)
+from weft.ops.shape import _place, moveaxis, reshape, rev, transpose
+from weft.transforms.transpose import is_undefined
+
+
+def _abstract(
+    lhs: ShapedArray,
+    rhs: ShapedArray,
+    *,
+    window_strides: Dims,
+    padding: Pads,
+    lhs_dilation: Dims,
+    rhs_dilation: Dims,
+    dimension_numbers: ConvDimensionNumbers,
+    feature_group_count: int,
+    batch_group_count: int,
+    preferred_element_type: Any,
+    **_: Any,
+) -> ShapedArray:
+    ls, rs, os = dimension_numbers
+    features, out_features = lhs.shape[ls[1]], rhs.shape[rs[0]]
+    if features != rhs.shape[rs[1]] * feature_group_count:
+        raise ValueError(
+            f"convolution: lhs {lhs.str_short()} has {features} features (dimension {ls[1]}), but "
+            f"rhs {rhs.str_short()} takes {rhs.shape[rs[1]]} (dimension {rs[1]}) in each of "
+            f"{feature_group_count} feature groups; the product must equal lhs's"
+        )
+    for what, groups in (("feature", feature_group_count), ("batch", batch_group_count)):
+        if groups < 1 or out_features % groups:
+            raise ValueError(
+                f"convolution: {what}_group_count {groups} must be positive and divide rhs's "
+                f"{out_features} output features (dimension {rs[0]} of {rhs.str_short()})"
+            )
+    if lhs.shape[ls[0]] % batch_group_count:
+        raise ValueError(
+            f"convolution: batch_group_count {batch_group_count} must divide lhs's batch of "
+            f"{lhs.shape[ls[0]]} (dimension {ls[0]} of {lhs.str_short()})"
+        )
+    if feature_group_count > 1 and batch_group_count > 1:
+        raise ValueError(
+            "convolution: feature_group_count and batch_group_count cannot both exceed 1, got "
+            f"{feature_group_count} and {batch_group_count}"
+        )
+    shape = [0] * lhs.ndim
+    shape[os[0]] = lhs.shape[ls[0]] // batch_group_count
+    shape[os[1]] = out_features
+    for i in range(lhs.ndim - 2):
+        low, high = padding[i]
+        size = dilated(lhs.shape[ls[2 + i]], lhs_dilation[i]) + low + high
+        window = dilated(rhs.shape[rs[2 + i]], rhs_dilation[i])
+        shape[os[2 + i]] = window_count(max(size, 0), window, window_strides[i])
+    dtype = product_dtype("convolution", lhs, rhs, preferred_element_type)
+    return ShapedArray(tuple(shape), dtype, lhs.weak_type and rhs.weak_type)
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+    (x, y), (tx, ty) = primals, tangents
+    out = conv_general_dilated_p.bind(x, y, **params)
+    if ty is None:
+        return out, conv_general_dilated_p.bind(tx, y, **params)
+    right = conv_general_dilated_p.bind(x, ty, **params)
+    if tx is None:
+        return out, right
+    from weft.ops.special import add_any
+
+    return out, add_any(conv_general_dilated_p.bind(tx, y, **params), right)
+
+
+# Moving a factor of one dimension to another, for groups and batches ---------------------------
+
+
+def _merge(x: Any, source: int, target: int) -> Any:
+    """Makes dimension `source` the slow factor of dimension `target` (numbered without it)."""
+    x = moveaxis(x, source, target)
+    shape = typeof(x).shape
+    return reshape(x, (*shape[:target], shape[target] * shape[target + 1], *shape[target + 2 :]))
+
+
+def _split(x: Any, dim: int, size: int) -> Any:
+    """Makes the slow factor of dimension `dim`, of that size, a dimension in front of it."""
+    shape = typeof(x).shape
+    return reshape(x, (*shape[:dim], size, shape[dim] // size, *shape[dim + 1 :]))
+
+
+def _move_factor(x: Any, source: int, target: int, size: int) -> Any:
+    """Moves the slow factor of dimension `source` to be the slow factor of `target`."""
+    x = _split(x, source, size)  # the factor stands at `source`, the rest one further
+    return _merge(x, source, target)
+
+
+# Cotangents: convolutions with the roles of batch, features and window exchanged ---------------
+
+
+def _lhs_cotangent(ct: Any, lhs: ShapedArray, rhs: Any, params: dict) -> Any:
+    ls, rs, os = params["dimension_numbers"]
+    features, batches = params["feature_group_count"], params["batch_group_count"]
+    strides, lhs_dilation = params["window_strides"], params["lhs_dilation"]
+    rhs_dilation = params["rhs_dilation"]
+    rhs_shape, out_shape = typeof(rhs).shape, typeof(ct).shape
+    padding = []
+    for i in range(len(strides)):
+        window = dilated(rhs_shape[rs[2 + i]], rhs_dilation[i])
+        size = dilated(lhs.shape[ls[2 + i]], lhs_dilation[i])
+        low = window - 1 - params["padding"][i][0]
+        padding.append((low, size + window - 1 - dilated(out_shape[os[2 + i]], strides[i]) - low))
+    groups = max(features, batches)
+    kernel = rev(rhs, rs[2:])
+    if groups > 1:
+        kernel = _move_factor(kernel, rs[0], rs[1], groups)
+    out = conv_general_dilated_p.bind(
+        ct,
+        kernel,
+        **{
+            **params,
+            "window_strides": lhs_dilation,
+            "padding": tuple(padding),
+            "lhs_dilation": strides,
+            "dimension_numbers": ConvDimensionNumbers(os, (rs[1], rs[0], *rs[2:]), ls),
+            "feature_group_count": groups,
+            "batch_group_count": 1,
+            "preferred_element_type": None,
+        },
+    )
+    return _move_factor(out, ls[1], ls[0], batches) if batches > 1 else out
+
+
+def _rhs_cotangent(ct: Any, lhs: Any, rhs: ShapedArray, params: dict) -> Any:
+    ls, rs, os = params["dimension_numbers"]
+    features, batches = params["feature_group_count"], params["batch_group_count"]
+    strides, lhs_dilation = params["window_strides"], params["lhs_dilation"]
+    rhs_dilation = params["rhs_dilation"]
+    lhs_shape, out_shape = typeof(lhs).shape, typeof(ct).shape
+    padding = []
+    for i in range(len(strides)):
+        window = dilated(rhs.shape[rs[2 + i]], rhs_dilation[i])
+        size = dilated(lhs_shape[ls[2 + i]], lhs_dilation[i])
+        low = params["padding"][i][0]
+        padding.append((low, window - 1 - low + dilated(out_shape[os[2 + i]], strides[i]) - size))
+    return conv_general_dilated_p.bind(
+        lhs,
+        ct,
+        **{
+            **params,
+            "window_strides": rhs_dilation,
+            "padding": tuple(padding),
+            "rhs_dilation": strides,
+            # lhs's features become the batch, its batch the features that are summed over.
+            "dimension_numbers": ConvDimensionNumbers(
+                *((spec[1], spec[0], *spec[2:]) for spec in (ls, os, rs))
+            ),
+            "feature_group_count": batches,
+            "batch_group_count": features,
+            "precision": swapped(params["precision"]),
+            "preferred_element_type": None,
+        },
+    )
+
+
+def _transpose(ct: Any, x: Any, y: Any, **params: Any) -> list:
+    from weft.ops.elementwise import convert
+
+    if is_undefined(x):
+        return [convert(_lhs_cotangent(ct, x.aval, y, params), x.aval.dtype), None]
+    return [None, convert(_rhs_cotangent(ct, x, y.aval, params), y.aval.dtype)]
+
+
+def _batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+    (x, y), (xd, yd) = args, dims
+    ls, rs, os = params["dimension_numbers"]
+    features, batches = params["feature_group_count"], params["batch_group_count"]
+
+    def bind(lhs: Any, rhs: Any, **changes: Any) -> Any:
+        return conv_general_dilated_p.bind(lhs, rhs, **{**params, **changes})
+
+    if xd is not None and yd is not None:
+        # Every example is a group of its own.
+        which = "feature_group_count" if batches == 1 else "batch_group_count"
+        lhs = _merge(x, xd, ls[1] if batches == 1 else ls[0])
+        out = bind(lhs, _merge(y, yd, rs[0]), **{which: params[which] * axis.size})
+        return _split(out, os[1], axis.size), os[1]
+    if xd is not None:
+        if batches == 1:
+            return _split(bind(_merge(x, xd, ls[0]), y), os[0], axis.size), os[0]
+        # Examples go below the groups of the batch.
+        x = _split(moveaxis(x, xd, 0), ls[0] + 1, batches)
+        x = moveaxis(x, 0, ls[0] + 1)  # groups, examples, batch
+        shape = typeof(x).shape
+        d = ls[0]
+        x = reshape(x, (*shape[:d], math.prod(shape[d : d + 3]), *shape[d + 3 :]))
+        return _split(bind(x, y), os[0], axis.size), os[0]
+    groups = max(features, batches)
+    if groups == 1:
+        return _split(bind(x, _merge(y, yd, rs[0])), os[1], axis.size), os[1]
+    y = _split(moveaxis(y, yd, 0), rs[0] + 1, groups)
+    y = moveaxis(y, 0, rs[0] + 1)
+    shape = typeof(y).shape
+    d = rs[0]
+    y = reshape(y, (*shape[:d], math.prod(shape[d : d + 3]), *shape[d + 3 :]))
+    out = bind(x, y)
+    shape = typeof(out).shape
+    d = os[1]
+    rest = shape[d] // (groups * axis.size)
+    out = reshape(out, (*shape[:d], groups, axis.size, rest, *shape[d + 1 :]))
+    out = moveaxis(out, d + 1, 0)
+    shape = typeof(out).shape
+    return reshape(out, (*shape[: d + 1], groups * rest, *shape[d + 3 :])), 0
+
+
+def _lower(
+    ctx: Any,
+    x: Any,
+    y: Any,
+    *,
+    window_strides: Dims,
+    padding: Pads,
+    lhs_dilation: Dims,
+    rhs_dilation: Dims,
+    dimension_numbers: ConvDimensionNumbers,
+    feature_group_count: int,
+    batch_group_count: int,
+    precision: Any,
+    **_: Any,
+) -> Any:
+    lhs, rhs = ctx.avals_in
+    out = ctx.avals_out[0]
+    if lhs.dtype != rhs.dtype:
+        x, y = (
+            v
+            if a.dtype == out.dtype
+            else ctx.op("stablehlo.convert", [v], [ctx.tensor(a.shape, out.dtype)])[0]
+            for v, a in ((x, lhs), (y, rhs))
+        )
+    specs = [
+        _spec_text(spec, letters)
+        for spec, letters in zip(dimension_numbers, ("bf", "oi", "bf"), strict=True)
+    ]
+    attrs = {
+        "window_strides": ctx.i64s(window_strides),
+        "padding": ctx.int_matrix(np.reshape(np.asarray(padding, np.int64), (-1, 2))),
+        "lhs_dilation": ctx.i64s(lhs_dilation),
+        "rhs_dilation": ctx.i64s(rhs_dilation),
+        "dimension_numbers": ctx.attr(f"#stablehlo.conv<{specs[0]}x{specs[1]}->{specs[2]}>"),
+        "feature_group_count": ctx.i64(feature_group_count),
+        "batch_group_count": ctx.i64(batch_group_count),
+        **precision_attrs(ctx, precision),
+    }
+    return ctx.op("stablehlo.convolution", [x, y], ctx.out_types(), attrs)[0]
+
+
+def _spec_text(spec: Dims, letters: str) -> str:
+    names = [""] * len(spec)
+    for position, name in zip(spec, (*letters, *map(str, range(len(spec) - 2))), strict=True):
+        names[position] = name
+    return f"[{', '.join(names)}]"
+
+
+def _sharding(
+    avals: Sequence[ShapedArray],
+    outs: Any,
+    *,
+    dimension_numbers: ConvDimensionNumbers,
+    feature_group_count: int,
+    batch_group_count: int,
+    **_: Any,
+) -> str:
+    """Batch and features; windows overlap, so each spatial dimension is a factor of its own."""
+    shared = "b" if feature_group_count > 1 else "" if batch_group_count > 1 else "bfo"
+    terms = []
+    for k, (spec, letters) in enumerate(zip(dimension_numbers, ("bf", "of", "bo"), strict=True)):
+        text = [f"s{k}_{d}" for d in range(len(spec))]
+        for d, letter in zip(spec, letters, strict=False):
+            if letter in shared:
+                text[d] = letter
+        terms.append(" ".join(text))
+    return f"{terms[0]}, {terms[1]} -> {terms[2]}"
+
+
+conv_general_dilated_p = Primitive(
+    "conv_general_dilated",
+    abstract=_abstract,
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
+    sharding=_sharding,
+)
+
+
+def _ints(name: str, values: Sequence[int] | None, count: int) -> Dims:
+    if values is None:
+        return (1,) * count
+    result = tuple(v.__index__() for v in values)
+    if len(result) != count or any(v < 1 for v in result):
+        raise TypeError(
+            f"convolution: {name} must hold a positive integer for each of the {count} spatial "
+            f"dimensions, got {tuple(values)}"
+        )
+    return result
+
+
+def conv_general_dilated(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    feature_group_count: int = 1,
+    batch_group_count: int = 1,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """Convolution (without flipping the kernel) over any number of spatial dimensions.
+
+    Args:
+      lhs: rank n + 2: batch, features and n spatial dimensions, by default in that order.
+      rhs: the kernel: output features, input features and n spatial dimensions.
+      window_strides: n steps of the window.
+      padding: 'SAME', 'SAME_LOWER', 'VALID', or n pairs (low, high); negative ones crop.
+      lhs_dilation, rhs_dilation: n factors that spread elements apart.
+      dimension_numbers: orders of dimensions; see `conv_dimension_numbers`.
+      feature_group_count: groups of features convolved independently.
+      batch_group_count: groups of the batch, each convolved with its share of the kernel.
+      precision, preferred_element_type: as in `dot_general`.
+
+    Raises TypeError or ValueError where ranks, features or groups do not fit.
+
+    Source: StableHLO specification, `convolution`.
+
+    >>> import weft
+    >>> x = weft.numpy.arange(4.0).reshape(1, 1, 4)
+    >>> weft.lax.conv_general_dilated(x, weft.numpy.ones((1, 1, 2)), (1,), "VALID")
+    Array([[[1., 3., 5.]]], dtype=float32)
+    """
+    a, b = typeof(lhs), typeof(rhs)
+    numbers = conv_dimension_numbers(a.shape, b.shape, dimension_numbers)
+    n = a.ndim - 2
+    if a.ndim != b.ndim or n < 0 or len(numbers.lhs_spec) != a.ndim:
+        raise TypeError(
+            "convolution: lhs and rhs must have one rank, at least 2, and dimension_numbers for "
+            f"it; got {a.str_short()}, {b.str_short()} and {numbers}"
+        )
+    strides = _ints("window_strides", window_strides, n)
+    lhs_dilation = _ints("lhs_dilation", lhs_dilation, n)
+    rhs_dilation = _ints("rhs_dilation", rhs_dilation, n)
+    if isinstance(padding, str):
+        if any(d != 1 for d in lhs_dilation):
+            raise ValueError(
+                f"convolution: padding {padding!r} has no meaning with lhs_dilation "
+                f"{lhs_dilation}; give (low, high) pairs, or use conv_transpose"
+            )
+        sizes = [a.shape[d] for d in numbers.lhs_spec[2:]]
+        windows = [
+            dilated(b.shape[d], r) for d, r in zip(numbers.rhs_spec[2:], rhs_dilation, strict=True)
+        ]
+        padding = padtype_to_pads(sizes, windows, strides, padding)
+    pads = tuple((lo.__index__(), hi.__index__()) for lo, hi in padding)
+    if len(pads) != n:
+        raise TypeError(
+            f"convolution: padding must have a pair (low, high) for each of the {n} spatial "
+            f"dimensions, got {pads}"
+        )
+    if preferred_element_type is not None:
+        preferred_element_type = dtypes.canonicalize_dtype(preferred_element_type)
+    out = conv_general_dilated_p.bind(
+        lhs,
+        rhs,
+        window_strides=strides,
+        padding=pads,
+        lhs_dilation=lhs_dilation,
+        rhs_dilation=rhs_dilation,
+        dimension_numbers=ConvDimensionNumbers(*map(tuple, numbers)),
+        feature_group_count=int(feature_group_count),
+        batch_group_count=int(batch_group_count),
+        precision=canonical_precision("convolution", precision),
+        preferred_element_type=preferred_element_type,
+    )
+    return _place(out, out_sharding)
+
+
+def conv(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: str,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """Convolution of NCHW with OIHW, n spatial dimensions."""
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def conv_with_general_padding(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int] | None,
+    rhs_dilation: Sequence[int] | None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """Convolution of NCHW with OIHW, with padding and dilations."""
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def conv_transpose(
+    lhs: Any,
+    rhs: Any,
+    strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    transpose_kernel: bool = False,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    use_consistent_padding: bool = False,
+) -> Any:
+    """The shape of a strided convolution's gradient: lhs spread by `strides`, then convolved.
+
+    Args:
+      lhs, rhs: as for `conv_general_dilated`, by default NHWC and HWIO.
+      strides: n factors by which the result is larger.
+      padding: 'SAME' or 'VALID' mean the padding of the convolution whose gradient this is; pairs
+        mean padding of the spread lhs, or with use_consistent_padding also of that convolution.
+      transpose_kernel: flips the kernel and swaps its features: then it is the gradient itself.
+
+    >>> import weft
+    >>> x = weft.numpy.ones((1, 2, 1))
+    >>> weft.lax.conv_transpose(x, weft.numpy.ones((2, 1, 1)), (2,), "SAME")[0, :, 0]
+    Array([1., 1., 1., 1.], dtype=float32)
+    """
+    a, b = typeof(lhs), typeof(rhs)
+    n = a.ndim - 2
+    if dimension_numbers is None:
+        if not 0 <= n <= 3:
+            raise ValueError(
+                f"conv_transpose: no default dimension_numbers for {n} spatial dimensions; give "
+                "ConvDimensionNumbers"
+            )
+        letters = "HWD"[:n]
+        dimension_numbers = (f"N{letters}C", f"{letters}IO", f"N{letters}C")
+    numbers = conv_dimension_numbers(a.shape, b.shape, dimension_numbers)
+    dilation = _ints("rhs_dilation", rhs_dilation, n)
+    spatial = numbers.rhs_spec[2:]
+    pads: Any = padding
+    if use_consistent_padding or isinstance(padding, str):
+        each = [padding] * n if isinstance(padding, str) else padding
+        pads = [
+            transposed_padding(dilated(b.shape[d], r), s, p)
+            for d, r, s, p in zip(spatial, dilation, strides, each, strict=True)
+        ]
+    if transpose_kernel:
+        out_dim, in_dim, *_ = numbers.rhs_spec
+        order = list(range(b.ndim))
+        order[out_dim], order[in_dim] = in_dim, out_dim
+        rhs = transpose(rev(rhs, spatial), order)
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        (1,) * n,
+        pads,
+        strides,
+        dilation,
+        numbers,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def conv_general_dilated_patches(
+    lhs: Any,
+    filter_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """The windows a convolution would see, as features of the result.
+
+    Feature c * prod(filter_shape) + k of the result is element k (row-major) of the window of
+    lhs's feature c. Arguments as `conv_general_dilated`.
+    """
+    aval = typeof(lhs)
+    filter_shape = tuple(int(d) for d in filter_shape)
+    shape = (1, 1, *filter_shape)
+    numbers = conv_dimension_numbers(aval.shape, shape, dimension_numbers)
+    channels = aval.shape[numbers.lhs_spec[1]]
+    size = math.prod(filter_shape)
+    dtype = aval.dtype
+    kernel = np.eye(size, dtype=np.float32).astype(dtype).reshape((size, 1, *filter_shape))
+    kernel = np.tile(kernel, (channels, *(1,) * (len(shape) - 1)))
+    # The kernel stands in the order (O, I, *spatial); moved to rhs_spec.
+    kernel = np.transpose(kernel, np.argsort(numbers.rhs_spec))
+    return conv_general_dilated(
+        lhs,
+        kernel,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        numbers,
+        feature_group_count=channels,
+        precision=precision if precision is not None else "highest",
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def conv_general_dilated_local(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    filter_shape: Sequence[int],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    precision: Any = None,
+) -> Any:
+    """A convolution whose kernel differs from place to place.
+
+    rhs has the result's spatial dimensions, output features, and as input features
+    lhs's features times prod(filter_shape), ordered as in `conv_general_dilated_patches`.
+    """
+    numbers = conv_dimension_numbers(typeof(lhs).shape, typeof(rhs).shape, dimension_numbers)
+    ls, rs, os = numbers
+    pair = precision if isinstance(precision, tuple | list) else (precision, precision)
+    patches = conv_general_dilated_patches(
+        lhs,
+        filter_shape,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        # The patches keep lhs's order of dimensions.
+        ConvDimensionNumbers(ls, tuple(range(len(rs))), ls),
+        pair[0],
+    )
+    out = dot_general(patches, rhs, (((ls[1],), (rs[1],)), (ls[2:], rs[2:])), precision)
+    # Spatial dimensions, batch, features -> out_spec.
+    n = len(os) - 2
+    order = {os[0]: n, os[1]: n + 1, **{d: i for i, d in enumerate(os[2:])}}
+    return transpose(out, [order[d] for d in range(n + 2)])

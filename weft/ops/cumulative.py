@@ -1,0 +1,136 @@
+"""Cumulative sums, products, extrema and log-sum-exps along one dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.base import FLOAT, NUMBER, REAL, canonical_axis, check_kind
+from weft.ops.elementwise import add, exp, log1p, max, min, mul, neg, select, sub
+from weft.ops.reduce import highest, lowest
+from weft.ops.shape import concatenate, pad, rev
+from weft.ops.slicing import slice_in_dim
+from weft.ops.window import _emit, cumulative_window
+
+
+def prefix(combine: Callable, x: Any, axis: int) -> Any:
+    """combine over x[0:k+1] for every k, in about 2 n combinations and 2 log n steps.
+
+    Pairs are combined first, then the scan of the pairs gives every second result (Blelloch,
+    "Prefix sums and their applications", 1990).
+    """
+    n = typeof(x).shape[axis]
+    if n < 2:
+        return x
+
+    def part(v: Any, start: int, stop: int, stride: int) -> Any:
+        return slice_in_dim(v, start, stop, stride, axis)
+
+    odd = prefix(combine, combine(part(x, 0, n - 1, 2), part(x, 1, n, 2)), axis)
+    first = part(x, 0, 1, 1)
+    if n > 2:
+        rest = combine(part(odd, 0, (n - 1) // 2, 1), part(x, 2, n, 2))
+        first = concatenate([first, rest], axis)
+    return add(_spread(first, axis, 0, n), _spread(odd, axis, 1, n))
+
+
+def _spread(x: Any, axis: int, start: int, size: int) -> Any:
+    """x at every second place of zeros, from `start` on."""
+    aval = typeof(x)
+    used = 2 * aval.shape[axis] - 1
+    config = [(0, 0, 0)] * aval.ndim
+    config[axis] = (start, size - start - used, 1)
+    return pad(x, aval.dtype.type(0), config)
+
+
+def _cumulative(
+    name: str, combine: Callable, identity: Callable, accepts: str, linear: bool = False
+) -> tuple[Primitive, Callable]:
+    def abstract(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
+        check_kind(name, x.dtype, accepts)
+        return x
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], *, axis: int, reverse: bool) -> tuple:
+        (x,), (t,) = primals, tangents
+        if linear:
+            return prim.bind(x, axis=axis, reverse=reverse), prim.bind(
+                t, axis=axis, reverse=reverse
+            )
+        from weft.transforms.jvp import jvp_flat
+
+        def scan(v: Any) -> list:
+            v = rev(v, (axis,)) if reverse else v
+            v = prefix(combine, v, axis)
+            return [rev(v, (axis,)) if reverse else v]
+
+        (out,), (out_tangent,) = jvp_flat(scan, [x], [t])
+        return out, out_tangent
+
+    def transpose(ct: Any, x: Any, *, axis: int, reverse: bool) -> list:
+        return [prim.bind(ct, axis=axis, reverse=not reverse)]
+
+    def batch(axis_data: Any, args: Any, dims: Any, *, axis: int, reverse: bool) -> tuple:
+        dim = dims[0]
+        return prim.bind(args[0], axis=axis + (axis >= dim), reverse=reverse), dim
+
+    def lower(ctx: Any, x: Any, *, axis: int, reverse: bool) -> Any:
+        """A window as long as the dimension; XLA (0.10.2) rewrites it to a blocked scan."""
+        aval = ctx.avals_in[0]
+        if aval.size == 0 or aval.shape[axis] == 1:
+            return x
+        scalar = ShapedArray((), aval.dtype)
+        init = ctx.splat(identity(aval.dtype), (), aval.dtype)
+        window = cumulative_window(aval.shape[axis], axis, aval.ndim, reverse)
+
+        def body(a: Any, b: Any) -> list:
+            return ctx.lower_fun(combine, a, b, avals=[scalar, scalar])
+
+        return _emit(ctx, [x], [init], body, window)[0]
+
+    prim = Primitive(
+        name,
+        abstract=abstract,
+        jvp=jvp,
+        transpose=transpose if linear else None,
+        batch=batch,
+        lower=lower,
+        sharding="cumulative",  # type: ignore[arg-type]
+    )
+
+    def public(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+        axis = canonical_axis(axis, typeof(operand).ndim)
+        return prim.bind(operand, axis=axis, reverse=bool(reverse))
+
+    public.__name__ = public.__qualname__ = name
+    return prim, public
+
+
+def _logaddexp(x: Any, y: Any) -> Any:
+    """log(e**x + e**y) without overflow; -inf where both are, inf where either is."""
+    from weft.ops.elementwise import abs, is_finite
+
+    high = max(x, y)
+    difference = sub(x, y)
+    smooth = add(high, log1p(exp(neg(abs(difference)))))
+    return select(is_finite(difference), smooth, high)
+
+
+cumsum_p, cumsum = _cumulative("cumsum", add, lambda d: d.type(0), NUMBER, linear=True)
+cumprod_p, cumprod = _cumulative("cumprod", mul, lambda d: d.type(1), NUMBER)
+cummax_p, cummax = _cumulative("cummax", max, lowest, REAL)
+cummin_p, cummin = _cumulative("cummin", min, highest, REAL)
+cumlogsumexp_p, cumlogsumexp = _cumulative("cumlogsumexp", _logaddexp, lowest, FLOAT)
+
+for _function, _what in (
+    (cumsum, "sum"),
+    (cumprod, "product"),
+    (cummax, "greatest"),
+    (cummin, "least"),
+    (cumlogsumexp, "log of the sum of the exponentials"),
+):
+    _function.__doc__ = (
+        f"Along `axis`, the {_what} of each element and those before it (after it if `reverse`)."
+    )

@@ -1,0 +1,598 @@
+"""Reductions over sliding windows, and the gradients of pooling."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.base import NUMBER, canonical_axis, check_kind
+from weft.ops.combiner import elementwise_combine, is_identity, monoid_of, trace_combiner
+from weft.ops.conv_shapes import Dims, Pads, dilated, padtype_to_pads, window_count
+from weft.ops.reduce import highest, lowest
+from weft.ops.shape import broadcast_in_dim, broadcast_to_dim, moveaxis, pad
+
+
+def window_shape(
+    name: str,
+    shape: Sequence[int],
+    window_dimensions: Dims,
+    window_strides: Dims,
+    padding: Pads,
+    base_dilation: Dims,
+    window_dilation: Dims,
+) -> Dims:
+    """The shape of a reduction over windows."""
+    for what, values in (
+        ("window_dimensions", window_dimensions),
+        ("window_strides", window_strides),
+        ("padding", padding),
+        ("base_dilation", base_dilation),
+        ("window_dilation", window_dilation),
+    ):
+        if len(values) != len(shape):
+            raise TypeError(
+                f"{name}: {what} {values} must have an entry for each of the {len(shape)} "
+                f"dimensions of shape {tuple(shape)}"
+            )
+        if what != "padding" and any(v < 1 for v in values):
+            raise ValueError(f"{name}: {what} must be positive, got {values}")
+    return tuple(
+        window_count(max(dilated(d, base) + lo + hi, 0), dilated(w, wd), stride)
+        for d, w, stride, (lo, hi), base, wd in zip(
+            shape,
+            window_dimensions,
+            window_strides,
+            padding,
+            base_dilation,
+            window_dilation,
+            strict=True,
+        )
+    )
+
+
+def reduce_window_shape_tuple(
+    operand_shape: Sequence[int],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Dims:
+    """The shape of `reduce_window`'s result."""
+    ones = (1,) * len(operand_shape)
+    return window_shape(
+        "reduce_window",
+        operand_shape,
+        tuple(window_dimensions),
+        tuple(window_strides),
+        tuple(map(tuple, padding)),  # type: ignore[arg-type]
+        tuple(base_dilation or ones),
+        tuple(window_dilation or ones),
+    )
+
+
+def _one_more(params: dict, dim: int) -> dict:
+    """The window parameters with a dimension inserted that windows do not span."""
+    fill = {"padding": (0, 0)}
+    return {
+        name: (*value[:dim], fill.get(name, 1), *value[dim:]) if name in _WINDOW else value
+        for name, value in params.items()
+    }
+
+
+_WINDOW = frozenset(
+    ["window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation"]
+)
+
+
+def _window_attrs(
+    ctx: Any,
+    window_dimensions: Dims,
+    window_strides: Dims,
+    padding: Pads,
+    base_dilation: Dims,
+    window_dilation: Dims,
+) -> dict:
+    return {
+        "window_dimensions": ctx.i64s(window_dimensions),
+        "window_strides": ctx.i64s(window_strides),
+        "base_dilations": ctx.i64s(base_dilation),
+        "window_dilations": ctx.i64s(window_dilation),
+        "padding": ctx.int_matrix(padding),
+    }
+
+
+def _emit(
+    ctx: Any, operands: Sequence[Any], inits: Sequence[Any], body: Callable, window: dict
+) -> list:
+    """stablehlo.reduce_window; body(*scalars) emits the combiner."""
+    if not ctx.avals_in[0].ndim:
+        scalars = [*inits, *operands]
+        return list(body(*scalars))
+    operation = ctx.operation(
+        "stablehlo.reduce_window",
+        [*operands, *inits],
+        ctx.out_types(),
+        _window_attrs(ctx, **window),
+        regions=1,
+    )
+    scalar_types = [ctx.tensor((), a.dtype) for a in ctx.avals_out]
+    ctx.region(operation, 0, [*scalar_types, *scalar_types], body)
+    return list(operation.results)
+
+
+def _windowed(name: str, hlo: str, identity: Callable, jvp: Callable, transpose: Any) -> Primitive:
+    """A reduction over windows by one StableHLO op, whose identity fills the padding."""
+
+    def abstract(x: ShapedArray, **window: Any) -> ShapedArray:
+        check_kind(name, x.dtype, NUMBER if hlo == "stablehlo.add" else "any")
+        return ShapedArray(window_shape(name, x.shape, **window), x.dtype, x.weak_type)
+
+    def batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **window: Any) -> tuple:
+        return prim.bind(args[0], **_one_more(window, dims[0])), dims[0]
+
+    def lower(ctx: Any, x: Any, **window: Any) -> Any:
+        dtype = ctx.avals_in[0].dtype
+        scalar = ctx.tensor((), dtype)
+        init = ctx.splat(identity(dtype), (), dtype)
+        return _emit(ctx, [x], [init], lambda a, b: ctx.op(hlo, [a, b], [scalar]), window)[0]
+
+    prim = Primitive(
+        name,
+        abstract=abstract,
+        jvp=jvp,
+        transpose=transpose,
+        batch=batch,
+        lower=lower,
+        sharding="window",  # type: ignore[arg-type]
+    )
+    return prim
+
+
+def _sum_transpose(ct: Any, x: Any, **window: Any) -> list:
+    """Each cotangent goes to the elements of its window: a sum over the mirrored windows."""
+    strides, base = window["window_strides"], window["base_dilation"]
+    config = []
+    shape = typeof(ct).shape
+    for i, d in enumerate(x.aval.shape):
+        extent = dilated(window["window_dimensions"][i], window["window_dilation"][i])
+        low = extent - 1 - window["padding"][i][0]
+        high = dilated(d, base[i]) + extent - 1 - dilated(shape[i], strides[i]) - low
+        config.append((low, high, strides[i] - 1))
+    ones = (1,) * len(shape)
+    spread = pad(ct, ct.dtype.type(0), config)
+    result = reduce_window_sum_p.bind(
+        spread,
+        window_dimensions=window["window_dimensions"],
+        window_strides=base,
+        padding=((0, 0),) * len(shape),
+        base_dilation=ones,
+        window_dilation=window["window_dilation"],
+    )
+    return [result]
+
+
+def _extremum_jvp(prim: Callable[[], Primitive], select: str) -> Callable:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **window: Any) -> tuple:
+        (x,), (t,) = primals, tangents
+        out = prim().bind(x, **window)
+        return out, select_and_gather_add_p.bind(t, x, select=select, **window)
+
+    return jvp
+
+
+reduce_window_sum_p = _windowed(
+    "reduce_window_sum",
+    "stablehlo.add",
+    lambda dtype: dtype.type(0),
+    lambda primals, tangents, **window: (
+        reduce_window_sum_p.bind(primals[0], **window),
+        reduce_window_sum_p.bind(tangents[0], **window),
+    ),
+    _sum_transpose,
+)
+reduce_window_max_p = _windowed(
+    "reduce_window_max",
+    "stablehlo.maximum",
+    lowest,
+    _extremum_jvp(lambda: reduce_window_max_p, "ge"),
+    None,
+)
+reduce_window_min_p = _windowed(
+    "reduce_window_min",
+    "stablehlo.minimum",
+    highest,
+    _extremum_jvp(lambda: reduce_window_min_p, "le"),
+    None,
+)
+
+# The derivative of max and min pooling ---------------------------------------------------------
+
+
+def _bound(select: str, dtype: Any) -> Any:
+    return lowest(dtype) if select == "ge" else highest(dtype)
+
+
+def _gather_abstract(
+    tangents: ShapedArray, operand: ShapedArray, *, select: str, **window: Any
+) -> ShapedArray:
+    shape = window_shape("select_and_gather_add", operand.shape, **window)
+    return ShapedArray(shape, tangents.dtype)
+
+
+def _gather_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+    t, operand = primals
+    out = select_and_gather_add_p.bind(t, operand, **params)
+    if tangents[0] is None:
+        return out, None
+    return out, select_and_gather_add_p.bind(tangents[0], operand, **params)
+
+
+def _gather_transpose(ct: Any, t: Any, operand: Any, *, select: str, **window: Any) -> list:
+    ones = (1,) * typeof(operand).ndim
+    if window["base_dilation"] == ones and window["window_dilation"] == ones:
+        result = select_and_scatter_add_p.bind(
+            ct,
+            operand,
+            select=select,
+            window_dimensions=window["window_dimensions"],
+            window_strides=window["window_strides"],
+            padding=window["padding"],
+        )
+        return [result, None]
+    return [_scatter_dilated(ct, operand, select, window), None]
+
+
+def _scatter_dilated(ct: Any, operand: Any, select: str, window: dict) -> Any:
+    """select_and_scatter_add for dilated windows, one place of the window after the other."""
+    from weft.ops.elementwise import add, and_p, gt, lt, not_p
+    from weft.ops.elementwise import select as choose
+
+    aval = typeof(operand)
+    views = _window_views([operand], [_bound(select, aval.dtype)], window)
+    # The first element that no other beats, as the comparison `select` picks it.
+    best = views[0][0]
+    winners = [broadcast_in_dim(np.bool_(True), typeof(best).shape, ())]
+    beats = gt if select == "ge" else lt
+    for (value,) in views[1:]:
+        wins = beats(value, best)
+        best = choose(wins, value, best)
+        winners = [and_p.bind(w, not_p.bind(wins)) for w in winners] + [wins]
+    zero = ct.dtype.type(0)
+    total = None
+    for offset, won in zip(_offsets(window), winners, strict=True):
+        part = choose(won, ct, broadcast_in_dim(zero, typeof(ct).shape, ()))
+        spread = _unview(part, offset, aval.shape, window)
+        total = spread if total is None else add(total, spread)
+    return total
+
+
+def _offsets(window: dict) -> Any:
+    return itertools.product(*(range(w) for w in window["window_dimensions"]))
+
+
+def _window_views(operands: Sequence[Any], inits: Sequence[Any], window: dict) -> list[list]:
+    """For each place in the window, the operands' elements there in every window."""
+    from weft.ops.slicing import slice as slice_op
+
+    shape = window_shape("reduce_window", typeof(operands[0]).shape, **window)
+    config = [
+        (lo, hi, base - 1)
+        for (lo, hi), base in zip(window["padding"], window["base_dilation"], strict=True)
+    ]
+    padded = [pad(x, init, config) for x, init in zip(operands, inits, strict=True)]
+    strides = window["window_strides"]
+    views = []
+    for offset in _offsets(window):
+        start = [o * d for o, d in zip(offset, window["window_dilation"], strict=True)]
+        limit = [
+            b + (n - 1) * s + 1 if n else b for b, n, s in zip(start, shape, strides, strict=True)
+        ]
+        views.append([slice_op(x, start, limit, strides) for x in padded])
+    return views
+
+
+def _unview(part: Any, offset: Dims, shape: Dims, window: dict) -> Any:
+    """The transpose of one of `_window_views`."""
+    from weft.ops.slicing import slice as slice_op
+
+    config = []
+    for i, d in enumerate(shape):
+        low, high = window["padding"][i]
+        base = window["base_dilation"][i]
+        extent = dilated(d, base) + low + high
+        start = offset[i] * window["window_dilation"][i]
+        stride = window["window_strides"][i]
+        used = start + dilated(typeof(part).shape[i], stride)
+        config.append((start - low, extent - used - high, stride - 1))
+    spread = pad(part, part.dtype.type(0), config)
+    size = typeof(spread).shape
+    return slice_op(spread, (0,) * len(size), size, window["base_dilation"])
+
+
+def _gather_batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+    moved = [
+        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
+        for a, d in zip(args, dims, strict=True)
+    ]
+    return select_and_gather_add_p.bind(*moved, **_one_more(params, 0)), 0
+
+
+def _gather_lower(ctx: Any, t: Any, operand: Any, *, select: str, **window: Any) -> Any:
+    tangent, x = ctx.avals_in
+    types = [ctx.tensor(ctx.avals_out[0].shape, a.dtype) for a in (x, tangent)]
+    inits = [
+        ctx.splat(_bound(select, x.dtype), (), x.dtype),
+        ctx.splat(0, (), tangent.dtype),
+    ]
+    operation = ctx.operation(
+        "stablehlo.reduce_window",
+        [operand, t, *inits],
+        types,
+        _window_attrs(ctx, **window),
+        regions=1,
+    )
+    scalars = [ctx.tensor((), a.dtype) for a in (x, tangent)]
+
+    def body(kx: Any, kt: Any, vx: Any, vt: Any) -> list:
+        keep = ctx.compare(kx, vx, select.upper(), x.dtype)
+        return [
+            ctx.op("stablehlo.select", [keep, a, b], [kind])[0]
+            for a, b, kind in ((kx, vx, scalars[0]), (kt, vt, scalars[1]))
+        ]
+
+    ctx.region(operation, 0, [*scalars, *scalars], body)
+    return operation.results[1]
+
+
+select_and_gather_add_p = Primitive(
+    "select_and_gather_add",
+    abstract=_gather_abstract,
+    jvp=_gather_jvp,
+    transpose=_gather_transpose,
+    batch=_gather_batch,
+    lower=_gather_lower,
+    sharding="window",  # type: ignore[arg-type]
+)
+"""The tangents at the places where the windows of operand have their extremum."""
+
+
+def _scatter_abstract(source: ShapedArray, operand: ShapedArray, **_: Any) -> ShapedArray:
+    return ShapedArray(operand.shape, source.dtype)
+
+
+def _scatter_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+    source, operand = primals
+    out = select_and_scatter_add_p.bind(source, operand, **params)
+    if tangents[0] is None:
+        return out, None
+    return out, select_and_scatter_add_p.bind(tangents[0], operand, **params)
+
+
+def _scatter_transpose(ct: Any, source: Any, operand: Any, **params: Any) -> list:
+    ones = (1,) * typeof(operand).ndim
+    result = select_and_gather_add_p.bind(
+        ct, operand, base_dilation=ones, window_dilation=ones, **params
+    )
+    return [result, None]
+
+
+def _scatter_batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+    moved = [
+        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
+        for a, d in zip(args, dims, strict=True)
+    ]
+    return select_and_scatter_add_p.bind(*moved, **_one_more(params, 0)), 0
+
+
+def _scatter_lower(
+    ctx: Any,
+    source: Any,
+    operand: Any,
+    *,
+    select: str,
+    window_dimensions: Dims,
+    window_strides: Dims,
+    padding: Pads,
+) -> Any:
+    """XLA pads with the scatter's zero, which may win, so the operand is padded here."""
+    x = ctx.avals_in[1]
+    shape = tuple(d + lo + hi for d, (lo, hi) in zip(x.shape, padding, strict=True))
+    padded = any(p != (0, 0) for p in padding)
+    if padded:
+        low, high = zip(*padding, strict=True)
+        operand = ctx.op(
+            "stablehlo.pad",
+            [operand, ctx.splat(_bound(select, x.dtype), (), x.dtype)],
+            [ctx.tensor(shape, x.dtype)],
+            {
+                "edge_padding_low": ctx.i64s(low),
+                "edge_padding_high": ctx.i64s(high),
+                "interior_padding": ctx.i64s((0,) * len(shape)),
+            },
+        )[0]
+    scalar = ctx.tensor((), x.dtype)
+    operation = ctx.operation(
+        "stablehlo.select_and_scatter",
+        [operand, source, ctx.splat(0, (), x.dtype)],
+        [ctx.tensor(shape, x.dtype)],
+        {
+            "window_dimensions": ctx.i64s(window_dimensions),
+            "window_strides": ctx.i64s(window_strides),
+            "padding": ctx.int_matrix(((0, 0),) * len(shape)),
+        },
+        regions=2,
+    )
+    ctx.region(
+        operation,
+        0,
+        [scalar, scalar],
+        lambda a, b: [ctx.compare(a, b, select.upper(), x.dtype)],
+    )
+    ctx.region(
+        operation, 1, [scalar, scalar], lambda a, b: ctx.op("stablehlo.add", [a, b], [scalar])
+    )
+    result = operation.results[0]
+    if padded:
+        attrs = {
+            "start_indices": ctx.i64s(low),
+            "limit_indices": ctx.i64s([lo + d for lo, d in zip(low, x.shape, strict=True)]),
+            "strides": ctx.i64s((1,) * len(shape)),
+        }
+        result = ctx.op("stablehlo.slice", [result], [ctx.tensor(x.shape, x.dtype)], attrs)[0]
+    return result
+
+
+select_and_scatter_add_p = Primitive(
+    "select_and_scatter_add",
+    abstract=_scatter_abstract,
+    jvp=_scatter_jvp,
+    transpose=_scatter_transpose,
+    batch=_scatter_batch,
+    lower=_scatter_lower,
+    sharding="window",  # type: ignore[arg-type]
+)
+"""Adds each source element where its window of operand has its extremum."""
+
+# Any combiner ----------------------------------------------------------------------------------
+
+
+def _split(values: Sequence[Any]) -> tuple[list, list]:
+    n = len(values) // 2
+    return list(values[:n]), list(values[n:])
+
+
+def _generic_abstract(*avals: ShapedArray, jaxpr: ClosedJaxpr, **window: Any) -> list:
+    operands, _ = _split(avals)
+    shape = window_shape("reduce_window", operands[0].shape, **window)
+    return [ShapedArray(shape, a.dtype) for a in operands]
+
+
+def _fold_windows(values: Sequence[Any], jaxpr: ClosedJaxpr, window: dict) -> list:
+    """The same by elementwise ops, which have all rules."""
+    operands, inits = _split(values)
+    views = _window_views(operands, inits, window)
+    shape = typeof(views[0][0]).shape
+    total = [broadcast_in_dim(i, shape, ()) for i in inits]
+    for view in views:
+        total = elementwise_combine(jaxpr, total, view)
+    return total
+
+
+def _generic_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **window: Any) -> tuple:
+    from weft.transforms.jvp import jvp_flat
+
+    return jvp_flat(lambda *xs: _fold_windows(xs, jaxpr, window), primals, tangents)
+
+
+def _generic_batch(axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **window: Any) -> tuple:
+    operand_dims, init_dims = _split(dims)
+    if any(d is not None for d in init_dims):
+        from weft.transforms.vmap import batch_flat
+
+        return batch_flat(lambda *xs: _fold_windows(xs, jaxpr, window), axis, args, dims)
+    operands, inits = _split(args)
+    moved = [
+        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
+        for a, d in zip(operands, operand_dims, strict=True)
+    ]
+    outs = reduce_window_p.bind(*moved, *inits, jaxpr=jaxpr, **_one_more(window, 0))
+    return outs, [0] * len(outs)
+
+
+def _generic_lower(ctx: Any, *values: Any, jaxpr: ClosedJaxpr, **window: Any) -> list:
+    operands, inits = _split(values)
+    return _emit(ctx, operands, inits, lambda *xs: ctx.inline(jaxpr, *xs), window)
+
+
+reduce_window_p = Primitive(
+    "reduce_window",
+    abstract=_generic_abstract,
+    jvp=_generic_jvp,
+    batch=_generic_batch,
+    lower=_generic_lower,
+    sharding="window",  # type: ignore[arg-type]
+    multiple_results=True,
+    higher_order=True,
+)
+
+_MONOIDS = {
+    "add": (reduce_window_sum_p, lambda dtype: dtype.type(0)),
+    "max": (reduce_window_max_p, lowest),
+    "min": (reduce_window_min_p, highest),
+}
+
+
+def reduce_window(
+    operand: Any,
+    init_value: Any,
+    computation: Callable,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """Combines the elements in each window of the operand, starting from init_value.
+
+    Args:
+      operand: an array, or a pytree of arrays of one shape.
+      init_value: scalars of the same structure; they also fill the padding.
+      computation: f(x, y) on scalars of that structure, associative.
+      window_dimensions, window_strides, base_dilation, window_dilation: a positive integer for
+        every dimension.
+      padding: 'VALID', 'SAME', 'SAME_LOWER' or (low, high) for every dimension.
+
+    Source: StableHLO specification, `reduce_window`.
+
+    >>> import weft
+    >>> weft.lax.reduce_window(weft.numpy.arange(4.0), 0.0, weft.lax.add, (2,))
+    Array([1., 3., 5.], dtype=float32)
+    """
+    flat, inits, tree, jaxpr = trace_combiner("reduce_window", computation, operand, init_value)
+    shape = typeof(flat[0]).shape
+    ones = (1,) * len(shape)
+    dims = tuple(int(d) for d in window_dimensions)
+    strides = ones if window_strides is None else tuple(int(s) for s in window_strides)
+    base = ones if base_dilation is None else tuple(int(d) for d in base_dilation)
+    dilation = ones if window_dilation is None else tuple(int(d) for d in window_dilation)
+    if isinstance(padding, str):
+        spread = [dilated(d, b) for d, b in zip(shape, base, strict=True)]
+        extents = [dilated(w, d) for w, d in zip(dims, dilation, strict=True)]
+        padding = padtype_to_pads(spread, extents, strides, padding)
+    window = {
+        "window_dimensions": dims,
+        "window_strides": strides,
+        "padding": tuple((int(lo), int(hi)) for lo, hi in padding),
+        "base_dilation": base,
+        "window_dilation": dilation,
+    }
+    prim, identity = _MONOIDS.get(monoid_of(jaxpr) or "", (None, None))
+    dtype = typeof(flat[0]).dtype
+    if prim is not None and not dtypes.is_bool(dtype) and is_identity(inits[0], identity(dtype)):
+        return tree.unflatten([prim.bind(flat[0], **window)])
+    return tree.unflatten(reduce_window_p.bind(*flat, *inits, jaxpr=jaxpr, **window))
+
+
+def cumulative_window(size: int, axis: int, ndim: int, reverse: bool) -> dict:
+    """The windows that hold, for each element along an axis, it and all before (or after) it."""
+    axis = canonical_axis(axis, ndim)
+
+    def at(value: Any, other: Any) -> tuple:
+        return tuple(value if i == axis else other for i in range(ndim))
+
+    return {
+        "window_dimensions": at(size, 1),
+        "window_strides": (1,) * ndim,
+        "padding": at((0, size - 1) if reverse else (size - 1, 0), (0, 0)),
+        "base_dilation": (1,) * ndim,
+        "window_dilation": (1,) * ndim,
+    }
