@@ -92,7 +92,7 @@ def _group_size(line: str) -> int:
     iota = re.search(r"replica_groups=\[(\d+),(\d+)\]<=", line)
     if iota:
         return int(iota[2])
-    mesh = re.search(r"replica_groups=mesh\[(.*?)\]\s*\{(.*?)\}", line)
+    mesh = re.search(r"replica_groups=mesh\[(.*?)\][^{]*\{(.*?)\}", line)
     if mesh:
         sizes = {k: int(v) for k, v in re.findall(r"'([^']+)'=(\d+)", mesh[1])}
         axes = re.findall(r"'([^']+)'(?::\((\d+)\)(\d+))?", mesh[2])

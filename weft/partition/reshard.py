@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,12 +17,14 @@ class Local:
     """What one device holds of a value.
 
     `partial` is (atoms, kind) where the true value is the combination by `kind` (add, max, …) of
-    the devices along `atoms`. Values that are not tensors (tokens) have no layout.
+    the devices along `atoms`. Values that are not tensors (tokens) have no layout. `remake`, where
+    given, makes the value in another layout without communication (iota, constants).
     """
 
     value: ir.Value
     layout: Layout | None
     partial: tuple[Atoms, str] | None = None
+    remake: Callable[[Layout], ir.Value] | None = None
 
 
 def relayout(e: Emitter, x: Local, target: Layout) -> Local:
@@ -32,6 +34,8 @@ def relayout(e: Emitter, x: Local, target: Layout) -> Local:
         return x
     if 0 in target.shape:
         return Local(e.splat(0, target.local, x.value.type.element_type), target)
+    if x.remake is not None:
+        return Local(x.remake(target), target, remake=x.remake)
     value, now = x.value, x.layout
     value, now = _permute_tiles(e, value, now, target)
     value, now = _exchange_dims(e, value, now, target)

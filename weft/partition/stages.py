@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from dataclasses import dataclass, field
 
@@ -80,4 +81,6 @@ def partition(
 
 def clone(module: ir.Module) -> ir.Module:
     """A deep copy of a module."""
-    return ir.Module.parse(module.operation.get_asm(enable_debug_info=True), module.context)
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return ir.Module.parse(buffer.getvalue(), module.context)

@@ -25,8 +25,8 @@ def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
     still = x.partial if x.partial and lz.unreduced(op.attributes[key]) else None
     if not still:
         x = lz.complete(op.operands[0])
-    moved = lz.move(Local(x.value, x.layout), out)
-    return lz.replace(op, Local(moved.value, out, still))
+    moved = lz.move(Local(x.value, x.layout, remake=x.remake), out)
+    return lz.replace(op, Local(moved.value, out, still, moved.remake))
 
 
 @rule("sdy.all_reduce")

@@ -75,7 +75,7 @@ def convolution(lz: Localizer, op: ir.Operation) -> list[Local]:
             and not reversed_[i]
             and _is_large(rhs, b, out, o)
         ):
-            right[b] = atoms
+            left[a] = right[b] = atoms
             taken.update(atoms)
             across += atoms
             contracted.append(i)
@@ -93,9 +93,8 @@ def convolution(lz: Localizer, op: ir.Operation) -> list[Local]:
             part = y.layout.local[b]
             first = np.arange(y.layout.counts[b]) * part * dilation[i] - padding[i][0]
             length = (out.shape[o] - 1) * stride[i] + (part - 1) * dilation[i] + 1
-            split = lz.move(Local(value, held), held.with_dim(a, y.layout.dims[b]))
-            value = window(e, split, a, first, length)
-            held = held_window(split.layout, a, length)
+            value = window(e, Local(value, held), a, first, length)
+            held = held_window(held, a, length)
             padding[i] = [0, 0]
         elif held.dims[a]:
             extent = (rhs.layout.shape[b] - 1) * dilation[i] + 1

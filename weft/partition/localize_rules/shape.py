@@ -15,58 +15,71 @@ def constant(lz: Localizer, op: ir.Operation) -> list[Local]:
     if op == lz.e.anchor:
         return [Local(op.results[0], lz.layout(None, ()))]
     layout = lz.layouts(op)[0]
-    whole_layout = layout.without(*range(len(layout.shape)))
-    if isinstance(op.results[0].type.element_type, ir.ComplexType):
+    e, element = lz.e, op.results[0].type.element_type
+    splat, whole = _constant_parts(op)
+
+    def make(target: Layout) -> ir.Value:
+        if splat is not None:
+            return splat(e, e.type(target.local, element))
+        replicated = Local(whole(e), target.without(*range(len(target.shape))))
+        return lz.at(replicated, target)
+
+    return lz.replace(op, Local(make(layout), layout, remake=make))
+
+
+def _constant_parts(op: ir.Operation):
+    """Functions that make a splat of a given type, or the whole constant; the first may be None."""
+    type = op.results[0].type
+    if isinstance(type.element_type, ir.ComplexType):
+        # The bindings have no class for complex elements attributes (jaxlib 0.10.2).
         text = re.search(r"dense<(.*)> : tensor<", str(op), re.DOTALL)[1]
-        if "[" not in text:
-            return lz.replace(
-                op,
-                Local(
-                    lz.e.constant_text(
-                        text, lz.e.type(layout.local, op.results[0].type.element_type)
-                    ),
-                    layout,
-                ),
-            )
-        whole = Local(lz.e.constant_text(text, op.results[0].type), whole_layout)
-        return lz.replace(op, lz.move(whole, layout))
+        splat = None if "[" in text else lambda e, t: e.constant_text(text, t)
+        return splat, lambda e: e.constant_text(text, type)
     value = op.attributes["value"]
-    if layout.replicated() or not getattr(value, "is_splat", False):
-        whole = Local(lz.e.constant(value), whole_layout)
-        return lz.replace(op, lz.move(whole, layout))
-    element = value.get_splat_value()
-    local = ir.DenseElementsAttr.get_splat(
-        lz.e.type(layout.local, value.type.element_type), element
-    )
-    return lz.replace(op, Local(lz.e.constant(local), layout))
+    if not getattr(value, "is_splat", False):
+        return None, lambda e: e.constant(value)
+    scalar = value.get_splat_value()
+    return lambda e, t: e.constant(ir.DenseElementsAttr.get_splat(t, scalar)), None
 
 
 @rule("stablehlo.iota")
 def iota(lz: Localizer, op: ir.Operation) -> list[Local]:
     layout = lz.layouts(op)[0]
+    e, element = lz.e, op.results[0].type.element_type
     dim = op.attributes["iota_dimension"].value
-    [out] = lz.keep(op, (), [layout])
-    if not layout.dims[dim]:
-        return [out]
-    e = lz.e
-    lz.after(op)
-    size = layout.local[dim]
-    start = e.lookup(layout.dims[dim], [k * size for k in range(layout.counts[dim])])
-    start = e.convert(start, out.value.type.element_type)
-    return [Local(e.add(out.value, e.broadcast(start, layout.local)), layout)]
+
+    def make(target: Layout) -> ir.Value:
+        value = e.iota(target.local, dim, element)
+        if not target.dims[dim]:
+            return value
+        size = target.local[dim]
+        start = e.lookup(target.dims[dim], [k * size for k in range(target.counts[dim])])
+        start = e.convert(start, element)
+        return e.add(value, e.broadcast(start, target.local))
+
+    return lz.replace(op, Local(make(layout), layout, remake=make))
 
 
 @rule("stablehlo.broadcast_in_dim")
 def broadcast_in_dim(lz: Localizer, op: ir.Operation) -> list[Local]:
     layout = lz.layouts(op)[0]
     x = lz.operand(op, 0)
-    shape = x.layout.shape
-    dims: list[Atoms] = [()] * len(shape)
-    for i, to in enumerate(op.attributes["broadcast_dimensions"]):
-        if shape[i] == layout.shape[to]:
-            dims[i] = layout.dims[to]
-    value = lz.at(x, Layout(lz.mesh, shape, tuple(dims)))
-    return lz.keep(op, [value], [layout])
+    shape, places = x.layout.shape, list(op.attributes["broadcast_dimensions"])
+
+    def source(target: Layout) -> ir.Value:
+        dims: list[Atoms] = [()] * len(shape)
+        for i, to in enumerate(places):
+            if shape[i] == target.shape[to]:
+                dims[i] = target.dims[to]
+        return lz.at(x, Layout(lz.mesh, shape, tuple(dims)))
+
+    def make(target: Layout) -> ir.Value:
+        return lz.e.broadcast(source(target), target.local, places)
+
+    [out] = lz.keep(op, [source(layout)], [layout])
+    if not shape or x.remake is not None:
+        out.remake = make
+    return [out]
 
 
 @rule("stablehlo.transpose")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft._xla.mlir import ir
+from weft.partition.emit import Emitter
 from weft.partition.layout import Layout
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.reduction import combiner_kind
@@ -23,6 +24,9 @@ def starts(layout: Layout, dim: int, scale: int = 1, shift: int = 0) -> np.ndarr
 @rule("stablehlo.slice")
 def slice_(lz: Localizer, op: ir.Operation) -> list[Local]:
     out = lz.layouts(op)[0]
+    users = [use.owner.operation for use in op.results[0].uses]
+    if len(users) == 1 and rotation(lz, users[0]):
+        return lz.replace(op, Local(op.results[0], out))  # the concatenation reads the operand
     x = lz.operand(op, 0)
     shape = x.layout.shape
     begin = list(op.attributes["start_indices"])
@@ -115,6 +119,11 @@ def concatenate(lz: Localizer, op: ir.Operation) -> list[Local]:
     out = lz.layouts(op)[0]
     dim = op.attributes["dimension"].value
     atoms = out.dims[dim]
+    turned = rotation(lz, op)
+    if turned is not None:
+        source, shift = turned
+        x = lz.complete(source)
+        return lz.replace(op, Local(rotate(e, x, dim, shift), out))
     xs = [
         lz.move(x, Layout(lz.mesh, x.layout.shape, out.dims))
         for x in lz.operands(op)
@@ -138,6 +147,58 @@ def concatenate(lz: Localizer, op: ir.Operation) -> list[Local]:
             value = e.select(e.broadcast(keep, part.type.shape, (dim,)), value, part)
         offset += x.layout.shape[dim]
     return lz.replace(op, Local(value, out))
+
+
+def rotation(lz: Localizer, op: ir.Operation) -> tuple[ir.Value, int] | None:
+    """(value, shift) where `op` joins two slices of one value to its rotation along a split dim.
+
+    Element i of the result is element (i + shift) % size of the value, which must already have the
+    result's layout.
+    """
+    if op.name != "stablehlo.concatenate" or len(op.operands) != 2:
+        return None
+    makers = [v.owner for v in op.operands]
+    if any(isinstance(m, ir.Block) or m.operation.name != "stablehlo.slice" for m in makers):
+        return None
+    tail, head = (m.operation for m in makers)
+    source = tail.operands[0]
+    if source != head.operands[0] or any(len(list(m.results[0].uses)) != 1 for m in (tail, head)):
+        return None
+    out = lz.layouts(op)[0]
+    dim = op.attributes["dimension"].value
+    known = lz.values.get(source)
+    if known is None or known.layout is None or known.layout != out or not out.dims[dim]:
+        return None
+    if out.padded(dim):
+        return None
+    shift = list(tail.attributes["start_indices"])[dim]
+    for piece, low, high in ((tail, shift, out.shape[dim]), (head, 0, shift)):
+        begin, limit = [0] * len(out.shape), list(out.shape)
+        begin[dim], limit[dim] = low, high
+        if list(piece.attributes["start_indices"]) != begin:
+            return None
+        if list(piece.attributes["limit_indices"]) != limit or set(piece.attributes["strides"]) != {
+            1
+        }:
+            return None
+    return source, shift
+
+
+def rotate(e: Emitter, x: Local, dim: int, shift: int) -> ir.Value:
+    """Element (i + shift) % size at i: at most two permutes, of what crosses shards only."""
+    layout = x.layout
+    held, count = layout.local[dim], layout.counts[dim]
+    places, within = divmod(shift, held)
+    parts = []
+    for distance, low, high in ((places, within, held), (places + 1, 0, within)):
+        if low == high:
+            continue
+        part = e.slice(x.value, dim, low, high)
+        sources = (np.arange(count) + distance) % count
+        if distance % count:
+            part = e.permute(part, layout.mesh.pairs(layout.dims[dim], sources))
+        parts.append(part)
+    return e.concatenate(parts, dim)
 
 
 @rule("stablehlo.reverse")
@@ -265,26 +326,84 @@ def _scan_shards(lz: Localizer, op, x: Local, init: ir.Value, d: int, reverse: b
 
 @rule("stablehlo.select_and_scatter")
 def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
-    """Windowed dimensions are made whole; the others follow the operand."""
+    """Each device redoes every window that touches its elements, then keeps those elements.
+
+    That needs windows that start at the same phase on every device, and padding that is never
+    selected; other cases make the dimension whole.
+    """
+    e = lz.e
     out = lz.layouts(op)[0]
     x, source, init = lz.operands(op)
     rank = len(out.shape)
-    size = (
-        list(op.attributes["window_dimensions"])
-        if "window_dimensions" in op.attributes
-        else [1] * rank
+    size, stride = (
+        list(op.attributes[n]) if n in op.attributes else [1] * rank
+        for n in ("window_dimensions", "window_strides")
     )
-    stride = (
-        list(op.attributes["window_strides"]) if "window_strides" in op.attributes else [1] * rank
+    padding = (
+        np.array(op.attributes["padding"]).reshape(rank, 2).tolist()
+        if "padding" in op.attributes
+        else [[0, 0] for _ in range(rank)]
     )
-    windowed = [
+    fill = _never_selected(lz, op, x)
+    trivial = [size[d] == stride[d] == 1 and padding[d] == [0, 0] for d in range(rank)]
+    drop = [
         d
         for d in range(rank)
-        if size[d] != 1 or stride[d] != 1 or source.layout.shape[d] != out.shape[d]
+        if not trivial[d] and (out.local[d] % stride[d] or fill is None or out.padded(d))
     ]
-    now = out.without(*windowed)
-    a = lz.at(x, now)
-    b = lz.at(source, Layout(lz.mesh, source.layout.shape, now.dims))
-    [got] = lz.keep(op, [a, b, init.value], [now])
+    now = out.without(*drop)
+    x = lz.move(x, now)
+    split = [d for d in range(rank) if not trivial[d] and now.dims[d]]
+    source = lz.move(
+        source,
+        Layout(lz.mesh, source.layout.shape, now.dims).without(
+            *(d for d in split if source.layout.shape[d] * stride[d] != out.shape[d])
+        ),
+    )
+    zero = e.const(0, source.value.type.element_type)
+    values, held, held_source, keep = [x.value, source.value], now, source.layout, {}
+    for d in split:
+        low, step, width = padding[d][0], stride[d], size[d]
+        before = -(-(low - width + 1) // step)  # first window that touches a shard's first element
+        count = (now.local[d] - 1 + low) // step - before + 1
+        first = np.arange(now.counts[d]) * (now.local[d] // step) + before
+        length = (count - 1) * step + width
+        values[0] = window(e, Local(values[0], held), d, first * step - low, length, fill)
+        if held_source.dims[d]:
+            values[1] = window(e, Local(values[1], held_source), d, first, count, zero)
+        else:
+            pad_low = max(0, -int(first.min()))
+            pad_high = max(0, int(first.max()) + count - held_source.shape[d])
+            values[1] = e.pad(values[1], d, pad_low, pad_high, zero)
+            values[1] = e.dynamic_slice(values[1], d, e.lookup(now.dims[d], first + pad_low), count)
+        held, held_source = held_window(held, d, length), held_window(held_source, d, count)
+        keep[d] = (int(-(first[0] * step - low)), length)
+        padding[d] = [0, 0]
+    op.attributes["padding"] = e.table(np.array(padding, np.int64).reshape(rank, 2))
+    wide = now
+    for d, (_, length) in keep.items():
+        wide = held_window(wide, d, length)
+    [got] = lz.keep(op, [*values, init.value], [wide])
     lz.after(op)
-    return [lz.move(got, out)]
+    value = got.value
+    for d, (offset, length) in keep.items():
+        value = e.pad(value, d, 0, max(0, offset + now.local[d] - length), init.value)
+        value = e.slice(value, d, offset, offset + now.local[d])
+    return [lz.move(Local(value, now), out)]
+
+
+def _never_selected(lz: Localizer, op: ir.Operation, x: Local) -> ir.Value | None:
+    """A value that a maximum or minimum selection with added sources never picks."""
+    ops = [view.operation for view in op.regions[0].blocks[0].operations]
+    element = x.value.type.element_type
+    if combiner_kind(op.regions[1]) != "add" or len(ops) != 2 or ops[0].name != "stablehlo.compare":
+        return None
+    if not isinstance(element, ir.F32Type | ir.F64Type | ir.BF16Type | ir.F16Type):
+        return None
+    if list(ops[0].operands) != list(op.regions[0].blocks[0].arguments):
+        return None
+    direction = str(ops[0].attributes["comparison_direction"])
+    low = "GE" in direction or "GT" in direction
+    bits = {"f32": ("0xFF800000", "0x7F800000"), "f64": ("0xFFF0000000000000", "0x7FF0000000000000"),
+            "bf16": ("0xFF80", "0x7F80"), "f16": ("0xFC00", "0x7C00")}[str(element)]  # fmt: skip
+    return lz.e.constant_text(bits[0] if low else bits[1], lz.e.type((), element))
