@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft._xla import passes
 from weft._xla.mlir import ir
+from weft.partition import chlo
 from weft.partition.validate import validate
 
 
@@ -25,9 +26,10 @@ def propagate(module: ir.Module, *, origins: bool = False) -> ir.Module:
         rank, or the like; Shardy itself would end the process on some of these.
     """
     validate(module)
-    passes.run(module, "inline,symbol-dce,func.func(stablehlo-legalize-composite-to-call)")
-    passes.run(module, "inline,symbol-dce,func.func(chlo-legalize-to-stablehlo)")
-    passes.run(module, "sdy-import-pipeline")
+    passes.run(module, "func.func(stablehlo-legalize-composite-to-call),inline,symbol-dce")
+    with module.context, ir.Location.unknown(module.context):
+        chlo.hide(module)
+    passes.run(module, "func.func(chlo-legalize-to-stablehlo),sdy-import-pipeline")
     option = "{debug-sharding-origins=true}" if origins else ""
     passes.run(module, f"sdy-user-priority-propagate{option}")
     return module

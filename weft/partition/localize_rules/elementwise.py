@@ -57,38 +57,12 @@ _BINARY = [
     "subtract",
     "xor",
 ]
-_CHLO = [
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "bessel_i1e",
-    "conj",
-    "cosh",
-    "digamma",
-    "erf",
-    "erf_inv",
-    "erfc",
-    "is_inf",
-    "is_neg_inf",
-    "is_pos_inf",
-    "lgamma",
-    "next_after",
-    "polygamma",
-    "sinh",
-    "square",
-    "tan",
-    "zeta",
-]
 # Linear in all operands together: partial sums pass through them when propagation says so.
 _LINEAR = {"stablehlo.add", "stablehlo.subtract", "stablehlo.negate"}
 
 
 @rule(
     *(f"stablehlo.{name}" for name in (*_UNARY, *_BINARY, "select", "clamp")),
-    *(f"chlo.{name}" for name in _CHLO),
 )
 def elementwise(lz: Localizer, op: ir.Operation) -> list[Local]:
     layout = lz.layouts(op)[0]

@@ -29,12 +29,6 @@ def matrices(lz: Localizer, op: ir.Operation) -> list[Local]:
     return _whole(lz, op, outs, {rank - 2, rank - 1})
 
 
-@rule("chlo.top_k")
-def top_k(lz: Localizer, op: ir.Operation) -> list[Local]:
-    outs = lz.layouts(op)
-    return _whole(lz, op, outs, {len(outs[0].shape) - 1})
-
-
 def _whole(lz: Localizer, op: ir.Operation, outs: list[Layout], dims: set[int]) -> list[Local]:
     """All operands and results share the first result's layout, with `dims` whole."""
     now = outs[0].without(*dims)
