@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from weft.core.jaxpr import Atom, ClosedJaxpr, Jaxpr
+from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr
+
+DCE_RULES: dict[Any, Callable[[Eqn, list[bool]], Eqn]] = {}
+"""Primitive -> rule(eqn, used outputs), for ops with inner jaxprs: the equation without what only
+serves unused outputs. Its outvars are the used ones, more only where they cannot be dropped."""
 
 
 def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
@@ -29,6 +34,8 @@ def _live(jaxpr: Jaxpr, outvars: Sequence[Atom]) -> tuple[list, set]:
                     break
             else:
                 continue
+        if eqn.primitive in DCE_RULES:
+            eqn = DCE_RULES[eqn.primitive](eqn, [v in live for v in eqn.outvars])
         kept.append(eqn)
         live.update(eqn.invars)
     kept.reverse()

@@ -1,0 +1,82 @@
+"""Promotion against JAX's table (recorded in tests/oracle), names and predicates."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft
+from weft.core import dtypes
+
+TABLE = json.loads((Path(__file__).parent.parent / "oracle" / "promotion.json").read_text())
+WEAK = {"int": dtypes.int64, "float": dtypes.float64, "complex": dtypes.complex128}
+NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
+
+
+def operand(name: str, x64: bool):
+    if name in WEAK:
+        return dtypes.canonicalize_dtype(WEAK[name]), True
+    return dtypes.canonicalize_dtype(getattr(dtypes, name, name)), False
+
+
+@pytest.mark.parametrize("mode", ["x32", "x64"])
+def test_every_pair_promotes_as_jax_documents(mode):
+    wrong = []
+    with weft.enable_x64(mode == "x64"):
+        for pair, expected in TABLE[mode].items():
+            a, b = pair.split()
+            try:
+                dtype, weak = dtypes.promote_types([operand(a, mode), operand(b, mode)])
+                got = dtype.name + ("*" if weak else "")
+            except dtypes.TypePromotionError as e:
+                got = type(e).__name__
+            if got != expected:
+                wrong.append(f"{pair}: {got}, expected {expected}")
+    assert not wrong, wrong[:20]
+
+
+def test_promotion_error_names_both_types_and_the_fix():
+    with pytest.raises(weft.errors.TypePromotionError, match=r"bf16|f8_e5m2.*astype"):
+        dtypes.promote_types([(dtypes.float8_e5m2, False), (dtypes.bfloat16, False)])
+
+
+def test_strict_mode_refuses_to_mix_dtypes():
+    with weft.numpy_dtype_promotion("strict"):
+        assert dtypes.promote_types([(dtypes.float32, False), (dtypes.float32, True)])
+        with pytest.raises(weft.errors.TypePromotionError, match="strict"):
+            dtypes.promote_types([(dtypes.float32, False), (dtypes.float16, False)])
+
+
+@pytest.mark.parametrize(("wide", "narrow"), NARROW.items())
+def test_64_bit_types_narrow_unless_enabled(wide, narrow):
+    assert dtypes.canonicalize_dtype(wide) == np.dtype(narrow)
+    with weft.enable_x64(True):
+        assert dtypes.canonicalize_dtype(wide) == np.dtype(wide)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [("float32", "f32"), ("int8", "i8"), ("uint16", "u16"), ("bool", "bool"), ("complex64", "c64")],
+)
+def test_short_names_are_those_of_jaxprs(dtype, name):
+    assert dtypes.short_name(np.dtype(dtype)) == name
+
+
+def test_short_names_of_ml_dtypes():
+    assert dtypes.short_name(dtypes.bfloat16) == "bf16"
+    assert dtypes.short_name(dtypes.float8_e4m3fn) == "f8_e4m3fn"
+    assert dtypes.short_name(dtypes.uint4) == "u4"
+
+
+def test_ml_dtypes_floats_are_floating():
+    for d in (dtypes.bfloat16, dtypes.float8_e5m2):
+        assert weft.dtypes.issubdtype(d, np.floating)
+        assert weft.dtypes.issubdtype(d, np.inexact)
+        assert not weft.dtypes.issubdtype(d, np.integer)
+    assert weft.dtypes.issubdtype(dtypes.int4, np.signedinteger)
+
+
+def test_a_dtype_weft_cannot_compute_with_is_refused_by_name():
+    with pytest.raises(TypeError, match="datetime64"):
+        dtypes.canonicalize_dtype("datetime64[s]")

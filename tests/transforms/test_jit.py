@@ -1,0 +1,247 @@
+"""jit: caching, static arguments, donation, options, ahead-of-time stages."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import weft
+from weft import lax
+
+
+def counted(f):
+    calls = []
+
+    def g(*args, **kwargs):
+        calls.append(1)
+        return f(*args, **kwargs)
+
+    return g, calls
+
+
+def test_one_signature_is_traced_once():
+    g, calls = counted(lambda x: lax.sin(x))
+    f = weft.jit(g)
+    for _ in range(3):
+        np.testing.assert_allclose(f(np.ones(3, np.float32)), np.sin(np.ones(3)), rtol=1e-6)
+    assert len(calls) == 1
+    f(np.ones(4, np.float32))
+    assert len(calls) == 2
+
+
+def test_weak_types_and_dtypes_are_part_of_the_signature():
+    g, calls = counted(lambda x: x)
+    f = weft.jit(g)
+    f(1.0), f(np.float32(1.0)), f(1), f(2.0)
+    assert len(calls) == 3
+
+
+def test_pytrees_pass_in_and_out():
+    f = weft.jit(lambda d, *, k: {"sum": d["a"] + k[0], "rest": (d["b"], None)})
+    out = f({"a": 1.0, "b": np.arange(2)}, k=[2.0])
+    assert float(out["sum"]) == 3.0 and out["rest"][1] is None
+    np.testing.assert_array_equal(out["rest"][0], [0, 1])
+
+
+def test_static_arguments_by_number_and_name():
+    g, calls = counted(lambda x, n: x * n if n > 1 else x)
+    f = weft.jit(g, static_argnums=1)
+    assert float(f(2.0, 3)) == 6.0 and float(f(2.0, 1)) == 2.0 and float(f(5.0, 3)) == 15.0
+    assert len(calls) == 2
+
+    @weft.jit
+    def h(x):
+        return x
+
+    def power(x, *, n):
+        return x**n
+
+    named = weft.jit(power, static_argnames="n")
+    assert float(named(2.0, n=3)) == 8.0
+
+
+def test_a_static_argument_must_hash():
+    f = weft.jit(lambda x, n: x, static_argnums=1)
+    with pytest.raises(ValueError, match="hash"):
+        f(1.0, [1, 2])
+
+
+def test_wrong_argument_numbers_and_names_are_refused():
+    with pytest.raises(ValueError, match="static_argnums 3"):
+        weft.jit(lambda x: x, static_argnums=3)
+    with pytest.raises(ValueError, match="'z' is not an argument"):
+        weft.jit(lambda x: x, static_argnames="z")
+    with pytest.raises(TypeError, match="function"):
+        weft.jit(3)
+
+
+def test_donated_buffers_are_gone_and_reused():
+    f = weft.jit(lambda x: lax.add(x, 1.0), donate_argnums=0)
+    x = weft.device_put(np.zeros(1000, np.float32))
+    pointer = x.unsafe_buffer_pointer()
+    y = f(x)
+    assert x.is_deleted()
+    assert y.unsafe_buffer_pointer() == pointer
+    with pytest.raises(RuntimeError, match="deleted|donated"):
+        np.asarray(x)
+
+
+def test_a_donated_buffer_that_fits_no_result_is_announced():
+    f = weft.jit(lambda x: lax.convert_element_type(x, "int32"), donate_argnums=0)
+    with pytest.warns(UserWarning, match=r"f32\[3\]"):
+        f(weft.device_put(np.zeros(3, np.float32)))
+
+
+def test_unread_arguments_are_dropped_unless_kept():
+    text = weft.jit(lambda x, y: x).lower(1.0, 2.0).as_text()
+    assert "%arg1" not in text
+    assert "%arg1" in weft.jit(lambda x, y: x, keep_unused=True).lower(1.0, 2.0).as_text()
+    assert float(weft.jit(lambda x, y: x)(1.0, 2.0)) == 1.0
+
+
+def test_large_constants_are_passed_and_small_ones_compiled_in():
+    big = weft.device_put(np.ones(5000, np.float32))
+    small = weft.device_put(np.ones(3, np.float32))
+    text = weft.jit(lambda x: (lax.add(x, big), small)).lower(1.0).as_text()
+    assert "tensor<5000xf32>" in text.split("\n")[1]
+    f = weft.jit(lambda x: lax.mul(x, big))
+    for k in (1.0, 2.0, 3.0):
+        np.testing.assert_array_equal(f(k), np.full(5000, k))
+
+
+def test_nested_jits_are_calls_in_the_jaxpr_and_inline_ones_are_not():
+    inner = weft.jit(lambda x: lax.sin(x))
+    assert "jit[" in str(weft.make_jaxpr(lambda x: inner(x))(1.0))
+    inlined = weft.jit(lambda x: lax.sin(x), inline=True)
+    assert "jit" not in str(weft.make_jaxpr(lambda x: inlined(x))(1.0))
+
+
+def test_equal_inner_functions_are_lowered_once():
+    inner = weft.jit(lambda x: lax.sin(x))
+    text = weft.jit(lambda x: inner(inner(x))).lower(1.0).as_text()
+    assert text.count("stablehlo.sine") == 1 and text.count("call @") == 2
+
+
+def test_jit_of_a_closure_over_tracers():
+    def f(x):
+        return weft.jit(lambda y: lax.mul(x, y))(2.0)
+
+    assert float(f(3.0)) == 6.0
+    assert float(weft.jit(f)(3.0)) == 6.0
+    assert float(weft.grad(f)(3.0)) == 2.0
+    np.testing.assert_array_equal(weft.vmap(f)(np.arange(3.0)), [0, 2, 4])
+
+
+def test_concrete_calls_inside_a_trace_are_staged():
+    inner = weft.jit(lambda x: lax.sin(x))
+    c = weft.device_put(np.float32(2.0))
+    inner(c), inner(c)
+    assert "sin" in str(weft.make_jaxpr(lambda x: lax.add(x, inner(c)))(1.0))
+
+
+def test_disable_jit_runs_op_by_op():
+    g, calls = counted(lambda x: lax.sin(x))
+    f = weft.jit(g)
+    with weft.disable_jit():
+        f(1.0), f(1.0)
+    assert len(calls) == 2
+
+
+def test_ahead_of_time_stages():
+    f = weft.jit(lambda x, n: {"y": lax.mul(x, float(n))}, static_argnums=1)
+    traced = f.trace(weft.ShapeDtypeStruct((3,), "float32"), 2)
+    assert traced.out_info["y"].shape == (3,)
+    lowered = traced.lower()
+    assert "stablehlo.multiply" in lowered.as_text()
+    compiled = lowered.compile()
+    np.testing.assert_array_equal(compiled(np.ones(3, np.float32))["y"], [2, 2, 2])
+    assert "multiply" in compiled.as_text()
+    assert compiled.memory_analysis().argument_size_in_bytes == 12
+    with pytest.raises(TypeError, match=r"f32\[3\].*f32\[4\]"):
+        compiled(np.ones(4, np.float32))
+    assert f.eval_shape(np.ones(3, np.float32), 2)["y"].dtype == np.float32
+
+
+def test_a_dropped_function_frees_its_traces():
+    def make():
+        def f(x):
+            return lax.sin(x)
+
+        weft.jit(f)(1.0)
+        return weakref.ref(f)
+
+    ref = make()
+    weft.clear_caches()
+    gc.collect()
+    assert ref() is None
+
+
+def test_results_shardings_and_constraints_over_8_devices():
+    mesh = weft.make_mesh((4, 2), ("x", "y"), axis_types=(weft.AxisType.Auto,) * 2)
+    s = weft.NamedSharding(mesh, weft.P("x", "y"))
+    x = np.arange(32, dtype=np.float32).reshape(8, 4)
+    f = weft.jit(lambda x: lax.mul(x, 2.0), in_shardings=s, out_shardings=s)
+    y = f(x)
+    assert y.sharding == s
+    np.testing.assert_array_equal(y, 2 * x)
+    total = weft.jit(lambda v: lax.reduce_sum(v, (0, 1)))(y)
+    assert float(total) == 2 * x.sum()
+
+
+def test_the_lowered_text_has_mesh_and_shardings():
+    mesh = weft.make_mesh((4, 2), ("x", "y"), axis_types=(weft.AxisType.Auto,) * 2)
+    s = weft.NamedSharding(mesh, weft.P("x", "y"))
+    f = weft.jit(lambda x: x * 2, in_shardings=s, out_shardings=s)
+    text = f.lower(np.zeros((8, 4), np.float32)).as_text()
+    assert "mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32" in text
+    assert 'sdy.mesh @mesh = <["x"=4, "y"=2]>' in text
+    assert text.count('sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>') == 2
+
+
+def test_gspmd_attributes_without_shardy():
+    mesh = weft.make_mesh((8,), ("x",), axis_types=(weft.AxisType.Auto,))
+    s = weft.NamedSharding(mesh, weft.P("x"))
+    weft.config.update("use_shardy", False)
+    try:
+        f = weft.jit(lambda x: lax.mul(x, 3.0), in_shardings=s, out_shardings=s)
+        x = np.arange(8, dtype=np.float32)
+        text = f.lower(x).as_text()
+        assert "mhlo.sharding" in text and "sdy" not in text
+        np.testing.assert_array_equal(f(x), 3 * x)
+    finally:
+        weft.config.update("use_shardy", True)
+
+
+def test_a_program_has_one_set_of_devices():
+    a = weft.device_put(np.zeros(4, np.float32), weft.devices()[0])
+    b = weft.device_put(np.zeros(4, np.float32), weft.devices()[1])
+    with pytest.raises(ValueError, match=r"devices.*device_put"):
+        weft.jit(lambda x, y: lax.add(x, y))(a, b)
+
+
+def test_an_argument_that_does_not_divide_is_named():
+    mesh = weft.make_mesh((8,), ("x",), axis_types=(weft.AxisType.Auto,))
+    s = weft.NamedSharding(mesh, weft.P("x"))
+    f = weft.jit(lambda batch: batch, in_shardings=(s,))
+    with pytest.raises(ValueError, match=r"batch.*f32\[6\].*not divisible by 8"):
+        f(np.zeros(6, np.float32))
+
+
+def test_errors_leave_without_wefts_frames():
+    def f(x):
+        return lax.add(x, np.ones(3, np.float32))
+
+    with pytest.raises(TypeError) as info:
+        weft.jit(f)(np.ones(2, np.float32))
+    files = [str(entry.path) for entry in info.traceback]
+    inner = [p for p in files if "/weft/" in p and not p.endswith("boundary.py")]
+    assert not inner, files
+    assert files[-1] == __file__
+
+
+def test_debug_nans_names_the_line():
+    with weft.debug_nans(True):
+        with pytest.raises(FloatingPointError, match=r"log.*test_jit\.py"):
+            weft.jit(lambda x: lax.add(lax.log(x), 1.0))(-1.0)
+        assert float(weft.jit(lambda x: lax.log(x))(1.0)) == 0.0
