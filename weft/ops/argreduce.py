@@ -1,0 +1,250 @@
+"""Reductions by any function, and the indices of extrema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.base import REAL, canonical_axes, canonical_axis, check_kind
+from weft.ops.combiner import fold, is_identity, monoid_of, trace_combiner
+from weft.ops.reduce import (
+    Axes,
+    highest,
+    lowest,
+    reduce_and_p,
+    reduce_max_p,
+    reduce_min_p,
+    reduce_or_p,
+    reduce_prod_p,
+    reduce_sum_p,
+    reduce_xor_p,
+)
+from weft.ops.shape import (
+    _place,
+    broadcast_in_dim,
+    broadcast_to_dim,
+    concatenate,
+    moveaxis,
+    reshape,
+)
+
+# argmax, argmin --------------------------------------------------------------------------------
+
+
+def _arg_reduction(name: str, direction: str, identity: Callable[[Any], Any]) -> Primitive:
+    def abstract(x: ShapedArray, *, axes: Axes, index_dtype: Any) -> ShapedArray:
+        if not dtypes.is_bool(x.dtype):
+            check_kind(name, x.dtype, REAL)
+        if len(axes) != 1 or not 0 <= axes[0] < x.ndim:
+            raise ValueError(f"{name}: {axes} is not one dimension of {x.str_short()}")
+        if x.shape[axes[0]] == 0:
+            raise ValueError(f"{name}: dimension {axes[0]} of {x.str_short()} is empty")
+        if not dtypes.is_integer(index_dtype):
+            raise TypeError(f"{name}: index_dtype must be an integer dtype, got {index_dtype}")
+        shape = tuple(s for i, s in enumerate(x.shape) if i not in axes)
+        return ShapedArray(shape, index_dtype)
+
+    def batch(axis: Any, args: Any, dims: Any, *, axes: Axes, index_dtype: Any) -> tuple:
+        dim = dims[0]
+        out = prim.bind(args[0], axes=(axes[0] + (axes[0] >= dim),), index_dtype=index_dtype)
+        return out, dim - (axes[0] < dim)
+
+    def lower(ctx: Any, x: Any, *, axes: Axes, index_dtype: Any) -> Any:
+        aval = ctx.avals_in[0]
+        dtype = aval.dtype
+        iota = ctx.op(
+            "stablehlo.iota",
+            [],
+            [ctx.tensor(aval.shape, index_dtype)],
+            {"iota_dimension": ctx.i64(axes[0])},
+        )[0]
+        out = ctx.avals_out[0].shape
+        operation = ctx.operation(
+            "stablehlo.reduce",
+            [x, iota, ctx.splat(identity(dtype), (), dtype), ctx.splat(0, (), index_dtype)],
+            [ctx.tensor(out, dtype), ctx.tensor(out, index_dtype)],
+            {"dimensions": ctx.i64s(axes)},
+            regions=1,
+        )
+        scalars = [ctx.tensor((), dtype), ctx.tensor((), index_dtype)]
+        bit = ctx.tensor((), dtypes.bool_)
+
+        def body(x: Any, i: Any, y: Any, j: Any) -> list:
+            """(x, i) if x wins, or is NaN, or equals y at a lower index."""
+            wins = ctx.compare(x, y, direction, dtype)
+            if dtypes.is_float(dtype):
+                wins = ctx.op("stablehlo.or", [wins, ctx.compare(x, x, "NE", dtype)], [bit])[0]
+            equal = ctx.compare(x, y, "EQ", dtype)
+            lower = ctx.compare(i, j, "LT", index_dtype)
+            tie = ctx.op("stablehlo.and", [equal, lower], [bit])[0]
+            index = ctx.op("stablehlo.or", [wins, tie], [bit])[0]
+            return [
+                ctx.op("stablehlo.select", [wins, x, y], [scalars[0]])[0],
+                ctx.op("stablehlo.select", [index, i, j], [scalars[1]])[0],
+            ]
+
+        ctx.region(operation, 0, [*scalars, *scalars], body)
+        return operation.results[1]
+
+    prim = Primitive(
+        name,
+        abstract=abstract,
+        jvp=lambda primals, tangents, **params: (prim.bind(primals[0], **params), None),
+        batch=batch,
+        lower=lower,
+        sharding="reduce",  # type: ignore[arg-type]
+    )
+    return prim
+
+
+argmax_p = _arg_reduction("argmax", "GT", lowest)
+argmin_p = _arg_reduction("argmin", "LT", highest)
+
+
+def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+    """The index of the greatest element along `axis`: the first, or that of the first NaN.
+
+    >>> import weft
+    >>> weft.lax.argmax(weft.numpy.array([1, 5, 5]), 0, "int32")
+    Array(1, dtype=int32)
+    """
+    axis = canonical_axis(axis, typeof(operand).ndim)
+    return argmax_p.bind(operand, axes=(axis,), index_dtype=dtypes.canonicalize_dtype(index_dtype))
+
+
+def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+    """The index of the least element along `axis`: the first, or that of the first NaN."""
+    axis = canonical_axis(axis, typeof(operand).ndim)
+    return argmin_p.bind(operand, axes=(axis,), index_dtype=dtypes.canonicalize_dtype(index_dtype))
+
+
+# reduce by any function ------------------------------------------------------------------------
+
+
+def _split(values: Sequence[Any]) -> tuple[list, list]:
+    n = len(values) // 2
+    return list(values[:n]), list(values[n:])
+
+
+def _abstract(*avals: ShapedArray, jaxpr: ClosedJaxpr, dimensions: Axes) -> list[ShapedArray]:
+    operands, _ = _split(avals)
+    shape = tuple(s for i, s in enumerate(operands[0].shape) if i not in dimensions)
+    return [ShapedArray(shape, a.dtype) for a in operands]
+
+
+def _folded(values: Sequence[Any], jaxpr: ClosedJaxpr, dimensions: Axes) -> list:
+    """The same by elementwise ops, which have all rules: the init is one more element."""
+    operands, inits = _split(values)
+    rows = []
+    for x, init in zip(operands, inits, strict=True):
+        for i, d in enumerate(sorted(dimensions)):
+            x = moveaxis(x, d, i)
+        shape = typeof(x).shape
+        n = len(dimensions)
+        size = 1
+        for s in shape[:n]:
+            size *= s
+        x = reshape(x, (size, *shape[n:]))
+        first = broadcast_in_dim(init, (1, *shape[n:]), ())
+        rows.append(concatenate([first, x], 0))
+    return fold(jaxpr, rows, 0)
+
+
+def _jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, dimensions: Axes) -> tuple:
+    from weft.transforms.jvp import jvp_flat
+
+    return jvp_flat(lambda *xs: _folded(xs, jaxpr, dimensions), primals, tangents)
+
+
+def _batch(axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, dimensions: Axes) -> tuple:
+    operand_dims, init_dims = _split(dims)
+    if any(d is not None for d in init_dims):
+        from weft.transforms.vmap import batch_flat
+
+        return batch_flat(lambda *xs: _folded(xs, jaxpr, dimensions), axis, args, dims)
+    operands, inits = _split(args)
+    moved = [
+        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
+        for a, d in zip(operands, operand_dims, strict=True)
+    ]
+    shifted = tuple(d + 1 for d in dimensions)
+    outs = reduce_p.bind(*moved, *inits, jaxpr=jaxpr, dimensions=shifted)
+    return outs, [0] * len(outs)
+
+
+def _lower(ctx: Any, *values: Any, jaxpr: ClosedJaxpr, dimensions: Axes) -> list:
+    operation = ctx.operation(
+        "stablehlo.reduce",
+        list(values),
+        ctx.out_types(),
+        {"dimensions": ctx.i64s(dimensions)},
+        regions=1,
+    )
+    scalars = [ctx.tensor((), a.dtype) for a in ctx.avals_out]
+    ctx.region(operation, 0, [*scalars, *scalars], lambda *xs: ctx.inline(jaxpr, *xs))
+    return list(operation.results)
+
+
+reduce_p = Primitive(
+    "reduce",
+    abstract=_abstract,
+    jvp=_jvp,
+    batch=_batch,
+    lower=_lower,
+    sharding="reduce",  # type: ignore[arg-type]
+    multiple_results=True,
+    higher_order=True,
+)
+
+
+def _ones(dtype: Any) -> Any:
+    return dtype.type(True) if dtypes.is_bool(dtype) else ~dtype.type(0)
+
+
+_MONOIDS = {
+    # The op on two scalars -> (the reduction by it, its identity).
+    "add": (reduce_sum_p, lambda d: d.type(0)),
+    "mul": (reduce_prod_p, lambda d: d.type(1)),
+    "max": (reduce_max_p, lowest),
+    "min": (reduce_min_p, highest),
+    "and": (reduce_and_p, _ones),
+    "or": (reduce_or_p, lambda d: d.type(0)),
+    "xor": (reduce_xor_p, lambda d: d.type(0)),
+}
+
+
+def reduce(
+    operands: Any,
+    init_values: Any,
+    computation: Callable[[Any, Any], Any],
+    dimensions: Sequence[int],
+    out_sharding: Any = None,
+) -> Any:
+    """Combines the elements along dimensions, starting from init_values.
+
+    Args:
+      operands: an array, or a pytree of arrays of one shape.
+      init_values: scalars of the same structure and dtypes: an identity of the computation.
+      computation: f(x, y) on scalars of that structure, associative and commutative.
+      dimensions: those to combine over.
+
+    Source: StableHLO specification, `reduce`.
+
+    >>> import weft
+    >>> weft.lax.reduce(weft.numpy.arange(4), 0, weft.lax.add, (0,))
+    Array(6, dtype=int32)
+    """
+    flat, inits, tree, jaxpr = trace_combiner("reduce", computation, operands, init_values)
+    axes = canonical_axes(tuple(dimensions), typeof(flat[0]).ndim, "dimensions")
+    monoid = _MONOIDS.get(monoid_of(jaxpr) or "") if len(flat) == 1 else None
+    dtype = typeof(flat[0]).dtype
+    if monoid is not None and is_identity(inits[0], monoid[1](dtype)):
+        outs = [monoid[0].bind(flat[0], axes=axes)] if axes else flat
+    else:
+        outs = reduce_p.bind(*flat, *inits, jaxpr=jaxpr, dimensions=axes)
+    return tree.unflatten([_place(o, out_sharding) for o in outs])

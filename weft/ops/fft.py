@@ -1,0 +1,138 @@
+"""Fast Fourier transforms over up to three last dimensions."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.base import linear_unary
+from weft.ops.elementwise import _complex_dtype, _real_dtype, conj, convert, mul, real
+from weft.ops.shape import moveaxis, pad
+
+
+class FftType(enum.Enum):
+    """FFT and IFFT map complex to complex, RFFT real to half of the spectrum, IRFFT back."""
+
+    FFT = 0
+    IFFT = 1
+    RFFT = 2
+    IRFFT = 3
+
+
+Lengths = tuple[int, ...]
+
+
+def _abstract(x: ShapedArray, *, fft_type: FftType, fft_lengths: Lengths) -> ShapedArray:
+    n = len(fft_lengths)
+    if not 1 <= n <= 3 or x.ndim < n:
+        raise ValueError(
+            f"fft: fft_lengths {fft_lengths} must have 1 to 3 entries, and the operand "
+            f"{x.str_short()} at least that rank"
+        )
+    wants_real = fft_type is FftType.RFFT
+    if wants_real and x.dtype not in (dtypes.float32, dtypes.float64):
+        raise TypeError(f"fft: RFFT takes float32 or float64, got {x.str_short()}")
+    if not wants_real and not dtypes.is_complex(x.dtype):
+        raise TypeError(f"fft: {fft_type.name} takes a complex operand, got {x.str_short()}")
+    expected = list(fft_lengths)
+    if fft_type is FftType.IRFFT:
+        expected[-1] = fft_lengths[-1] // 2 + 1 if fft_lengths[-1] else 0
+    if list(x.shape[-n:]) != expected:
+        raise ValueError(
+            f"fft: the last dimensions of {x.str_short()} must be {tuple(expected)} for "
+            f"{fft_type.name} with fft_lengths {fft_lengths}"
+        )
+    if fft_type is FftType.RFFT:
+        last = fft_lengths[-1] // 2 + 1 if fft_lengths[-1] else 0
+        return ShapedArray((*x.shape[:-1], last), _complex_dtype(x.dtype))
+    if fft_type is FftType.IRFFT:
+        return ShapedArray((*x.shape[:-1], fft_lengths[-1]), _real_dtype(x.dtype))
+    return ShapedArray(x.shape, x.dtype)
+
+
+def _transpose(ct: Any, aval: ShapedArray, *, fft_type: FftType, fft_lengths: Lengths) -> Any:
+    """The Fourier matrix is symmetric; the real transforms drop or double half of it."""
+    if fft_type in (FftType.FFT, FftType.IFFT):
+        return fft_p.bind(ct, fft_type=fft_type, fft_lengths=fft_lengths)
+    n = fft_lengths[-1]
+    half = n // 2 + 1
+    if fft_type is FftType.RFFT:
+        config = [(0, 0, 0)] * (aval.ndim - 1) + [(0, n - half, 0)]
+        whole = pad(ct, ct.dtype.type(0), config)
+        return real(fft_p.bind(whole, fft_type=FftType.FFT, fft_lengths=fft_lengths))
+    # IRFFT reads every frequency twice, but 0 and, if n is even, n / 2.
+    weights = np.full(half, 2.0)
+    weights[0] = 1
+    if n % 2 == 0:
+        weights[-1] = 1
+    weights /= math.prod(fft_lengths)
+    spectrum = fft_p.bind(ct, fft_type=FftType.RFFT, fft_lengths=fft_lengths)
+    scale = np.broadcast_to(weights.astype(aval.dtype), aval.shape)
+    return mul(conj(spectrum), scale)
+
+
+def _batch(axis: Any, x: Any, dim: int, **params: Any) -> tuple:
+    return fft_p.bind(moveaxis(x, dim, 0), **params), 0
+
+
+def _lower(ctx: Any, x: Any, *, fft_type: FftType, fft_lengths: Lengths) -> Any:
+    out = ctx.avals_out[0]
+    if out.size == 0 or ctx.avals_in[0].size == 0:
+        return ctx.splat(0, out.shape, out.dtype)
+    attrs = {
+        "fft_type": ctx.attr(f"#stablehlo<fft_type {fft_type.name}>"),
+        "fft_length": ctx.i64s(fft_lengths),
+    }
+    return ctx.op("stablehlo.fft", [x], ctx.out_types(), attrs)[0]
+
+
+fft_p: Primitive = linear_unary(
+    "fft",
+    abstract=_abstract,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
+    sharding="fft",
+)
+
+
+def fft(x: Any, fft_type: FftType | str | int, fft_lengths: Sequence[int]) -> Any:
+    """Discrete Fourier transform of the last len(fft_lengths) dimensions.
+
+    Args:
+      x: complex, or for RFFT float32 or float64 (for FFT and IFFT reals are converted).
+      fft_type: `FftType` or its name. RFFT gives the first n // 2 + 1 frequencies of the last
+        dimension; IRFFT takes them.
+      fft_lengths: 1 to 3 sizes, of the real side.
+
+    Source: StableHLO specification, `fft`.
+
+    >>> import weft
+    >>> weft.lax.fft(weft.numpy.ones(4), "RFFT", (4,))
+    Array([4.+0.j, 0.+0.j, 0.+0.j], dtype=complex64)
+    """
+    if isinstance(fft_type, str):
+        if fft_type.upper() not in FftType.__members__:
+            raise ValueError(
+                f"fft: fft_type must be one of {[*FftType.__members__]}, got {fft_type!r}"
+            )
+        kind = FftType[fft_type.upper()]
+    else:
+        kind = FftType(fft_type)
+    dtype = typeof(x).dtype
+    if kind is FftType.RFFT:
+        if dtypes.is_complex(dtype):
+            raise ValueError(f"fft: RFFT takes a real operand, got {typeof(x).str_short()}")
+        if dtype not in (dtypes.float32, dtypes.float64):
+            x = convert(x, dtypes.float32)
+    elif not dtypes.is_complex(dtype):
+        x = convert(x, _complex_dtype(dtype if dtype == dtypes.float64 else dtypes.float32))
+    return fft_p.bind(x, fft_type=kind, fft_lengths=tuple(n.__index__() for n in fft_lengths))
