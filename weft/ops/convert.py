@@ -21,9 +21,10 @@ def as_array(x: Any) -> Any:
         if getattr(x, "dtype", None) == _FLOAT0:
             return x
         if state.trace is EVAL:
-            from weft.runtime.device_put import to_array
+            from weft.runtime.device_put import put_host
 
-            return to_array(x, typeof(x))
+            aval = typeof(x)
+            return put_host(np.array(x, aval.dtype), weak_type=aval.weak_type)
         return x
     if hasattr(x, "__weft_array__"):
         return x.__weft_array__()

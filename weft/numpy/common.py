@@ -1,0 +1,195 @@
+"""What the NumPy functions share: arguments checked, dtypes made canonical, constants made."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.state import state
+from weft.core.trace import EVAL, Tracer, typeof
+from weft.ops.base import canonical_axes
+from weft.ops.convert import as_array
+from weft.ops.elementwise import convert, convert_element_type_p
+from weft.ops.promote import promote_inexact
+from weft.ops.shape import broadcast_in_dim_p
+
+INEXACT = dtypes._FLOATS | dtypes._COMPLEX
+INTEGERS = dtypes._SIGNED | dtypes._UNSIGNED
+_PYTHON = frozenset((bool, int, float, complex))
+SCALARS = (bool, int, float, complex, np.generic)
+
+
+def refuse_out(name: str, out: Any) -> None:
+    if out is not None:
+        raise NotImplementedError(
+            f"weft.numpy.{name}: arrays are immutable, so out= cannot be written to; "
+            "use the function's result"
+        )
+
+
+def canonical(dtype: Any, name: str = "array") -> Any:
+    """The dtype weft computes in, for a dtype a user asked for; warns where it is narrower."""
+    if dtype is None:
+        return None
+    result = dtypes.canonicalize_dtype(dtype)
+    if dtype not in _PYTHON and not dtypes.is_extended(dtype) and np.dtype(dtype) != result:
+        warnings.warn(
+            f"weft.numpy.{name}: dtype {np.dtype(dtype)} is not available while enable_x64 is off, "
+            f"{result} is used; set weft.config.enable_x64 = True for 64-bit types",
+            stacklevel=3,
+        )
+    return result
+
+
+def check_array(name: str, *xs: Any) -> None:
+    """Raises for Python sequences, which NumPy would convert silently and slowly."""
+    for i, x in enumerate(xs):
+        if isinstance(x, list | tuple) or x is None or isinstance(x, str):
+            raise TypeError(
+                f"weft.numpy.{name}: argument {i} must be an array or a number, got "
+                f"{type(x).__name__}; convert it with weft.numpy.asarray"
+            )
+
+
+def aval_of(name: str, x: Any) -> ShapedArray:
+    """The type of an operand; lists and None are refused by name."""
+    try:
+        return x.aval
+    except AttributeError:
+        check_array(name, x)
+        return typeof(x)
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes a reduction runs over: all for None."""
+    if axis is None:
+        return tuple(range(ndim))
+    if axis.__class__ is int and -ndim <= axis < ndim:
+        return (axis + ndim if axis < 0 else axis,)
+    return canonical_axes(axis, ndim, "axis")
+
+
+def concrete(x: Any, what: str) -> np.ndarray:
+    """The host value of something that must be known while tracing."""
+    if isinstance(x, Tracer) and x.concrete() is None:
+        from weft.core import errors
+
+        raise errors.ConcretizationTypeError(
+            f"weft.numpy.{what} must be known while tracing, got a traced array of type "
+            f"{x.aval.str_short()} ({errors.made_at(x)}): the shape of the result depends on it. "
+            "Give a static size (most functions take size=), or compute it outside of jit."
+        )
+    return np.asarray(x)
+
+
+def is_concrete(x: Any) -> bool:
+    return not isinstance(x, Tracer) or x.concrete() is not None
+
+
+def constant(value: np.ndarray, weak_type: bool = False) -> Any:
+    """An array on the default device from a host array, under any trace."""
+    from weft.runtime.device_put import put_host
+
+    return put_host(value, weak_type=weak_type)
+
+
+def scalar_array(x: Any) -> Any:
+    """A Python or NumPy scalar as an array: put on the device, or staged as a literal."""
+    if state.trace is EVAL:
+        return as_array(x)
+    return broadcast_in_dim_p.bind(x, shape=(), broadcast_dimensions=())
+
+
+def to_array(x: Any) -> Any:
+    """An operand as an array with array methods; arrays and tracers unchanged."""
+    if isinstance(x, SCALARS):
+        return scalar_array(x)
+    if type(x) is np.ndarray:
+        return constant(x)
+    return as_array(x)
+
+
+def inexact(x: Any) -> Any:
+    """The operand of a float function: integers and booleans become floats."""
+    try:
+        if x.aval.dtype in INEXACT:
+            return x
+    except AttributeError:
+        check_array("function", x)
+    return promote_inexact(x)[0]
+
+
+def strong(x: Any) -> Any:
+    """The value without weak type."""
+    aval = typeof(x)
+    return convert(x, aval.dtype) if aval.weak_type else x
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """Conversion to a canonical dtype, without weak type."""
+    aval = typeof(x)
+    if aval.dtype is dtype and not aval.weak_type:
+        return x
+    if aval.dtype == dtype and not aval.weak_type:
+        return x
+    return convert(x, dtype)
+
+
+def zero_like(x: Any) -> Any:
+    return typeof(x).dtype.type(0)
+
+
+def zeros_of(aval: ShapedArray) -> Any:
+    """Zeros of an array type's shape and dtype."""
+    return broadcast_in_dim_p.bind(aval.dtype.type(0), shape=aval.shape, broadcast_dimensions=())
+
+
+def fill(shape: Sequence[int], value: Any, dtype: Any) -> Any:
+    """An array of one repeated host scalar."""
+    return broadcast_in_dim_p.bind(
+        dtype.type(value), shape=tuple(shape), broadcast_dimensions=()
+    )
+
+
+def place(x: Any, device: Any, out_sharding: Any = None) -> Any:
+    """The result put where the caller asks."""
+    if device is not None:
+        from weft.runtime.device_put import device_put
+
+        return device_put(x, device)
+    if out_sharding is not None:
+        from weft.sharding.explicit import reshard
+
+        return reshard(x, out_sharding)
+    return x
+
+
+__all__ = [
+    "INEXACT",
+    "INTEGERS",
+    "as_array",
+    "aval_of",
+    "axes_of",
+    "canonical",
+    "cast",
+    "check_array",
+    "concrete",
+    "constant",
+    "convert",
+    "convert_element_type_p",
+    "fill",
+    "inexact",
+    "is_concrete",
+    "place",
+    "refuse_out",
+    "scalar_array",
+    "strong",
+    "to_array",
+    "zero_like",
+    "zeros_of",
+]

@@ -1,0 +1,932 @@
+"""Making arrays: from Python values, filled, in ranges, on diagonals, from files."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.state import state
+from weft.core.trace import EVAL, Tracer, typeof
+from weft.numpy.common import (
+    SCALARS,
+    aval_of,
+    canonical,
+    cast,
+    check_array,
+    concrete,
+    constant,
+    convert,
+    place,
+    scalar_array,
+    to_array,
+    zero_like,
+)
+from weft.ops.promote import broadcast_to as _broadcast_to
+from weft.ops.promote import promote_inexact
+from weft.ops.shape import broadcast_in_dim_p, check_shape, iota_p
+from weft.runtime.array import ArrayImpl
+
+set_printoptions = np.set_printoptions
+get_printoptions = np.get_printoptions
+printoptions = np.printoptions
+array_repr, array_str = np.array_repr, np.array_str
+save, savez = np.save, np.savez
+
+_ON_HOST = 1 << 16
+"""Elements up to which the host makes an array eagerly, instead of a program of several ops."""
+
+
+# From values ----------------------------------------------------------------------------------
+
+
+def asarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    copy: builtins.bool | None = None,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """An array from an array, a number, or nested sequences of them; copies only if it must.
+
+    >>> import weft
+    >>> weft.numpy.asarray([1, 2.5])
+    Array([1. , 2.5], dtype=float32)
+    """
+    if dtype is None and not copy and device is None and out_sharding is None:
+        if isinstance(a, Tracer | ArrayImpl):
+            return a
+        if isinstance(a, SCALARS):
+            return scalar_array(a)
+    return array(a, dtype, copy=builtins.bool(copy), order=order, device=device, out_sharding=out_sharding)
+
+
+def array(
+    object: Any,
+    dtype: Any = None,
+    copy: builtins.bool = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """An array from an array, a number, or nested sequences of them.
+
+    dtype: of the result; else promoted from the values. copy: whether an array is copied.
+    ndmin: the least number of dimensions; leading ones of size 1 are added. device: a device or
+    sharding to put the result on. Raises OverflowError for integers outside the dtype's range.
+    Source: numpy.array.
+
+    >>> import weft
+    >>> weft.numpy.array([[1, 2], [3, 4]])
+    Array([[1, 2],
+           [3, 4]], dtype=int32)
+    """
+    if order not in (None, "C", "K", "A"):
+        raise ValueError(
+            f"weft.numpy.array: order must be None, 'C', 'A' or 'K', got {order!r}; the layout of "
+            "an array is the compiler's choice"
+        )
+    dtype = canonical(dtype, "array")
+    if isinstance(object, Tracer):
+        x = object if dtype is None else cast(object, dtype)
+    elif isinstance(object, ArrayImpl):
+        x = object if dtype is None else cast(object, dtype)
+        if copy and x is object:
+            x = object.copy()
+    elif isinstance(object, SCALARS):
+        if dtype is not None:
+            x = scalar_array(_host_scalar(object, dtype))
+        else:
+            x = scalar_array(object)
+    elif isinstance(object, np.ndarray):
+        x = constant(_host(object, dtype, copy))
+    else:
+        x = _from_other(object, dtype)
+    aval = typeof(x)
+    if ndmin > aval.ndim:
+        from weft.ops.shape import reshape
+
+        x = reshape(x, (1,) * (ndmin - aval.ndim) + aval.shape)
+    return x if device is None and out_sharding is None else place(x, device, out_sharding)
+
+
+def _host_scalar(value: Any, dtype: Any) -> Any:
+    if isinstance(value, int) and dtypes.is_integer(dtype):
+        _check_range(np.asarray(value), dtype)
+    if isinstance(value, complex) and not dtypes.is_complex(dtype):
+        raise TypeError(
+            f"weft.numpy.array: {value!r} is complex and does not convert to "
+            f"{dtypes.short_name(dtype)}; take its .real or .imag"
+        )
+    return np.asarray(value).astype(dtype)[()]
+
+
+def _host(value: np.ndarray, dtype: Any, copy: builtins.bool) -> np.ndarray:
+    """A host array that will not change under the device array."""
+    if value.dtype.kind in "OSUMm":
+        raise TypeError(
+            f"weft.numpy.array: NumPy dtype {value.dtype} has no counterpart; give numbers or booleans"
+        )
+    dtype = dtypes.canonicalize_dtype(value.dtype) if dtype is None else dtype
+    return np.array(value, dtype, order="C") if value.dtype == dtype else value.astype(dtype)
+
+
+def _check_range(values: np.ndarray, dtype: Any) -> None:
+    if values.size and values.dtype != dtype:
+        info = dtypes.iinfo(dtype)
+        if values.dtype.kind == "O" or values.min() < info.min or values.max() > info.max:
+            raise OverflowError(
+                f"weft.numpy.array: a Python integer is outside the range of {dtype} "
+                f"[{info.min}, {info.max}]; ask for a wider dtype (64-bit types need "
+                "weft.config.enable_x64) or a float"
+            )
+
+
+def _leaves(x: Any, out: list) -> list:
+    for v in x:
+        if isinstance(v, list | tuple):
+            _leaves(v, out)
+        else:
+            out.append(v)
+    return out
+
+
+def _from_other(x: Any, dtype: Any) -> Any:
+    if hasattr(x, "__weft_array__"):
+        x = x.__weft_array__()
+        return x if dtype is None else cast(x, dtype)
+    if isinstance(x, list | tuple):
+        leaves = _leaves(x, [])
+        if all(v.__class__ in (builtins.bool, int, float, complex) for v in leaves):
+            return _from_numbers(x, dtype)
+        for v in leaves:
+            if v is None or isinstance(v, str | bytes | dict | set):
+                raise TypeError(
+                    f"weft.numpy.array: the value {v!r} inside a sequence is not a number or array"
+                )
+        if dtype is None:
+            dtype = dtypes.promote_types([_leaf_type(v) for v in leaves])[0]
+        if any(isinstance(v, Tracer) for v in leaves):
+            from weft.numpy.joining import stack
+
+            return stack([array(v, dtype, copy=False) for v in x])
+        return constant(_host(_host_nested(x, dtype), dtype, False))
+    if x is None or isinstance(x, str | bytes | dict | set):
+        raise TypeError(
+            f"weft.numpy.array: cannot make an array from a {type(x).__name__}: {x!r:.80}"
+        )
+    for interface in ("__array__", "__array_interface__"):
+        if hasattr(x, interface):
+            return constant(_host(np.asarray(x), dtype, True))
+    if hasattr(x, "__dlpack__"):
+        return array(from_dlpack(x), dtype, copy=False)
+    try:
+        view = memoryview(x)
+    except TypeError:
+        raise TypeError(
+            f"weft.numpy.array: cannot make an array from a {type(x).__name__}: {x!r:.80}; give an "
+            "array, a number, or nested lists of them"
+        ) from None
+    return constant(_host(np.asarray(view), dtype, True))
+
+
+def _leaf_type(v: Any) -> tuple[Any, builtins.bool]:
+    aval = typeof(v)
+    return aval.dtype, aval.weak_type
+
+
+def _host_nested(x: Any, dtype: Any) -> np.ndarray:
+    if isinstance(x, list | tuple):
+        return np.stack([_host_nested(v, dtype) for v in x]) if x else np.zeros((0,), dtype)
+    return np.asarray(x).astype(dtype)
+
+
+def _from_numbers(x: Any, dtype: Any) -> Any:
+    values = np.array(x)
+    if values.dtype.kind == "O":
+        _check_range(values, dtype or dtypes.int64)
+    target = dtypes.canonicalize_dtype(values.dtype) if dtype is None else dtype
+    if dtypes.is_integer(target) and values.dtype.kind in "iu":
+        _check_range(values, target)
+    elif values.dtype.kind == "c" and not dtypes.is_complex(target):
+        raise TypeError(
+            f"weft.numpy.array: complex numbers do not convert to {dtypes.short_name(target)}"
+        )
+    return constant(values if values.dtype == target else values.astype(target))
+
+
+def copy(a: Any, order: str | None = None) -> Any:
+    """A copy of the array in memory of its own."""
+    check_array("copy", a)
+    return array(a, copy=True, order=order)
+
+
+def astype(
+    x: Any, dtype: Any, /, *, copy: builtins.bool = False, device: Any = None
+) -> Any:
+    """The array in another dtype: floats truncate to integers, complex numbers drop their imaginary part.
+
+    >>> import weft
+    >>> weft.numpy.astype(weft.numpy.array([1.7]), "int32")
+    Array([1], dtype=int32)
+    """
+    aval = aval_of("astype", x)
+    target = dtypes.canonicalize_dtype(float) if dtype is None else canonical(dtype, "astype")
+    if dtypes.is_complex(aval.dtype) and not dtypes.is_complex(target):
+        import warnings
+
+        warnings.warn(
+            "weft.numpy.astype: complex to real drops the imaginary part; take .real to say so",
+            np.exceptions.ComplexWarning,
+            stacklevel=2,
+        )
+    x = to_array(x)
+    y = cast(x, target)
+    if copy and y is x and isinstance(x, ArrayImpl):
+        y = x.copy()
+    return place(y, device)
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: builtins.bool | None = None) -> Any:
+    """The array of another library, sharing its memory where possible (DLPack protocol)."""
+    from weft.runtime.dlpack import from_dlpack as take
+
+    return take(x, device=device, copy=copy)
+
+
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+    """An array from the bytes of a buffer. Source: numpy.frombuffer."""
+    return array(np.frombuffer(buffer, dtype=dtypes.canonicalize_dtype(dtype), count=count, offset=offset))
+
+
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+    """An array from numbers in a text. Source: numpy.fromstring."""
+    return array(np.fromstring(string, dtype=dtypes.canonicalize_dtype(dtype), count=count, sep=sep))
+
+
+def fromiter(iterable: Any, dtype: Any, count: int = -1) -> Any:
+    """A vector from an iterable of numbers. Source: numpy.fromiter."""
+    return array(np.fromiter(iterable, dtypes.canonicalize_dtype(dtype), count))
+
+
+def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Any:
+    """A vector from a binary or text file. Source: numpy.fromfile."""
+    return array(np.fromfile(file, np.dtype(dtype), count, sep, offset))
+
+
+def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+    """What numpy.save wrote, as an array; a .npz file as a mapping. Source: numpy.load."""
+    out = np.load(os.fspath(file) if isinstance(file, os.PathLike) else file, *args, **kwargs)
+    if isinstance(out, np.ndarray):
+        # np.save writes ml_dtypes' bfloat16 as raw two-byte elements.
+        out = out.view(dtypes.bfloat16) if out.dtype == np.dtype("V2") else out
+        return array(out)
+    return out
+
+
+def fromfunction(function: Callable, shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
+    """The function's values at the indices of an array of the shape.
+
+    function takes one index per dimension and is mapped over all of them.
+
+    >>> import weft
+    >>> weft.numpy.fromfunction(lambda i, j: i + j, (2, 2), dtype=int)
+    Array([[0, 1],
+           [1, 2]], dtype=int32)
+    """
+    from weft.transforms.vmap_api import vmap
+
+    shape = check_shape(shape)
+    mapped = lambda *ix: function(*ix, **kwargs)
+    for i in range(len(shape)):
+        axes = tuple(0 if j == len(shape) - 1 - i else None for j in range(len(shape)))
+        mapped = vmap(mapped, in_axes=axes)
+    return mapped(*(arange(n, dtype=dtype) for n in shape))
+
+
+# Filled ---------------------------------------------------------------------------------------
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    if shape.__class__ is tuple and all(d.__class__ is int and d >= 0 for d in shape):
+        return shape
+    return check_shape(shape)
+
+
+def _filled(shape: Any, value: Any, dtype: Any, name: str, device: Any, out_sharding: Any) -> Any:
+    if dtype is None:
+        dtype = dtypes.float64 if _x64() else dtypes.float32
+    else:
+        dtype = canonical(dtype, name)
+        if dtypes.is_extended(dtype):
+            return place(dtype.zeros(_shape(shape)), device, out_sharding)
+    x = broadcast_in_dim_p.bind(dtype.type(value), shape=_shape(shape), broadcast_dimensions=())
+    return x if device is None and out_sharding is None else place(x, device, out_sharding)
+
+
+def _x64() -> builtins.bool:
+    return dtypes.config.enable_x64
+
+
+def zeros(
+    shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None
+) -> Any:
+    """Zeros of a shape, float by default.
+
+    >>> import weft
+    >>> weft.numpy.zeros(2)
+    Array([0., 0.], dtype=float32)
+    """
+    return _filled(shape, 0, dtype, "zeros", device, out_sharding)
+
+
+def ones(
+    shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None
+) -> Any:
+    """Ones of a shape, float by default.
+
+    >>> import weft
+    >>> weft.numpy.ones((1, 2), "int8")
+    Array([[1, 1]], dtype=int8)
+    """
+    return _filled(shape, 1, dtype, "ones", device, out_sharding)
+
+
+def empty(
+    shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None
+) -> Any:
+    """Zeros of a shape: arrays without defined content do not exist."""
+    return _filled(shape, 0, dtype, "empty", device, out_sharding)
+
+
+def full(
+    shape: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """An array of a shape filled with a value, or with an array that is broadcast.
+
+    >>> import weft
+    >>> weft.numpy.full((2,), 7, "int32")
+    Array([7, 7], dtype=int32)
+    """
+    shape = _shape(shape)
+    aval = aval_of("full", fill_value)
+    if dtype is not None:
+        dtype = canonical(dtype, "full")
+        if isinstance(fill_value, SCALARS):
+            if isinstance(fill_value, float) and dtypes.is_integer(dtype):
+                fill_value = np.asarray(fill_value).astype(dtype)[()]
+            fill_value = _host_scalar(fill_value, dtype)
+        else:
+            fill_value = cast(fill_value, dtype)
+    if aval.ndim == 0:
+        x = broadcast_in_dim_p.bind(fill_value, shape=shape, broadcast_dimensions=())
+    else:
+        _check_fits(aval.shape, shape, "full")
+        x = to_array(_broadcast_to(fill_value, shape))
+    return x if device is None and out_sharding is None else place(x, device, out_sharding)
+
+
+def _check_fits(old: tuple, new: tuple, name: str) -> None:
+    if len(old) > len(new) or any(
+        a not in (1, b) for a, b in zip(old[::-1], new[::-1], strict=False)
+    ):
+        raise ValueError(f"weft.numpy.{name}: shape {old} does not broadcast to {new}")
+
+
+def _like(
+    a: Any, value: Any, dtype: Any, shape: Any, name: str, device: Any, out_sharding: Any = None
+) -> Any:
+    if hasattr(a, "dtype") and hasattr(a, "shape") and not isinstance(a, np.generic):
+        adtype, ashape = dtypes.canonicalize_dtype(a.dtype), a.shape
+        weak = getattr(a, "weak_type", False)
+    else:
+        aval = aval_of(name, a)
+        adtype, ashape, weak = aval.dtype, aval.shape, aval.weak_type
+    shape = ashape if shape is None else _shape(shape)
+    weak = weak and dtype is None
+    dtype = adtype if dtype is None else canonical(dtype, name)
+    if dtypes.is_extended(dtype):
+        return place(dtype.zeros(tuple(shape)), device, out_sharding)
+    if isinstance(value, SCALARS):
+        value = _python(value, dtype) if weak else dtype.type(value)
+        x = broadcast_in_dim_p.bind(value, shape=tuple(shape), broadcast_dimensions=())
+    else:
+        x = full(shape, cast(value, dtype))
+    return x if device is None and out_sharding is None else place(x, device, out_sharding)
+
+
+def _python(value: Any, dtype: Any) -> Any:
+    """A Python number of the dtype's kind, so that the result is weakly typed."""
+    if dtypes.is_integer(dtype):
+        return int(value)
+    return complex(value) if dtypes.is_complex(dtype) else float(value)
+
+
+def zeros_like(
+    a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+) -> Any:
+    """Zeros of an array's shape and dtype."""
+    return _like(a, 0, dtype, shape, "zeros_like", device, out_sharding)
+
+
+def ones_like(
+    a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+) -> Any:
+    """Ones of an array's shape and dtype."""
+    return _like(a, 1, dtype, shape, "ones_like", device, out_sharding)
+
+
+def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """Zeros of an array's shape and dtype."""
+    return _like(prototype, 0, dtype, shape, "empty_like", device)
+
+
+def full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """A value repeated in an array's shape and dtype."""
+    check_array("full_like", fill_value)
+    return _like(a, fill_value, dtype, shape, "full_like", device, out_sharding)
+
+
+# Ranges ---------------------------------------------------------------------------------------
+
+
+def arange(
+    start: Any,
+    stop: Any = None,
+    step: Any = None,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """start, start + step, … below stop; one argument is the stop.
+
+    Bounds must be known while tracing: they set the shape.
+
+    >>> import weft
+    >>> weft.numpy.arange(1, 7, 2)
+    Array([1, 3, 5], dtype=int32)
+    """
+    if dtype is not None:
+        dtype = canonical(dtype, "arange")
+    if start.__class__ is int and stop is None and step is None and dtype is None:
+        dtype = dtypes.int64 if _x64() else dtypes.int32
+        x = iota_p.bind(dtype=dtype, shape=(max(start, 0),), dimension=0)
+        return x if device is None and out_sharding is None else place(x, device, out_sharding)
+    given = [v for v in (start, stop, step) if v is not None]
+    bounds = [concrete(v, "arange: start, stop and step") for v in given]
+    for b in bounds:
+        if b.ndim:
+            raise TypeError(
+                f"weft.numpy.arange: start, stop and step must be numbers, got shape {b.shape}"
+            )
+    if dtype is None:
+        dtype = dtypes.promote_types([_leaf_type(v) for v in given])[0]
+    values = [b.item() for b in bounds]
+    if stop is None:
+        lo, hi = 0, values[0]
+        by = values[-1] if step is not None else 1
+    else:
+        lo, hi = values[0], values[1]
+        by = values[2] if step is not None else 1
+    if by == 0:
+        raise ValueError("weft.numpy.arange: step must not be zero")
+    if all(v.__class__ is int for v in (lo, hi, by)) and not dtypes.is_bool(dtype):
+        size = len(range(lo, hi, by))
+        if lo == 0 and by == 1:
+            x = iota_p.bind(dtype=dtype, shape=(size,), dimension=0)
+        elif state.trace is EVAL and size <= _ON_HOST or not dtypes.is_integer(dtype):
+            x = constant(np.arange(lo, hi, by).astype(dtype))
+        else:
+            from weft.ops.elementwise import add_p, mul_p
+
+            x = iota_p.bind(dtype=dtype, shape=(size,), dimension=0)
+            if by != 1:
+                x = mul_p.bind(x, np.asarray(by).astype(dtype)[()])
+            if lo != 0:
+                x = add_p.bind(x, np.asarray(lo).astype(dtype)[()])
+    else:
+        x = constant(np.arange(lo, hi, by).astype(dtype))
+    return x if device is None and out_sharding is None else place(x, device, out_sharding)
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: builtins.bool = True,
+    retstep: builtins.bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """num evenly spaced values from start to stop, along a new axis.
+
+    Source: numpy.linspace.
+
+    >>> import weft
+    >>> weft.numpy.linspace(0, 1, 3)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    num = _count(num, "linspace")
+    avals = [aval_of("linspace", v) for v in (start, stop)]
+    out_dtype = canonical(dtype, "linspace")
+    computed = dtypes.to_inexact(dtypes.promote_types([(a.dtype, a.weak_type) for a in avals])[0])
+    if out_dtype is None:
+        out_dtype = computed
+    if not isinstance(start, Tracer) and not isinstance(stop, Tracer):
+        values, step = np.linspace(
+            np.asarray(start), np.asarray(stop), num, endpoint=endpoint, retstep=True, axis=axis
+        )
+        if dtypes.is_integer(out_dtype):
+            values = np.floor(values)
+        out = place(constant(np.asarray(values).astype(out_dtype)), device)
+        return (out, to_array(np.asarray(step).astype(computed)[()])) if retstep else out
+    out, step = _traced_linspace(start, stop, num, endpoint, computed)
+    if dtypes.is_integer(out_dtype):
+        from weft.ops.elementwise import floor
+
+        out = floor(out)
+    if axis:
+        from weft.numpy.shaping import moveaxis
+
+        out = moveaxis(out, 0, axis)
+    out = place(cast(out, out_dtype), device)
+    return (out, step) if retstep else out
+
+
+def _count(num: Any, name: str) -> int:
+    num = int(concrete(num, f"{name}: num"))
+    if num < 0:
+        raise ValueError(f"weft.numpy.{name}: num must not be negative, got {num}")
+    return num
+
+
+def _traced_linspace(start: Any, stop: Any, num: int, endpoint: Any, dtype: Any) -> tuple:
+    from weft.numpy import ufuncs as u
+    from weft.numpy.joining import concatenate
+    from weft.ops.promote import broadcast_args
+
+    start, stop = cast(start, dtype), cast(stop, dtype)
+    shape = np.broadcast_shapes(typeof(start).shape, typeof(stop).shape)
+    start, stop = (_broadcast_to(v, shape) for v in broadcast_args(start, stop))
+    parts = num - 1 if endpoint else num
+    delta = u.subtract(stop, start)
+    step = u.true_divide(delta, float(parts)) if parts > 0 else u.add(delta, float("nan"))
+    real = np.dtype(np.float64) if dtype.itemsize > 8 else np.float32
+    t = (np.arange(num) / max(parts, 1)).astype(real).astype(dtype)
+    t = t.reshape((num,) + (1,) * len(shape))
+    out = u.add(u.multiply(start, u.subtract(dtype.type(1), t)), u.multiply(stop, t))
+    if endpoint and num > 1:
+        from weft.ops.slicing import slice_in_dim
+
+        last = _broadcast_to(stop, (1, *shape))
+        out = concatenate([slice_in_dim(out, 0, num - 1), last])
+    return out, step
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: builtins.bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """base to the power of evenly spaced exponents. Source: numpy.logspace."""
+    from weft.numpy.ufuncs import power
+
+    out = linspace(start, stop, num, endpoint, axis=axis)
+    values = power(base, cast(out, typeof(out).dtype))
+    return cast(values, canonical(dtype, "logspace") or typeof(values).dtype)
+
+
+def geomspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: builtins.bool = True,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """Values from start to stop with a constant ratio. Source: numpy.geomspace."""
+    if not isinstance(start, Tracer) and not isinstance(stop, Tracer):
+        promoted = dtypes.promote_types([_leaf_type(start), _leaf_type(stop)])[0]
+        target = canonical(dtype, "geomspace") or dtypes.to_inexact(promoted)
+        lo, hi = np.asarray(start), np.asarray(stop)
+        if lo.dtype.kind not in "biufc" or hi.dtype.kind not in "biufc":
+            lo, hi = lo.astype(np.float64), hi.astype(np.float64)
+        values = np.geomspace(lo, hi, _count(num, "geomspace"), endpoint, axis=axis)
+        return constant(np.asarray(values).astype(target))
+    from weft.numpy import ufuncs as u
+
+    start, stop = promote_inexact(start, stop)
+    sign = u.sign(start)
+    logs = linspace(
+        u.log(u.divide(start, sign)), u.log(u.divide(stop, sign)), num, endpoint, axis=0
+    )
+    out = u.multiply(u.exp(logs), sign)
+    if axis:
+        from weft.numpy.shaping import moveaxis
+
+        out = moveaxis(out, 0, axis)
+    return cast(out, canonical(dtype, "geomspace") or typeof(out).dtype)
+
+
+# Diagonals and triangles ----------------------------------------------------------------------
+
+
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
+    """Ones on the k-th diagonal of an N by M matrix, zeros elsewhere.
+
+    >>> import weft
+    >>> weft.numpy.eye(2)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    n = check_shape(N)[0]
+    m = n if M is None else check_shape(M)[0]
+    dtype = dtypes.canonicalize_dtype(float) if dtype is None else canonical(dtype, "eye")
+    if not isinstance(k, Tracer):
+        k = int(concrete(k, "eye: k"))
+        if state.trace is EVAL and n * m <= _ON_HOST:
+            return place(constant(np.eye(n, m, k).astype(dtype)), device)
+    from weft.ops.elementwise import eq_p
+
+    rows, cols = _grid(n, m, k)
+    return place(convert(eq_p.bind(rows, cols), dtype), device)
+
+
+def _grid(n: int, m: int, k: Any) -> tuple[Any, Any]:
+    """Row numbers plus k, and column numbers, of an n by m matrix."""
+    from weft.ops.elementwise import add_p
+
+    rows = iota_p.bind(dtype=dtypes.int32, shape=(n, m), dimension=0)
+    if isinstance(k, Tracer) or k != 0:
+        rows = add_p.bind(rows, cast(k, dtypes.int32) if isinstance(k, Tracer) else np.int32(k))
+    return rows, iota_p.bind(dtype=dtypes.int32, shape=(n, m), dimension=1)
+
+
+def identity(n: int, dtype: Any = None) -> Any:
+    """The n by n identity matrix."""
+    return eye(n, dtype=dtype)
+
+
+def _lower_mask(n: int, m: int, k: Any) -> Any:
+    """Where column <= row + k."""
+    from weft.ops.elementwise import ge_p
+
+    rows, cols = _grid(n, m, k)
+    return ge_p.bind(rows, cols)
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+    """Ones at and below the k-th diagonal of an N by M matrix."""
+    n = check_shape(N)[0]
+    m = n if M is None else check_shape(M)[0]
+    dtype = dtypes.canonicalize_dtype(float) if dtype is None else canonical(dtype, "tri")
+    if state.trace is EVAL and n * m <= _ON_HOST and not isinstance(k, Tracer):
+        return constant(np.tri(n, m, int(k)).astype(dtype))
+    return convert(_lower_mask(n, m, k), dtype)
+
+
+def _triangle(name: str, m: Any, k: Any, lower: builtins.bool) -> Any:
+    from weft.ops.elementwise import select
+
+    aval = aval_of(name, m)
+    if aval.ndim < 2:
+        raise ValueError(
+            f"weft.numpy.{name}: m must have at least two dimensions, got {aval.str_short()}"
+        )
+    mask = _lower_mask(*aval.shape[-2:], k if lower else k - 1)
+    if aval.ndim > 2:
+        mask = _broadcast_to(mask, aval.shape)
+    zeros = broadcast_in_dim_p.bind(zero_like(m), shape=aval.shape, broadcast_dimensions=())
+    return select(mask, m, zeros) if lower else select(mask, zeros, m)
+
+
+def tril(m: Any, k: int = 0) -> Any:
+    """The matrix with what is above the k-th diagonal set to zero; batches of them too.
+
+    >>> import weft
+    >>> weft.numpy.tril(weft.numpy.ones((2, 2)))
+    Array([[1., 0.],
+           [1., 1.]], dtype=float32)
+    """
+    return _triangle("tril", m, k, True)
+
+
+def triu(m: Any, k: int = 0) -> Any:
+    """The matrix with what is below the k-th diagonal set to zero; batches of them too."""
+    return _triangle("triu", m, k, False)
+
+
+def diag(v: Any, k: int = 0) -> Any:
+    """A matrix with the vector on its k-th diagonal, or the k-th diagonal of a matrix.
+
+    >>> import weft
+    >>> weft.numpy.diag(weft.numpy.array([1, 2]))
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
+    """
+    aval = aval_of("diag", v)
+    k = int(concrete(k, "diag: k"))
+    if aval.ndim == 2:
+        from weft.numpy.selection import diagonal
+
+        return diagonal(v, k)
+    if aval.ndim != 1:
+        raise ValueError(f"weft.numpy.diag: v must be a vector or a matrix, got {aval.str_short()}")
+    from weft.ops.elementwise import eq_p, select
+    from weft.ops.shape import pad
+
+    n = aval.shape[0] + abs(k)
+    zero = zero_like(v)
+    if k:
+        v = pad(v, zero, [(max(-k, 0), max(k, 0), 0)])
+    rows, cols = _grid(n, n, k)
+    spread = broadcast_in_dim_p.bind(v, shape=(n, n), broadcast_dimensions=(0,))
+    zeros = broadcast_in_dim_p.bind(zero, shape=(n, n), broadcast_dimensions=())
+    return select(eq_p.bind(rows, cols), spread, zeros)
+
+
+def diagflat(v: Any, k: int = 0) -> Any:
+    """A matrix with all elements of v on its k-th diagonal."""
+    from weft.numpy.shaping import ravel
+
+    return diag(ravel(v), k)
+
+
+def vander(x: Any, N: int | None = None, increasing: builtins.bool = False) -> Any:
+    """Powers of a vector as columns (a Vandermonde matrix), highest first unless increasing."""
+    from weft.numpy.ufuncs import power
+
+    aval = aval_of("vander", x)
+    if aval.ndim != 1:
+        raise ValueError(f"weft.numpy.vander: x must be a vector, got {aval.str_short()}")
+    n = aval.shape[0] if N is None else int(concrete(N, "vander: N"))
+    powers = np.arange(n, dtype=np.int32)
+    powers = powers if increasing else powers[::-1]
+    from weft.ops.shape import reshape
+
+    x = reshape(to_array(x), (aval.shape[0], 1))
+    return power(x, powers.astype(np.int8) if dtypes.is_integer(aval.dtype) and n < 127 else powers)
+
+
+# Grids and index arrays -----------------------------------------------------------------------
+
+
+def meshgrid(
+    *xi: Any, copy: builtins.bool = True, sparse: builtins.bool = False, indexing: str = "xy"
+) -> list:
+    """Coordinate matrices from vectors. Source: numpy.meshgrid."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"weft.numpy.meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
+    if not copy:
+        raise ValueError("weft.numpy.meshgrid: copy=False is not possible, arrays have no views")
+    from weft.ops.shape import reshape
+
+    rank = len(xi)
+    order = list(range(rank))
+    if indexing == "xy" and rank > 1:
+        order[0], order[1] = 1, 0
+    sizes = []
+    for i, x in enumerate(xi):
+        aval = aval_of("meshgrid", x)
+        if aval.ndim > 1:
+            raise ValueError(
+                f"weft.numpy.meshgrid: argument {i} must be a vector, got {aval.str_short()}"
+            )
+        sizes.append(aval.size)
+    shape = [0] * rank
+    for i, n in enumerate(sizes):
+        shape[order[i]] = n
+    grids = []
+    for i, x in enumerate(xi):
+        x = reshape(to_array(x), tuple(sizes[i] if d == order[i] else 1 for d in range(rank)))
+        grids.append(x if sparse else to_array(_broadcast_to(x, tuple(shape))))
+    return grids
+
+
+def indices(dimensions: Sequence[int], dtype: Any = None, sparse: builtins.bool = False) -> Any:
+    """The indices of a grid, one array for each dimension (stacked unless sparse)."""
+    shape = check_shape(dimensions)
+    dtype = dtypes.canonicalize_dtype(int) if dtype is None else canonical(dtype, "indices")
+    if sparse:
+        return tuple(
+            iota_p.bind(
+                dtype=dtype,
+                shape=tuple(n if j == i else 1 for j in range(len(shape))),
+                dimension=i,
+            )
+            for i, n in enumerate(shape)
+        )
+    from weft.numpy.joining import stack
+
+    if not shape:
+        return zeros((0,), dtype)
+    return stack([iota_p.bind(dtype=dtype, shape=shape, dimension=i) for i in range(len(shape))])
+
+
+def ix_(*args: Any) -> tuple:
+    """Vectors shaped so that indexing with them takes their cross product."""
+    from weft.ops.shape import reshape
+
+    out = []
+    for i, a in enumerate(args):
+        a = to_array(a) if not isinstance(a, list | tuple) else asarray(a)
+        aval = typeof(a)
+        if aval.ndim != 1:
+            raise ValueError(f"weft.numpy.ix_: argument {i} must be a vector, got {aval.str_short()}")
+        if dtypes.is_bool(aval.dtype):
+            from weft.numpy.selection import nonzero
+
+            (a,) = nonzero(a)
+        shape = [1] * len(args)
+        shape[i] = -1
+        out.append(reshape(a, shape))
+    return tuple(out)
+
+
+def _host_indices(arrays: Sequence[np.ndarray]) -> tuple:
+    return tuple(constant(a.astype(dtypes.canonicalize_dtype(int))) for a in arrays)
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple:
+    """Row and column indices of the lower triangle of an n by m matrix."""
+    return _host_indices(np.tril_indices(n, k, m))
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple:
+    """Row and column indices of the upper triangle of an n by m matrix."""
+    return _host_indices(np.triu_indices(n, k, m))
+
+
+def _matrix_shape(arr: Any, name: str) -> ShapedArray:
+    aval = aval_of(name, arr)
+    if aval.ndim != 2:
+        raise ValueError(f"weft.numpy.{name}: arr must be a matrix, got {aval.str_short()}")
+    return aval
+
+
+def tril_indices_from(arr: Any, k: int = 0) -> tuple:
+    """Row and column indices of the lower triangle of a matrix."""
+    shape = _matrix_shape(arr, "tril_indices_from").shape
+    return tril_indices(shape[0], k, shape[1])
+
+
+def triu_indices_from(arr: Any, k: int = 0) -> tuple:
+    """Row and column indices of the upper triangle of a matrix."""
+    shape = _matrix_shape(arr, "triu_indices_from").shape
+    return triu_indices(shape[0], k, shape[1])
+
+
+def mask_indices(n: int, mask_func: Callable, k: int = 0, *, size: int | None = None) -> tuple:
+    """Indices at which mask_func(ones((n, n)), k) is nonzero."""
+    from weft.numpy.selection import nonzero
+
+    return nonzero(mask_func(ones((n, n)), k), size=size)
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple:
+    """Indices of the main diagonal of an array of ndim dimensions of size n."""
+    if n < 0 or ndim < 0:
+        raise ValueError(f"weft.numpy.diag_indices: n and ndim must not be negative, got {n}, {ndim}")
+    return (arange(n),) * ndim
+
+
+def diag_indices_from(arr: Any) -> tuple:
+    """Indices of the main diagonal of an array whose dimensions are equal."""
+    aval = aval_of("diag_indices_from", arr)
+    if aval.ndim < 2 or len(set(aval.shape)) != 1:
+        raise ValueError(
+            "weft.numpy.diag_indices_from: arr must have two or more dimensions of equal size, "
+            f"got {aval.str_short()}"
+        )
+    return diag_indices(aval.shape[0], aval.ndim)
+
+

@@ -1,0 +1,102 @@
+"""Objects that make arrays by being indexed: mgrid, ogrid, r_, c_, s_."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.numpy.common import to_array
+
+s_, index_exp = np.s_, np.index_exp
+
+
+def _range(index: slice) -> Any:
+    """What the slice start:stop:step means; an imaginary step is a number of points."""
+    from weft.numpy.creation import arange, linspace
+
+    start = index.start or 0
+    step = 1 if index.step is None else index.step
+    if isinstance(step, complex):
+        return linspace(start, index.stop, int(abs(step)))
+    return arange(start, index.stop, step)
+
+
+class _Grid:
+    """The class of mgrid and ogrid: a slice for each dimension, such as `mgrid[0:2, 0:1:5j]`."""
+
+    def __init__(self, sparse: bool) -> None:
+        self.sparse = sparse
+
+    def __getitem__(self, key: Any) -> Any:
+        from weft.numpy.creation import meshgrid
+        from weft.numpy.joining import stack
+        from weft.ops.promote import promote
+
+        if isinstance(key, slice):
+            return _range(key)
+        axes = promote(*(_range(k) for k in key))
+        grids = meshgrid(*axes, sparse=self.sparse, indexing="ij")
+        return grids if self.sparse else stack(grids)
+
+    def __repr__(self) -> str:
+        return "weft.numpy.ogrid" if self.sparse else "weft.numpy.mgrid"
+
+
+mgrid, ogrid = _Grid(False), _Grid(True)
+
+
+class _Concatenator:
+    """The class of r_ and c_: slices and arrays, joined. Source: numpy.r_."""
+
+    def __init__(self, name: str, axis: int, ndmin: int, trans1d: int) -> None:
+        self.name = name
+        self.directives = (axis, ndmin, trans1d)
+
+    def __getitem__(self, key: Any) -> Any:
+        from weft.numpy.creation import array, asarray
+        from weft.numpy.joining import concatenate
+        from weft.numpy.shaping import moveaxis
+
+        items = key if isinstance(key, tuple) else (key,)
+        axis, ndmin, trans1d = self.directives
+        if items and isinstance(items[0], str):
+            axis, ndmin, trans1d = self._parse(items[0])
+            items = items[1:]
+        parts = []
+        for item in items:
+            if isinstance(item, slice):
+                item = _range(item)
+            else:
+                item = asarray(item) if isinstance(item, list | tuple) else to_array(item)
+            rank = item.ndim
+            item = array(item, copy=False, ndmin=max(ndmin, 1))
+            if 0 < rank < ndmin and trans1d != -1:
+                position = trans1d if trans1d >= 0 else trans1d + ndmin - rank + 1
+                moved = list(range(ndmin - rank, ndmin))
+                item = moveaxis(item, moved, [position + i for i in range(rank)])
+            parts.append(item)
+        return concatenate(parts, axis)
+
+    def _parse(self, text: str) -> tuple[int, int, int]:
+        if text in ("r", "c"):
+            raise NotImplementedError(
+                f"weft.numpy.{self.name}: the directive {text!r} makes NumPy matrices, which weft "
+                "does not have; use an array"
+            )
+        try:
+            numbers = [int(p) for p in text.split(",")]
+        except ValueError:
+            raise ValueError(
+                f"weft.numpy.{self.name}: a string directive holds up to three integers "
+                f"'axis,ndmin,trans1d', got {text!r}"
+            ) from None
+        axis, ndmin, trans1d = (*numbers, *self.directives[len(numbers) :])
+        return axis, ndmin, trans1d
+
+    def __repr__(self) -> str:
+        return f"weft.numpy.{self.name}"
+
+
+r_ = _Concatenator("r_", 0, 1, -1)
+c_ = _Concatenator("c_", -1, 2, 0)

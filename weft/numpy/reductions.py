@@ -1,0 +1,741 @@
+"""Reductions and running reductions: sums, extrema, means, moments, positions of extrema."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.trace import typeof
+from weft.numpy.common import (
+    INEXACT,
+    aval_of,
+    axes_of,
+    canonical,
+    cast,
+    convert,
+    fill,
+    refuse_out,
+    to_array,
+)
+from weft.ops import elementwise as ew
+from weft.ops import reduce as ops
+from weft.ops.promote import broadcast_to as _broadcast_to
+from weft.ops.promote import promote_inexact
+from weft.ops.shape import broadcast_shapes, reshape
+
+_bool = dtypes.bool_
+
+
+def _keep(x: Any, shape: tuple, axes: tuple) -> Any:
+    """The reduced dimensions put back with size 1."""
+    return reshape(x, tuple(1 if i in axes else d for i, d in enumerate(shape)))
+
+
+def _masked(name: str, a: Any, where: Any, value: Any) -> Any:
+    """a with the elements outside `where` replaced by a scalar."""
+    mask = aval_of(name, where)
+    if mask.dtype != _bool:
+        where = ew.ne_p.bind(where, mask.dtype.type(0))
+    aval = typeof(a)
+    shape = broadcast_shapes(aval.shape, mask.shape)
+    a, where = _broadcast_to(a, shape), _broadcast_to(where, shape)
+    return ew.select_n_p.bind(where, fill(shape, value, aval.dtype), a)
+
+
+def _sum_dtype(dtype: Any, promote_integers: builtins.bool) -> Any:
+    """Integers narrower than the default are summed in the default integer type."""
+    if dtype == _bool:
+        return dtypes.canonicalize_dtype(int)
+    if promote_integers and dtypes.is_integer(dtype):
+        default = dtypes.canonicalize_dtype(np.uint64 if dtypes.is_unsigned(dtype) else np.int64)
+        return default if dtype.itemsize < default.itemsize else dtype
+    return dtype
+
+
+def _sum_like(
+    name: str,
+    prim: Any,
+    identity: int,
+    combine: Any,
+    a: Any,
+    axis: Any,
+    dtype: Any,
+    keepdims: builtins.bool,
+    initial: Any,
+    where: Any,
+    promote_integers: builtins.bool = True,
+) -> Any:
+    aval = aval_of(name, a)
+    out_dtype = _sum_dtype(aval.dtype, promote_integers) if dtype is None else canonical(dtype, name)
+    # Narrow floats are added up in float32 and rounded once.
+    narrow = out_dtype.itemsize < 4 and out_dtype in dtypes._FLOATS
+    computed = dtypes.float32 if narrow else out_dtype
+    a = cast(a, computed)
+    if where is not None:
+        a = _masked(name, a, where, identity)
+        aval = typeof(a)
+    axes = axes_of(axis, aval.ndim)
+    out = prim.bind(a, axes=axes) if axes else to_array(a)
+    if initial is not None:
+        if aval_of(name, initial).ndim:
+            raise ValueError(f"weft.numpy.{name}: initial must be a scalar")
+        out = combine.bind(out, cast(initial, computed))
+    if narrow:
+        out = convert(out, out_dtype)
+    return _keep(out, aval.shape, axes) if keepdims else out
+
+
+def sum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: builtins.bool = False,
+    initial: Any = None,
+    where: Any = None,
+    promote_integers: builtins.bool = True,
+) -> Any:
+    """The sum over an axis, a tuple of axes, or all.
+
+    dtype: of the sum; narrow integers are summed as int32 (int64 with enable_x64) by default.
+    where: booleans that say which elements count. initial: a scalar to start from.
+    Source: numpy.sum.
+
+    >>> import weft
+    >>> weft.numpy.sum(weft.numpy.ones((2, 3)), axis=1)
+    Array([3., 3.], dtype=float32)
+    """
+    if out is not None:
+        refuse_out("sum", out)
+    return _sum_like(
+        "sum", ops.reduce_sum_p, 0, ew.add_p, a, axis, dtype, keepdims, initial, where, promote_integers
+    )
+
+
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: builtins.bool = False,
+    initial: Any = None,
+    where: Any = None,
+    promote_integers: builtins.bool = True,
+) -> Any:
+    """The product over an axis, a tuple of axes, or all. Arguments as for `sum`."""
+    refuse_out("prod", out)
+    return _sum_like(
+        "prod", ops.reduce_prod_p, 1, ew.mul_p, a, axis, dtype, keepdims, initial, where, promote_integers
+    )
+
+
+def _extremum(
+    name: str,
+    prim: Any,
+    neutral: Callable,
+    combine: Any,
+    a: Any,
+    axis: Any,
+    out: Any,
+    keepdims: builtins.bool,
+    initial: Any,
+    where: Any,
+) -> Any:
+    if out is not None:
+        refuse_out(name, out)
+    aval = aval_of(name, a)
+    axes = axes_of(axis, aval.ndim)
+    if where is not None:
+        if initial is None:
+            raise ValueError(
+                f"weft.numpy.{name}: where needs initial, because {name} of no elements has no value"
+            )
+        a = _masked(name, a, where, neutral(aval.dtype))
+        aval = typeof(a)
+    if initial is None and any(aval.shape[i] == 0 for i in axes):
+        raise ValueError(
+            f"weft.numpy.{name}: {name} of no elements has no value, got {aval.str_short()} over "
+            f"axes {axes}; pass initial"
+        )
+    if not axes:
+        x = to_array(a)
+    elif aval.dtype in dtypes._COMPLEX:
+        x = _complex_extremum(name, a, axes)
+    else:
+        x = prim.bind(a, axes=axes)
+    if initial is not None:
+        from weft.numpy import ufuncs
+
+        x = getattr(ufuncs, combine)(cast(initial, aval.dtype), x)
+    if aval.weak_type:
+        x = convert(x, aval.dtype)
+    return _keep(x, aval.shape, axes) if keepdims else x
+
+
+def _complex_extremum(name: str, a: Any, axes: tuple) -> Any:
+    """The extremum in the order by real part, then imaginary part."""
+    reduce = max if name == "max" else min
+    worst = -np.inf if name == "max" else np.inf
+    re, im = ew.real_p.bind(a), ew.imag_p.bind(a)
+    best = reduce(re, axis=axes, keepdims=True)
+    attained = ew.eq_p.bind(re, _broadcast_to(best, typeof(re).shape))
+    im = ew.select(attained, im, fill(typeof(im).shape, worst, typeof(im).dtype))
+    out = ew.complex_p.bind(reshape(best, _reduced(typeof(a), axes)), reduce(im, axis=axes))
+    has_nan = any(ew.ne_p.bind(a, a), axis=axes)
+    return ew.select(has_nan, fill(typeof(out).shape, np.nan, typeof(out).dtype), out)
+
+
+def _reduced(aval: ShapedArray, axes: tuple) -> tuple:
+    return tuple(d for i, d in enumerate(aval.shape) if i not in axes)
+
+
+def max(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: builtins.bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The greatest element over an axis, a tuple of axes, or all; NaN if one is.
+
+    Raises ValueError for no elements without `initial`. Source: numpy.max.
+
+    >>> import weft
+    >>> weft.numpy.max(weft.numpy.array([1, 3, 2]))
+    Array(3, dtype=int32)
+    """
+    return _extremum(
+        "max", ops.reduce_max_p, ops.lowest, "maximum", a, axis, out, keepdims, initial, where
+    )
+
+
+def min(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: builtins.bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The least element over an axis, a tuple of axes, or all; NaN if one is."""
+    return _extremum(
+        "min", ops.reduce_min_p, ops.highest, "minimum", a, axis, out, keepdims, initial, where
+    )
+
+
+amax, amin = max, min
+
+
+def _logical(name: str, prim: Any, neutral: builtins.bool) -> Callable:
+    def function(
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: builtins.bool = False,
+        *,
+        where: Any = None,
+    ) -> Any:
+        refuse_out(name, out)
+        aval = aval_of(name, a)
+        if aval.dtype != _bool:
+            a = ew.ne_p.bind(a, aval.dtype.type(0))
+        if where is not None:
+            a = _masked(name, a, where, neutral)
+            aval = typeof(a)
+        axes = axes_of(axis, aval.ndim)
+        x = prim.bind(a, axes=axes) if axes else to_array(a)
+        return _keep(x, aval.shape, axes) if keepdims else x
+
+    function.__name__ = function.__qualname__ = name
+    word = "all elements are" if name == "all" else "any element is"
+    function.__doc__ = f"Whether {word} nonzero, over an axis, a tuple of axes, or all."
+    return function
+
+
+all = _logical("all", ops.reduce_and_p, True)
+any = _logical("any", ops.reduce_or_p, False)
+
+
+def count_nonzero(a: Any, axis: Any = None, keepdims: builtins.bool = False) -> Any:
+    """The number of nonzero elements over an axis, a tuple of axes, or all."""
+    aval = aval_of("count_nonzero", a)
+    return sum(ew.ne_p.bind(a, aval.dtype.type(0)), axis=axis, keepdims=keepdims)
+
+
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: builtins.bool = False) -> Any:
+    """The range of values, max - min."""
+    refuse_out("ptp", out)
+    return ew.sub_p.bind(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
+
+
+# Means and moments ----------------------------------------------------------------------------
+
+
+def _count(name: str, aval: ShapedArray, axes: tuple, where: Any, keepdims: builtins.bool) -> Any:
+    """How many elements a reduction runs over: a Python int, or an array with `where`."""
+    if where is None:
+        n = 1
+        for i in axes:
+            n *= aval.shape[i]
+        return n
+    where = _broadcast_to(where, broadcast_shapes(aval.shape, aval_of(name, where).shape))
+    return sum(ew.ne_p.bind(where, typeof(where).dtype.type(0)), axis=axes, keepdims=keepdims)
+
+
+def mean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: builtins.bool = False,
+    *,
+    where: Any = None,
+) -> Any:
+    """The arithmetic mean over an axis, a tuple of axes, or all; a float for integers.
+
+    Source: numpy.mean.
+
+    >>> import weft
+    >>> weft.numpy.mean(weft.numpy.arange(4))
+    Array(1.5, dtype=float32)
+    """
+    if out is not None:
+        refuse_out("mean", out)
+    aval = aval_of("mean", a)
+    out_dtype = dtypes.to_inexact(aval.dtype) if dtype is None else canonical(dtype, "mean")
+    computed = out_dtype if out_dtype in INEXACT else dtypes.to_inexact(out_dtype)
+    if computed.itemsize < 4:
+        computed = dtypes.float32
+    a = cast(a, computed)
+    if where is not None:
+        mask_shape = aval_of("mean", where).shape
+        aval = aval.update(shape=broadcast_shapes(aval.shape, mask_shape))
+        a = _masked("mean", a, where, 0)
+    axes = axes_of(axis, aval.ndim)
+    n = _count("mean", aval, axes, where, False)
+    total = ops.reduce_sum_p.bind(a, axes=axes) if axes else to_array(a)
+    divisor = np.asarray(n).astype(computed)[()] if n.__class__ is int else cast(n, computed)
+    x = cast(ew.div_p.bind(total, divisor), out_dtype)
+    return _keep(x, aval.shape, axes) if keepdims else x
+
+
+def average(
+    a: Any,
+    axis: Any = None,
+    weights: Any = None,
+    returned: builtins.bool = False,
+    keepdims: builtins.bool = False,
+) -> Any:
+    """The weighted mean; with `returned`, also the sum of weights. Source: numpy.average."""
+    from weft.numpy.ufuncs import divide, multiply
+
+    aval = aval_of("average", a)
+    if weights is None:
+        out = mean(a, axis, keepdims=keepdims)
+        if not returned:
+            return out
+        n = _count("average", aval, axes_of(axis, aval.ndim), None, False)
+        return out, fill(typeof(out).shape, n, typeof(out).dtype)
+    a, weights = promote_inexact(a, weights)
+    wval = typeof(weights)
+    if wval.shape != aval.shape:
+        if axis is None:
+            raise ValueError(
+                f"weft.numpy.average: weights of shape {wval.shape} for an array of shape "
+                f"{aval.shape} need axis"
+            )
+        axes = axes_of(axis, aval.ndim)
+        if wval.shape != tuple(aval.shape[i] for i in axes):
+            raise ValueError(
+                f"weft.numpy.average: weights of shape {wval.shape} do not match the axes {axes} of "
+                f"an array of shape {aval.shape}"
+            )
+        from weft.ops.shape import transpose
+
+        order = tuple(int(i) for i in np.argsort(axes))
+        weights = reshape(
+            transpose(weights, order), tuple(d if i in axes else 1 for i, d in enumerate(aval.shape))
+        )
+        weights = _broadcast_to(weights, aval.shape)
+    total = sum(weights, axis, keepdims=keepdims)
+    out = divide(sum(multiply(a, weights), axis, keepdims=keepdims), total)
+    return (out, total) if returned else out
+
+
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: builtins.bool = False,
+    *,
+    where: Any = None,
+    mean: Any = None,
+    correction: Any = None,
+) -> Any:
+    """The variance: the mean squared distance from the mean, divided by n - ddof.
+
+    mean: the mean along the axis, if known (with keepdims). Source: numpy.var.
+
+    >>> import weft
+    >>> weft.numpy.var(weft.numpy.array([1.0, 3.0]))
+    Array(1., dtype=float32)
+    """
+    refuse_out("var", out)
+    if correction is not None:
+        if not (ddof.__class__ is int and ddof == 0):
+            raise ValueError("weft.numpy.var: give ddof or correction, not both")
+        ddof = correction
+    aval = aval_of("var", a)
+    given = None if dtype is None else canonical(dtype, "var")
+    computed = dtypes.to_inexact(aval.dtype) if given is None else given
+    if given is not None and dtypes.is_complex(aval.dtype) and not dtypes.is_complex(given):
+        raise ValueError(f"weft.numpy.var: dtype {given} for a complex array must be complex")
+    out_dtype = ew._real_dtype(computed)
+    if computed.itemsize < 4 or computed not in INEXACT:
+        computed = dtypes.float32
+    a = cast(a, computed)
+    axes = axes_of(axis, aval.ndim)
+    center = globals()["mean"](a, axes, keepdims=True, where=where) if mean is None else mean
+    from weft.numpy.ufuncs import subtract
+
+    d = subtract(a, center)
+    if computed in dtypes._COMPLEX:
+        d = ew.real_p.bind(ew.mul_p.bind(d, ew.conj_p.bind(d)))
+    else:
+        d = ew.integer_pow_p.bind(d, y=2)
+    full = typeof(d)
+    if where is not None:
+        d = _masked("var", d, where, 0)
+        full = typeof(d)
+    n = _count("var", full, axes, where, False)
+    total = ops.reduce_sum_p.bind(d, axes=axes) if axes else to_array(d)
+    real = typeof(total).dtype
+    if n.__class__ is int and isinstance(ddof, int | float | np.number):
+        divisor: Any = np.asarray(builtins.max(n - ddof, 0)).astype(real)[()]
+    else:
+        from weft.numpy.ufuncs import maximum
+
+        divisor = cast(maximum(subtract(cast(n, real), ddof), 0), real)
+    x = cast(ew.div_p.bind(total, divisor), out_dtype)
+    return _keep(x, full.shape, axes) if keepdims else x
+
+
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: builtins.bool = False,
+    *,
+    where: Any = None,
+    mean: Any = None,
+    correction: Any = None,
+) -> Any:
+    """The standard deviation: the square root of `var`."""
+    refuse_out("std", out)
+    return ew.sqrt_p.bind(
+        var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    )
+
+
+# Without NaN ----------------------------------------------------------------------------------
+
+
+def _without_nan(a: Any, value: Any) -> Any:
+    aval = typeof(a)
+    if aval.dtype not in INEXACT:
+        return a
+    return ew.select(ew.ne_p.bind(a, a), fill(aval.shape, value, aval.dtype), a)
+
+
+def _not_nan(name: str, a: Any, where: Any) -> Any:
+    from weft.numpy.ufuncs import isnan, logical_and, logical_not
+
+    present = logical_not(isnan(a))
+    return present if where is None else logical_and(present, where)
+
+
+def nansum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: builtins.bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The sum of the elements that are not NaN."""
+    aval_of("nansum", a)
+    return sum(_without_nan(a, 0), axis, dtype, out, keepdims, initial, where)
+
+
+def nanprod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: builtins.bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The product of the elements that are not NaN."""
+    aval_of("nanprod", a)
+    return prod(_without_nan(a, 1), axis, dtype, out, keepdims, initial, where)
+
+
+def _nan_extremum(name: str, reduce: Callable, value: float, doc: str) -> Callable:
+    def function(
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: builtins.bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Any:
+        aval = aval_of(name, a)
+        x = reduce(_without_nan(a, value), axis, out, keepdims, initial, where)
+        if aval.dtype not in INEXACT or initial is not None:
+            return x
+        none = all(ew.ne_p.bind(a, a), axis=axis, keepdims=keepdims)
+        return ew.select(none, fill(typeof(x).shape, np.nan, typeof(x).dtype), x)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+nanmax = _nan_extremum("nanmax", max, -np.inf, "The greatest element that is not NaN.")
+nanmin = _nan_extremum("nanmin", min, np.inf, "The least element that is not NaN.")
+
+
+def nanmean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: builtins.bool = False,
+    where: Any = None,
+) -> Any:
+    """The mean of the elements that are not NaN."""
+    refuse_out("nanmean", out)
+    if aval_of("nanmean", a).dtype not in INEXACT:
+        return mean(a, axis, dtype, None, keepdims, where=where)
+    return mean(a, axis, dtype, None, keepdims, where=_not_nan("nanmean", a, where))
+
+
+def nanvar(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: builtins.bool = False,
+    where: Any = None,
+    mean: Any = None,
+) -> Any:
+    """The variance of the elements that are not NaN."""
+    refuse_out("nanvar", out)
+    if aval_of("nanvar", a).dtype in INEXACT:
+        where = _not_nan("nanvar", a, where)
+        n = sum(_broadcast_to(where, typeof(a).shape), axis, keepdims=keepdims)
+        x = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean)
+        few = ew.le_p.bind(n, _broadcast_scalar(n, ddof))
+        return ew.select(few, fill(typeof(x).shape, np.nan, typeof(x).dtype), x)
+    return var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean)
+
+
+def _broadcast_scalar(like: Any, value: Any) -> Any:
+    return cast(value, typeof(like).dtype)
+
+
+def nanstd(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: builtins.bool = False,
+    where: Any = None,
+    mean: Any = None,
+) -> Any:
+    """The standard deviation of the elements that are not NaN."""
+    refuse_out("nanstd", out)
+    return ew.sqrt_p.bind(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))
+
+
+# Positions of extrema -------------------------------------------------------------------------
+
+
+def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
+    from weft.ops import argreduce
+
+    refuse_out(name, out)
+    aval = aval_of(name, a)
+    shape = aval.shape
+    if axis is None:
+        if aval.ndim != 1:
+            a = reshape(to_array(a), (aval.size,))
+        index = 0
+    else:
+        (index,) = axes_of(operator.index(axis), aval.ndim)
+    if typeof(a).shape[index] == 0:
+        raise ValueError(
+            f"weft.numpy.{name}: no element to choose from along the axis of {aval.str_short()}"
+        )
+    x = getattr(argreduce, name)(a, index, dtypes.canonicalize_dtype(int))
+    if keepdims:
+        return reshape(x, (1,) * len(shape) if axis is None else _with_one(shape, index))
+    return x
+
+
+def _with_one(shape: tuple, axis: int) -> tuple:
+    return (*shape[:axis], 1, *shape[axis + 1 :])
+
+
+def argmax(a: Any, axis: Any = None, out: Any = None, keepdims: Any = None) -> Any:
+    """The first position of the greatest element, along an axis or in the flat array.
+
+    >>> import weft
+    >>> weft.numpy.argmax(weft.numpy.array([1, 5, 2]))
+    Array(1, dtype=int32)
+    """
+    return _position("argmax", a, axis, out, keepdims)
+
+
+def argmin(a: Any, axis: Any = None, out: Any = None, keepdims: Any = None) -> Any:
+    """The first position of the least element, along an axis or in the flat array."""
+    return _position("argmin", a, axis, out, keepdims)
+
+
+def _nan_position(name: str, plain: Callable, value: float, doc: str) -> Callable:
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = None) -> Any:
+        if aval_of(name, a).dtype not in INEXACT:
+            return plain(a, axis, out, keepdims)
+        x = plain(_without_nan(a, value), axis, out, keepdims)
+        none = all(ew.ne_p.bind(a, a), axis=axis, keepdims=builtins.bool(keepdims))
+        return ew.select(none, fill(typeof(x).shape, -1, typeof(x).dtype), x)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{doc} -1 where all are NaN."
+    return function
+
+
+nanargmax = _nan_position(
+    "nanargmax", argmax, -np.inf, "The position of the greatest element that is not NaN."
+)
+nanargmin = _nan_position(
+    "nanargmin", argmin, np.inf, "The position of the least element that is not NaN."
+)
+
+
+# Running reductions ---------------------------------------------------------------------------
+
+
+def _running(name: str, op: str, a: Any, axis: Any, dtype: Any, out: Any, skip_nan: Any = None) -> Any:
+    from weft.ops import cumulative
+
+    refuse_out(name, out)
+    aval = aval_of(name, a)
+    target = canonical(dtype, name)
+    if target is None:
+        target = dtypes.canonicalize_dtype(int) if aval.dtype == _bool else aval.dtype
+    if skip_nan is not None:
+        a = _without_nan(a, skip_nan)
+    a = cast(to_array(a), target)
+    if axis is None:
+        a, axis = reshape(a, (aval.size,)), 0
+    elif not aval.ndim and axis in (0, -1):
+        a = reshape(a, (1,))
+    (axis,) = axes_of(axis, typeof(a).ndim)
+    return getattr(cumulative, op)(a, axis)
+
+
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running sums along an axis, or of the flat array.
+
+    >>> import weft
+    >>> weft.numpy.cumsum(weft.numpy.array([1, 2, 3]))
+    Array([1, 3, 6], dtype=int32)
+    """
+    return _running("cumsum", "cumsum", a, axis, dtype, out)
+
+
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running products along an axis, or of the flat array."""
+    return _running("cumprod", "cumprod", a, axis, dtype, out)
+
+
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running sums, NaN counted as 0."""
+    return _running("nancumsum", "cumsum", a, axis, dtype, out, 0)
+
+
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running products, NaN counted as 1."""
+    return _running("nancumprod", "cumprod", a, axis, dtype, out, 1)
+
+
+def _cumulative(
+    name: str, op: str, neutral: int, x: Any, axis: Any, dtype: Any, include_initial: Any
+) -> Any:
+    aval = aval_of(name, x)
+    if aval.ndim == 0:
+        raise ValueError(f"weft.numpy.{name}: x must have a dimension, got {aval.str_short()}")
+    if axis is None:
+        if aval.ndim > 1:
+            raise ValueError(f"weft.numpy.{name}: axis is needed for more than one dimension")
+        axis = 0
+    (axis,) = axes_of(axis, aval.ndim)
+    dtype = _sum_dtype(aval.dtype, True) if dtype is None else dtype
+    out = _running(name, op, x, axis, dtype, None)
+    if include_initial:
+        from weft.ops.shape import concatenate
+
+        first = fill(_with_one(aval.shape, axis), neutral, typeof(out).dtype)
+        out = concatenate([first, out], axis)
+    return out
+
+
+def cumulative_sum(
+    x: Any,
+    /,
+    *,
+    axis: Any = None,
+    dtype: Any = None,
+    include_initial: builtins.bool = False,
+) -> Any:
+    """Running sums along an axis, with a leading 0 if include_initial (array API standard)."""
+    return _cumulative("cumulative_sum", "cumsum", 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(
+    x: Any,
+    /,
+    *,
+    axis: Any = None,
+    dtype: Any = None,
+    include_initial: builtins.bool = False,
+) -> Any:
+    """Running products along an axis, with a leading 1 if include_initial (array API standard)."""
+    return _cumulative("cumulative_prod", "cumprod", 1, x, axis, dtype, include_initial)
+
+
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+) -> Any:
+    """The sum of a diagonal of two axes. Source: numpy.trace."""
+    from weft.numpy.selection import diagonal
+
+    refuse_out("trace", out)
+    aval_of("trace", a)
+    return sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)

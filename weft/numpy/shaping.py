@@ -1,0 +1,331 @@
+"""Shapes and orders of dimensions: reshape, transpose, broadcast, flip, roll."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.trace import Tracer, typeof
+from weft.numpy.common import aval_of, axes_of, check_array, place, to_array
+from weft.ops import shape as ops
+from weft.ops.base import canonical_axes, canonical_axis
+from weft.ops.promote import broadcast_to as _broadcast_to
+from weft.ops.shape import check_shape
+
+
+def iterable(y: Any) -> builtins.bool:
+    """Whether iter(y) works."""
+    return np.iterable(y)
+
+
+def ndim(a: Any) -> int:
+    """The number of dimensions."""
+    return aval_of("ndim", a).ndim
+
+
+def shape(a: Any) -> tuple[int, ...]:
+    """The shape, a tuple of int."""
+    return aval_of("shape", a).shape
+
+
+def size(a: Any, axis: Any = None) -> int:
+    """The number of elements, in all or along axes."""
+    aval = aval_of("size", a)
+    if axis is None:
+        return aval.size
+    return math.prod(aval.shape[i] for i in axes_of(axis, aval.ndim))
+
+
+def reshape(
+    a: Any,
+    shape: Any,
+    order: str = "C",
+    *,
+    copy: builtins.bool | None = None,
+    out_sharding: Any = None,
+) -> Any:
+    """The same elements in another shape; one size may be -1.
+
+    order: 'C' reads and writes rows first, 'F' columns first. Raises TypeError if the number of
+    elements differs. Source: numpy.reshape.
+
+    >>> import weft
+    >>> weft.numpy.reshape(weft.numpy.arange(4), (2, -1))
+    Array([[0, 1],
+           [2, 3]], dtype=int32)
+    """
+    aval = aval_of("reshape", a)
+    if shape.__class__ is not tuple:
+        shape = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else (shape,)
+    if order != "C":
+        if order != "F":
+            raise ValueError(f"weft.numpy.reshape: order must be 'C' or 'F', got {order!r}")
+        sizes = tuple(operator.index(d) for d in shape)
+        flat = ops.reshape(transpose(a), sizes[::-1])
+        return place(transpose(flat), None, out_sharding)
+    old = aval.shape
+    if shape == old and out_sharding is None:
+        return to_array(a)
+    if -1 not in shape and out_sharding is None and builtins.all(d.__class__ is int for d in shape):
+        return ops.reshape_p.bind(a, new_sizes=shape)
+    out = ops.reshape(a, tuple(operator.index(d) for d in shape), out_sharding=out_sharding)
+    return to_array(out) if out is a else out
+
+
+def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
+    """The elements as a vector."""
+    if order == "K":
+        raise NotImplementedError(
+            "weft.numpy.ravel: order 'K' depends on the memory layout, which arrays do not have; use 'C'"
+        )
+    return reshape(a, (aval_of("ravel", a).size,), order, out_sharding=out_sharding)
+
+
+def transpose(a: Any, axes: Any = None) -> Any:
+    """The dimensions reversed, or in the order given. Source: numpy.transpose.
+
+    >>> import weft
+    >>> weft.numpy.transpose(weft.numpy.ones((2, 3))).shape
+    (3, 2)
+    """
+    aval = aval_of("transpose", a)
+    if axes is None:
+        order = tuple(range(aval.ndim - 1, -1, -1))
+    else:
+        order = canonical_axes(tuple(axes), aval.ndim, "axes")
+        if len(order) != aval.ndim:
+            raise ValueError(
+                f"weft.numpy.transpose: axes {tuple(axes)} must name every dimension of "
+                f"{aval.str_short()}"
+            )
+    if aval.ndim < 2 or order == tuple(range(aval.ndim)):
+        return to_array(a)
+    return ops.transpose_p.bind(a, permutation=order)
+
+
+def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
+    """The dimensions in the order given (array API standard)."""
+    return transpose(a, axes)
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """The last two dimensions exchanged."""
+    aval = aval_of("matrix_transpose", x)
+    if aval.ndim < 2:
+        raise ValueError(
+            f"weft.numpy.matrix_transpose: x must have two dimensions or more, got {aval.str_short()}"
+        )
+    n = aval.ndim
+    return ops.transpose_p.bind(x, permutation=(*range(n - 2), n - 1, n - 2))
+
+
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """Two dimensions exchanged."""
+    n = aval_of("swapaxes", a).ndim
+    i, j = canonical_axis(axis1, n, "axis1"), canonical_axis(axis2, n, "axis2")
+    order = list(range(n))
+    order[i], order[j] = order[j], order[i]
+    return to_array(a) if i == j else ops.transpose_p.bind(a, permutation=tuple(order))
+
+
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    """Dimensions moved to new positions; the others keep their order. Source: numpy.moveaxis."""
+    n = aval_of("moveaxis", a).ndim
+    source = canonical_axes(
+        tuple(source) if isinstance(source, Sequence | range) else source, n, "source"
+    )
+    destination = canonical_axes(
+        tuple(destination) if isinstance(destination, Sequence | range) else destination,
+        n,
+        "destination",
+    )
+    if len(source) != len(destination):
+        raise ValueError(
+            f"weft.numpy.moveaxis: source {source} and destination {destination} differ in number"
+        )
+    order = [i for i in range(n) if i not in source]
+    for to, come in sorted(zip(destination, source, strict=True)):
+        order.insert(to, come)
+    if order == list(range(n)):
+        return to_array(a)
+    return ops.transpose_p.bind(a, permutation=tuple(order))
+
+
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    """A dimension moved before position `start`. Source: numpy.rollaxis."""
+    n = aval_of("rollaxis", a).ndim
+    axis = canonical_axis(axis, n)
+    if not -n <= start <= n:
+        raise ValueError(f"weft.numpy.rollaxis: start {start} is out of bounds for rank {n}")
+    start = start + n if start < 0 else start
+    return moveaxis(a, axis, start - 1 if start > axis else start)
+
+
+def expand_dims(a: Any, axis: Any) -> Any:
+    """Dimensions of size 1 added at these positions of the result.
+
+    >>> import weft
+    >>> weft.numpy.expand_dims(weft.numpy.ones(3), 0).shape
+    (1, 3)
+    """
+    aval = aval_of("expand_dims", a)
+    axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    rank = aval.ndim + len(axes)
+    dims = canonical_axes(axes, rank, "axis")
+    old = iter(aval.shape)
+    return ops.reshape_p.bind(a, new_sizes=tuple(1 if i in dims else next(old) for i in range(rank)))
+
+
+def squeeze(a: Any, axis: Any = None) -> Any:
+    """Dimensions of size 1 dropped: those named, or all. Source: numpy.squeeze."""
+    aval = aval_of("squeeze", a)
+    if axis is None:
+        dims = tuple(i for i, d in enumerate(aval.shape) if d == 1)
+    else:
+        dims = canonical_axes(tuple(axis) if isinstance(axis, list) else axis, aval.ndim, "axis")
+    return ops.squeeze(to_array(a), dims)
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape to which NumPy's rules broadcast the given shapes."""
+    return ops.broadcast_shapes(*(s if isinstance(s, Sequence) else (s,) for s in shapes))
+
+
+def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
+    """The array repeated along dimensions to fill a shape. Source: numpy.broadcast_to.
+
+    >>> import weft
+    >>> weft.numpy.broadcast_to(weft.numpy.array([1, 2]), (2, 2))
+    Array([[1, 2],
+           [1, 2]], dtype=int32)
+    """
+    old = aval_of("broadcast_to", array).shape
+    shape = check_shape(shape)
+    if len(old) > len(shape) or builtins.any(
+        a not in (1, b) for a, b in zip(old[::-1], shape[::-1], strict=False)
+    ):
+        raise ValueError(
+            f"weft.numpy.broadcast_to: an array of shape {old} does not broadcast to {shape}; "
+            "dimensions must be equal or 1, counted from the last"
+        )
+    return place(to_array(_broadcast_to(array, shape)), None, out_sharding)
+
+
+def broadcast_arrays(*args: Any) -> list:
+    """The arrays repeated to one shape."""
+    check_array("broadcast_arrays", *args)
+    shape = ops.broadcast_shapes(*(typeof(a).shape for a in args))
+    return [to_array(_broadcast_to(a, shape)) for a in args]
+
+
+def _at_least(n: int, arys: tuple) -> Any:
+    out = []
+    for a in arys:
+        a = to_array(a)
+        s = typeof(a).shape
+        if len(s) < n:
+            if n == 3 and len(s) == 2:
+                a = ops.reshape(a, (*s, 1))
+            elif n == 3 and len(s) == 1:
+                a = ops.reshape(a, (1, *s, 1))
+            else:
+                a = ops.reshape(a, (1,) * (n - len(s)) + s)
+        out.append(a)
+    return out[0] if len(out) == 1 else out
+
+
+def atleast_1d(*arys: Any) -> Any:
+    """Arrays with at least one dimension."""
+    check_array("atleast_1d", *arys)
+    return _at_least(1, arys)
+
+
+def atleast_2d(*arys: Any) -> Any:
+    """Arrays with at least two dimensions; new ones come first."""
+    check_array("atleast_2d", *arys)
+    return _at_least(2, arys)
+
+
+def atleast_3d(*arys: Any) -> Any:
+    """Arrays with at least three dimensions; a vector becomes (1, n, 1). Source: numpy.atleast_3d."""
+    check_array("atleast_3d", *arys)
+    return _at_least(3, arys)
+
+
+def flip(m: Any, axis: Any = None) -> Any:
+    """The order of elements reversed along axes, or along all."""
+    aval = aval_of("flip", m)
+    return ops.rev(to_array(m), axes_of(axis, aval.ndim))
+
+
+def flipud(m: Any) -> Any:
+    """Rows in reverse order."""
+    return flip(m, 0)
+
+
+def fliplr(m: Any) -> Any:
+    """Columns in reverse order."""
+    return flip(m, 1)
+
+
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+    """Rotated by k quarter turns in the plane of two axes. Source: numpy.rot90."""
+    n = aval_of("rot90", m).ndim
+    i, j = canonical_axes(tuple(axes), n, "axes")
+    k = operator.index(k) % 4
+    if k == 0:
+        return to_array(m)
+    if k == 2:
+        return flip(m, (i, j))
+    return flip(swapaxes(m, i, j), i) if k == 1 else swapaxes(flip(m, i), i, j)
+
+
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    """Elements moved along axes, those past the end coming back at the start.
+
+    shift: an int, a traced integer, or one for each axis. Source: numpy.roll.
+
+    >>> import weft
+    >>> weft.numpy.roll(weft.numpy.arange(4), 1)
+    Array([3, 0, 1, 2], dtype=int32)
+    """
+    from weft.ops.slicing import dynamic_slice_in_dim, slice_in_dim
+
+    aval = aval_of("roll", a)
+    a = to_array(a)
+    if axis is None:
+        return reshape(roll(reshape(a, (aval.size,)), shift, 0), aval.shape)
+    axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    axes = tuple(canonical_axis(i, aval.ndim) for i in axes)
+    if isinstance(shift, Tracer) or getattr(shift, "ndim", 0):
+        given = aval_of("roll", shift)
+        parts = [shift] if given.ndim == 0 else [shift[i] for i in range(given.shape[0])]
+        shifts = parts if len(parts) > 1 else parts * len(axes)
+    else:
+        shifts = list(shift) if isinstance(shift, Sequence) else [shift] * len(axes)
+    if len(axes) == 1 and len(shifts) > 1:
+        axes *= len(shifts)
+    if len(shifts) != len(axes):
+        raise ValueError(f"weft.numpy.roll: {len(shifts)} shifts for {len(axes)} axes")
+    for i, s in zip(axes, shifts, strict=True):
+        n = aval.shape[i]
+        if n == 0:
+            continue
+        if isinstance(s, Tracer):
+            from weft.numpy.ufuncs import remainder, subtract
+
+            twice = ops.concatenate([a, a], i)
+            start = remainder(subtract(0, s), n)
+            a = dynamic_slice_in_dim(twice, start, n, axis=i)
+        else:
+            k = operator.index(s) % n
+            if k:
+                a = ops.concatenate(
+                    [slice_in_dim(a, n - k, n, axis=i), slice_in_dim(a, 0, n - k, axis=i)], i
+                )
+    return a

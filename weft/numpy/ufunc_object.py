@@ -1,0 +1,236 @@
+"""The ufunc class: a function of scalars with reduce, accumulate, outer, at and reduceat."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.core.trace import typeof
+
+
+class ufunc(functools.partial):
+    """An elementwise function of `nin` operands with NumPy's ufunc methods.
+
+    Calling it runs the function with no Python frame in between. `frompyfunc` makes one of any
+    function of scalars.
+    """
+
+    nin: int
+    nout: int
+    identity: Any
+    _fold: Callable | None
+
+    def __new__(
+        cls,
+        func: Callable,
+        nin: int,
+        nout: int,
+        *,
+        name: str | None = None,
+        identity: Any = None,
+        reduce: Callable | None = None,
+        accumulate: Callable | None = None,
+    ) -> ufunc:
+        self = super().__new__(cls, func)
+        self.nin, self.nout, self.identity = nin, nout, identity
+        self.__name__ = self.__qualname__ = name or getattr(func, "__name__", "ufunc")
+        self.__doc__ = func.__doc__
+        self._reduce, self._accumulate = reduce, accumulate
+        return self
+
+    def __repr__(self) -> str:
+        return f"<weft.numpy.ufunc {self.__name__!r}>"
+
+    nargs = property(lambda self: self.nin + self.nout)
+
+    def _check_binary(self, method: str) -> None:
+        if self.nin != 2 or self.nout != 1:
+            raise ValueError(
+                f"weft.numpy.{self.__name__}.{method}: only functions of two operands with one "
+                f"result have {method}, this one has {self.nin} and {self.nout}"
+            )
+
+    def reduce(
+        self,
+        a: Any,
+        axis: Any = 0,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Any:
+        """Folds the function over one axis, a tuple of them, or all (None).
+
+        >>> import weft
+        >>> weft.numpy.add.reduce(weft.numpy.array([1, 2, 3]))
+        Array(6, dtype=int32)
+        """
+        from weft.numpy.common import axes_of, refuse_out
+
+        refuse_out(f"{self.__name__}.reduce", out)
+        self._check_binary("reduce")
+        if self._reduce is not None:
+            options = {} if dtype is None else {"dtype": dtype}
+            if initial is not None:
+                options["initial"] = initial
+            if where is not None:
+                options["where"] = where
+            return self._reduce(a, axis=axis, keepdims=keepdims, **options)
+        return _fold(self, a, axes_of(axis, typeof(a).ndim), dtype, keepdims, initial, where)
+
+    def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        """The results of folding ever longer beginnings of an axis."""
+        from weft.numpy.common import refuse_out
+
+        refuse_out(f"{self.__name__}.accumulate", out)
+        self._check_binary("accumulate")
+        if self._accumulate is not None:
+            return self._accumulate(a, axis=axis, dtype=dtype)
+        from weft.lax import associative_scan, scan
+        from weft.numpy.common import canonical, cast, to_array
+        from weft.numpy.shaping import moveaxis
+
+        a = to_array(a)
+        a = a if dtype is None else cast(a, canonical(dtype))
+        if self.associative:
+            return associative_scan(self, a, axis=axis)
+        from weft.numpy.joining import concatenate
+
+        rows = moveaxis(a, axis, 0)
+        if rows.shape[0] == 0:
+            return a
+        first = rows[:1]
+
+        def step(carry: Any, x: Any) -> tuple:
+            y = cast(self(carry, x), typeof(carry).dtype)
+            return y, y
+
+        _, rest = scan(step, rows[0], rows[1:])
+        return moveaxis(concatenate([first, rest]), 0, axis)
+
+    associative = False
+
+    def outer(self, A: Any, B: Any, /) -> Any:
+        """The function of every pair of elements of A and B."""
+        self._check_binary("outer")
+        from weft.numpy.common import to_array
+        from weft.ops.shape import reshape
+
+        A, B = to_array(A), to_array(B)
+        return self(reshape(A, A.shape + (1,) * B.ndim), reshape(B, (1,) * A.ndim + B.shape))
+
+    def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
+        """a with the function applied at the indices, repeated where they repeat; a is unchanged."""
+        if inplace:
+            raise NotImplementedError(
+                f"weft.numpy.{self.__name__}.at: arrays are immutable; pass inplace=False and use "
+                "the result"
+            )
+        from weft.numpy.common import to_array
+
+        a = to_array(a)
+        if self.nin == 1:
+            return a.at[indices].apply(self)
+        method = _AT.get(self.__name__)
+        if method is not None:
+            return getattr(a.at[indices], method)(b)
+        from weft.lax import fori_loop
+        from weft.numpy.common import cast
+        from weft.numpy.creation import arange
+        from weft.numpy.shaping import broadcast_to, ravel, reshape
+
+        slots = reshape(arange(a.size), a.shape)[indices]
+        values = ravel(broadcast_to(to_array(b), slots.shape))
+        slots, flat = ravel(slots), ravel(a)
+
+        def step(i: Any, flat: Any) -> Any:
+            at = slots[i]
+            return flat.at[at].set(cast(self(flat[at], values[i]), a.dtype))
+
+        return reshape(fori_loop(0, slots.shape[0], step, flat), a.shape)
+
+    def reduceat(
+        self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
+    ) -> Any:
+        """Folds the slices indices[i]:indices[i+1] of an axis; the indices are known on the host."""
+        from weft.numpy.common import concrete, refuse_out, to_array
+        from weft.numpy.joining import stack
+        from weft.ops.slicing import slice_in_dim
+
+        refuse_out(f"{self.__name__}.reduceat", out)
+        self._check_binary("reduceat")
+        a = to_array(a)
+        starts = [int(i) for i in concrete(indices, f"{self.__name__}.reduceat: indices")]
+        ends = [*starts[1:], a.shape[axis]]
+        parts = [
+            self.reduce(slice_in_dim(a, i, max(j, i + 1), axis=axis), axis=axis, dtype=dtype)
+            for i, j in zip(starts, ends, strict=True)
+        ]
+        return stack(parts, axis)
+
+
+_AT = {"add": "add", "multiply": "multiply", "maximum": "max", "minimum": "min", "subtract": "subtract"}
+
+
+def _fold(
+    fun: ufunc, a: Any, axes: tuple, dtype: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
+    """A fold without an op of its own: pairwise over halves, so its depth is logarithmic."""
+    from weft.lax import scan
+    from weft.numpy.common import canonical, cast, to_array
+    from weft.numpy.selection import where as choose
+    from weft.numpy.shaping import broadcast_to, moveaxis, reshape
+
+    a = to_array(a)
+    a = a if dtype is None else cast(a, canonical(dtype))
+    start = fun.identity if initial is None else initial
+    if where is not None and start is None:
+        raise ValueError(
+            f"weft.numpy.{fun.__name__}.reduce: where needs initial, the function has no identity"
+        )
+    kept = tuple(d for i, d in enumerate(a.shape) if i not in axes)
+    shape = tuple(1 if i in axes else d for i, d in enumerate(a.shape))
+    rows = reshape(moveaxis(a, axes, range(len(axes))), (-1, *kept) if a.size else (0, *kept))
+    if start is None:
+        if rows.shape[0] == 0:
+            raise ValueError(
+                f"weft.numpy.{fun.__name__}.reduce: the reduction of no elements needs initial"
+            )
+        carry, rows = rows[0], rows[1:]
+    else:
+        carry = broadcast_to(cast(to_array(start), a.dtype), kept)
+    mask = None
+    if where is not None:
+        mask = broadcast_to(to_array(where), a.shape)
+        mask = reshape(moveaxis(mask, axes, range(len(axes))), (-1, *kept))
+
+    def step(carry: Any, x: Any) -> tuple:
+        value, keep = x if mask is not None else (x, None)
+        new = cast(fun(carry, value), carry.dtype)
+        return (new if keep is None else choose(keep, new, carry)), None
+
+    out, _ = scan(step, carry, rows if mask is None else (rows, mask))
+    return reshape(out, shape) if keepdims else out
+
+
+def frompyfunc(func: Callable, /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
+    """A ufunc from a function of scalars.
+
+    >>> import weft
+    >>> f = weft.numpy.frompyfunc(lambda x, y: x + 2 * y, 2, 1)
+    >>> f(weft.numpy.arange(3), 1)
+    Array([2, 3, 4], dtype=int32)
+    """
+    from weft.numpy.vectorization import vectorize
+
+    return ufunc(
+        vectorize(func),
+        nin,
+        nout,
+        name=getattr(func, "__name__", "ufunc"),
+        identity=np.asarray(identity)[()] if identity is not None else None,
+    )

@@ -1,0 +1,90 @@
+"""Elementwise ops made of others whose derivatives are better written by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.ops.base import FLOAT, elementwise
+from weft.ops.elementwise import (
+    _like,
+    _mul,
+    _times,
+    abs_p,
+    add_p,
+    div_p,
+    eq_p,
+    exp2_p,
+    exp_p,
+    log1p_p,
+    log_p,
+    logistic_p,
+    max_p,
+    ne_p,
+    neg_p,
+    scalar,
+    select,
+    sub_p,
+)
+
+
+def _composite(name: str, formula: Callable, jvps: list) -> Primitive:
+    """An elementwise op lowered by a formula of other ops."""
+
+    def lower(ctx: Any, *operands: Any) -> Any:
+        shape = ctx.avals_out[0].shape
+        avals = [ShapedArray(shape, a.dtype) for a in ctx.avals_in]
+        spread = ctx.spread(operands)
+        return ctx.lower_fun(formula, *spread, avals=avals)[0]
+
+    return elementwise(name, lower, accepts=FLOAT, jvps=jvps)
+
+
+def _logaddexp(log1p: Callable, exp: Callable) -> Callable:
+    def formula(x: Any, y: Any) -> Any:
+        gap = sub_p.bind(x, y)
+        tail = log1p(exp(neg_p.bind(abs_p.bind(gap))))
+        # Equal infinities and NaNs have a NaN gap; there the sum is the value.
+        return select(ne_p.bind(gap, gap), add_p.bind(x, y), add_p.bind(max_p.bind(x, y), tail))
+
+    return formula
+
+
+def _share(t: Any, x: Any, y: Any, rate: float) -> Any:
+    """The tangent times the weight of x: the logistic of the gap, a half at equal infinities."""
+    weight = logistic_p.bind(_times(sub_p.bind(x, y), rate))
+    half = _like(scalar(0.5, weight), weight)
+    return _mul(t, select(eq_p.bind(x, y), half, weight))
+
+
+def _shares(rate: float) -> list:
+    return [
+        lambda t, out, x, y: _share(t, x, y, rate),
+        lambda t, out, x, y: _share(t, y, x, rate),
+    ]
+
+
+logaddexp_p = _composite("logaddexp", _logaddexp(log1p_p.bind, exp_p.bind), _shares(1.0))
+logaddexp2_p = _composite(
+    "logaddexp2",
+    _logaddexp(lambda x: _times(log1p_p.bind(x), 1 / math.log(2)), exp2_p.bind),
+    _shares(math.log(2)),
+)
+
+
+def _log_base(base: float) -> Callable:
+    def formula(x: Any) -> Any:
+        return div_p.bind(log_p.bind(x), scalar(math.log(base), x))
+
+    return formula
+
+
+log2_p = _composite(
+    "log2", _log_base(2), [lambda t, out, x: div_p.bind(_times(t, 1 / math.log(2)), x)]
+)
+log10_p = _composite(
+    "log10", _log_base(10), [lambda t, out, x: div_p.bind(_times(t, 1 / math.log(10)), x)]
+)
