@@ -1,0 +1,1 @@
+"""Control flow: conditionals, loops, scans and what is built from them."""

@@ -1,0 +1,269 @@
+"""What the control-flow ops share: tracing bodies, checking their types, reordering jaxprs."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from weft.core.aval import ShapedArray
+from weft.core.config import config
+from weft.core.errors import mark_difference
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from weft.core.primitive import Primitive
+from weft.core.state import axes_key
+from weft.core.trace import Tracer, closed_call_jaxpr
+from weft.core.tree import flatten, flatten_fun, leaf_names
+from weft.transforms.jit_op import jaxpr_axes
+from weft.transforms.jvp import has_tangent
+
+# Tracing bodies --------------------------------------------------------------------------------
+
+
+class Body:
+    """A traced body: `jaxpr` takes the closed-over `consts` in front of the flat arguments."""
+
+    __slots__ = ("consts", "jaxpr", "out_tree")
+
+    def __init__(self, jaxpr: ClosedJaxpr, consts: list, out_tree: Any) -> None:
+        self.jaxpr = jaxpr
+        self.consts = consts
+        self.out_tree = out_tree
+
+
+_bodies: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def trace_body(fun: Callable, args_tree: Any, avals: Sequence[Any]) -> Body:
+    """Traces `fun` for arguments whose tree is that of `(args, kwargs)`.
+
+    The same function with the same types gives the same body, so that what transformations and
+    the compiler derive from it is made once; a function that closes over tracers is traced anew.
+    """
+    key = (args_tree, tuple(avals), config.trace_key(), axes_key())
+    try:
+        known = _bodies.setdefault(fun, {})
+    except TypeError:  # no weak references or no hash
+        known = {}
+    body = known.get(key)
+    if body is None:
+        flat_fun, out = flatten_fun(fun, args_tree)
+        name = getattr(fun, "__name__", type(fun).__name__)
+        jaxpr, consts = closed_call_jaxpr(flat_fun, avals, name)
+        body = Body(jaxpr, consts, out.tree)
+        if not any(isinstance(c, Tracer) for c in consts):
+            known[key] = body
+    return body
+
+
+_derived: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def derived(fun: Callable, key: str, make: Callable[[Callable], Callable]) -> Callable:
+    """`make(fun)`, one for each function as long as that lives: what is traced of it is kept."""
+    try:
+        ref = weakref.ref(fun)
+        known = _derived.setdefault(fun, {})
+    except TypeError:
+        return make(fun)
+    found = known.get(key)
+    if found is None:
+
+        def call(*args: Any) -> Any:
+            target = ref()  # a strong reference would keep fun alive through its own entry
+            assert target is not None
+            return target(*args)
+
+        call.__name__ = getattr(fun, "__name__", type(fun).__name__)
+        found = known[key] = make(call)
+    return found
+
+
+def args_tree(*args: Any) -> Any:
+    """The tree of a call with these positional arguments."""
+    return flatten((args, {}))[1]
+
+
+def check_function(who: str, what: str, fun: Any) -> None:
+    if not callable(fun):
+        raise TypeError(f"{who}: {what} must be a function, got {type(fun).__name__}: {fun!r:.100}")
+
+
+def function_text(fun: Callable) -> str:
+    """A function's name and the line it is defined in, for messages."""
+    code = getattr(fun, "__code__", None)
+    name = getattr(fun, "__name__", type(fun).__name__)
+    if code is None:
+        return name
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})"
+
+
+# Types -----------------------------------------------------------------------------------------
+
+
+def same_type(a: Any, b: Any) -> bool:
+    """Whether two types are equal, weak types aside."""
+    return a is b or a.strip_weak_type() == b.strip_weak_type()
+
+
+def remedy_for(expected: Any, got: Any, first: str, second: str) -> str:
+    """What to write so that `second`, of type `got`, agrees with `first`, of type `expected`."""
+    if not (isinstance(expected, ShapedArray) and isinstance(got, ShapedArray)):
+        return f"Give {second} the type of {first}."
+    if expected.shape != got.shape:
+        return f"Give {second} the shape {expected.shape}, or {first} the shape {got.shape}."
+    if expected.dtype != got.dtype:
+        return (
+            f"Convert {second} with .astype({str(expected.dtype)!r}), "
+            f"or {first} with .astype({str(got.dtype)!r})."
+        )
+    if expected.mat is not got.mat:
+        for value, mine, other in ((second, got, expected), (first, expected, got)):
+            missing = tuple(sorted(other.mat.varying - mine.mat.varying, key=str))
+            if missing:
+                return f"Cast {value}: weft.lax.pcast(x, {missing!r}, to='varying')."
+        return f"Cast {second} with weft.lax.pcast, or add it up with weft.lax.psum."
+    return f"Reshard {second}: weft.sharding.reshard(x, {expected.sharding})."
+
+
+def check_same_types(
+    who: str,
+    expected: Sequence[Any],
+    got: Sequence[Any],
+    names: Callable[[], Sequence[str]],
+    values: tuple[str, str],
+) -> None:
+    """Raises TypeError that shows both types of every leaf that differs.
+
+    `values` says in words what has the expected type and what has the other.
+    """
+    wrong = [i for i, (e, g) in enumerate(zip(expected, got, strict=True)) if not same_type(e, g)]
+    if not wrong:
+        return
+    leaves = names()
+    lines = [f"{who}:"]
+    for i in wrong[:8]:
+        e, g = expected[i], got[i]
+        lines += [leaves[i], mark_difference(_text(e, g), _text(g, e))]
+        lines.append("  " + remedy_for(e, g, *values))
+    raise TypeError("\n".join(lines))
+
+
+def _text(aval: Any, other: Any) -> str:
+    text = aval.str_short()
+    if text == other.str_short() and getattr(aval, "sharding", None) is not None:
+        text += f" ({aval.sharding})"
+    return text
+
+
+def check_same_tree(who: str, expected: Any, got: Any, fix: str) -> None:
+    if expected != got:
+        raise TypeError(f"{who}:\n  expected {expected}\n  got      {got}\n{fix}")
+
+
+def names_of(tree: Any, root: str) -> Callable[[], list[str]]:
+    return lambda: leaf_names(tree.unflatten([object() for _ in range(tree.num_leaves)]), root)
+
+
+# Rules common to all ops with inner jaxprs ------------------------------------------------------
+
+
+def join_axes(*jaxprs: ClosedJaxpr) -> frozenset:
+    """The named axes over which any of the jaxprs communicates."""
+    result: frozenset = frozenset()
+    for j in jaxprs:
+        result |= jaxpr_axes(j)
+    return result
+
+
+def eager(holder: Callable[[dict], ClosedJaxpr], prim: Callable[[], Primitive]) -> Callable:
+    """An eager rule that keeps the compiled op with the jaxpr it came from."""
+
+    def impl(*args: Any, **params: Any) -> Any:
+        from weft.transforms.compiled import _op_function
+
+        key = ("eager", prim(), *params.items())
+        return holder(params).memo(key, lambda: _op_function(prim(), params))(*args)
+
+    return impl
+
+
+def ordered_effects_of(*jaxprs: ClosedJaxpr) -> list:
+    found = {e for j in jaxprs for e in j.effects if e.ordered}
+    return sorted(found, key=lambda e: e.name)
+
+
+# Jaxprs ----------------------------------------------------------------------------------------
+
+
+def reorder(closed: ClosedJaxpr, inputs: Sequence[int], outputs: Sequence[int]) -> ClosedJaxpr:
+    """The same jaxpr with inputs and outputs permuted (outputs may repeat or be left out)."""
+    key = ("reorder", tuple(inputs), tuple(outputs))
+
+    def make() -> ClosedJaxpr:
+        j = closed.jaxpr
+        return ClosedJaxpr(
+            j.replace(
+                invars=[j.invars[i] for i in inputs], outvars=[j.outvars[i] for i in outputs]
+            ),
+            closed.consts,
+        )
+
+    return closed.memo(key, make)
+
+
+def dependents(jaxpr: Jaxpr, start: Iterable[Var], differentiable: bool = False) -> set[Var]:
+    """The variables computed from any of `start`, these included.
+
+    differentiable: only through values that have tangents (an upper bound of what is nonzero).
+    """
+    found = set(start)
+    for eqn in jaxpr.eqns:
+        if any(v.__class__ is Var and v in found for v in eqn.invars):
+            if not differentiable:
+                found.update(eqn.outvars)
+            elif eqn.primitive.name != "stop_gradient":
+                found.update(v for v in eqn.outvars if has_tangent(v.aval))
+    return found
+
+
+def out_mask(jaxpr: Jaxpr, in_mask: Sequence[bool], differentiable: bool = False) -> list[bool]:
+    """Which outputs depend on the marked inputs."""
+    start = [v for v, m in zip(jaxpr.invars, in_mask, strict=True) if m]
+    found = dependents(jaxpr, start, differentiable)
+    return [v.__class__ is Var and v in found for v in jaxpr.outvars]
+
+
+def carry_fixpoint(
+    jaxpr: Jaxpr, num_consts: int, carry: Sequence[bool], mask: Callable, differentiable: bool
+) -> list[bool]:
+    """The least set of marked carries closed under the body.
+
+    mask(carry) gives the input mask of the body for these carries; outputs start with the carry.
+    """
+    marked = list(carry)
+    while True:
+        outs = out_mask(jaxpr, mask(marked), differentiable)[: len(marked)]
+        joined = [a or b for a, b in zip(marked, outs, strict=True)]
+        if joined == marked:
+            return marked
+        marked = joined
+
+
+def needed_eqns(eqns: Sequence[Eqn], outputs: Iterable[Any]) -> list[Eqn]:
+    """The equations that the outputs are computed from, in order; effects do not count."""
+    live = {v for v in outputs if v.__class__ is Var}
+    kept = []
+    for eqn in reversed(eqns):
+        if any(v in live for v in eqn.outvars):
+            kept.append(eqn)
+            live.update(v for v in eqn.invars if v.__class__ is Var)
+    return kept[::-1]
+
+
+def pick(values: Sequence[Any], mask: Sequence[bool]) -> list:
+    return [v for v, m in zip(values, mask, strict=True) if m]
+
+
+def is_literal(v: Any) -> bool:
+    return v.__class__ is Literal

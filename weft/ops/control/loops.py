@@ -1,0 +1,518 @@
+"""while_loop and fori_loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.config import config
+from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
+from weft.core.primitive import Primitive
+from weft.core.trace import Tracer, closed_call_jaxpr, typeof
+from weft.core.tree import flatten
+from weft.ops.control.common import (
+    args_tree,
+    carry_fixpoint,
+    check_function,
+    derived,
+    eager,
+    join_axes,
+    ordered_effects_of,
+    pick,
+    trace_body,
+)
+from weft.ops.control.scan import check_unroll, scan_p, trace_with_carry
+from weft.transforms.boundary import api_boundary
+from weft.transforms.dce import DCE_RULES, dce_jaxpr
+from weft.transforms.jvp import jvp_jaxpr, tangent_aval
+from weft.transforms.vmap import AxisData, batch_jaxpr, move_dim
+
+# The operands of `while` are the condition's constants, the body's constants, and the carry.
+
+
+def _abstract(*avals: Any, cond_nconsts: int, body_nconsts: int, **params: Any) -> list:
+    return list(avals[cond_nconsts + body_nconsts :])
+
+
+def _effects(avals: Any, params: dict) -> frozenset:
+    return params["cond_jaxpr"].effects | params["body_jaxpr"].effects
+
+
+def _split(xs: Sequence[Any], cond_nconsts: int, body_nconsts: int) -> tuple[list, list, list]:
+    n = cond_nconsts + body_nconsts
+    return list(xs[:cond_nconsts]), list(xs[cond_nconsts:n]), list(xs[n:])
+
+
+# Derivatives -----------------------------------------------------------------------------------
+
+
+def _pushed(primals: Any, tangents: Any, params: dict) -> tuple[list, dict, list[bool]]:
+    """Operands and params of the loop that carries tangents too, and which carries have one."""
+    from weft.ops.special import instantiate_zero
+
+    cn, bn = params["cond_nconsts"], params["body_nconsts"]
+    cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
+    cond_consts, body_consts, carry = _split(primals, cn, bn)
+    _, t_consts, t_carry = _split(tangents, cn, bn)
+    nz_consts = [t is not None for t in t_consts]
+    nz_carry = carry_fixpoint(
+        body_jaxpr.jaxpr,
+        bn,
+        [t is not None for t in t_carry],
+        lambda marked: [*nz_consts, *marked],
+        differentiable=True,
+    )
+    body, _ = jvp_jaxpr(body_jaxpr, [*nz_consts, *nz_carry], nz_carry)
+    k, m, n_carry = sum(nz_consts), sum(nz_carry), len(carry)
+    # (consts, carry, t_consts, t_carry) -> (consts, t_consts, carry, t_carry)
+    j = body.jaxpr
+    start = bn + n_carry
+    invars = [*j.invars[:bn], *j.invars[start : start + k], *j.invars[bn:start]]
+    body = body.memo(
+        ("while order", bn, k),
+        lambda: ClosedJaxpr(j.replace(invars=[*invars, *j.invars[start + k :]]), body.consts),
+    )
+    # The condition does not read tangents.
+    pred = cond_jaxpr.memo(
+        ("while tangents", m, *_key(body, m)), lambda: _widen(cond_jaxpr, body, m)
+    )
+    given = [
+        instantiate_zero(tangent_aval(typeof(x))) if t is None else t
+        for x, t, nz in zip(carry, t_carry, nz_carry, strict=True)
+        if nz
+    ]
+    operands = [*cond_consts, *body_consts, *pick(t_consts, nz_consts), *carry, *given]
+    new = {**params, "cond_jaxpr": pred, "body_jaxpr": body, "body_nconsts": bn + k}
+    return operands, new, nz_carry
+
+
+def _key(body: ClosedJaxpr, m: int) -> tuple:
+    return tuple(body.in_avals[len(body.in_avals) - m :])
+
+
+def _widen(cond_jaxpr: ClosedJaxpr, body: ClosedJaxpr, m: int) -> ClosedJaxpr:
+    """The condition with m more carries, which it does not read."""
+    from weft.core.jaxpr import Var
+
+    j = cond_jaxpr.jaxpr
+    return ClosedJaxpr(
+        j.replace(invars=[*j.invars, *(Var(a) for a in _key(body, m))]), cond_jaxpr.consts
+    )
+
+
+def _jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
+    operands, pushed, nonzero = _pushed(primals, tangents, params)
+    outs = while_p.bind(*operands, **pushed)
+    out_t = iter(outs[len(nonzero) :])
+    return outs[: len(nonzero)], [next(out_t) if nz else None for nz in nonzero]
+
+
+def _linearize(primals: Any, tangents: Any, **params: Any) -> tuple:
+    """The linear program runs the loop again: how many residuals it would have is unknown."""
+    outs = while_p.bind(*primals, **params)
+    operands, pushed, nonzero = _pushed(primals, tangents, params)
+    if not any(nonzero):
+        return outs, [None] * len(nonzero)
+    out_t = iter(while_p.bind(*operands, **pushed)[len(nonzero) :])
+    return outs, [next(out_t) if nz else None for nz in nonzero]
+
+
+def _transpose(cts: Any, *args: Any, **params: Any) -> list:
+    raise ValueError(
+        "reverse-mode differentiation does not reach through while_loop, nor fori_loop with bounds "
+        "that are not Python ints: the number of iterations, hence of the values to keep, is "
+        "unknown. Use fori_loop with static bounds or scan, forward mode (weft.jvp, weft.jacfwd), "
+        "or a rule of your own (weft.custom_vjp)"
+    )
+
+
+# Batching --------------------------------------------------------------------------------------
+
+
+def _batch(
+    axis: AxisData,
+    args: Any,
+    dims: Any,
+    *,
+    cond_jaxpr: ClosedJaxpr,
+    body_jaxpr: ClosedJaxpr,
+    cond_nconsts: int,
+    body_nconsts: int,
+) -> tuple:
+    args = [a if d is None else move_dim(a, d, 0, axis) for a, d in zip(args, dims, strict=True)]
+    batched = [d is not None for d in dims]
+    cond_consts, body_consts, carry = _split(args, cond_nconsts, body_nconsts)
+    b_cond, b_body, b_carry = _split(batched, cond_nconsts, body_nconsts)
+    while True:
+        _, out = batch_jaxpr(body_jaxpr, axis, [*b_body, *b_carry], b_carry)
+        joined = [a or b for a, b in zip(b_carry, out, strict=True)]
+        _, (pred_batched,) = batch_jaxpr(cond_jaxpr, axis, [*b_cond, *joined])
+        if pred_batched:
+            joined = [True] * len(joined)
+        if joined == b_carry:
+            break
+        b_carry = joined
+    carry = [
+        move_dim(x, 0 if was else None, 0, axis) if b and not was else x
+        for x, b, was in zip(carry, b_carry, batched[cond_nconsts + body_nconsts :], strict=True)
+    ]
+    body, _ = batch_jaxpr(body_jaxpr, axis, [*b_body, *b_carry], b_carry)
+    pred, _ = batch_jaxpr(cond_jaxpr, axis, [*b_cond, *b_carry])
+    out_dims = [0 if b else None for b in b_carry]
+    if not pred_batched:
+        outs = while_p.bind(
+            *cond_consts,
+            *body_consts,
+            *carry,
+            cond_jaxpr=pred,
+            body_jaxpr=body,
+            cond_nconsts=cond_nconsts,
+            body_nconsts=body_nconsts,
+        )
+        return outs, out_dims
+    return _masked(cond_consts, body_consts, carry, pred, body), out_dims
+
+
+def _masked(
+    cond_consts: list, body_consts: list, carry: list, pred: ClosedJaxpr, body: ClosedJaxpr
+) -> list:
+    """The loop over a batch: it runs while any example goes on, and finished ones stay put.
+
+    Which examples go on is carried in front.
+    """
+    from weft.ops.elementwise import select_n_p
+    from weft.ops.reduce import reduce_or_p
+    from weft.ops.shape import broadcast_in_dim
+
+    if ordered_effects_of(pred, body):
+        raise ValueError(
+            "while_loop: the loop has ordered effects and its condition is batched by vmap, so "
+            "that finished examples would repeat them; make the effects unordered"
+        )
+    nc, nb = len(cond_consts), len(body_consts)
+    avals = [typeof(x) for x in (*cond_consts, *body_consts, *carry)]
+
+    def step(*args: Any) -> list:
+        cond_consts, body_consts, active, old = (
+            args[:nc],
+            args[nc : nc + nb],
+            args[nc + nb],
+            args[nc + nb + 1 :],
+        )
+        new = eval_closed(body, *body_consts, *old)
+        kept = []
+        for a, b in zip(old, new, strict=True):
+            shape = typeof(a).shape
+            which = active if len(shape) == 1 else broadcast_in_dim(active, shape, (0,))
+            kept.append(select_n_p.bind(which, a, b))
+        (following,) = eval_closed(pred, *cond_consts, *kept)
+        return [following, *kept]
+
+    (active,) = eval_closed(pred, *cond_consts, *carry)
+    mask = typeof(active)
+    new_body, extra = body.memo(
+        ("masked", pred, tuple(avals), nc),
+        lambda: closed_call_jaxpr(
+            step, [*avals[: nc + nb], mask, *avals[nc + nb :]], body.jaxpr.debug
+        ),
+    )
+    new_cond, _ = body.memo(
+        ("masked condition", tuple(avals), nc, nb),
+        lambda: closed_call_jaxpr(
+            lambda active, *rest: [reduce_or_p.bind(active, axes=(0,))],
+            [mask, *avals[nc + nb :]],
+            "any",
+        ),
+    )
+    outs = while_p.bind(
+        *extra,
+        *cond_consts,
+        *body_consts,
+        active,
+        *carry,
+        cond_jaxpr=new_cond,
+        body_jaxpr=new_body,
+        cond_nconsts=0,
+        body_nconsts=len(extra) + nc + nb,
+    )
+    return outs[1:]
+
+
+# Dead code -------------------------------------------------------------------------------------
+
+
+def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn:
+    """Drops carries that neither the results nor the condition depend on."""
+    p = eqn.params
+    cn, bn = p["cond_nconsts"], p["body_nconsts"]
+    pred, cond_read = dce_jaxpr(p["cond_jaxpr"].jaxpr, [True])
+    keep = [a or b for a, b in zip(used, cond_read[cn:], strict=True)]
+    while True:
+        body, read = dce_jaxpr(p["body_jaxpr"].jaxpr, keep)
+        joined = [a or b for a, b in zip(keep, read[bn:], strict=True)]
+        if joined == keep:
+            break
+        keep = joined
+    keep_cond, keep_body = cond_read[:cn], read[:bn]
+    if all(keep) and all(keep_cond) and all(keep_body):
+        return eqn
+    params = {
+        "cond_jaxpr": ClosedJaxpr(
+            pred.replace(invars=pick(pred.invars, [*keep_cond, *keep])), p["cond_jaxpr"].consts
+        ),
+        "body_jaxpr": ClosedJaxpr(
+            body.replace(invars=pick(body.invars, [*keep_body, *keep])), p["body_jaxpr"].consts
+        ),
+        "cond_nconsts": sum(keep_cond),
+        "body_nconsts": sum(keep_body),
+    }
+    return eqn.replace(
+        invars=pick(eqn.invars, [*keep_cond, *keep_body, *keep]),
+        outvars=pick(eqn.outvars, keep),
+        params=params,
+    )
+
+
+# Lowering --------------------------------------------------------------------------------------
+
+
+def _lower(
+    ctx: Any,
+    *operands: Any,
+    cond_jaxpr: ClosedJaxpr,
+    body_jaxpr: ClosedJaxpr,
+    cond_nconsts: int,
+    body_nconsts: int,
+) -> list:
+    cn, bn = cond_nconsts, cond_nconsts + body_nconsts
+    n = len(operands)
+    tokens = ctx.function.tokens
+    effects = ordered_effects_of(cond_jaxpr, body_jaxpr)
+    # A condition with ordered effects cannot thread tokens out of its region: it runs before the
+    # loop and at the end of the body, and the loop carries its result.
+    carried = bool(ordered_effects_of(cond_jaxpr))
+
+    def holds(operands: Sequence[Any]) -> Any:
+        return ctx.inline(cond_jaxpr, *operands[:cn], *operands[bn:n])[0]
+
+    lead = [holds(operands)] if carried else []
+    k = len(lead)
+    values = [*lead, *operands, *(tokens[e] for e in effects)]
+    types = [v.type for v in values]
+    loop = ctx.operation("stablehlo.while", values, types, regions=2)
+
+    def condition(*v: Any) -> list:
+        return [v[0]] if carried else [holds(v)]
+
+    def body(*v: Any) -> list:
+        v = v[k:]
+        tokens.update(zip(effects, v[n:], strict=True))
+        outs = ctx.inline(body_jaxpr, *v[cn:n])
+        following = [*v[:bn], *outs]
+        first = [holds(following)] if carried else []
+        return [*first, *following, *(tokens[e] for e in effects)]
+
+    ctx.region(loop, 0, types, condition)
+    ctx.region(loop, 1, types, body)
+    results = list(loop.results)[k:]
+    tokens.update(zip(effects, results[n:], strict=True))
+    return results[bn:n]
+
+
+while_p = Primitive(
+    "while",
+    abstract=_abstract,
+    effects=_effects,
+    jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
+    impl=eager(lambda params: params["body_jaxpr"], lambda: while_p),
+    named_axes=lambda params: join_axes(params["cond_jaxpr"], params["body_jaxpr"]),
+    multiple_results=True,
+    own_types=True,
+    higher_order=True,
+)
+DCE_RULES[while_p] = _dce
+
+
+# The functions ---------------------------------------------------------------------------------
+
+
+def _whole(tree: Any, avals: Any) -> tuple[Any, None]:
+    return tree, None
+
+
+@api_boundary
+def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
+    """Applies `body_fun` to the value while `cond_fun` of it holds.
+
+    Args:
+      cond_fun: from the value to a boolean scalar.
+      body_fun: from the value to a value of the same structure and types.
+      init_val: a pytree.
+
+    Raises TypeError if the condition gives no boolean scalar, or the body changes a type (both
+    are shown). Has forward derivatives only. Under vmap with a batched condition it runs until
+    all examples have ended, and keeps what ended ones have.
+
+    >>> import weft
+    >>> weft.lax.while_loop(lambda x: x < 10, lambda x: x * 2, 1)
+    Array(16, dtype=int32, weak_type=True)
+    """
+    check_function("while_loop", "cond_fun", cond_fun)
+    check_function("while_loop", "body_fun", body_fun)
+    if config.disable_jit:
+        value = init_val
+        while cond_fun(value):
+            value = body_fun(value)
+        return value
+    leaves, tree = flatten(init_val)
+    call_tree = args_tree(init_val)
+    carry, body, _ = trace_with_carry("while_loop", body_fun, leaves, tree, [], call_tree, _whole)
+    pred = trace_body(cond_fun, call_tree, [typeof(x) for x in carry])
+    outs = pred.jaxpr.out_avals
+    ok = len(outs) == 1 and pred.out_tree == flatten(0)[1]
+    if not ok or outs[0].shape or not dtypes.is_bool(outs[0].dtype):
+        got = ", ".join(a.str_short() for a in outs)
+        raise TypeError(
+            f"while_loop: cond_fun must return one boolean scalar, got {got} in the structure "
+            f"{pred.out_tree}; compare (x > 0) and reduce arrays with weft.numpy.any or all"
+        )
+    result = while_p.bind(
+        *pred.consts,
+        *body.consts,
+        *carry,
+        cond_jaxpr=pred.jaxpr,
+        body_jaxpr=body.jaxpr,
+        cond_nconsts=len(pred.consts),
+        body_nconsts=len(body.consts),
+    )
+    return tree.unflatten(result)
+
+
+class _CountedStep:
+    """The body of a fori_loop with its counter; equal for equal functions, so traced once."""
+
+    __slots__ = ("__weakref__", "fun", "pair")
+
+    def __init__(self, fun: Callable, pair: bool) -> None:
+        self.fun = fun
+        self.pair = pair  # for scan: also returns no ys
+
+    @property
+    def __name__(self) -> str:
+        return getattr(self.fun, "__name__", "body")
+
+    def __call__(self, carry: tuple, _: Any = None) -> Any:
+        from weft.ops.elementwise import add_p
+
+        i, x = carry
+        one = 1 if typeof(i).weak_type else typeof(i).dtype.type(1)
+        out = (add_p.bind(i, one), self.fun(i, x))
+        return (out, None) if self.pair else out
+
+
+class _CountedBound(_CountedStep):
+    """As above, for a while loop that also carries the upper bound."""
+
+    __slots__ = ()
+
+    def __call__(self, carry: tuple, _: Any = None) -> Any:
+        i, upper, x = carry
+        (following, value) = _CountedStep.__call__(self, (i, x))
+        return following, upper, value
+
+
+def _below(carry: tuple) -> Any:
+    from weft.ops.elementwise import lt_p
+
+    return lt_p.bind(carry[0], carry[1])
+
+
+def _bound(name: str, x: Any) -> Any:
+    aval = typeof(x)
+    if not isinstance(aval, ShapedArray) or aval.ndim or not dtypes.is_integer(aval.dtype):
+        raise TypeError(f"fori_loop: {name} must be an integer scalar, got {aval.str_short()}")
+    return aval
+
+
+@api_boundary
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable,
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+) -> Any:
+    """Applies `value = body_fun(i, value)` for i from `lower` up to, not including, `upper`.
+
+    lower, upper: integer scalars; with Python ints the number of iterations is static, which
+    reverse-mode differentiation and `unroll` need. body_fun keeps the value's structure and types.
+
+    >>> import weft
+    >>> weft.lax.fori_loop(0, 4, lambda i, x: x + i, 10)
+    Array(16, dtype=int32, weak_type=True)
+    """
+    check_function("fori_loop", "body_fun", body_fun)
+    lo, hi = _bound("lower", lower), _bound("upper", upper)
+    dtype, weak = dtypes.promote_types([(lo.dtype, lo.weak_type), (hi.dtype, hi.weak_type)])
+    static = _static_int(lower), _static_int(upper)
+    if config.disable_jit and None not in static:
+        value = init_val
+        for i in range(*static):  # type: ignore[arg-type]
+            value = body_fun(_typed(i, dtype, weak), value)
+        return value
+    if None not in static:
+        trips = max(static[1] - static[0], 0)  # type: ignore[operator]
+        unroll = check_unroll(1 if unroll is None else unroll, trips, "fori_loop")
+        init = (_typed(lower, dtype, weak), init_val)
+        leaves, tree = flatten(init)
+        carry, body, _ = trace_with_carry(
+            "fori_loop",
+            derived(body_fun, "counted", lambda f: _CountedStep(f, True)),
+            leaves,
+            tree,
+            [],
+            args_tree(init, None),
+            lambda out, avals: (out.children()[0], None),
+        )
+        outs = scan_p.bind(
+            *body.consts,
+            *carry,
+            jaxpr=body.jaxpr,
+            length=trips,
+            reverse=False,
+            unroll=unroll,
+            num_consts=len(body.consts),
+            num_carry=len(carry),
+        )
+        return tree.unflatten(outs)[1]
+    if unroll is not None and unroll not in (1, False):
+        raise ValueError("fori_loop: unroll needs static bounds; make lower and upper Python ints")
+    init = (_typed(lower, dtype, weak), _typed(upper, dtype, weak), init_val)
+    step = derived(body_fun, "bounded", lambda f: _CountedBound(f, False))
+    return while_loop(_below, step, init)[2]
+
+
+def _static_int(x: Any) -> int | None:
+    """The bound as a Python int where its value is known and no array's."""
+    if isinstance(x, Tracer):
+        known = x.concrete()
+        return None if known is None else int(known)
+    return int(x)
+
+
+def _typed(x: Any, dtype: Any, weak: bool) -> Any:
+    from weft.ops.elementwise import convert
+
+    if isinstance(x, int):
+        return x if weak else dtype.type(x)
+    return convert(x, dtype, weak)
+
+
+__all__ = ["fori_loop", "while_loop", "while_p"]
