@@ -1,0 +1,448 @@
+"""x.at[index]: updated copies of arrays, by NumPy's indexing rules.
+
+An update at static ints and slices takes the window, computes the new one and puts it back, which
+the compiler does in place; at traced or array indices it is a scatter.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.state import state
+from weft.core.trace import EVAL, is_array_like, typeof
+from weft.numpy.indexing import (
+    CLIP,
+    DEFAULT,
+    FILL,
+    PROMISE,
+    Options,
+    Plan,
+    check_not_empty,
+    dimension_numbers,
+    get,
+    index_grid,
+    plan_of,
+    window_starts,
+)
+from weft.ops import elementwise as ops
+from weft.ops import scatter as scatters
+from weft.ops.shape import broadcast_in_dim, pad_p, reshape, rev_p, squeeze
+from weft.ops.slicing import dynamic_slice_p, dynamic_update_slice_p, slice_p
+
+Shape = tuple[int, ...]
+
+# name -> (the op on a window, the scatter). A window's set has no op: the update replaces it.
+_COMBINE: dict[str, tuple[Callable | None, Any]] = {
+    "set": (None, scatters.scatter_p),
+    "add": (ops.add_p.bind, scatters.scatter_add_p),
+    "multiply": (ops.mul_p.bind, scatters.scatter_mul_p),
+    "min": (ops.min_p.bind, scatters.scatter_min_p),
+    "max": (ops.max_p.bind, scatters.scatter_max_p),
+}
+_SCALARS = frozenset((bool, int, float, complex))
+
+
+def _operands(x: Any, y: Any, name: str) -> tuple[Any, Any]:
+    """Array and update in the dtype in which they are combined."""
+    dtype, weak = x.aval.dtype, x.aval.weak_type
+    if dtypes.is_extended(dtype):
+        return x, y
+    if y.__class__ is int and dtypes.is_integer(dtype):
+        info = dtypes.iinfo(dtype)
+        if info.min <= y <= info.max:
+            return x, dtype.type(y)
+    aval = typeof(y)
+    joint, _ = dtypes.promote_types([(dtype, weak), (aval.dtype, aval.weak_type)])
+    if joint != dtype:
+        warnings.warn(
+            f"x.at[...].{name}: values of dtype {dtypes.short_name(aval.dtype)} do not fit into an "
+            f"array of dtype {dtypes.short_name(dtype)} and are converted; convert them yourself "
+            "with values.astype(x.dtype), or x to the wider dtype",
+            FutureWarning,
+            stacklevel=5,
+        )
+        if name == "set":
+            joint = dtype
+    return ops.convert(x, joint) if joint != dtype else x, ops.convert(y, joint)
+
+
+def _spread(y: Any, final: Shape, target: Shape, name: str) -> Any:
+    """The update broadcast to the indexed shape, without the dimensions that None added."""
+    aval = typeof(y)
+    if not aval.shape:
+        return broadcast_in_dim(y, target, ())
+    if aval.shape != final:
+        from weft.ops.promote import broadcast_to
+
+        old = aval.shape
+        while len(old) > len(final) and old[0] == 1:
+            old = old[1:]
+        fits = len(old) <= len(final) and all(
+            a in (1, b) for a, b in zip(old, final[len(final) - len(old) :], strict=True)
+        )
+        if not fits:
+            raise ValueError(
+                f"x.at[index].{name}: values of shape {aval.shape} do not broadcast to the indexed "
+                f"shape {final}"
+            )
+        y = broadcast_to(reshape(y, old), final)
+    return reshape(y, target)
+
+
+# Updates at static ints and slices ----------------------------------------------------------------
+
+
+def _update_window(plan: Plan, x: Any, starts: list | None, combine: Callable) -> Any:
+    """Replaces the plan's static window w by combine(w); starts: its place, if not the plan's.
+
+    With steps, the window's hull is rewritten: the new elements are spread out by padding between
+    them and selected into it.
+    """
+    s = plan.strided
+    shape = x.aval.shape
+    if s.trivial:
+        hull = x
+    elif starts is None:
+        hull = slice_p.bind(x, start_indices=s.starts, limit_indices=s.limits, strides=None)
+    else:
+        sizes = tuple(b - a for a, b in zip(s.starts, s.limits, strict=True))
+        hull = dynamic_slice_p.bind(x, *starts, slice_sizes=sizes)
+    hull_shape = hull.aval.shape
+    window = hull
+    if s.strides is not None:
+        zeros = (0,) * len(shape)
+        window = slice_p.bind(
+            hull, start_indices=zeros, limit_indices=hull_shape, strides=s.strides
+        )
+    if s.reversed:
+        window = rev_p.bind(window, dimensions=s.reversed)
+    new = combine(window)
+    if s.reversed:
+        new = rev_p.bind(new, dimensions=s.reversed)
+    if s.strides is not None:
+        config = []
+        for n, size, step in zip(typeof(new).shape, hull_shape, s.strides, strict=True):
+            taken = (n - 1) * step + 1 if n else 0
+            config.append((0, size - taken, step - 1))
+        dtype = typeof(new).dtype
+        spread = pad_p.bind(new, dtype.type(0), padding_config=tuple(config))
+        inside = broadcast_in_dim(np.bool_(True), typeof(new).shape, ())
+        inside = pad_p.bind(inside, np.bool_(False), padding_config=tuple(config))
+        new = ops.select(inside, spread, hull)
+    if s.trivial:
+        return new
+    if starts is None:
+        starts = [np.int32(i) for i in s.starts]
+    return dynamic_update_slice_p.bind(x, new, *starts)
+
+
+def _static_update(
+    plan: Plan, x: Any, y: Any, starts: list | None, op: Callable | None, name: str
+) -> Any:
+    def combine(window: Any) -> Any:
+        values = _spread(y, plan.final, plan.strided_shape, name)
+        return values if op is None else op(window, values)
+
+    return _update_window(plan, x, starts, combine)
+
+
+# Updates in general -------------------------------------------------------------------------------
+
+
+def _drops(plan: Plan, options: Options) -> bool:
+    """Whether the update does nothing: a static int is out of bounds, or no element is meant."""
+    return 0 in plan.final or (plan.oob and plan.kind == "static" and options.mode is not CLIP)
+
+
+def update(
+    plan: Plan,
+    dims: Shape,
+    x: Any,
+    y: Any,
+    arrays: Any,
+    options: Options,
+    name: str,
+    starts: list | None = None,
+) -> Any:
+    """Emits the ops of one update under the current trace. y: the values, or apply's function."""
+    aval = x.aval
+    if _drops(plan, options):
+        return x
+    if name == "apply":
+        return _applied(plan, x, y, arrays, options)
+    x, y = _operands(x, y, name)
+    op, scatter = _COMBINE[name]
+    if plan.kind == "static":
+        out = _static_update(plan, x, y, starts, op, name)
+    elif plan.kind == "window" and options.mode in (CLIP, PROMISE) and plan.strided.identity:
+        check_not_empty(plan)
+        at = window_starts(plan, arrays, options.wrap)
+        new = _spread(y, plan.final, plan.window, name)
+        if op is not None:
+            new = op(dynamic_slice_p.bind(x, *at, slice_sizes=plan.window), new)
+        out = dynamic_update_slice_p.bind(x, new, *at)
+    else:
+        check_not_empty(plan)
+        new = _spread(y, plan.final, plan.gathered, name)
+        out = _scattered(
+            plan,
+            x,
+            arrays,
+            options,
+            lambda part, grid, params: scatter.bind(part, grid, new, **params),
+        )
+    return out if out.aval.dtype == aval.dtype else ops.convert(out, aval.dtype, aval.weak_type)
+
+
+def _scattered(plan: Plan, x: Any, arrays: Any, options: Options, scatter: Callable) -> Any:
+    """scatter(part, index grid, params) on the part of x that static slices leave."""
+    grid, mapped = index_grid(plan, arrays, options.wrap)
+    single = plan.kind == "window"
+    params = {
+        "dimension_numbers": scatters.scatter_dimensions(dimension_numbers(plan, mapped)),
+        "indices_are_sorted": options.sorted or single or plan.distinct,
+        "unique_indices": options.unique or single or plan.distinct,
+        "mode": options.mode or FILL,
+    }
+    if plan.strided.identity:
+        return scatter(x, grid, params)
+    return _update_window(plan, x, None, lambda part: scatter(part, grid, params))
+
+
+def _applied(plan: Plan, x: Any, func: Callable, arrays: Any, options: Options) -> Any:
+    """func applied to the indexed elements, as often as each is indexed."""
+    if plan.kind == "static":
+        from weft.transforms.vmap_api import vmap
+
+        def combine(window: Any) -> Any:
+            flat = reshape(window, (window.aval.size,))
+            out = ops.convert(vmap(func)(flat), x.aval.dtype)
+            return reshape(out, window.aval.shape)
+
+        return _update_window(plan, x, None, combine)
+    check_not_empty(plan)
+
+    def scatter(part: Any, grid: Any, params: dict) -> Any:
+        return scatters.scatter_apply(part, grid, func, update_shape=plan.gathered, **params)
+
+    return _scattered(plan, x, arrays, options, scatter)
+
+
+_updaters: dict[Any, Callable] = {}
+
+
+def _run(x: Any, index: Any, y: Any, options: Options, name: str) -> Any:
+    if name != "apply" and y.__class__ not in _SCALARS:
+        y = _check_values(y, name)
+    x, plan, arrays, dims = plan_of(x, index)
+    if state.trace is not EVAL or name == "apply":
+        out = update(plan, dims, x, y, arrays, options, name)
+    elif plan.kind == "static":
+        out = _eager_static(plan, x, y, options, name)
+    else:
+        key = (name, options.key)
+        function = plan.compiled.get(key)
+        if function is None:
+            from weft.transforms.jit import jit
+
+            function = plan.compiled[key] = jit(
+                lambda v, y, *a: update(plan, (), v, y, a, options, name)
+            )
+        out = function(x, y, *arrays)
+    return squeeze(out, dims) if dims else out
+
+
+def _eager_static(plan: Plan, x: Any, y: Any, options: Options, name: str) -> Any:
+    """Runs an update of a static window; plain windows of one size share a program."""
+    key = (name, options.mode is CLIP)
+    entry = plan.compiled.get(key)
+    if entry is None:
+        from weft.transforms.jit import jit
+
+        s, shape = plan.strided, x.aval.shape
+        if s.strides is None and not s.reversed and not _drops(plan, options):
+            dims = tuple(d for d in range(len(shape)) if plan.strided_shape[d] != shape[d])
+            shared = (name, shape, plan.strided_shape, plan.final)
+            function = _updaters.get(shared)
+            if function is None:
+
+                def run(v: Any, y: Any, *moving: Any) -> Any:
+                    at: list[Any] = [np.int32(0)] * len(shape)
+                    for d, i in zip(dims, moving, strict=True):
+                        at[d] = ops.convert(i, dtypes.int32)
+                    return update(plan, (), v, y, (), options, name, at)
+
+                function = _updaters[shared] = jit(run)
+            entry = (function, tuple(s.starts[d] for d in dims))
+        else:
+            entry = (jit(lambda v, y: update(plan, (), v, y, (), options, name)), ())
+        plan.compiled[key] = entry
+    function, starts = entry
+    return function(x, y, *starts)
+
+
+def _check_values(y: Any, name: str) -> Any:
+    if isinstance(y, list | tuple):
+        from weft import numpy as wnp
+
+        return wnp.asarray(y)
+    if not is_array_like(y):
+        raise TypeError(
+            f"x.at[index].{name}: values must be an array or a number, got {type(y).__name__} "
+            f"{y!r:.80}"
+        )
+    return y
+
+
+# The public face ----------------------------------------------------------------------------------
+
+
+class AtIndex:
+    """x.at[index]: its methods return the values there, or a copy of x updated there.
+
+    All methods take, by keyword:
+      mode: what happens to indices out of bounds. By default an update drops them, `get` of a
+        scalar or slice clamps them and `get` of index arrays fills; 'clip' clamps, 'drop' or 'fill'
+        drops or fills, 'promise_in_bounds' promises that there are none.
+      indices_are_sorted, unique_indices: promises about index arrays that let the compiler do less
+        (a set with repeated indices takes any one of the values).
+      wrap_negative_indices: whether negative indices count from the end (default True).
+      out_sharding: where the result shall be, under explicit sharding.
+
+    Values broadcast to the shape of x[index] and are converted to x's dtype.
+    """
+
+    __slots__ = ("array", "index")
+
+    def __init__(self, array: Any, index: Any) -> None:
+        self.array = array
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"{self.array!r}.at[{self.index!r}]"
+
+    def get(self, *, fill_value: Any = None, out_sharding: Any = None, **options: Any) -> Any:
+        """x[index], with a choice of what is read out of bounds: `fill_value` in mode 'fill'.
+
+        >>> import weft
+        >>> weft.numpy.arange(3).at[5].get(mode="fill", fill_value=-1)
+        Array(-1, dtype=int32)
+        """
+        if hasattr(fill_value, "item"):
+            fill_value = fill_value.item()
+        return get(self.array, self.index, Options(fill_value=fill_value, **options), out_sharding)
+
+    def apply(self, func: Callable, **options: Any) -> Any:
+        """func applied to each indexed element, repeatedly where indices repeat.
+
+        >>> import weft
+        >>> weft.numpy.arange(3.0).at[1:].apply(lambda v: v * 10)
+        Array([ 0., 10., 20.], dtype=float32)
+        """
+        if not callable(func):
+            raise TypeError(f"x.at[index].apply: func must be a function, got {func!r:.80}")
+        return _run(self.array, self.index, func, Options(**options), "apply")
+
+    def divide(self, values: Any, *, out_sharding: Any = None, **options: Any) -> Any:
+        """x divided by values at the index.
+
+        >>> import weft
+        >>> weft.numpy.ones(3).at[1].divide(4.0)
+        Array([1.  , 0.25, 1.  ], dtype=float32)
+        """
+        from weft import numpy as wnp
+
+        return wnp.divide(self.array, self._ones(values, out_sharding, options))
+
+    def power(self, values: Any, *, out_sharding: Any = None, **options: Any) -> Any:
+        """x to the power of values at the index.
+
+        >>> import weft
+        >>> weft.numpy.arange(3.0).at[2].power(3.0)
+        Array([0., 1., 8.], dtype=float32)
+        """
+        from weft import numpy as wnp
+
+        return wnp.power(self.array, self._ones(values, out_sharding, options))
+
+    def _ones(self, values: Any, out_sharding: Any, options: dict) -> Any:
+        from weft import numpy as wnp
+
+        ones = AtIndex(wnp.ones_like(self.array), self.index)
+        return ones.multiply(values, out_sharding=out_sharding, **options)
+
+    def subtract(self, values: Any, *, out_sharding: Any = None, **options: Any) -> Any:
+        """Values subtracted at the index.
+
+        >>> import weft
+        >>> weft.numpy.ones(3).at[1].subtract(4.0)
+        Array([ 1., -3.,  1.], dtype=float32)
+        """
+        if values.__class__ not in _SCALARS:
+            values = _check_values(values, "subtract")
+        return self.add(ops.neg(values), out_sharding=out_sharding, **options)  # type: ignore[attr-defined]
+
+
+def _method(name: str, doc: str) -> Callable:
+    def method(self: AtIndex, values: Any, *, out_sharding: Any = None, **options: Any) -> Any:
+        given = Options(**options) if options else DEFAULT
+        out = _run(self.array, self.index, values, given, name)
+        if out_sharding is not None:
+            from weft.sharding.explicit import reshard
+
+            out = reshard(out, out_sharding)
+        return out
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"AtIndex.{name}", doc
+    return method
+
+
+for _name, _doc, _shown in (
+    ("set", "A copy of x with values at the index.", "[0., 5., 2.]"),
+    ("add", "Values added at the index; repeated indices add repeatedly.", "[0., 6., 2.]"),
+    ("multiply", "x multiplied by values at the index.", "[0., 5., 2.]"),
+    ("min", "The lesser of x and values at the index.", "[0., 1., 2.]"),
+    ("max", "The greater of x and values at the index.", "[0., 5., 2.]"),
+):
+    _doc += f"""
+
+    >>> import weft
+    >>> weft.numpy.arange(3.0).at[1].{_name}(5.0)
+    Array({_shown}, dtype=float32)
+    """
+    setattr(AtIndex, _name, _method(_name, _doc))
+AtIndex.mul = AtIndex.multiply  # type: ignore[attr-defined]
+
+
+class At:
+    """x.at: index it to get an `AtIndex`."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __getitem__(self, index: Any) -> AtIndex:
+        return AtIndex(self.array, index)
+
+    def __repr__(self) -> str:
+        return f"{self.array!r}.at"
+
+
+class AtProperty:
+    """The attribute `at` of arrays.
+
+    >>> import weft
+    >>> weft.numpy.arange(3).at[0].set(7)
+    Array([7, 1, 2], dtype=int32)
+    """
+
+    def __get__(self, array: Any, owner: Any = None) -> Any:
+        return self if array is None else At(array)
+
+

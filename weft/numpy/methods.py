@@ -1,0 +1,345 @@
+"""Operators and methods of arrays, the same for eager arrays and tracers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.primitive import Primitive
+from weft.core.state import state
+from weft.core.trace import EVAL, Tracer, is_array_like
+from weft.numpy.at import AtProperty
+from weft.numpy.indexing import getitem
+from weft.ops import elementwise as ops
+from weft.ops.promote import promote_numpy
+from weft.runtime.array import ArrayImpl
+
+_numpy: Any = None
+
+
+def _function(name: str) -> Callable:
+    """A function of weft.numpy, imported when first called."""
+    global _numpy
+    if _numpy is None:
+        _numpy = import_module("weft.numpy")
+    return getattr(_numpy, name)
+
+
+# Operators --------------------------------------------------------------------------------------
+
+_OPERANDS = {bool, int, float, complex, np.ndarray, ArrayImpl}
+"""Types that are known to be operands; others are looked at once and then remembered here."""
+
+
+def _refuses(other: Any) -> bool:
+    kind = other.__class__
+    if kind in _OPERANDS:
+        return False
+    if isinstance(other, list | tuple | str | bytes | dict) or not is_array_like(other):
+        return True
+    _OPERANDS.add(kind)
+    return False
+
+
+def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
+    """x op y and y op x, for ops that promote operands and do nothing else."""
+    process = EVAL.process
+
+    def forward(self: Any, other: Any) -> Any:
+        if other.__class__ is self.__class__ and other.aval is self.aval:
+            trace = state.trace
+            if trace is EVAL:
+                return process(prim, (self, other), _NO_PARAMS)
+            return trace.process(prim, (self, other), {})
+        if other.__class__ not in _OPERANDS and _refuses(other):
+            return NotImplemented
+        x, y = promote_numpy(symbol, self, other)
+        return state.trace.process(prim, (x, y), {})
+
+    def reflected(self: Any, other: Any) -> Any:
+        if other.__class__ not in _OPERANDS and _refuses(other):
+            return NotImplemented
+        x, y = promote_numpy(symbol, other, self)
+        return state.trace.process(prim, (x, y), {})
+
+    return forward, reflected
+
+
+_NO_PARAMS: dict[str, Any] = {}
+
+
+def _forwarded(name: str) -> tuple[Callable, Callable]:
+    """x op y and y op x, for operators that a function of weft.numpy defines."""
+    target: Any = None
+
+    def forward(self: Any, other: Any) -> Any:
+        nonlocal target
+        if _refuses(other):
+            return NotImplemented
+        if target is None:
+            target = _function(name)
+        return target(self, other)
+
+    def reflected(self: Any, other: Any) -> Any:
+        nonlocal target
+        if _refuses(other):
+            return NotImplemented
+        if target is None:
+            target = _function(name)
+        return target(other, self)
+
+    return forward, reflected
+
+
+_FLOATS = frozenset(np.dtype(t) for t in ("float32", "float64", "complex64", "complex128"))
+
+
+def _divide() -> tuple[Callable, Callable]:
+    div = _operator(ops.div_p, "true_divide")
+    whole = _forwarded("true_divide")
+
+    def forward(self: Any, other: Any) -> Any:
+        fast = self.aval.dtype in _FLOATS
+        return div[0](self, other) if fast else whole[0](self, other)
+
+    def reflected(self: Any, other: Any) -> Any:
+        fast = self.aval.dtype in _FLOATS
+        return div[1](self, other) if fast else whole[1](self, other)
+
+    return forward, reflected
+
+
+def _power() -> tuple[Callable, Callable]:
+    forward, reflected = _forwarded("power")
+
+    def power(self: Any, other: Any, modulo: Any = None) -> Any:
+        if modulo is not None:
+            raise TypeError("pow() of arrays takes no modulus; use weft.numpy.mod(x ** y, m)")
+        if other.__class__ is int and dtypes.is_inexact(self.aval.dtype):
+            return ops.integer_pow(self, other)
+        return forward(self, other)
+
+    return power, reflected
+
+
+def _binary_operators() -> Iterator[tuple[str, Callable]]:
+    pairs = {
+        "add": _operator(ops.add_p, "add"),
+        "sub": _operator(ops.sub_p, "subtract"),
+        "mul": _operator(ops.mul_p, "multiply"),
+        "and": _operator(ops.and_p, "bitwise_and"),
+        "or": _operator(ops.or_p, "bitwise_or"),
+        "xor": _operator(ops.xor_p, "bitwise_xor"),
+        "truediv": _divide(),
+        "pow": _power(),
+        "floordiv": _forwarded("floor_divide"),
+        "mod": _forwarded("remainder"),
+        "divmod": _forwarded("divmod"),
+        "matmul": _forwarded("matmul"),
+        "lshift": _forwarded("left_shift"),
+        "rshift": _forwarded("right_shift"),
+    }
+    for name, (forward, reflected) in pairs.items():
+        yield f"__{name}__", forward
+        yield f"__r{name}__", reflected
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        yield f"__{name}__", _operator(getattr(ops, f"{name}_p"), name)[0]
+
+
+def _unary(prim: Primitive) -> Callable:
+    return lambda self: state.trace.process(prim, (self,), {})
+
+
+def _invert(self: Any) -> Any:
+    return state.trace.process(ops.not_p, (self,), {})
+
+
+def _setitem(self: Any, index: Any, value: Any) -> None:
+    raise TypeError(
+        "arrays are immutable, so x[index] = value cannot work; use x = x.at[index].set(value) "
+        "(or .add, .multiply, … for x[index] += value)"
+    )
+
+
+def _iter(self: Any) -> Iterator:
+    if not self.aval.shape:
+        raise TypeError("iteration over an array without dimensions")
+    return iter([getitem(self, i) for i in range(self.aval.shape[0])])
+
+
+def _contains(self: Any, value: Any) -> bool:
+    return bool(_function("any")(self == value))
+
+
+def _round(self: Any, ndigits: int | None = None) -> Any:
+    return _function("round")(self, 0 if ndigits is None else ndigits)
+
+
+# Methods ----------------------------------------------------------------------------------------
+
+
+def _forward(name: str, function: str | None = None) -> Callable:
+    """A method that is a function of weft.numpy with the array as first argument."""
+    target: Any = None
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal target
+        if target is None:
+            target = _function(function or name)
+        return target(self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"See weft.numpy.{function or name}."
+    return method
+
+
+def _sequence(args: tuple) -> Any:
+    """Varargs or one sequence: x.reshape(2, 3) and x.reshape((2, 3))."""
+    return args[0] if len(args) == 1 and args[0] is not None else args
+
+
+def _reshape(self: Any, *args: Any, order: str = "C", copy: Any = None, out_sharding: Any = None) -> Any:
+    """The elements in another shape; one size may be -1. See weft.numpy.reshape."""
+    options = {} if out_sharding is None else {"out_sharding": out_sharding}
+    if copy is not None:
+        options["copy"] = copy
+    return _function("reshape")(self, _sequence(args), order=order, **options)
+
+
+def _transpose(self: Any, *args: Any) -> Any:
+    """Dimensions permuted, by default reversed. See weft.numpy.transpose."""
+    if not args or args == (None,):
+        return _function("transpose")(self)
+    axes = _sequence(args)
+    return _function("transpose")(self, axes if isinstance(axes, tuple | list) else (axes,))
+
+
+def _view(self: Any, dtype: Any = None, type: Any = None) -> Any:
+    """The same bits as another dtype; the last dimension grows or shrinks with the item size."""
+    if type is not None:
+        raise TypeError("view: the argument type is NumPy's own; give a dtype")
+    if dtype is None:
+        return self
+    new = dtypes.canonicalize_dtype(dtype)
+    old = self.aval.dtype
+    if new == old:
+        return self
+    if dtypes.is_bool(old) or dtypes.is_bool(new):
+        convert = ops.convert_element_type
+        if dtypes.is_bool(old):
+            return _view(convert(self, np.uint8), new)
+        return convert(_view(self, np.uint8), np.bool_)
+    if dtypes.is_complex(old) or dtypes.is_complex(new):
+        return _view_complex(self, old, new)
+    if new.itemsize == old.itemsize:
+        return ops.bitcast_convert_type(self, new)
+    from weft.ops.shape import reshape
+
+    shape = self.aval.shape
+    if not shape:
+        raise ValueError("view: an array without dimensions cannot change its item size")
+    if new.itemsize < old.itemsize:
+        out = ops.bitcast_convert_type(self, new)
+        return reshape(out, (*shape[:-1], shape[-1] * (old.itemsize // new.itemsize)))
+    ratio = new.itemsize // old.itemsize
+    if shape[-1] % ratio:
+        raise ValueError(
+            f"view: the last dimension {shape[-1]} must be a multiple of {ratio} to be viewed as "
+            f"{new.name}"
+        )
+    return ops.bitcast_convert_type(reshape(self, (*shape[:-1], shape[-1] // ratio, ratio)), new)
+
+
+def _view_complex(self: Any, old: Any, new: Any) -> Any:
+    """Complex numbers are pairs of floats, real part first."""
+    if dtypes.is_complex(old):
+        parts = _function("stack")([ops.real(self), ops.imag(self)], axis=-1)
+        shape = self.aval.shape
+        return _view(_reshape(parts, *shape[:-1], shape[-1] * 2), new)
+    part = np.dtype("float32" if new == np.complex64 else "float64")
+    parts = _view(self, part)
+    return ops.complex(getitem(parts, (..., slice(0, None, 2))), getitem(parts, (..., slice(1, None, 2))))
+
+
+def _to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
+    """The array on another device. See weft.device_put."""
+    from weft.runtime.device_put import device_put
+
+    return device_put(self, device)
+
+
+def _real(self: Any) -> Any:
+    return ops.real(self) if dtypes.is_complex(self.aval.dtype) else self
+
+
+def _imag(self: Any) -> Any:
+    return _function("imag")(self)
+
+
+def _matrix_transpose(self: Any) -> Any:
+    if self.aval.ndim < 2:
+        raise ValueError(f"x.mT needs at least 2 dimensions, got {self.aval.str_short()}")
+    return _function("matrix_transpose")(self)
+
+
+def _flatten(self: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
+    """All elements in one dimension. See weft.numpy.ravel."""
+    options = {} if out_sharding is None else {"out_sharding": out_sharding}
+    return _function("ravel")(self, order=order, **options)
+
+
+def _array_namespace(self: Any, *, api_version: str | None = None) -> Any:
+    if api_version is not None and api_version < "2021.12":
+        raise ValueError(f"array API version {api_version} is not supported")
+    return import_module("weft.numpy")
+
+
+_FORWARDED = (
+    "all any argmax argmin argpartition argsort astype choose clip compress conj conjugate cumprod "
+    "cumsum diagonal dot max mean min nonzero prod ptp repeat round searchsorted sort squeeze std "
+    "sum swapaxes take trace var"
+).split()
+
+
+def _members() -> dict[str, Any]:
+    members: dict[str, Any] = dict(_binary_operators())
+    members |= {name: _forward(name) for name in _FORWARDED}
+    members |= {
+        "__neg__": _unary(ops.neg_p),
+        "__pos__": lambda self: self,
+        "__abs__": _forward("__abs__", "abs"),
+        "__invert__": _invert,
+        "__getitem__": getitem,
+        "__setitem__": _setitem,
+        "__iter__": _iter,
+        "__contains__": _contains,
+        "__round__": _round,
+        "__array_namespace__": _array_namespace,
+        "at": AtProperty(),
+        "T": property(_transpose, doc="The array with its dimensions reversed."),
+        "mT": property(_matrix_transpose, doc="The last two dimensions exchanged."),
+        "real": property(_real, doc="The real part."),
+        "imag": property(_imag, doc="The imaginary part."),
+        "reshape": _reshape,
+        "transpose": _transpose,
+        "flatten": _flatten,
+        "ravel": _flatten,
+        "view": _view,
+        "to_device": _to_device,
+    }
+    return members
+
+
+def install() -> None:
+    """Gives arrays and tracers their operators and methods."""
+    for name, member in _members().items():
+        setattr(Tracer, name, member)
+        setattr(ArrayImpl, name, member)
+    Tracer.copy = _forward("copy")  # type: ignore[attr-defined]
+
+
+install()
