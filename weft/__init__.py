@@ -37,13 +37,40 @@ _HOMES = {
     "make_array_from_process_local_data copy_to_host_async",
     "weft.runtime.array": "Array make_array_from_single_device_arrays",
     "weft.pallas.ref_api": "new_ref freeze Ref",
-    "weft.partition.comm": "comm HardwareModel",
+    "weft.communication": "comm HardwareModel",
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
 _PACKAGES = frozenset(
-    "numpy lax nn random tree tree_util sharding scipy ffi pallas testing debug dtypes errors ops "
-    "custom_batching custom_derivatives distributed profiler image checkpoint_policies dlpack monitoring "
-    "experimental export typing collectives partition".split()
+    [
+        "numpy",
+        "lax",
+        "nn",
+        "random",
+        "tree",
+        "tree_util",
+        "sharding",
+        "scipy",
+        "ffi",
+        "pallas",
+        "testing",
+        "debug",
+        "dtypes",
+        "errors",
+        "ops",
+        "custom_batching",
+        "custom_derivatives",
+        "distributed",
+        "profiler",
+        "image",
+        "checkpoint_policies",
+        "dlpack",
+        "monitoring",
+        "experimental",
+        "export",
+        "typing",
+        "collectives",
+        "partition",
+    ]
 )
 
 
@@ -57,10 +84,7 @@ def __getattr__(name: str) -> _Any:
     elif name in _PACKAGES:
         value = _importlib.import_module(f"weft.{name}")
     else:
-        raise AttributeError(
-            f"module 'weft' has no attribute {name!r}"
-            + _similar(name)
-        )
+        raise AttributeError(f"module 'weft' has no attribute {name!r}" + _similar(name))
     globals()[name] = value
     return value
 

@@ -150,3 +150,10 @@ def dtype_of(mlir_type: ir.Type) -> np.dtype:
     if dtype is None:
         raise TypeError(f"MLIR type {mlir_type} has no NumPy dtype")
     return dtype
+
+
+def to_hlo_text(module: ir.Module) -> str:
+    """The unoptimized HLO that XLA makes of a StableHLO module."""
+    from jaxlib import _jax
+
+    return _jax.mlir.mlir_module_to_xla_computation(bytecode(module)).as_hlo_text()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,9 @@ from weft.sharding.named import (
     spec_from_hlo,
 )
 from weft.sharding.spec import PartitionSpec
+
+observers: list[Callable[[Program], None]] = []
+"""Called with every lowered program of a user's function; `weft explain` listens here."""
 
 LARGE = 256
 """Constants of more elements are passed to the program as arguments instead of compiled in."""
@@ -293,6 +296,8 @@ def lower_program(
     program.module = lowered.module
     program.keepalives = lowered.keepalives
     program.stages = None
+    for observe in observers:
+        observe(program)
     if partitioner is None:
         partitioner = config.partitioner
     if multi and program.use_shardy and partitioner != "xla":

@@ -20,21 +20,19 @@ from weft.sharding.spec import PartitionSpec
 class Boundary:
     """The per-device program with the shardings of its arguments and results."""
 
-    __slots__ = ("collectives", "in_shardings", "local", "out_shardings", "propagated", "seconds")
+    __slots__ = ("in_shardings", "local", "out_shardings", "seconds")
 
     def __init__(self, stages: Any, ins: list, outs: list) -> None:
-        self.propagated = stages.propagated
-        self.collectives = stages.collectives
         self.local = stages.local
         self.seconds = stages.seconds
         self.in_shardings = ins
         self.out_shardings = outs
 
 
-def partition_program(program: Any, partitioner: str, **options: Any) -> None:
+def partition_program(program: Any, partitioner: str) -> None:
     """Sets `program.stages`. With 'auto', what weft does not cover is left to XLA, with a warning."""
     try:
-        program.stages = _partition(program, **options)
+        program.stages = _partition(program)
     except Unsupported as e:
         if partitioner == "weft":
             raise ValueError(
@@ -49,8 +47,14 @@ def partition_program(program: Any, partitioner: str, **options: Any) -> None:
         )
 
 
-def _partition(program: Any, **options: Any) -> Boundary:
-    options.setdefault("keep_stages", False)
+def partitioned_stages(program: Any) -> Any:
+    """All stages of a program over several devices, with the reasons of its collectives."""
+    with mlir.context(), mlir.unknown_location():
+        return partition(program.module, keep_stages=True, explain=True)
+
+
+def _partition(program: Any) -> Boundary:
+    options = {"keep_stages": False}
     with mlir.context(), mlir.unknown_location():
         stages = partition(program.module, **options)
         # Arrays have equal parts: a boundary that propagation split unevenly is fixed whole there.

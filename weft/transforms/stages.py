@@ -131,6 +131,15 @@ class Lowered:
 
         return ProgramStages(self._program, self._traced.jaxpr)
 
+    def arg_names(self) -> list[str]:
+        """Names of the flat arguments that the program reads, hoisted constants first."""
+        program, info = self._program, self._traced._info
+        names = [f"constant {i}" for i in range(len(program.consts))]
+        flat = arg_names(info.fun, flatten(self._traced._call)[1])
+        if len(flat) != len(program.kept) - len(names):
+            flat = [f"argument {i}" for i in range(len(program.kept) - len(names))]
+        return [n for n, k in zip(names + flat, program.kept, strict=True) if k]
+
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimates of flops and bytes accessed, by name."""
         return self.compile().cost_analysis()

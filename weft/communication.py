@@ -1,0 +1,73 @@
+"""weft.comm: every collective of a program, its cost, its source line and its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.partition.cost import HardwareModel
+from weft.partition.layout import DeviceMesh
+from weft.partition.memory import compiled_memory
+from weft.partition.report import CommReport, report
+from weft.partition.stages import Stages
+from weft.transforms.boundary import api_boundary
+
+__all__ = ["CommReport", "HardwareModel", "comm"]
+
+
+@api_boundary
+def comm(
+    fun: Callable,
+    *args: Any,
+    hardware: str | HardwareModel | None = None,
+    compile: bool = False,
+    **kwargs: Any,
+) -> CommReport:
+    """The communication of `fun(*args, **kwargs)` on the devices or abstract mesh of its shardings.
+
+    args: arrays, or `ShapeDtypeStruct`s with shardings, for which no devices are needed.
+    hardware: 'cpu', 'h100', 'h200', 'tpu_v5p' or a `HardwareModel`; times are estimates of it.
+    compile: take the memory from XLA's buffer assignment instead of estimating it.
+
+    Returns a report: printable, a table in notebooks, `.to_html(path)`, `.collectives`,
+    `.total_bytes`, `.seconds`, `.memory`.
+
+    >>> import weft
+    >>> mesh = weft.sharding.AbstractMesh((8,), ("data",))
+    >>> x = weft.ShapeDtypeStruct((64, 4), "float32", sharding=weft.NamedSharding(mesh, weft.P("data")))
+    >>> weft.comm(lambda x: weft.numpy.sum(x), x).counts()
+    {'all_reduce': 1}
+    """
+    from weft.transforms.jit import jit
+
+    function = fun if hasattr(fun, "_jit_info") else jit(fun)
+    lowered = function.lower(*args, **kwargs)
+    return program_report(
+        lowered._program, lowered.stages, hardware, compile, names=lowered.arg_names()
+    )
+
+
+def program_report(
+    program: Any,
+    stages: Any,
+    hardware: str | HardwareModel | None = None,
+    compile: bool = False,
+    names: Sequence[str] = (),
+) -> CommReport:
+    """The report of a lowered program (`weft.transforms.compiled.Program`) and its stages."""
+    partitioned = stages.partitioned
+    if partitioned is None:
+        partitioned = Stages(None, None, program.module, DeviceMesh({}), [], [])
+    memory = None
+    if compile:
+        from weft.transforms.compiled import compile_program
+
+        compiled = compile_program(program).compiled
+        memory = compiled_memory(partitioned.local, compiled.memory_analysis())
+    return report(
+        partitioned,
+        hardware_model=hardware,
+        memory=memory,
+        extra_stages=[("jaxpr", str(stages.jaxpr)), ("stablehlo", str(stages.stablehlo))],
+        names=names,
+    )

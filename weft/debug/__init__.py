@@ -1,0 +1,21 @@
+"""Debugging: printing and callbacks from compiled programs, pictures of shardings."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "weft.transforms.callback": "callback print breakpoint",
+    "weft.runtime.visualize": "visualize_array_sharding visualize_sharding inspect_array_sharding",
+}
+_NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"weft.debug has no {name!r}; it has {', '.join(sorted(_NAMES))}")
+    module = import_module(_NAMES[name])
+    value = getattr(module, f"debug_{name}", None) or getattr(module, name)
+    globals()[name] = value
+    return value

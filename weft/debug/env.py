@@ -1,0 +1,33 @@
+"""`python -m weft.debug.env`: versions, devices and options, to paste into a bug report."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+
+
+def describe() -> str:
+    """One line for each fact: versions, machine, devices, options that differ from defaults."""
+    import ml_dtypes
+    import numpy
+
+    import weft
+    from weft._xla import version
+
+    lines = [
+        f"weft {weft.__version__}",
+        f"jaxlib {'.'.join(map(str, version))}, numpy {numpy.__version__}, "
+        f"ml_dtypes {ml_dtypes.__version__}",
+        f"python {sys.version.split()[0]} on {platform.platform()}",
+        f"cores {os.cpu_count()}",
+        f"devices {', '.join(map(str, weft.devices()))}",
+    ]
+    for name in ("XLA_FLAGS", "PJRT_NPROC", *(k for k in os.environ if k.startswith("WEFT_"))):
+        if name in os.environ:
+            lines.append(f"{name}={os.environ[name]}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(describe())

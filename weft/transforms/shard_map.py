@@ -1,0 +1,412 @@
+"""shard_map: a per-device program over the shards of global arrays."""
+
+from __future__ import annotations
+
+import functools
+import math
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from weft.core.aval import Mat, ShapedArray
+from weft.core.state import state
+from weft.core.trace import EVAL, closed_call_jaxpr, typeof
+from weft.core.tree import arg_names, broadcast_prefix, flatten, leaf_names
+from weft.sharding.mesh import AbstractMesh, Mesh, axes_text, context_mesh
+from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
+from weft.transforms.boundary import api_boundary
+from weft.transforms.shard_map_op import manual_scope, shard_map_p
+from weft.transforms.staging import _check_callable, function_name
+
+P = PartitionSpec
+
+
+class _Infer:
+    def __repr__(self) -> str:
+        return "Infer"
+
+
+INFER = _Infer()
+"""in_specs taken from the arguments' types, on meshes with explicit axes."""
+
+
+class _Options:
+    """What a call of shard_map was given, for one function."""
+
+    __slots__ = ("axis_names", "check_vma", "fun", "in_specs", "mesh", "name", "out_specs")
+
+    def __init__(self, fun: Callable, **fields: Any) -> None:
+        self.fun = fun
+        self.name = function_name(fun)
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+
+def shard_map(
+    f: Callable | None = None,
+    /,
+    *,
+    out_specs: Any,
+    in_specs: Any = INFER,
+    mesh: Mesh | AbstractMesh | None = None,
+    axis_names: Any = frozenset(),
+    check_vma: bool = True,
+) -> Any:
+    """Runs a function on every device, on its shards of the arguments.
+
+    in_specs, out_specs: pytree prefixes of the positional arguments and of the result, with a `P`
+    for each: a mesh axis named at a dimension splits it; along axes not named, arguments are given
+    whole to every device, and results must be equal on all devices. mesh: the devices; None takes
+    the mesh in context. axis_names: the axes that are manual in `f`; the others stay with the
+    partitioner; empty means all. check_vma: types track along which axes values vary, results are
+    checked, and differentiation communicates only where needed; False trusts out_specs.
+
+    Inside `f`, collectives communicate along the manual axes. shard_map may be nested.
+
+    Raises:
+      ValueError: a spec that does not fit its array or the mesh, or a result that varies over an
+      axis its out_specs does not name; the message names argument or result, and the fix.
+
+    Source: "sharded computation" per SPMD model; lowered to Shardy's `manual_computation`.
+
+    >>> import weft
+    >>> mesh = weft.make_mesh((4,), ("x",))
+    >>> f = weft.shard_map(lambda v: weft.lax.psum(v, "x"), mesh=mesh,
+    ...                    in_specs=weft.P("x"), out_specs=weft.P())
+    >>> f(weft.numpy.arange(8))
+    Array([12, 16], dtype=int32)
+    """
+    if f is None:
+        return functools.partial(
+            shard_map,
+            out_specs=out_specs,
+            in_specs=in_specs,
+            mesh=mesh,
+            axis_names=axis_names,
+            check_vma=check_vma,
+        )
+    _check_callable(f, "shard_map")
+    if mesh is not None and not isinstance(mesh, Mesh | AbstractMesh):
+        raise TypeError(
+            f"shard_map: mesh must be a weft.sharding.Mesh or AbstractMesh, got "
+            f"{type(mesh).__name__}: {mesh!r:.100}"
+        )
+    if isinstance(in_specs, list):
+        in_specs = tuple(in_specs)
+    names = frozenset((axis_names,)) if isinstance(axis_names, str) else frozenset(axis_names)
+    options = _Options(
+        f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, axis_names=names, check_vma=check_vma
+    )
+
+    @functools.wraps(f)
+    @api_boundary
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            raise TypeError(
+                f"shard_map of {options.name}: in_specs describe positional arguments only, but "
+                f"{', '.join(kwargs)} was passed by keyword; pass it by position, or close over it"
+            )
+        if state.trace is EVAL:
+            return _jitted(options, args)
+        return _call(options, args)
+
+    return mapped
+
+
+_compiled: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def _jitted(options: _Options, args: tuple) -> Any:
+    """Eager calls run compiled, one program for each function, specs and argument types."""
+    from weft.transforms.jit import jit
+
+    def make() -> Any:
+        inner = functools.partial(_call, options)
+        functools.update_wrapper(inner, options.fun)
+        return jit(inner)
+
+    specs, tree = flatten((options.in_specs, options.out_specs), _is_spec)
+    key = (options.mesh, tuple(specs), tree, options.axis_names, options.check_vma)
+    try:
+        known = _compiled.setdefault(options.fun, {})
+        hash(key)
+    except TypeError:  # a function without weak references, or a spec without a hash
+        return make()(*args)
+    jitted = known.get(key)
+    if jitted is None:
+        jitted = known[key] = make()
+    return jitted(*args)
+
+
+def _is_spec(x: Any) -> bool:
+    return isinstance(x, PartitionSpec | _Infer)
+
+
+# Mesh and axes -------------------------------------------------------------------------------------
+
+
+def _resolve_mesh(options: _Options) -> tuple[Any, tuple, frozenset]:
+    """The mesh, the axes that become manual (in mesh order), and those that are already."""
+    who = f"shard_map of {options.name}"
+    mesh, context = options.mesh, context_mesh()
+    if mesh is None:
+        mesh = context
+        if mesh is None or mesh.empty:
+            raise ValueError(
+                f"{who}: there is no mesh; give mesh=..., or set one with weft.set_mesh(mesh)"
+            )
+    already = frozenset(context.manual_axes) if context is not None else frozenset()
+    if already and mesh is not context:
+        if mesh.shape != context.shape:
+            raise ValueError(
+                f"{who}: inside a shard_map over {context!r}, mesh must be that mesh, got {mesh!r}; "
+                "leave mesh out and name the axes with axis_names"
+            )
+    else:
+        already |= frozenset(mesh.manual_axes)
+    for name in options.axis_names:
+        if name not in mesh.shape:
+            raise ValueError(
+                f"{who}: axis_names contains {name!r}, which is not an axis of the mesh; its axes "
+                f"are {axes_text(mesh)}"
+            )
+        if name in already:
+            raise ValueError(
+                f"{who}: axis {name!r} is already manual here, by an enclosing shard_map; name only "
+                f"other axes: {sorted(set(mesh.axis_names) - already, key=str)}"
+            )
+    manual = tuple(
+        n for n in mesh.axis_names if n not in already and n in (options.axis_names or mesh.shape)
+    )
+    if not manual:
+        raise ValueError(
+            f"{who}: all axes of {mesh!r} are already manual, by an enclosing shard_map"
+        )
+    return mesh, manual, already
+
+
+# Specs ---------------------------------------------------------------------------------------------
+
+
+def _check_spec(spec: Any, what: str, mesh: Any, manual: tuple) -> PartitionSpec:
+    if not isinstance(spec, PartitionSpec):
+        raise TypeError(
+            f"{what} must be a PartitionSpec such as P('x') or P(), got {type(spec).__name__}: "
+            f"{spec!r:.100}"
+        )
+    if UNCONSTRAINED in spec.partitions:
+        raise ValueError(f"{what} is {spec!r}: shard_map takes no UNCONSTRAINED dimensions")
+    for axis in (*(a for axes in spec.axes for a in axes), *spec.unreduced, *spec.reduced):
+        if axis not in mesh.shape:
+            raise ValueError(
+                f"{what} is {spec!r}: {axis!r} is not an axis of the mesh; its axes are "
+                f"{axes_text(mesh)}"
+            )
+        if axis not in manual:
+            raise ValueError(
+                f"{what} is {spec!r}: axis {axis!r} is not manual in this shard_map; specs name only "
+                f"manual axes: {', '.join(map(repr, manual))}. Add it to axis_names, or leave it out"
+            )
+    return spec
+
+
+def _local_aval(
+    aval: ShapedArray, spec: PartitionSpec, name: str, mesh: Any, manual: tuple, check_vma: bool
+) -> ShapedArray:
+    """The type of one device's shard."""
+    if len(spec) > aval.ndim:
+        raise ValueError(
+            f"{name} of type {aval.str_short()} has rank {aval.ndim}, but its in_specs {spec!r} has "
+            f"{len(spec)} entries; give at most one for each dimension"
+        )
+    shape = list(aval.shape)
+    for d, axes in enumerate(spec.axes):
+        parts = math.prod(mesh.shape[a] for a in axes)
+        if shape[d] % parts:
+            sizes = " x ".join(f"{a!r} (size {mesh.shape[a]})" for a in axes)
+            raise ValueError(
+                f"{name} of type {aval.str_short()}: dimension {d} of size {shape[d]} is split by "
+                f"in_specs {spec!r} over mesh axis {sizes}, which does not divide it; pad it to "
+                f"{-(-shape[d] // parts) * parts}, or do not split it"
+            )
+        shape[d] //= parts
+    mat = aval.mat
+    if check_vma:
+        mat = Mat(
+            mat.varying | spec.used_axes(),
+            mat.unreduced | spec.unreduced,
+            mat.reduced | spec.reduced,
+        )
+    return ShapedArray(tuple(shape), aval.dtype, aval.weak_type, None, mat)
+
+
+def _infer_spec(aval: Any, manual: tuple, name: str) -> PartitionSpec:
+    sharding = getattr(aval, "sharding", None)
+    if sharding is None:
+        raise ValueError(
+            f"{name} of type {aval.str_short()} has no explicit sharding to infer in_specs from; "
+            "give in_specs"
+        )
+    free = [a for a in sharding.mesh.axis_names if a not in manual]
+    return sharding.spec.without(free)
+
+
+def _arg_specs(options: _Options, args: tuple, tree: Any, avals: list, where: tuple) -> list:
+    mesh, manual, _ = where
+    who = f"shard_map of {options.name}"
+
+    def names() -> list[str]:
+        try:
+            return arg_names(options.fun, flatten((args, {}))[1])
+        except Exception:
+            return leaf_names(args, "args")
+
+    given = options.in_specs
+    if isinstance(given, _Infer):
+        return [_infer_spec(a, manual, f"{who}: {n}") for a, n in zip(avals, names(), strict=True)]
+    if isinstance(given, tuple) and len(given) != len(args):
+        raise ValueError(
+            f"{who}: in_specs has {len(given)} entries for {len(args)} arguments; give one for each "
+            "positional argument"
+        )
+    flat = broadcast_prefix(given, tree, f"{who}: in_specs", _is_spec)
+    for spec, name in zip(flat, names() if not all(map(_is_spec, flat)) else flat, strict=True):
+        if spec is not None:
+            _check_spec(spec, f"{who}: in_specs for {name}", mesh, manual)
+    return flat
+
+
+# The call ------------------------------------------------------------------------------------------
+
+
+def _call(options: _Options, args: tuple) -> Any:
+    """Traces the per-device program and binds it."""
+    where = mesh, manual, _ = _resolve_mesh(options)
+    who = f"shard_map of {options.name}"
+    leaves, tree = flatten(args)
+    static_only = options.in_specs is None
+    specs: list = [None] * len(leaves)
+    if not static_only:
+        avals = [typeof(x) for x in leaves] if isinstance(options.in_specs, _Infer) else []
+        specs = _arg_specs(options, args, tree, avals, where)
+    traced = [i for i, s in enumerate(specs) if s is not None]
+    operands = [leaves[i] for i in traced]
+    in_specs = [specs[i] for i in traced]
+    local = []
+    for i, x, spec in zip(traced, operands, in_specs, strict=True):
+        aval = typeof(x)
+        if not isinstance(aval, ShapedArray):
+            raise TypeError(f"{who}: argument leaf {i} is no array: {aval}")
+        try:
+            local.append(_local_aval(aval, spec, "", mesh, manual, options.check_vma))
+        except ValueError:
+            name = arg_names(options.fun, flatten((args, {}))[1])[i]
+            _local_aval(aval, spec, f"{who}: argument {name}", mesh, manual, options.check_vma)
+            raise
+    out: list = []
+
+    def flat_fun(*given: Any) -> list:
+        full = list(leaves)
+        for i, x in zip(traced, given, strict=True):
+            full[i] = x
+        result = options.fun(*tree.unflatten(full))
+        outs, out_tree = flatten(result)
+        flat = _result_specs(options, outs, out_tree, where)
+        out[:] = [out_tree, flat]
+        if options.check_vma:
+            outs = [_exact(o, s, manual) for o, s in zip(outs, flat, strict=True)]
+        return outs
+
+    with manual_scope(mesh, manual, options.check_vma):
+        closed, consts = closed_call_jaxpr(flat_fun, local, options.name)
+    out_tree, out_specs = out
+    outs = shard_map_p.bind(
+        *consts,
+        *operands,
+        jaxpr=closed,
+        mesh=mesh,
+        manual=manual,
+        in_specs=(P(),) * len(consts) + tuple(in_specs),
+        out_specs=tuple(out_specs),
+        check_vma=options.check_vma,
+    )
+    return out_tree.unflatten(outs)
+
+
+def _result_specs(options: _Options, outs: list, tree: Any, where: tuple) -> list:
+    """One checked spec for each result."""
+    mesh, manual, _ = where
+    who = f"shard_map of {options.name}"
+    flat = broadcast_prefix(options.out_specs, tree, f"{who}: out_specs", _is_spec)
+    names: list[str] = []
+
+    def name(i: int) -> str:
+        if not names:
+            names.extend(leaf_names(tree.unflatten(list(range(len(outs)))), "result"))
+        return names[i]
+
+    for i, (x, spec) in enumerate(zip(outs, flat, strict=True)):
+        if not isinstance(spec, PartitionSpec):
+            spec = _check_spec(spec, f"{who}: out_specs for {name(i)}", mesh, manual)
+        _check_spec(spec, f"{who}: out_specs for {name(i)}", mesh, manual)
+        try:
+            aval = typeof(x)
+        except TypeError as e:
+            raise TypeError(f"{who}: {name(i)} is no array: {e}") from None
+        if len(spec) > aval.ndim:
+            raise ValueError(
+                f"{who}: {name(i)} of type {aval.str_short()} has rank {aval.ndim}, but its "
+                f"out_specs {spec!r} has {len(spec)} entries"
+                + (
+                    "; a scalar has no dimension to concatenate: add one with x[None], or use P()"
+                    if not aval.ndim
+                    else "; give at most one for each dimension"
+                )
+            )
+        if options.check_vma:
+            _check_result_type(who, name(i), aval, spec, manual)
+    return flat
+
+
+def _check_result_type(who: str, name: str, aval: Any, spec: PartitionSpec, manual: tuple) -> None:
+    """Along axes that the spec does not name, the result must be known to be equal."""
+    axes = [a for a in manual if a in aval.mat.varying and a not in spec.used_axes()]
+    axes = [a for a in axes if a not in spec.unreduced]
+    if axes:
+        listing = ", ".join(map(repr, axes))
+        one = repr(axes[0]) if len(axes) == 1 else repr(tuple(axes))
+        raise ValueError(
+            f"{who}: {name} of type {aval.str_short()} varies over mesh axis {listing}, which its "
+            f"out_specs {spec!r} does not name: the result would be a different array on each "
+            f"device. Name the axis in out_specs to concatenate the parts, make the result equal "
+            f"with weft.lax.psum / pmean / pmax(x, {one}), or use check_vma=False if you know that "
+            "it is"
+        )
+    for kind in ("unreduced", "reduced"):
+        have, want = getattr(aval.mat, kind), getattr(spec, kind)
+        extra = [a for a in manual if a in have and a not in want]
+        if extra:
+            remedy = (
+                f"add it up with weft.lax.psum(x, {extra[0]!r}), or name the axis in "
+                f"out_specs: P(..., unreduced={{{extra[0]!r}}})"
+                if kind == "unreduced"
+                else f"name the axis in out_specs: P(..., reduced={{{extra[0]!r}}})"
+            )
+            raise ValueError(
+                f"{who}: {name} of type {aval.str_short()} is {kind} over mesh axis {extra[0]!r}, "
+                f"but its out_specs is {spec!r}; {remedy}"
+            )
+
+
+def _exact(x: Any, spec: PartitionSpec, manual: tuple) -> Any:
+    """The result with exactly the type its spec gives: promoted where the spec splits it."""
+    from weft.collectives.casts import as_state
+
+    for axes, to in (
+        (spec.used_axes(), "varying"),
+        (spec.unreduced, "unreduced"),
+        (spec.reduced, "reduced"),
+    ):
+        if axes:
+            x = as_state(x, tuple(a for a in manual if a in axes), to)
+    return x
