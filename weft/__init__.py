@@ -14,63 +14,40 @@ __version__ = "0.1.0"
 # importing weft costs little.
 _HOMES = {
     "weft.transforms.jit": "jit UNSPECIFIED",
-    "weft.transforms.autodiff": "grad value_and_grad vjp jvp linearize linear_transpose jacfwd jacrev jacobian "
-    "hessian closure_convert",
+    "weft.transforms.autodiff": """grad value_and_grad vjp jvp linearize linear_transpose jacfwd
+        jacrev jacobian hessian closure_convert""",
     "weft.transforms.vmap_api": "vmap",
     "weft.transforms.staging": "make_jaxpr eval_shape ShapeDtypeStruct ensure_compile_time_eval",
     "weft.transforms.remat": "checkpoint remat checkpoint_policies",
     "weft.transforms.custom": "custom_jvp custom_vjp custom_gradient",
     "weft.transforms.shard_map": "shard_map smap",
-    "weft.transforms.callback": "pure_callback io_callback effects_barrier",
-    "weft.transforms.context": "disable_jit enable_x64 default_device debug_nans debug_infs "
-    "default_matmul_precision numpy_dtype_promotion default_prng_impl check_tracer_leaks clear_caches "
-    "log_compiles",
+    "weft.transforms.callback": "pure_callback io_callback",
+    "weft.transforms.context": """disable_jit enable_x64 default_device debug_nans debug_infs
+        default_matmul_precision numpy_dtype_promotion default_prng_impl check_tracer_leaks
+        clear_caches log_compiles effects_barrier""",
     "weft.core.source": "named_scope named_call",
     "weft.core.trace": "typeof",
-    "weft.sharding.mesh": "make_mesh Mesh set_mesh use_mesh get_mesh get_abstract_mesh AxisType",
+    "weft.sharding.mesh": """make_mesh Mesh set_mesh use_mesh get_mesh get_abstract_mesh
+        AxisType""",
     "weft.sharding.spec": "P",
     "weft.sharding.named": "NamedSharding",
     "weft.sharding.explicit": "reshard",
-    "weft.runtime.backend": "devices local_devices device_count local_device_count process_index "
-    "process_count process_indices default_backend",
-    "weft.runtime.device_put": "device_put device_get block_until_ready make_array_from_callback "
-    "make_array_from_process_local_data copy_to_host_async",
+    "weft.runtime.backend": """devices local_devices device_count local_device_count
+        process_index process_count process_indices default_backend""",
+    "weft.runtime.device_put": """device_put device_get block_until_ready
+        make_array_from_callback make_array_from_process_local_data copy_to_host_async""",
     "weft.runtime.array": "Array make_array_from_single_device_arrays",
     "weft.pallas.ref_api": "new_ref freeze Ref",
     "weft.communication": "comm HardwareModel",
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
 _PACKAGES = frozenset(
-    [
-        "numpy",
-        "lax",
-        "nn",
-        "random",
-        "tree",
-        "tree_util",
-        "sharding",
-        "scipy",
-        "ffi",
-        "pallas",
-        "testing",
-        "debug",
-        "dtypes",
-        "errors",
-        "ops",
-        "custom_batching",
-        "custom_derivatives",
-        "distributed",
-        "profiler",
-        "image",
-        "checkpoint_policies",
-        "dlpack",
-        "monitoring",
-        "experimental",
-        "export",
-        "typing",
-        "collectives",
-        "partition",
-    ]
+    (
+        *("numpy", "lax", "nn", "random", "scipy", "ops", "image", "ffi", "pallas"),
+        *("tree", "tree_util", "sharding", "collectives", "partition", "distributed"),
+        *("debug", "testing", "dtypes", "errors", "custom_batching", "custom_derivatives"),
+        *("dlpack", "communication"),
+    )
 )
 
 

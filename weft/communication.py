@@ -34,7 +34,8 @@ def comm(
 
     >>> import weft
     >>> mesh = weft.sharding.AbstractMesh((8,), ("data",))
-    >>> x = weft.ShapeDtypeStruct((64, 4), "float32", sharding=weft.NamedSharding(mesh, weft.P("data")))
+    >>> rows = weft.NamedSharding(mesh, weft.P("data"))
+    >>> x = weft.ShapeDtypeStruct((64, 4), "float32", sharding=rows)
     >>> weft.comm(lambda x: weft.numpy.sum(x), x).counts()
     {'all_reduce': 1}
     """

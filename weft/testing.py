@@ -34,7 +34,8 @@ def assert_comm(
 
     >>> import weft
     >>> mesh = weft.sharding.AbstractMesh((8,), ("data",))
-    >>> x = weft.ShapeDtypeStruct((64,), "float32", sharding=weft.NamedSharding(mesh, weft.P("data")))
+    >>> rows = weft.NamedSharding(mesh, weft.P("data"))
+    >>> x = weft.ShapeDtypeStruct((64,), "float32", sharding=rows)
     >>> weft.testing.assert_comm(lambda x: x + 1, (x,), max_bytes=0)
     """
     from weft.communication import comm

@@ -33,6 +33,10 @@ class KeyReuseError(RuntimeError):
     """A random key was used twice."""
 
 
+class ShardingTypeError(TypeError):
+    """Explicit shardings of operands conflict, or leave the result's sharding open."""
+
+
 def made_at(tracer: Any) -> str:
     """Where a traced value comes from, for messages."""
     source = tracer.source()

@@ -131,24 +131,17 @@ def _splat_attr(value: bytes, shape: tuple[int, ...], dtype: Any) -> ir.Attribut
         element = ir.IntegerAttr.get(mlir.element_type(dtype), int(scalar))
     elif dtype == np.bool_:
         element = ir.BoolAttr.get(bool(scalar), mlir.context())
-    elif dtype.kind == "c" or dtype.name in _SUB_BYTE:
-        if dtype.kind == "c":
-            text = f"({_float_text(scalar.real)}, {_float_text(scalar.imag)})"
-        else:
-            text = str(float(scalar) if "float" in dtype.name else int(scalar))
+    elif dtype.kind == "c":
+        element_type = mlir.element_type(dtype)
+        return ir.DenseElementsAttr.get(np.asarray(scalar), type=element_type, shape=shape)
+    elif dtype.name in _SUB_BYTE:
+        text = str(float(scalar) if "float" in dtype.name else int(scalar))
         return parse_attr(f"dense<{text}> : {type_}")
     else:
         number = float(scalar)
         with mlir.unknown_location():
             element = ir.FloatAttr.get(mlir.element_type(dtype), number)
     return ir.DenseElementsAttr.get_splat(type_, element)
-
-
-def _float_text(x: Any) -> str:
-    if np.isfinite(x):
-        return repr(float(x)) if "." in repr(float(x)) else f"{float(x):e}"
-    bits = x.view(np.uint32 if x.dtype == np.float32 else np.uint64)
-    return hex(int(bits))
 
 
 class RuleContext:

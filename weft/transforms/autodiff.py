@@ -324,8 +324,8 @@ def _check_input_dtype(x: Any, who: str, name: str, holomorphic: bool, allow_int
             if allow_int and not dtypes.is_extended(d):
                 continue
             raise TypeError(
-                f"{who} takes real- or complex-valued inputs; {path} is {aval.str_short()}. Pass it "
-                "as a float, exclude it by argnums, or use allow_int=True"
+                f"{who} takes real- or complex-valued inputs; {path} is {aval.str_short()}. Pass "
+                "it as a float, exclude it by argnums, or use allow_int=True"
             )
         if dtypes.is_complex(d) and not holomorphic and who != "vjp":
             return

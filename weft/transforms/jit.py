@@ -196,8 +196,8 @@ class JitInfo:
         for x, name in zip(leaves, names, strict=True):
             if not is_array_like(x):
                 raise TypeError(
-                    f"jit of {self.name}: argument {name} of type {type(x).__name__} is not an array, "
-                    f"a number or a pytree of them: {x!r:.100}. Mark it static "
+                    f"jit of {self.name}: argument {name} of type {type(x).__name__} is not an "
+                    f"array, a number or a pytree of them: {x!r:.100}. Mark it static "
                     "(static_argnums, static_argnames), or register its type as a pytree"
                 )
 

@@ -30,7 +30,7 @@ class Boundary:
 
 
 def partition_program(program: Any, partitioner: str) -> None:
-    """Sets `program.stages`. With 'auto', what weft does not cover is left to XLA, with a warning."""
+    """Sets `program.stages`. With 'auto', a program weft does not cover is announced and left."""
     try:
         program.stages = _partition(program)
     except Unsupported as e:

@@ -121,8 +121,10 @@ def _jitted(options: _Options, args: tuple) -> Any:
     from weft.transforms.jit import jit
 
     def make() -> Any:
-        inner = functools.partial(_call, options)
-        functools.update_wrapper(inner, options.fun)
+        @functools.wraps(options.fun)
+        def inner(*given: Any) -> Any:
+            return _call(options, given)
+
         return jit(inner)
 
     specs, tree = flatten((options.in_specs, options.out_specs), _is_spec)
@@ -188,26 +190,26 @@ def _resolve_mesh(options: _Options) -> tuple[Any, tuple, frozenset]:
 # Specs ---------------------------------------------------------------------------------------------
 
 
-def _check_spec(spec: Any, what: str, mesh: Any, manual: tuple) -> PartitionSpec:
+def _check_spec(spec: Any, what: Callable[[], str], mesh: Any, manual: tuple) -> None:
+    """Whether it is a spec over manual axes; `what` names it in the error."""
     if not isinstance(spec, PartitionSpec):
         raise TypeError(
-            f"{what} must be a PartitionSpec such as P('x') or P(), got {type(spec).__name__}: "
+            f"{what()} must be a PartitionSpec such as P('x') or P(), got {type(spec).__name__}: "
             f"{spec!r:.100}"
         )
     if UNCONSTRAINED in spec.partitions:
-        raise ValueError(f"{what} is {spec!r}: shard_map takes no UNCONSTRAINED dimensions")
+        raise ValueError(f"{what()} is {spec!r}: shard_map takes no UNCONSTRAINED dimensions")
     for axis in (*(a for axes in spec.axes for a in axes), *spec.unreduced, *spec.reduced):
         if axis not in mesh.shape:
             raise ValueError(
-                f"{what} is {spec!r}: {axis!r} is not an axis of the mesh; its axes are "
+                f"{what()} is {spec!r}: {axis!r} is not an axis of the mesh; its axes are "
                 f"{axes_text(mesh)}"
             )
         if axis not in manual:
             raise ValueError(
-                f"{what} is {spec!r}: axis {axis!r} is not manual in this shard_map; specs name only "
+                f"{what()} is {spec!r}: axis {axis!r} is not manual in this shard_map; specs name only "
                 f"manual axes: {', '.join(map(repr, manual))}. Add it to axis_names, or leave it out"
             )
-    return spec
 
 
 def _local_aval(
@@ -270,9 +272,9 @@ def _arg_specs(options: _Options, args: tuple, tree: Any, avals: list, where: tu
             "positional argument"
         )
     flat = broadcast_prefix(given, tree, f"{who}: in_specs", _is_spec)
-    for spec, name in zip(flat, names() if not all(map(_is_spec, flat)) else flat, strict=True):
+    for i, spec in enumerate(flat):
         if spec is not None:
-            _check_spec(spec, f"{who}: in_specs for {name}", mesh, manual)
+            _check_spec(spec, lambda i=i: f"{who}: in_specs for {names()[i]}", mesh, manual)
     return flat
 
 
@@ -346,9 +348,7 @@ def _result_specs(options: _Options, outs: list, tree: Any, where: tuple) -> lis
         return names[i]
 
     for i, (x, spec) in enumerate(zip(outs, flat, strict=True)):
-        if not isinstance(spec, PartitionSpec):
-            spec = _check_spec(spec, f"{who}: out_specs for {name(i)}", mesh, manual)
-        _check_spec(spec, f"{who}: out_specs for {name(i)}", mesh, manual)
+        _check_spec(spec, lambda i=i: f"{who}: out_specs for {name(i)}", mesh, manual)
         try:
             aval = typeof(x)
         except TypeError as e:
