@@ -1,0 +1,42 @@
+"""Communication along named axes: every collective, typed, under every transformation.
+
+The public names are in weft.lax:
+
+    psum pmean pmax pmin pargmax pargmin        reduce.py
+    all_gather pbroadcast                       gather.py
+    psum_scatter                                scatter.py
+    ppermute pshuffle psend precv               permute.py
+    all_to_all pswapaxes                        all_to_all.py
+    axis_index axis_size                        axis.py
+    pcast pvary                                 casts.py
+"""
+
+from weft.collectives.all_to_all import all_to_all, pswapaxes
+from weft.collectives.axis import axis_index, axis_size
+from weft.collectives.casts import pcast, pvary
+from weft.collectives.gather import all_gather, pbroadcast
+from weft.collectives.permute import ppermute, precv, psend, pshuffle
+from weft.collectives.reduce import pargmax, pargmin, pmax, pmean, pmin, psum
+from weft.collectives.scatter import psum_scatter
+
+__all__ = [
+    "all_gather",
+    "all_to_all",
+    "axis_index",
+    "axis_size",
+    "pargmax",
+    "pargmin",
+    "pbroadcast",
+    "pcast",
+    "pmax",
+    "pmean",
+    "pmin",
+    "ppermute",
+    "precv",
+    "psend",
+    "pshuffle",
+    "psum",
+    "psum_scatter",
+    "pswapaxes",
+    "pvary",
+]

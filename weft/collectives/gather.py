@@ -1,0 +1,410 @@
+"""all_gather, its transpose all_slice, and pbroadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.collectives.casts import as_state, varying_over
+from weft.collectives.groups import (
+    Team,
+    batch_in_front,
+    channel,
+    collective_attrs,
+    communicates,
+    device_rows,
+    equal_groups,
+    named_axes,
+    split,
+    team_of,
+)
+from weft.collectives.states import INVARYING, REDUCED, UNREDUCED, VARYING, moved, result_mat
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import Tracer, typeof
+from weft.core.tree import tree_map
+from weft.ops.base import canonical_axis
+
+# all_gather ----------------------------------------------------------------------------------------
+
+
+def gathered_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
+    if tiled:
+        return (*shape[:axis], shape[axis] * size, *shape[axis + 1 :])
+    return (*shape[:axis], size, *shape[axis:])
+
+
+def _abstract(x: ShapedArray, *, over: Team, axis: int, tiled: bool, to: str) -> ShapedArray:
+    size = equal_groups("all_gather", over)
+    shape = gathered_shape(x.shape, axis, size, tiled)
+    return ShapedArray(shape, x.dtype, False, x.sharding, result_mat("all_gather", x, over, to))
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+    return all_gather_p.bind(primals[0], **params), all_gather_p.bind(tangents[0], **params)
+
+
+def _transpose(ct: Any, x: Any, *, over: Team, axis: int, tiled: bool, to: str) -> list:
+    from weft.collectives.scatter import psum_scatter_p
+
+    if over.tracked and to == INVARYING:
+        if len(over.tracked) < len(over.names):
+            from weft.collectives.reduce import psum_p
+
+            rest = over.only([n for n in over.names if n not in over.tracked])
+            ct = psum_p.bind(ct, over=rest)
+        return [all_slice_p.bind(ct, over=over, axis=axis, tiled=tiled)]
+    if over.tracked:
+        ct = as_state(ct, over.tracked, UNREDUCED if to == REDUCED else VARYING)
+    return [psum_scatter_p.bind(ct, over=over, axis=axis, tiled=tiled)]
+
+
+def _batch(
+    batch_axis: Any, args: Any, dims: Any, *, over: Team, axis: int, tiled: bool, to: str
+) -> tuple:
+    from weft.ops.shape import moveaxis, reshape
+
+    (x,), (dim,) = args, dims
+    if batch_axis.name not in over.names:
+        out_axis = axis + (dim <= axis)
+        out = all_gather_p.bind(x, over=over, axis=out_axis, tiled=tiled, to=to)
+        return out, dim + (axis < dim and not tiled)
+    x = batch_in_front(x, dim, batch_axis.size)
+    s = split(over, batch_axis.name)
+    shape = typeof(x).shape[1:]
+    if s.c > 1 or s.rest.tracked:
+        x = all_gather_p.bind(
+            x, over=s.rest, axis=0, tiled=True, to=to if s.rest.groups is None else VARYING
+        )
+    # Row place * n + j of x is now member (i, j) of the component; every member lists its group's.
+    at = s.place[s.device] * s.n + s.local
+    lists = np.array([at[list(g)] for g in over.all_groups])  # [group, rank]
+    table = lists[s.number]  # [device, batch index, rank]
+    size = over.group_size
+    if (table == table[:, :1]).all():
+        out, out_dim = s.take(x, table[:, 0]), None
+    else:
+        out = s.take(x, table.reshape(s.m, s.n * size))
+        out, out_dim = reshape(out, (s.n, size, *shape)), 0
+    lead = 0 if out_dim is None else 1
+    out = moveaxis(out, lead, lead + axis)
+    if tiled:
+        full = gathered_shape(shape, axis, size, True)
+        out = reshape(out, full if out_dim is None else (s.n, *full))
+    return out, out_dim
+
+
+def _lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool, to: str) -> Any:
+    aval = ctx.avals_in[0]
+    if not tiled:
+        shape = (*aval.shape[:axis], 1, *aval.shape[axis:])
+        x = ctx.op("stablehlo.reshape", [x], [ctx.tensor(shape, aval.dtype)])[0]
+    if not communicates(over):
+        return x
+    attrs = {"all_gather_dim": ctx.i64(axis), **collective_attrs(ctx, over)}
+    return ctx.op("stablehlo.all_gather", [x], ctx.out_types(), attrs)[0]
+
+
+all_gather_p = Primitive(
+    "all_gather",
+    abstract=_abstract,
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
+    named_axes=named_axes,
+    own_types=True,
+)
+
+
+def all_gather(
+    x: Any,
+    axis_name: Any,
+    *,
+    axis_index_groups: Any = None,
+    axis: int = 0,
+    tiled: bool = False,
+    to: str = "varying",
+) -> Any:
+    """The values of all devices along named axes, on each of them; pytrees leaf by leaf.
+
+    axis: where the parts are put together. tiled: False stacks them along a new dimension
+    `axis`; True concatenates them along the existing one. axis_index_groups: lists of indices of
+    equal size that gather among themselves, in the order listed. to: the result's state along
+    the axes, 'varying', 'invarying' or 'reduced' (its cotangent is then unreduced).
+
+    Raises:
+      NameError: an axis is not in scope. ValueError: groups that do not cover the axis or differ in
+      size, an axis out of range, or groups with a `to` other than 'varying'.
+
+    Source: StableHLO specification, `all_gather`.
+
+    >>> import weft
+    >>> x = weft.numpy.arange(4)
+    >>> weft.vmap(lambda x: weft.lax.all_gather(x, "i"), axis_name="i")(x)
+    Array([[0, 1, 2, 3],
+           [0, 1, 2, 3],
+           [0, 1, 2, 3],
+           [0, 1, 2, 3]], dtype=int32)
+    >>> groups = [[0, 2], [3, 1]]
+    >>> weft.vmap(lambda x: weft.lax.all_gather(x, "i", axis_index_groups=groups),
+    ...           axis_name="i")(x)
+    Array([[0, 2],
+           [3, 1],
+           [0, 2],
+           [3, 1]], dtype=int32)
+    """
+    if to not in (VARYING, INVARYING, REDUCED):
+        raise ValueError(f"all_gather: to must be 'varying', 'invarying' or 'reduced', got {to!r}")
+    over = team_of("all_gather", axis_name, axis_index_groups)
+    if to != VARYING and over.groups is not None:
+        raise ValueError(
+            f"all_gather: to={to!r} needs values that are equal along the whole axis, but "
+            "axis_index_groups make them differ; use to='varying'"
+        )
+    equal_groups("all_gather", over)
+
+    def leaf_of(leaf: Any) -> Any:
+        leaf = as_traced(leaf)
+        ndim = typeof(leaf).ndim
+        if tiled and not ndim:
+            raise ValueError(
+                "all_gather: tiled=True concatenates along an existing dimension, but the operand "
+                f"is a scalar ({typeof(leaf).str_short()}); use tiled=False"
+            )
+        at = canonical_axis(axis, ndim + (not tiled), "all_gather: axis")
+        return all_gather_p.bind(
+            varying_over(leaf, over.tracked), over=over, axis=at, tiled=tiled, to=to
+        )
+
+    return leaf_of(x) if isinstance(x, Tracer) else tree_map(leaf_of, x)
+
+
+def as_traced(x: Any) -> Any:
+    """Arrays and tracers as they are, Python scalars as arrays of their default dtype."""
+    if isinstance(x, bool | int | float | complex):
+        return np.asarray(x, typeof(x).dtype)
+    return x
+
+
+# all_slice -----------------------------------------------------------------------------------------
+
+
+def _slice_abstract(x: ShapedArray, *, over: Team, axis: int, tiled: bool) -> ShapedArray:
+    shape = _own_shape(x.shape, axis, over.size, tiled)
+    return ShapedArray(shape, x.dtype, False, x.sharding, moved(x.mat, over.tracked, VARYING))
+
+
+def _own_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
+    middle = (shape[axis] // size,) if tiled else ()
+    return (*shape[:axis], *middle, *shape[axis + 1 :])
+
+
+def _slice_transpose(ct: Any, x: Any, **params: Any) -> list:
+    ct = varying_over(ct, params["over"].tracked)
+    return [all_gather_p.bind(ct, to=INVARYING, **params)]
+
+
+def _slice_batch(
+    batch_axis: Any, args: Any, dims: Any, *, over: Team, axis: int, tiled: bool
+) -> tuple:
+    (x,), (dim,) = args, dims
+    if batch_axis.name in over.names:  # a slice by the index, which is batched
+        return _own_part(batch_axis, x, dim, over=over, axis=axis, tiled=tiled)
+    out = all_slice_p.bind(x, over=over, axis=axis + (dim <= axis), tiled=tiled)
+    return out, dim - (axis < dim and not tiled)
+
+
+def _own_part(batch_axis: Any, x: Any, dim: Any, *, over: Team, axis: int, tiled: bool) -> tuple:
+    """vmap over an own axis: every example takes the row of its index."""
+    from weft.ops.shape import moveaxis, reshape
+
+    s = split(over, batch_axis.name)
+    lead = 0 if dim is None else 1
+    x = x if dim is None else moveaxis(x, dim, 0)
+    shape = list(typeof(x).shape)
+    if tiled:
+        shape[lead + axis : lead + axis + 1] = [over.size, shape[lead + axis] // over.size]
+        x = reshape(x, tuple(shape))
+    x = moveaxis(x, lead + axis, lead)
+    table = s.member
+    if dim is not None:
+        x = reshape(x, (s.n * over.size, *typeof(x).shape[2:]))
+        table = table + over.size * np.arange(s.n)
+    return varying_over(s.take(x, table), s.devices.tracked), 0
+
+
+def _slice_lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> Any:
+    def own(x: Any) -> Any:
+        from weft.collectives.axis import axis_index_p
+        from weft.ops.elementwise import mul
+        from weft.ops.shape import reshape
+        from weft.ops.slicing import dynamic_slice_in_dim
+
+        aval = typeof(x)
+        part = aval.shape[axis] // over.size
+        index = axis_index_p.bind(over=over)
+        x = varying_over(x, over.tracked)
+        x = dynamic_slice_in_dim(x, mul(index, np.int32(part)), part, axis)
+        return reshape(x, _own_shape(aval.shape, axis, over.size, tiled))
+
+    return ctx.lower_fun(own, x)[0]
+
+
+all_slice_p = Primitive(
+    "all_slice",
+    abstract=_slice_abstract,
+    jvp=lambda primals, tangents, **params: (
+        all_slice_p.bind(primals[0], **params),
+        all_slice_p.bind(tangents[0], **params),
+    ),
+    transpose=_slice_transpose,
+    batch=_slice_batch,
+    lower=_slice_lower,
+    named_axes=named_axes,
+    own_types=True,
+)
+"""The device's own part of a value that is equal on all: the transpose of all_gather to invarying."""
+
+
+# pbroadcast ----------------------------------------------------------------------------------------
+
+
+def _broadcast_abstract(x: ShapedArray, *, over: Team, source: int) -> ShapedArray:
+    return x.update(mat=result_mat("pbroadcast", x, over, VARYING), weak_type=False)
+
+
+def _broadcast_transpose(ct: Any, x: Any, *, over: Team, source: int) -> list:
+    """The source gets the sum of all cotangents, the others nothing."""
+    from weft.collectives.axis import axis_index_p
+    from weft.collectives.reduce import psum_p
+    from weft.ops.elementwise import eq, select
+    from weft.ops.special import zeros_like
+
+    total = psum_p.bind(varying_over(ct, over.tracked), over=over)
+    total = varying_over(total, over.tracked)
+    at = eq(axis_index_p.bind(over=over), np.int32(source))
+    return [select(at, total, zeros_like(total))]
+
+
+def _broadcast_batch(axis: Any, args: Any, dims: Any, *, over: Team, source: int) -> tuple:
+    from weft.ops.slicing import index_in_dim
+
+    (x,), (dim,) = args, dims
+    if axis.name not in over.names:
+        return pbroadcast_p.bind(x, over=over, source=source), dim
+    s = split(over, axis.name)
+    if dim is not None:
+        x = index_in_dim(x, int(s.local[source]), dim, keepdims=False)
+    if s.rest.names:
+        x = pbroadcast_p.bind(x, over=s.rest, source=int(s.device[source]))
+    return x, None
+
+
+def _broadcast_lower(ctx: Any, x: Any, *, over: Team, source: int) -> Any:
+    if not communicates(over):
+        return x
+    if "cpu" in ctx.module.platforms:
+        return _broadcast_by_sum(ctx, x, over, source)
+    rows = device_rows(ctx, over)
+    order = [source, *(i for i in range(over.size) if i != source)]
+    attrs = {
+        "replica_groups": ctx.int_matrix(rows[:, order]),
+        "channel_handle": channel(ctx),
+    }
+    return ctx.op("stablehlo.collective_broadcast", [x], [x.type], attrs)[0]
+
+
+def _broadcast_by_sum(ctx: Any, x: Any, over: Team, source: int) -> Any:
+    """XLA:CPU has no collective_broadcast (jaxlib 0.10.2): the bits, added to zeros elsewhere."""
+    aval = ctx.avals_in[0]
+
+    def masked_sum(x: Any) -> Any:
+        from weft.collectives.axis import axis_index_p
+        from weft.collectives.reduce import psum_p
+        from weft.ops.elementwise import (
+            bitcast_convert_type,
+            complex_p,
+            convert,
+            eq,
+            imag,
+            real,
+            select,
+        )
+        from weft.ops.special import zeros_like
+
+        untyped = Team(over.names, over.sizes)
+        here = eq(axis_index_p.bind(over=untyped), np.int32(source))
+
+        def send(v: Any) -> Any:
+            dtype = typeof(v).dtype
+            if dtypes.is_complex(dtype):
+                return complex_p.bind(send(real(v)), send(imag(v)))
+            if dtypes.is_bool(dtype):
+                return convert(send(convert(v, np.dtype(np.uint8))), dtype)
+            if dtypes.is_float(dtype):
+                bits = np.dtype(f"uint{8 * dtype.itemsize}")
+                return bitcast_convert_type(send(bitcast_convert_type(v, bits)), dtype)
+            return psum_p.bind(select(here, v, zeros_like(v)), over=untyped)
+
+        return send(x)
+
+    plain = ShapedArray(aval.shape, aval.dtype)
+    return ctx.lower_fun(masked_sum, x, avals=[plain])[0]
+
+
+pbroadcast_p = Primitive(
+    "pbroadcast",
+    abstract=_broadcast_abstract,
+    jvp=lambda primals, tangents, **params: (
+        pbroadcast_p.bind(primals[0], **params),
+        pbroadcast_p.bind(tangents[0], **params),
+    ),
+    transpose=_broadcast_transpose,
+    batch=_broadcast_batch,
+    lower=_broadcast_lower,
+    named_axes=named_axes,
+    own_types=True,
+)
+
+
+def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
+    """The value of one device along named axes, on all of them; pytrees leaf by leaf.
+
+    source: the index of that device along the axis (row-major along a tuple of axes).
+
+    Raises:
+      NameError: an axis is not in scope. ValueError: source out of range.
+
+    Source: StableHLO specification, `collective_broadcast`.
+
+    >>> import weft
+    >>> weft.vmap(lambda x: weft.lax.pbroadcast(x, "i", 2), axis_name="i")(weft.numpy.arange(4))
+    Array([2, 2, 2, 2], dtype=int32)
+    """
+    over = team_of("pbroadcast", axis_name)
+    source = check_index("pbroadcast", "source", source, over)
+    return tree_map(
+        lambda leaf: pbroadcast_p.bind(
+            varying_over(as_traced(leaf), over.tracked), over=over, source=source
+        ),
+        x,
+    )
+
+
+def check_index(who: str, what: str, value: Any, over: Team) -> int:
+    """An index of the team as a Python int."""
+    try:
+        index = int(value.__index__())
+    except (AttributeError, TypeError):
+        raise TypeError(f"{who}: {what} must be an int, got {value!r}") from None
+    if not 0 <= index < over.size:
+        axes = repr(over.names[0]) if len(over.names) == 1 else repr(over.names)
+        raise ValueError(
+            f"{who}: {what} {index} is out of range: axis {axes} has size {over.size}, its "
+            f"indices are 0 to {over.size - 1}"
+        )
+    return index

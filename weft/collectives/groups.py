@@ -1,0 +1,386 @@
+"""Teams: the devices that a collective communicates among, and what vmap makes of them.
+
+A collective has one parameter `over`, a `Team`: axis names, their sizes and the groups. vmap of a
+collective over one of its own axes is one algorithm for all collectives: `split` says which
+members of each group live in one device's batch, and which devices have to talk.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.state import axis_entry, state
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+class Team:
+    """Named axes, their sizes, and a partition of their indices into groups. Interned.
+
+    names: the axes, major first. An index of the team is the row-major position along them.
+    groups: tuples of indices, in rank order, or None for one group of all. tracked: the axes whose
+    manual-axis state is part of types (those of a shard_map with check_vma=True).
+    """
+
+    __slots__ = ("_memo", "group_size", "groups", "names", "size", "sizes", "tracked")
+    _interned: dict[tuple, Team] = {}
+
+    names: tuple
+    sizes: tuple[int, ...]
+    groups: Groups | None
+    tracked: tuple
+    size: int
+    group_size: int | None
+
+    def __new__(
+        cls, names: tuple, sizes: tuple, groups: Groups | None = None, tracked: tuple = ()
+    ) -> Team:
+        key = (names, sizes, groups, tracked)
+        self = cls._interned.get(key)
+        if self is None:
+            self = object.__new__(cls)
+            self.names, self.sizes, self.groups, self.tracked = key
+            self.size = math.prod(sizes)
+            lengths = {len(g) for g in groups} if groups is not None else {self.size}
+            self.group_size = lengths.pop() if len(lengths) == 1 else None  # None: unequal
+            self._memo: dict = {}
+            cls._interned[key] = self
+        return self
+
+    def __reduce__(self) -> tuple:
+        return Team, (self.names, self.sizes, self.groups, self.tracked)
+
+    @property
+    def typed(self) -> tuple:
+        """The axes whose state the collective changes: in groups, values stay varying."""
+        return self.tracked if self.groups is None else ()
+
+    @property
+    def all_groups(self) -> Groups:
+        return self.groups if self.groups is not None else (tuple(range(self.size)),)
+
+    def only(self, names: Sequence[Any]) -> Team:
+        """The team over some of the axes, as one group."""
+        kept = tuple(n for n in self.names if n in names)
+        sizes = dict(zip(self.names, self.sizes, strict=True))
+        return Team(
+            kept,
+            tuple(sizes[n] for n in kept),
+            None,
+            tuple(n for n in self.tracked if n in kept),
+        )
+
+    def whole(self) -> Team:
+        """The team over the same axes, as one group."""
+        return Team(self.names, self.sizes, None, self.tracked)
+
+    def memo(self, key: Any, make: Any) -> Any:
+        try:
+            return self._memo[key]
+        except KeyError:
+            value = self._memo[key] = make()
+            return value
+
+    def __repr__(self) -> str:
+        text = ",".join(map(str, self.names))
+        if self.groups is not None:
+            text += f" in {[list(g) for g in self.groups]}".replace(" ", "").replace(
+                "in", " in ", 1
+            )
+        return text
+
+
+def named_axes(params: dict[str, Any]) -> tuple:
+    """The axes a collective communicates over: the `named_axes` rule of all of them."""
+    return params["over"].names
+
+
+# From the user's arguments -----------------------------------------------------------------------
+
+
+def team_of(who: str, axis_name: Any, groups: Any = None) -> Team:
+    """The team that a public function's `axis_name` and `axis_index_groups` name."""
+    if groups is None and axis_name.__class__ is str:
+        entry = state.axes.get(axis_name)
+        if entry is not None:
+            team = entry.team
+            if team is None:
+                names = (axis_name,)
+                tracked = names if entry.tracked else ()
+                team = entry.team = Team(names, (entry.size,), None, tracked)
+            return team
+    names = axis_names(who, axis_name)
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise ValueError(f"{who}: axis_name {axis_name!r} names axis {name!r} twice")
+    entries = [axis_entry(name) for name in names]
+    sizes = tuple(e.size for e in entries)
+    tracked = tuple(e.name for e in entries if e.tracked)
+    if groups is not None:
+        groups = check_groups(who, names, math.prod(sizes), groups)
+    return Team(names, sizes, groups, tracked)
+
+
+def axis_names(who: str, axis_name: Any) -> tuple:
+    """One name or a sequence of names, as a tuple."""
+    if isinstance(axis_name, set | frozenset):
+        raise TypeError(
+            f"{who}: axis_name must be a name or a tuple of names, not a set: their order gives "
+            f"the order of the devices; got {axis_name!r}"
+        )
+    names = tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
+    for name in names:
+        if name is None:
+            raise TypeError(f"{who}: axis_name must be the name of an axis, got {axis_name!r}")
+    return names
+
+
+def check_groups(who: str, names: tuple, size: int, groups: Any) -> Groups | None:
+    """axis_index_groups as tuples; they must contain every index of the axis exactly once."""
+    axis = repr(names[0]) if len(names) == 1 else repr(names)
+    try:
+        result = tuple(tuple(int(i.__index__()) for i in g) for g in groups)
+    except (TypeError, AttributeError):
+        raise TypeError(
+            f"{who}: axis_index_groups must be a list of lists of ints, got {groups!r}"
+        ) from None
+    flat = [i for g in result for i in g]
+    if sorted(flat) != list(range(size)) or not all(result):
+        missing = sorted(set(range(size)) - set(flat))
+        repeated = sorted({i for i in flat if flat.count(i) > 1})
+        outside = sorted({i for i in flat if not 0 <= i < size})
+        faults = [
+            f"{what} {', '.join(map(str, found))}"
+            for what, found in (
+                ("missing", missing),
+                ("repeated", repeated),
+                ("out of range", outside),
+            )
+            if found
+        ]
+        if not all(result):
+            faults.append("an empty group")
+        raise ValueError(
+            f"{who}: axis_index_groups {[list(g) for g in result]} must contain every index of "
+            f"axis {axis} (size {size}) exactly once; {'; '.join(faults)}"
+        )
+    return None if result == (tuple(range(size)),) else result
+
+
+def equal_groups(who: str, team: Team) -> int:
+    """The size of the groups, for collectives whose result's shape depends on it."""
+    if team.group_size is None:
+        sizes = [len(g) for g in team.all_groups]
+        raise ValueError(
+            f"{who}: axis_index_groups must have equal sizes, because the result's shape depends on "
+            f"them; got groups of sizes {sizes}. Use equal groups (psum, pmax and pmin take "
+            "unequal ones)"
+        )
+    return team.group_size
+
+
+def index_in_group(team: Team) -> tuple[np.ndarray, np.ndarray]:
+    """For every index of the team: the number of its group, and its rank in the group."""
+
+    def make() -> tuple:
+        number = np.zeros(team.size, np.int64)
+        rank = np.zeros(team.size, np.int64)
+        for k, group in enumerate(team.all_groups):
+            for r, i in enumerate(group):
+                number[i], rank[i] = k, r
+        return number, rank
+
+    return team.memo("index_in_group", make)
+
+
+# To StableHLO ------------------------------------------------------------------------------------
+
+
+def device_rows(ctx: Any, team: Team) -> np.ndarray:
+    """Positions of devices in the program: a row for each setting of the other mesh axes.
+
+    A row's entries follow the team's index.
+    """
+    mesh = ctx.module.mesh
+    key = ("rows", mesh)
+
+    def make() -> np.ndarray:
+        ids = np.arange(mesh.size).reshape(mesh.axis_sizes)
+        positions = [mesh.axis_names.index(n) for n in team.names]
+        others = [i for i in range(ids.ndim) if i not in positions]
+        return ids.transpose(*others, *positions).reshape(-1, team.size)
+
+    return team.memo(key, make)
+
+
+def replica_groups(ctx: Any, team: Team) -> np.ndarray:
+    """Program-wide groups of device positions; short groups are padded with -1."""
+
+    def make() -> np.ndarray:
+        rows = device_rows(ctx, team)
+        width = max(len(g) for g in team.all_groups)
+        groups = [[int(row[i]) for i in g] for row in rows for g in team.all_groups]
+        return np.array([g + [-1] * (width - len(g)) for g in groups], np.int64)
+
+    return team.memo(("groups", ctx.module.mesh), make)
+
+
+def communicates(team: Team) -> bool:
+    """Whether any group has more than one member."""
+    return team.group_size != 1
+
+
+def collective_attrs(ctx: Any, team: Team) -> dict[str, Any]:
+    """replica_groups, channel_handle and use_global_device_ids of a collective."""
+    return {
+        "replica_groups": ctx.int_matrix(replica_groups(ctx, team)),
+        "channel_handle": channel(ctx),
+        "use_global_device_ids": ctx.attr("unit"),
+    }
+
+
+def channel(ctx: Any) -> Any:
+    return ctx.attr(f"#stablehlo.channel_handle<handle = {ctx.module.next_channel()}, type = 1>")
+
+
+# Under vmap --------------------------------------------------------------------------------------
+
+
+class Split:
+    """A team one of whose axes is a batch dimension of size n.
+
+    Every device i (an index of the team over the remaining `names`, of which there are m) holds
+    n members (i, j). Devices that share a group form a component; all components have `c` devices
+    and communicate by the team `rest`. Per device and batch index:
+
+    member[i, j]: the member's index in the whole team. slot[i, j]: which of the component's groups
+    it belongs to, of at most `slots`. rank[i, j]: its rank in the group.
+    place[i]: the device's rank in its component.
+    """
+
+    __slots__ = (
+        "c",
+        "components",
+        "device",
+        "devices",
+        "local",
+        "m",
+        "member",
+        "n",
+        "number",
+        "place",
+        "rank",
+        "rest",
+        "slot",
+        "slots",
+    )
+
+    def __init__(self, team: Team, name: Any) -> None:
+        p = team.names.index(name)
+        names = team.names[:p] + team.names[p + 1 :]
+        sizes = team.sizes[:p] + team.sizes[p + 1 :]
+        tracked = tuple(t for t in team.tracked if t != name)
+        self.n, self.m = team.sizes[p], math.prod(sizes)
+        members = np.arange(team.size).reshape(team.sizes)
+        self.member = np.moveaxis(members, p, -1).reshape(self.m, self.n)
+        # The device and batch index of every member of the whole team.
+        self.device, self.local = np.empty((2, team.size), np.int64)
+        for i in range(self.m):
+            for j in range(self.n):
+                self.device[self.member[i, j]], self.local[self.member[i, j]] = i, j
+        number, rank = index_in_group(team)
+        self.rank = rank[self.member]
+        self.number = number[self.member]
+        self.components = self._components(team)
+        self.c = len(self.components[0])
+        groups = None if len(self.components) == 1 else tuple(map(tuple, self.components))
+        self.rest = Team(names, sizes, groups, tracked)
+        self.devices = Team(names, sizes, None, tracked)
+        self.place = np.zeros(self.m, np.int64)
+        self.slot = np.zeros((self.m, self.n), np.int64)
+        self.slots = 0
+        for component in self.components:
+            order: dict[int, int] = {}
+            for q, i in enumerate(component):
+                self.place[i] = q
+                for j in range(self.n):
+                    k = order.setdefault(int(self.number[i, j]), len(order))
+                    self.slot[i, j] = k
+            self.slots = max(self.slots, len(order))
+
+    def _components(self, team: Team) -> list[list[int]]:
+        """Devices connected by groups; all as one component if those differ in size."""
+        root = list(range(self.m))
+
+        def find(i: int) -> int:
+            while root[i] != i:
+                i = root[i]
+            return i
+
+        for group in team.all_groups:
+            first = find(int(self.device[group[0]]))
+            for member in group[1:]:
+                other = find(int(self.device[member]))
+                root[max(first, other)] = first = min(first, other)
+        found: dict[int, list[int]] = {}
+        for i in range(self.m):
+            found.setdefault(find(i), []).append(i)
+        components = list(found.values())
+        if len({len(c) for c in components}) > 1:
+            return [list(range(self.m))]
+        return components
+
+    def row(self, table: np.ndarray) -> Any:
+        """This device's row of a table with one row for each device."""
+        if (table == table[0]).all():
+            return table[0]
+        from weft.collectives.axis import axis_index_p
+        from weft.ops.slicing import dynamic_index_in_dim
+
+        index = axis_index_p.bind(over=self.devices)
+        return dynamic_index_in_dim(table.astype(np.int32), index, 0, keepdims=False)
+
+    def take(self, x: Any, table: np.ndarray) -> Any:
+        """Rows of x, those that this device's row of the table lists."""
+        index = self.row(table)
+        if isinstance(index, np.ndarray):
+            return take_static(x, index)
+        from weft.ops.slicing import index_take
+
+        return index_take(x, [index], [0])
+
+
+def split(team: Team, name: Any) -> Split:
+    return team.memo(("split", name), lambda: Split(team, name))
+
+
+def take_static(x: Any, index: np.ndarray) -> Any:
+    """Rows of x by constant indices: as it is, a slice or a transposition where that does it."""
+    from weft.core.trace import typeof
+    from weft.ops.shape import reshape, transpose
+    from weft.ops.slicing import index_take, slice_in_dim
+
+    shape = typeof(x).shape
+    size, count = shape[0], len(index)
+    start = int(index[0])
+    if (index == np.arange(start, start + count)).all():
+        return x if count == size else slice_in_dim(x, start, start + count)
+    if count == size:
+        grid = np.arange(size)
+        for a in range(2, size):
+            if size % a == 0 and (grid.reshape(a, -1).T.ravel() == index).all():
+                rest = tuple(range(2, len(shape) + 1))
+                x = transpose(reshape(x, (a, size // a, *shape[1:])), (1, 0, *rest))
+                return reshape(x, shape)
+    return index_take(x, [index.astype(np.int32)], [0])
+
+
+def batch_in_front(x: Any, dim: int | None, size: int) -> Any:
+    """The operand with its batch dimension in front, broadcast if it has none."""
+    from weft.ops.shape import broadcast_to_dim, moveaxis
+
+    return broadcast_to_dim(x, 0, size) if dim is None else moveaxis(x, dim, 0)

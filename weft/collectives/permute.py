@@ -1,0 +1,396 @@
+"""Permutations along named axes: ppermute, pshuffle, psend and precv."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.collectives.casts import varying_over
+from weft.collectives.gather import as_traced, check_index
+from weft.collectives.groups import (
+    Split,
+    Team,
+    batch_in_front,
+    channel,
+    device_rows,
+    named_axes,
+    split,
+    team_of,
+)
+from weft.collectives.states import VARYING, result_mat
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import Tracer, typeof
+from weft.core.tree import tree_map
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+def _abstract(x: ShapedArray, *, over: Team, perm: Pairs) -> ShapedArray:
+    return x.update(mat=result_mat("ppermute", x, over, VARYING), weak_type=False)
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+    return ppermute_p.bind(primals[0], **params), ppermute_p.bind(tangents[0], **params)
+
+
+def _transpose(ct: Any, x: Any, *, over: Team, perm: Pairs) -> list:
+    back = tuple((target, source) for source, target in perm)
+    return [ppermute_p.bind(varying_over(ct, over.tracked), over=over, perm=back)]
+
+
+class _Routes:
+    """How the members of a split exchange rows: rounds of permutations among the devices.
+
+    A device's rows are its own n, then those received in each round, then one of zeros.
+    send[t][i]: the rows device i sends in round t. take[i, j]: the row that becomes member (i, j).
+    """
+
+    __slots__ = ("rounds", "send", "take", "zeros")
+
+    def __init__(self, s: Split, perm: Pairs) -> None:
+        pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for source, target in perm:
+            key = int(s.device[source]), int(s.device[target])
+            pairs.setdefault(key, []).append((int(s.local[source]), int(s.local[target])))
+        missing = -1
+        take = np.full((s.m, s.n), missing, np.int64)
+        self.rounds: list[Pairs] = []
+        self.send: list[np.ndarray] = []
+        colours: list[dict[int, int]] = []  # per round source device -> target device
+        for a, b in pairs:
+            if a == b:
+                for j, k in pairs[a, b]:
+                    take[b, k] = j
+                continue
+            for colour in colours:
+                if a not in colour and b not in colour.values():
+                    colour[a] = b
+                    break
+            else:
+                colours.append({a: b})
+        start = s.n
+        for colour in colours:
+            width = max(len(pairs[edge]) for edge in colour.items())
+            send = np.zeros((s.m, width), np.int64)
+            for a, b in colour.items():
+                for r, (j, k) in enumerate(pairs[a, b]):
+                    send[a, r] = j
+                    take[b, k] = start + r
+            self.rounds.append(tuple(sorted(colour.items())))
+            self.send.append(send)
+            start += width
+        self.zeros = bool((take == missing).any())
+        self.take = np.where(take == missing, start, take)
+
+
+def _batch(axis: Any, args: Any, dims: Any, *, over: Team, perm: Pairs) -> tuple:
+    from weft.ops.shape import concatenate
+    from weft.ops.special import full
+
+    (x,), (dim,) = args, dims
+    if axis.name not in over.names:
+        return ppermute_p.bind(x, over=over, perm=perm), dim
+    x = batch_in_front(x, dim, axis.size)
+    s = split(over, axis.name)
+    routes = over.memo(("routes", axis.name, perm), lambda: _Routes(s, perm))
+    parts = [x]
+    for pairs, send in zip(routes.rounds, routes.send, strict=True):
+        parts.append(ppermute_p.bind(s.take(x, send), over=s.devices, perm=pairs))
+    if routes.zeros:
+        aval = typeof(x)
+        parts.append(full((1, *aval.shape[1:]), 0, aval.dtype))
+    return s.take(concatenate(parts, 0) if len(parts) > 1 else x, routes.take), 0
+
+
+def _lower(ctx: Any, x: Any, *, over: Team, perm: Pairs) -> Any:
+    if over.size == 1:
+        if perm:
+            return x
+        return ctx.splat(0, ctx.avals_out[0].shape, ctx.avals_out[0].dtype)
+    rows = device_rows(ctx, over)
+    pairs = [[int(row[a]), int(row[b])] for row in rows for a, b in perm]
+    attrs = {"source_target_pairs": ctx.int_matrix(np.reshape(pairs, (-1, 2)))}
+    attrs["channel_handle"] = channel(ctx)
+    return ctx.op("stablehlo.collective_permute", [x], [x.type], attrs)[0]
+
+
+ppermute_p = Primitive(
+    "ppermute",
+    abstract=_abstract,
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
+    named_axes=named_axes,
+    own_types=True,
+)
+
+
+def check_perm(who: str, perm: Any, over: Team) -> Pairs:
+    """(source, target) pairs, each device at most once a source and at most once a target."""
+    try:
+        pairs = [(a, b) for a, b in perm]
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{who}: perm must be a sequence of (source, target) pairs, got {perm!r:.200}"
+        ) from None
+    result = tuple(
+        (check_index(who, "source", a, over), check_index(who, "target", b, over)) for a, b in pairs
+    )
+    for k, what in ((0, "source"), (1, "target")):
+        indices = [pair[k] for pair in result]
+        if len(set(indices)) != len(indices):
+            twice = next(i for i in indices if indices.count(i) > 1)
+            raise ValueError(
+                f"{who}: perm {list(result)!r:.300} is not a permutation: {twice} is a {what} twice; "
+                f"every device sends to at most one and receives from at most one"
+            )
+    return result
+
+
+_checked: dict[Any, Pairs] = {}
+
+
+def _pairs(who: str, perm: Any, over: Team) -> Pairs:
+    """`check_perm`, made once for each permutation."""
+    try:
+        key = (over, *map(tuple, perm))
+        found = _checked.get(key)
+    except TypeError:
+        return check_perm(who, perm, over)
+    if found is None:
+        found = _checked[key] = check_perm(who, perm, over)
+    return found
+
+
+def ppermute(x: Any, axis_name: Any, perm: Any) -> Any:
+    """Sends values between devices along named axes; pytrees leaf by leaf.
+
+    perm: (source, target) pairs of indices along the axis (row-major along a tuple of axes). A
+    device that is no target receives zeros.
+
+    Raises:
+      NameError: an axis is not in scope. ValueError: an index out of range, or twice a source or
+      twice a target.
+
+    Source: StableHLO specification, `collective_permute`.
+
+    >>> import weft
+    >>> ring = [(i, (i + 1) % 4) for i in range(4)]
+    >>> x = weft.numpy.arange(4)
+    >>> weft.vmap(lambda x: weft.lax.ppermute(x, "i", ring), axis_name="i")(x)
+    Array([3, 0, 1, 2], dtype=int32)
+    >>> weft.vmap(lambda x: weft.lax.ppermute(x, "i", [(1, 0)]), axis_name="i")(x)
+    Array([1, 0, 0, 0], dtype=int32)
+    """
+    over = team_of("ppermute", axis_name)
+    pairs = _pairs("ppermute", perm, over)
+    if isinstance(x, Tracer):
+        return ppermute_p.bind(varying_over(x, over.tracked), over=over, perm=pairs)
+    return tree_map(
+        lambda leaf: ppermute_p.bind(
+            varying_over(as_traced(leaf), over.tracked), over=over, perm=pairs
+        ),
+        x,
+    )
+
+
+def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
+    """Permutes values along a named axis: device i receives that of device perm[i].
+
+    perm: every index of the axis exactly once.
+
+    Raises:
+      NameError: an axis is not in scope. ValueError: perm is not a permutation of the indices.
+
+    >>> import weft
+    >>> x = weft.numpy.arange(4)
+    >>> weft.vmap(lambda x: weft.lax.pshuffle(x, "i", [2, 0, 1, 3]), axis_name="i")(x)
+    Array([2, 0, 1, 3], dtype=int32)
+    """
+    over = team_of("pshuffle", axis_name)
+    perm = list(perm)
+    if sorted(perm) != list(range(over.size)):
+        raise ValueError(
+            f"pshuffle: perm {perm} must contain every index from 0 to {over.size - 1} exactly once"
+        )
+    return ppermute(x, axis_name, list(zip(perm, range(over.size), strict=True)))
+
+
+# psend and precv -----------------------------------------------------------------------------------
+
+
+class Sent:
+    """The type of a value on its way from psend to precv: a token that stands for the message."""
+
+    __slots__ = ("message", "over", "perm")
+
+    shape: tuple = ()
+    ndim = 0
+    size = 0
+    sharding = None
+    weak_type = False
+    dtype = np.dtype([])
+    _interned: dict[tuple, Sent] = {}
+
+    def __new__(cls, message: ShapedArray, over: Team, perm: Pairs) -> Sent:
+        key = (message, over, perm)
+        self = cls._interned.get(key)
+        if self is None:
+            self = object.__new__(cls)
+            self.message, self.over, self.perm = key
+            cls._interned[key] = self
+        return self
+
+    mat = property(lambda self: self.message.mat)
+
+    def str_short(self) -> str:
+        return f"sent[{self.message.str_short()} over {self.over!r}]"
+
+    __repr__ = __str__ = str_short
+
+    def strip_weak_type(self) -> Sent:
+        return self
+
+    def to_tangent(self) -> Sent:
+        from weft.transforms.jvp import tangent_aval
+
+        return Sent(tangent_aval(self.message), self.over, self.perm)
+
+    def ir_type(self) -> Any:
+        from weft.lowering.context import ir_type
+
+        return ir_type(self.message)
+
+    def remove_dim(self, dim: int) -> Sent:
+        from weft.transforms.vmap import remove_dim
+
+        return Sent(remove_dim(self.message, dim), self.over, self.perm)
+
+
+def _send_abstract(x: ShapedArray, *, over: Team, perm: Pairs) -> Sent:
+    return Sent(_abstract(x, over=over, perm=perm), over, perm)
+
+
+def _recv_abstract(token: Sent) -> ShapedArray:
+    return token.message
+
+
+def _send_batch(axis: Any, args: Any, dims: Any, *, over: Team, perm: Pairs) -> tuple:
+    if axis.name not in over.names:
+        return psend_p.bind(args[0], over=over, perm=perm), dims[0]
+    x, dim = _batch(axis, args, dims, over=over, perm=perm)
+    return keep_p.bind(x, over=over, perm=perm), dim
+
+
+def _send_transpose(ct: Any, x: Any, *, over: Team, perm: Pairs) -> list:
+    return _transpose(ct, x, over=over, perm=perm)
+
+
+def _linear(prim: Primitive) -> Any:
+    return lambda primals, tangents, **params: (
+        prim.bind(primals[0], **params),
+        prim.bind(tangents[0], **params),
+    )
+
+
+psend_p = Primitive(
+    "psend",
+    abstract=_send_abstract,
+    transpose=_send_transpose,
+    batch=_send_batch,
+    lower=lambda ctx, x, *, over, perm: _lower_send(ctx, x, over, perm),
+    named_axes=named_axes,
+    own_types=True,
+)
+psend_p.jvp = _linear(psend_p)
+keep_p = Primitive(
+    "keep_sent",
+    abstract=lambda x, *, over, perm: Sent(x, over, perm),
+    transpose=lambda ct, x, *, over, perm: [ct],
+    batch=lambda axis, args, dims, **params: (keep_p.bind(args[0], **params), dims[0]),
+    lower=lambda ctx, x, **params: x,
+    own_types=True,
+)
+"""A message that is here already: what psend becomes under vmap of its own axis."""
+keep_p.jvp = _linear(keep_p)
+precv_p = Primitive(
+    "precv",
+    abstract=_recv_abstract,
+    transpose=lambda ct, token: [ct],
+    batch=lambda axis, args, dims: (precv_p.bind(args[0]), dims[0]),
+    lower=lambda ctx, token: token,
+    own_types=True,
+)
+precv_p.jvp = _linear(precv_p)
+
+
+def _lower_send(ctx: Any, x: Any, over: Team, perm: Pairs) -> Any:
+    """One collective_permute carries the message: XLA starts it here and waits at its use."""
+    if over.size == 1 and not perm:
+        message = ctx.avals_out[0].message
+        return ctx.splat(0, message.shape, message.dtype)
+    return _lower(ctx, x, over=over, perm=perm)
+
+
+def psend(x: Any, axis_name: Any, perm: Any) -> Any:
+    """Starts sending values along a named axis; returns the token that `precv` takes.
+
+    perm: (source, target) pairs, as for `ppermute`. The derivative runs the other way.
+
+    Raises:
+      NameError: an axis is not in scope. ValueError: perm is not a (partial) permutation.
+
+    Source: StableHLO specification, `send`; here one `collective_permute` carries the message.
+
+    >>> import weft
+    >>> def swap(x):
+    ...     token = weft.lax.psend(x, "i", [(0, 1), (1, 0)])
+    ...     return weft.lax.precv(token, weft.typeof(x), "i", [(0, 1), (1, 0)])
+    >>> weft.vmap(swap, axis_name="i")(weft.numpy.array([1.0, 2.0]))
+    Array([2., 1.], dtype=float32)
+    """
+    over = team_of("psend", axis_name)
+    pairs = _pairs("psend", perm, over)
+    return tree_map(
+        lambda leaf: psend_p.bind(
+            varying_over(as_traced(leaf), over.tracked), over=over, perm=pairs
+        ),
+        x,
+    )
+
+
+def precv(token: Any, out_shape: Any, axis_name: Any, perm: Any) -> Any:
+    """Receives what `psend` sent: the values, with zeros on devices that are no target.
+
+    token: what psend returned. out_shape: shape and dtype of the values (a `ShapeDtypeStruct`, or
+    anything with both), in a pytree like the token's. axis_name and perm: those of psend.
+
+    Raises:
+      TypeError: token is not from psend, or out_shape is not what was sent.
+      ValueError: axis_name or perm are not those of psend.
+    """
+    over = team_of("precv", axis_name)
+    pairs = _pairs("precv", perm, over)
+
+    def receive(t: Any, like: Any) -> Any:
+        sent = typeof(t) if isinstance(t, Tracer) else None
+        if not isinstance(sent, Sent):
+            raise TypeError(f"precv: token must be what weft.lax.psend returned, got {t!r:.100}")
+        if sent.over is not over or sent.perm != pairs:
+            raise ValueError(
+                f"precv: the message was sent over {sent.over!r} with perm {list(sent.perm)}, but is "
+                f"received over {over!r} with perm {list(pairs)}; both must be the same"
+            )
+        want = (tuple(like.shape), np.dtype(like.dtype))
+        if want != (sent.message.shape, sent.message.dtype):
+            raise TypeError(
+                f"precv: out_shape is {ShapedArray(*want).str_short()}, but what was sent is "
+                f"{sent.message.str_short()}"
+            )
+        return precv_p.bind(t)
+
+    return tree_map(receive, token, out_shape)

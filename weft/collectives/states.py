@@ -1,0 +1,128 @@
+"""The types of casts and collectives: a table of manual-axis states, and the rules it gives.
+
+A value has one state along each manual axis: invarying, varying, unreduced (a partial sum) or
+reduced (equal, with an unreduced cotangent). Each row says what an op makes of the axes it acts
+over and which rows, applied in order, are its transpose. Along an axis, cotangents of unreduced
+values are reduced and the other way round.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from weft.collectives.groups import Team
+from weft.core.aval import Mat, ShapedArray
+
+INVARYING, VARYING, UNREDUCED, REDUCED = "invarying", "varying", "unreduced", "reduced"
+STATES = (INVARYING, VARYING, UNREDUCED, REDUCED)
+
+DUAL = {INVARYING: INVARYING, VARYING: VARYING, UNREDUCED: REDUCED, REDUCED: UNREDUCED}
+"""The state of a value's cotangents."""
+
+
+class Row(NamedTuple):
+    """op: before → after; transpose: the ops, with their states, that its transpose consists of."""
+
+    op: str
+    before: str
+    after: str
+    transpose: tuple[tuple[str, str, str], ...] = ()
+
+
+TABLE = (
+    Row("pcast", INVARYING, VARYING, (("psum", VARYING, INVARYING),)),
+    Row("pcast", INVARYING, REDUCED, (("psum", UNREDUCED, INVARYING),)),
+    Row("pcast", VARYING, UNREDUCED, (("pcast", REDUCED, VARYING),)),
+    Row("pcast", REDUCED, VARYING, (("pcast", VARYING, UNREDUCED),)),
+    Row("psum", VARYING, INVARYING, (("pcast", INVARYING, VARYING),)),
+    Row("psum", UNREDUCED, INVARYING, (("pcast", INVARYING, REDUCED),)),
+    Row("all_gather", VARYING, VARYING, (("psum_scatter", VARYING, VARYING),)),
+    Row("all_gather", VARYING, INVARYING, (("all_slice", INVARYING, VARYING),)),
+    Row("all_gather", VARYING, REDUCED, (("psum_scatter", UNREDUCED, VARYING),)),
+    Row("all_slice", INVARYING, VARYING, (("all_gather", VARYING, INVARYING),)),
+    Row("psum_scatter", VARYING, VARYING, (("all_gather", VARYING, VARYING),)),
+    Row("psum_scatter", UNREDUCED, VARYING, (("all_gather", VARYING, REDUCED),)),
+    Row("ppermute", VARYING, VARYING, (("ppermute", VARYING, VARYING),)),
+    Row("all_to_all", VARYING, VARYING, (("all_to_all", VARYING, VARYING),)),
+    Row("ragged_all_to_all", VARYING, VARYING, (("ragged_all_to_all", VARYING, VARYING),)),
+    Row(
+        "pbroadcast",
+        VARYING,
+        VARYING,
+        (("psum", VARYING, INVARYING), ("pcast", INVARYING, VARYING)),
+    ),
+    Row("pmax", VARYING, INVARYING),
+    Row("pmin", VARYING, INVARYING),
+)
+ALLOWED = {(row.op, row.before, row.after) for row in TABLE}
+CASTS = {(row.before, row.after) for row in TABLE if row.op == "pcast"}
+ACCEPTED = {op: {r.before for r in TABLE if r.op == op} for op in {r.op for r in TABLE}}
+
+_REMEDY = {
+    UNREDUCED: "add the partial sums up first with weft.lax.psum(x, {axes})",
+    REDUCED: "cast first with weft.lax.pcast(x, {axes}, to='varying')",
+    INVARYING: "cast first with weft.lax.pcast(x, {axes}, to='varying')",
+    VARYING: "make it equal along the axis first, for example with weft.lax.psum or "
+    "weft.lax.all_gather(..., to='invarying')",
+}
+
+
+def axes_text(axes: tuple) -> str:
+    return repr(axes[0]) if len(axes) == 1 else repr(tuple(axes))
+
+
+def state_over(who: str, aval: Any, axes: tuple) -> str:
+    """The one state that the value has along all the axes; they must agree."""
+    mat = aval.mat
+    if not mat.unreduced and not mat.reduced:
+        varying = mat.varying
+        found = [axis in varying for axis in axes]
+        if all(found):
+            return VARYING
+        if not any(found):
+            return INVARYING
+    states = {axis: mat.state(axis) for axis in axes}
+    if len(set(states.values())) > 1:
+        listing = ", ".join(f"{state} along {axis!r}" for axis, state in states.items())
+        raise ValueError(
+            f"{who}: the operand of type {aval.str_short()} is {listing}; one call takes axes in "
+            f"one state. Cast some of them with weft.lax.pcast, or make one call for each state"
+        )
+    return next(iter(states.values()))
+
+
+def moved(mat: Mat, axes: tuple, after: str) -> Mat:
+    """The type with the axes in another state."""
+    axes = frozenset(axes)
+    sets = {s: getattr(mat, s) - axes for s in (VARYING, UNREDUCED, REDUCED)}
+    if after != INVARYING:
+        sets[after] |= axes
+    return Mat(**sets)
+
+
+def check_state(who: str, aval: ShapedArray, axes: tuple, accepted: set[str]) -> str:
+    """The value's state along the axes, which must be one that the op accepts."""
+    state = state_over(who, aval, axes)
+    if state not in accepted:
+        raise ValueError(
+            f"{who} over {axes_text(axes)}: the operand of type {aval.str_short()} is {state} along "
+            f"the axis, but {who} takes {' or '.join(sorted(accepted))} values; "
+            + _REMEDY[state].format(axes=axes_text(axes))
+        )
+    return state
+
+
+def result_mat(who: str, x: ShapedArray, over: Team, after: str) -> Mat:
+    """The type of a collective's result: the named axes change state by the table."""
+    if over.groups is None:
+        if over.tracked:
+            before = check_state(who, x, over.tracked, ACCEPTED[who])
+            if (who, before, after) not in ALLOWED:
+                raise ValueError(
+                    f"{who} over {axes_text(over.tracked)} takes no {before} value to {after}; the "
+                    f"operand has type {x.str_short()}"
+                )
+            return moved(x.mat, over.tracked, after)
+    elif over.tracked:
+        check_state(who, x, over.tracked, {VARYING})
+    return x.mat

@@ -1,0 +1,135 @@
+"""Manual regions: where a program is written per device along some mesh axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft._xla.mlir import ir
+from weft.core import dtypes
+from weft.lowering.context import parse_attr, string_attr
+from weft.sharding.named import NamedSharding, mhlo_sharding_text, quoted, sdy_sharding_text
+from weft.sharding.spec import PartitionSpec
+
+Boundary = tuple[Sequence[Any], Any]
+"""How a value crosses the region's boundary: the mesh axes of each dimension, and its MLIR type."""
+
+
+def rank_of(aval: Any) -> int:
+    """The rank of the array that holds the value."""
+    if dtypes.is_extended(aval.dtype):
+        return aval.ndim + len(aval.dtype.physical_shape)
+    return aval.ndim
+
+
+def sharding_of(ctx: Any, spec: Any, type_: Any, axes: Sequence[Any]) -> str:
+    """The sdy.sharding of a value at the boundary of a region that is manual over `axes`.
+
+    With axes left to the partitioner, dimensions stay open for these; the manual axes that the
+    spec does not use must then be ruled out by name.
+    """
+    mesh = ctx.module.mesh
+    if not isinstance(type_, ir.RankedTensorType):
+        return "<@mesh, []>"  # a token
+    rank = type_.rank
+    free = set(mesh.axis_names) - set(axes) - ctx.module.manual_axes
+    if isinstance(spec, PartitionSpec):
+        partial = spec.unreduced | spec.reduced
+        spec = PartitionSpec(*spec.partitions, unreduced=spec.unreduced)
+    else:
+        partial = frozenset()
+        spec = PartitionSpec(*spec)
+    unused = ()
+    if free:
+        unused = tuple(a for a in axes if a not in spec.used_axes() and a not in partial)
+    text = sdy_sharding_text(
+        NamedSharding(mesh, spec),
+        rank,
+        open_dims=tuple(range(rank)) if free else (),
+        replicated=unused,
+    )
+    return text.removeprefix("#sdy.sharding")
+
+
+def manual_region(
+    ctx: Any,
+    axes: Sequence[Any],
+    operands: Sequence[ir.Value],
+    inputs: Sequence[Boundary],
+    outputs: Sequence[Boundary],
+    body: Callable[..., Sequence[ir.Value]],
+    local_types: Sequence[Any] = (),
+) -> list[ir.Value]:
+    """An sdy.manual_computation: body(*block arguments of local types) returns local values.
+
+    inputs and outputs: (spec, global type) for each operand and result.
+    """
+
+    def per_value(items: Sequence[Boundary]) -> ir.Attribute:
+        texts = [sharding_of(ctx, spec, type_, axes) for spec, type_ in items]
+        return parse_attr(f"#sdy.sharding_per_value<[{', '.join(texts)}]>")
+
+    attrs = {
+        "in_shardings": per_value(inputs),
+        "out_shardings": per_value(outputs),
+        "manual_axes": parse_attr(f"#sdy<manual_axes{{{', '.join(map(quoted, axes))}}}>"),
+    }
+    operation = ctx.operation(
+        "sdy.manual_computation", list(operands), [t for _, t in outputs], attrs, regions=1
+    )
+    block = operation.regions[0].blocks.append(*local_types, arg_locs=[ctx.loc] * len(local_types))
+    with ir.InsertionPoint(block):
+        ctx.op("sdy.return", list(body(*block.arguments)), [])
+    return list(operation.results)
+
+
+def shard(ctx: Any, x: ir.Value, spec: Any, local: Any, axes: Sequence[Any]) -> ir.Value:
+    """GSPMD's way into a manual region: the operand's sharding, then its local shape."""
+    sharding, dims = _gspmd_sharding(ctx, spec, axes), _open_dims(ctx, x, axes)
+    rank = ir.RankedTensorType(x.type).rank
+    x = _custom_call(ctx, "Sharding", x, x.type, mhlo_sharding_text(sharding, rank), dims)
+    manual = _manual_text(ctx, axes, rank)
+    return _custom_call(ctx, "SPMDFullToShardShape", x, local, manual, dims)
+
+
+def unshard(ctx: Any, x: ir.Value, spec: Any, whole: Any, axes: Sequence[Any]) -> ir.Value:
+    """GSPMD's way out of a manual region."""
+    rank = ir.RankedTensorType(x.type).rank
+    dims = _open_dims(ctx, x, axes)
+    x = _custom_call(ctx, "Sharding", x, x.type, _manual_text(ctx, axes, rank), dims)
+    text = mhlo_sharding_text(_gspmd_sharding(ctx, spec, axes), rank)
+    return _custom_call(ctx, "SPMDShardToFullShape", x, whole, text, dims)
+
+
+def _open_dims(ctx: Any, x: ir.Value, axes: Sequence[Any]) -> str:
+    free = set(ctx.module.mesh.axis_names) - set(axes) - ctx.module.manual_axes
+    rank = ir.RankedTensorType(x.type).rank
+    return f"unspecified_dims=[{','.join(map(str, range(rank)))}]" if free and rank else ""
+
+
+def _gspmd_sharding(ctx: Any, spec: Any, axes: Sequence[Any]) -> NamedSharding:
+    """The spec over the module's mesh, with the enclosing regions' axes manual."""
+    from weft.sharding.mesh import AxisType
+
+    mesh = ctx.module.mesh.abstract_mesh
+    mesh = mesh.update_axis_types({a: AxisType.Manual for a in ctx.module.manual_axes})
+    return NamedSharding(mesh, PartitionSpec(*spec))
+
+
+def _manual_text(ctx: Any, axes: Sequence[Any], rank: int) -> str:
+    from weft.sharding.mesh import AxisType
+
+    mesh = ctx.module.mesh.abstract_mesh
+    manual = ctx.module.manual_axes | frozenset(axes)
+    mesh = mesh.update_axis_types({a: AxisType.Manual for a in manual})
+    return mhlo_sharding_text(NamedSharding(mesh, PartitionSpec()), rank)
+
+
+def _custom_call(ctx: Any, target: str, x: Any, type_: Any, sharding: str, dims: str) -> ir.Value:
+    attrs = {
+        "call_target_name": string_attr(target),
+        "mhlo.sharding": string_attr(sharding),
+        "backend_config": string_attr(dims),
+        "api_version": ctx.i32(1),
+    }
+    return ctx.op("stablehlo.custom_call", [x], [type_], attrs)[0]

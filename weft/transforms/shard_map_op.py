@@ -1,0 +1,530 @@
+"""The shard_map op: a per-device jaxpr over shards, under every transformation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.aval import Mat, ShapedArray
+from weft.core.effects import Effect
+from weft.core.jaxpr import ClosedJaxpr, eval_closed
+from weft.core.primitive import Primitive
+from weft.core.state import AxisEntry, extend_axes
+from weft.core.trace import trace_to_jaxpr, typeof
+from weft.sharding.mesh import AxisType, use_abstract_mesh
+from weft.sharding.spec import PartitionSpec
+from weft.transforms.jit_op import jaxpr_axes
+from weft.transforms.jvp import cotangent_aval, jvp_jaxpr, linearize_jaxpr
+from weft.transforms.transpose import is_undefined, transpose_jaxpr
+from weft.transforms.vmap import AxisData, add_dim, batch_flat, batch_jaxpr, move_dim, to_front
+
+P = PartitionSpec
+Specs = tuple[PartitionSpec, ...]
+
+
+@contextmanager
+def manual_scope(mesh: Any, manual: tuple, check_vma: bool) -> Iterator[None]:
+    """Inside the body: the manual axes are in scope, and Manual in the mesh in context."""
+    from weft.sharding.mesh import context_mesh
+
+    entries = [AxisEntry(n, mesh.shape[n], "manual", mesh, check_vma) for n in manual]
+    types = dict.fromkeys(manual, AxisType.Manual)
+    outer = context_mesh()
+    if outer is not None and outer.shape == mesh.shape:
+        types |= dict.fromkeys(outer.manual_axes, AxisType.Manual)
+    with extend_axes(entries), use_abstract_mesh(mesh.abstract_mesh.update_axis_types(types)):
+        yield
+
+
+def varying_axes(mat: Mat, manual: Sequence[Any]) -> tuple:
+    """The manual axes along which a value is not simply equal on all devices, in mesh order."""
+    return tuple(n for n in manual if n in mat.varying or n in mat.unreduced)
+
+
+def global_aval(aval: Any, spec: PartitionSpec, mesh: Any, manual: tuple) -> Any:
+    """The type of the array whose shards these are."""
+    shape = list(aval.shape)
+    for d, axes in enumerate(spec.axes):
+        shape[d] *= math.prod(mesh.shape[a] for a in axes)
+    gone = frozenset(manual)
+    mat = Mat(aval.mat.varying - gone, aval.mat.unreduced - gone, aval.mat.reduced - gone)
+    return ShapedArray(tuple(shape), aval.dtype, aval.weak_type, None, mat)
+
+
+def _abstract(
+    *avals: Any, jaxpr: Any, mesh: Any, manual: tuple, out_specs: Specs, **params: Any
+) -> list:
+    return [
+        global_aval(a, s, mesh, manual) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)
+    ]
+
+
+def _effects(avals: Sequence[Any], params: dict[str, Any]) -> frozenset[Effect]:
+    return params["jaxpr"].effects
+
+
+def _named_axes(params: dict[str, Any]) -> frozenset:
+    return jaxpr_axes(params["jaxpr"]) - frozenset(params["manual"])
+
+
+def _pick(values: Sequence[Any], keep: Sequence[bool]) -> tuple:
+    return tuple(v for v, k in zip(values, keep, strict=True) if k)
+
+
+def retraced(jaxpr: ClosedJaxpr, key: Any, fun: Callable, avals: Sequence[Any]) -> ClosedJaxpr:
+    """A jaxpr of fun(*flat arguments), made once for the jaxpr it derives from."""
+
+    def make() -> ClosedJaxpr:
+        traced, consts = trace_to_jaxpr(fun, avals, jaxpr.jaxpr.debug)
+        return ClosedJaxpr(traced, consts)
+
+    return jaxpr.memo(key, make)
+
+
+# Derivatives ---------------------------------------------------------------------------------------
+
+
+def _jvp(
+    primals: Any, tangents: Any, *, jaxpr: Any, in_specs: Specs, out_specs: Specs, **params: Any
+) -> tuple:
+    nonzero = [t is not None for t in tangents]
+    with manual_scope(params["mesh"], params["manual"], params["check_vma"]):
+        pushed, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
+    outs = shard_map_p.bind(
+        *primals,
+        *(t for t in tangents if t is not None),
+        jaxpr=pushed,
+        in_specs=in_specs + _pick(in_specs, nonzero),
+        out_specs=out_specs + _pick(out_specs, out_nonzero),
+        **params,
+    )
+    n = len(out_specs)
+    rest = iter(outs[n:])
+    return outs[:n], [next(rest) if nz else None for nz in out_nonzero]
+
+
+def _linearize(
+    primals: Any,
+    tangents: Any,
+    *,
+    jaxpr: Any,
+    mesh: Any,
+    manual: tuple,
+    check_vma: bool,
+    in_specs: Specs,
+    out_specs: Specs,
+) -> tuple:
+    nonzero = [t is not None for t in tangents]
+    params = {"mesh": mesh, "manual": manual, "check_vma": check_vma}
+    with manual_scope(mesh, manual, check_vma):
+        split = linearize_jaxpr(jaxpr, nonzero)
+        residual_avals = split.tangent.in_avals[: len(split.residual_inputs)]
+        made = [i for i, p in enumerate(split.residual_inputs) if p is None]
+        specs = [_residual_spec(residual_avals[i], manual, check_vma) for i in made]
+        primal = _leaving(split.primal, len(out_specs), specs)
+        tangent = _entering(split.tangent, dict(zip(made, specs, strict=True)), mesh)
+    outs = shard_map_p.bind(
+        *primals, jaxpr=primal, in_specs=in_specs, out_specs=out_specs + tuple(specs), **params
+    )
+    n = len(out_specs)
+    residuals = split.residuals(primals, outs[n:])
+    rest_specs = iter(specs)
+    residual_specs = tuple(
+        next(rest_specs) if p is None else in_specs[p] for p in split.residual_inputs
+    )
+    given = [t for t in tangents if t is not None]
+    result = iter(
+        shard_map_p.bind(
+            *residuals,
+            *given,
+            jaxpr=tangent,
+            in_specs=residual_specs + _pick(in_specs, nonzero),
+            out_specs=_pick(out_specs, split.nonzero_out),
+            **params,
+        )
+    )
+    return outs[:n], [next(result) if nz else None for nz in split.nonzero_out]
+
+
+def _residual_spec(aval: Any, manual: tuple, check_vma: bool) -> PartitionSpec:
+    """Residuals leave the body side by side along their first dimension where they differ."""
+    axes = varying_axes(aval.mat, manual) if check_vma else manual
+    return P(axes) if axes else P()
+
+
+def _leaving(primal: ClosedJaxpr, num_outs: int, specs: Sequence[PartitionSpec]) -> ClosedJaxpr:
+    """The primal jaxpr with residuals in the form in which they leave: rank 1 at least."""
+
+    def fun(*args: Any) -> list:
+        from weft.ops.shape import reshape
+
+        outs = eval_closed(primal, *args)
+        for k, spec in enumerate(specs, num_outs):
+            x, aval = outs[k], typeof(outs[k])
+            if spec and not aval.ndim:
+                x = reshape(x, (1,))
+            manual = spec.used_axes() | aval.mat.reduced
+            if aval.mat.unreduced & manual or aval.mat.reduced:
+                x = relabel_p.bind(
+                    x,
+                    mat=Mat(
+                        aval.mat.varying | aval.mat.unreduced & manual, aval.mat.unreduced - manual
+                    ),
+                )
+            outs[k] = x
+        return outs
+
+    if not any(
+        (s and not a.ndim) or a.mat.unreduced or a.mat.reduced
+        for s, a in zip(specs, primal.out_avals[num_outs:], strict=True)
+    ):
+        return primal
+    return retraced(primal, ("leaving", tuple(specs)), fun, primal.in_avals)
+
+
+def _entering(tangent: ClosedJaxpr, specs: dict[int, PartitionSpec], mesh: Any) -> ClosedJaxpr:
+    """The tangent jaxpr that takes residuals in the form in which they left."""
+    avals = list(tangent.in_avals)
+    for i, spec in specs.items():
+        a = avals[i]
+        shape = (1,) if spec and not a.ndim else a.shape
+        mat = a.mat
+        if mat.unreduced or mat.reduced:
+            used = spec.used_axes()
+            mat = Mat(mat.varying | (mat.unreduced & used), mat.unreduced - used)
+        avals[i] = a.update(shape=shape, mat=mat)
+    if avals == tangent.in_avals:
+        return tangent
+
+    def fun(*args: Any) -> list:
+        from weft.collectives.casts import as_state
+        from weft.ops.shape import reshape
+
+        full = list(args)
+        for i in specs:
+            want = tangent.in_avals[i]
+            x = full[i]
+            if typeof(x).shape != want.shape:
+                x = reshape(x, want.shape)
+            for name in ("unreduced", "reduced"):
+                axes = getattr(want.mat, name)
+                if axes:
+                    x = as_state(x, tuple(n for n in mesh.axis_names if n in axes), name)
+            full[i] = x
+        return eval_closed(tangent, *full)
+
+    return retraced(tangent, ("entering", tuple(specs.items())), fun, avals)
+
+
+relabel_p = Primitive(
+    "relabel",
+    abstract=lambda x, *, mat: x.update(mat=mat),
+    jvp=lambda primals, tangents, *, mat: (
+        relabel_p.bind(primals[0], mat=mat),
+        relabel_p.bind(tangents[0], mat=mat),
+    ),
+    transpose=lambda ct, x, *, mat: [relabel_p.bind(ct, mat=cotangent_aval(x.aval).mat)],
+    batch=lambda axis, args, dims, *, mat: (relabel_p.bind(args[0], mat=mat), dims[0]),
+    lower=lambda ctx, x, *, mat: x,
+    own_types=True,
+)
+"""The per-device parts of a residual under another manual-axis type, on its way out of a body."""
+
+
+def _dual(spec: PartitionSpec) -> PartitionSpec:
+    """The spec of cotangents."""
+    if not spec.unreduced and not spec.reduced:
+        return spec
+    return spec.update(unreduced=spec.reduced, reduced=spec.unreduced)
+
+
+def _transpose(
+    cts: Any,
+    *args: Any,
+    jaxpr: Any,
+    mesh: Any,
+    manual: tuple,
+    check_vma: bool,
+    in_specs: Specs,
+    out_specs: Specs,
+) -> list:
+    linear = [is_undefined(a) for a in args]
+    nonzero = [ct is not None for ct in cts]
+    known = [not lin for lin in linear]
+    linear_specs = _pick(in_specs, linear)
+    with manual_scope(mesh, manual, check_vma):
+        backward, ct_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
+        ct_avals = [cotangent_aval(a) for a in _pick(jaxpr.in_avals, linear)]
+        kept_specs = _pick(linear_specs, ct_nonzero)
+        ct_specs = _pick(out_specs, nonzero)
+        if check_vma:
+            backward = _with_types(backward, _pick(ct_avals, ct_nonzero))
+        else:
+            backward = _untyped(backward, sum(known), ct_specs, kept_specs, mesh, manual)
+    outs = iter(
+        shard_map_p.bind(
+            *_pick(args, known),
+            *(ct for ct in cts if ct is not None),
+            jaxpr=backward,
+            mesh=mesh,
+            manual=manual,
+            check_vma=check_vma,
+            in_specs=_pick(in_specs, known) + tuple(map(_dual, ct_specs)),
+            out_specs=tuple(map(_dual, kept_specs)),
+        )
+    )
+    found = iter([next(outs) if nz else None for nz in ct_nonzero])
+    return [next(found) if lin else None for lin in linear]
+
+
+def _with_types(backward: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
+    """The backward jaxpr whose results have exactly the cotangents' types."""
+    if all(a.mat is b.mat for a, b in zip(backward.out_avals, avals, strict=True)):
+        return backward
+
+    def fun(*args: Any) -> list:
+        from weft.collectives.casts import cast_to
+
+        outs = eval_closed(backward, *args)
+        return [cast_to(o, a.mat) for o, a in zip(outs, avals, strict=True)]
+
+    return retraced(backward, ("with_types", tuple(avals)), fun, backward.in_avals)
+
+
+def _untyped(
+    backward: ClosedJaxpr, known: int, ct_specs: Specs, specs: Specs, mesh: Any, manual: tuple
+) -> ClosedJaxpr:
+    """Without types, every device counts as one owner of an equal value.
+
+    A result's cotangent is divided among the devices that hold it whole; an argument's is added up
+    over the devices that were given it whole.
+    """
+    from weft.collectives.groups import Team
+    from weft.collectives.reduce import psum_p
+
+    def whole_over(spec: PartitionSpec) -> tuple:
+        return tuple(n for n in manual if n not in spec.used_axes() and mesh.shape[n] > 1)
+
+    def fun(*args: Any) -> list:
+        from weft.ops.elementwise import div
+
+        given = list(args)
+        for k, spec in enumerate(ct_specs, known):
+            count = math.prod(mesh.shape[n] for n in whole_over(spec))
+            aval = typeof(given[k])
+            if count > 1 and aval.dtype != dtypes.float0:
+                given[k] = div(given[k], aval.dtype.type(count))
+        outs = eval_closed(backward, *given)
+        for k, spec in enumerate(specs):
+            axes = whole_over(spec)
+            if axes:
+                over = Team(axes, tuple(mesh.shape[n] for n in axes))
+                outs[k] = psum_p.bind(outs[k], over=over)
+        return outs
+
+    return retraced(backward, ("untyped", ct_specs, specs), fun, backward.in_avals)
+
+
+# Batching ------------------------------------------------------------------------------------------
+
+
+def _batch(
+    axis: AxisData,
+    args: Any,
+    dims: Any,
+    *,
+    jaxpr: Any,
+    mesh: Any,
+    manual: tuple,
+    in_specs: Specs,
+    out_specs: Specs,
+    check_vma: bool,
+) -> tuple:
+    moved, batched = to_front(args, dims)
+    names = axis.spmd_name if isinstance(axis.spmd_name, tuple) else (axis.spmd_name,)
+    lead = tuple(n for n in names if n in manual)
+    if lead:
+        axis = _spread_axis(axis, lead, mesh, jaxpr, (*in_specs, *out_specs))
+    with manual_scope(mesh, manual, check_vma):
+        if lead and check_vma:
+            inner, out_batched = _batch_varying(jaxpr, axis, batched, lead)
+        else:
+            inner, out_batched = batch_jaxpr(jaxpr, axis, batched)
+
+    def with_lead(specs: Specs, keep: Sequence[bool]) -> Specs:
+        return tuple(
+            s.update(partitions=(lead or None, *s.partitions)) if b else s
+            for s, b in zip(specs, keep, strict=True)
+        )
+
+    outs = shard_map_p.bind(
+        *moved,
+        jaxpr=inner,
+        mesh=mesh,
+        manual=manual,
+        in_specs=with_lead(in_specs, batched),
+        out_specs=with_lead(out_specs, out_batched),
+        check_vma=check_vma,
+    )
+    return outs, [0 if b else None for b in out_batched]
+
+
+def _spread_axis(
+    axis: AxisData, lead: tuple, mesh: Any, jaxpr: ClosedJaxpr, specs: Specs
+) -> AxisData:
+    """The batch axis on one device, when spmd_axis_name spreads it over manual axes."""
+    for spec in specs:
+        if spec.used_axes() & frozenset(lead):
+            raise ValueError(
+                f"vmap: spmd_axis_name {lead!r} is already used by the spec {spec!r} of a shard_map "
+                "inside; use a mesh axis that its in_specs and out_specs leave free"
+            )
+    if axis.name is not None and axis.name in jaxpr_axes(jaxpr):
+        raise ValueError(
+            f"vmap: a shard_map inside communicates along axis_name {axis.name!r}, which "
+            f"spmd_axis_name spreads over mesh axis {lead!r}; leave spmd_axis_name out, or let the "
+            "shard_map communicate along the mesh axis"
+        )
+    parts = math.prod(mesh.shape[n] for n in lead)
+    if axis.size % parts:
+        raise ValueError(
+            f"vmap: the axis of size {axis.size} cannot be spread by spmd_axis_name over mesh axis "
+            f"{lead!r} of size {parts}; pad it to {-(-axis.size // parts) * parts}"
+        )
+    return AxisData(axis.name, axis.size // parts, axis.spmd_name)
+
+
+def _batch_varying(
+    jaxpr: ClosedJaxpr, axis: AxisData, batched: Sequence[bool], lead: tuple
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """batch_jaxpr where batched values also vary over mesh axes: their types are found anew."""
+    from weft.collectives.casts import as_state
+
+    out_batched: list[bool] = []
+
+    def vary(aval: Any) -> Any:
+        return aval.update(mat=aval.mat.replace(varying=aval.mat.varying | frozenset(lead)))
+
+    avals = [
+        vary(add_dim(a, 0, axis)) if b else a for a, b in zip(jaxpr.in_avals, batched, strict=True)
+    ]
+
+    def fun(*args: Any) -> list:
+        dims = [0 if b else None for b in batched]
+        outs, out_dims = batch_flat(lambda *xs: eval_closed(jaxpr, *xs), axis, args, dims)
+        out_batched[:] = [d is not None for d in out_dims]
+        return [
+            o if d is None else as_state(move_dim(o, d, 0, axis), lead, "varying")
+            for o, d in zip(outs, out_dims, strict=True)
+        ]
+
+    traced, consts = trace_to_jaxpr(fun, avals, f"vmap({jaxpr.jaxpr.debug})")
+    return ClosedJaxpr(traced, consts), out_batched
+
+
+# Lowering and eager running ------------------------------------------------------------------------
+
+
+def _lower(
+    ctx: Any,
+    *operands: Any,
+    jaxpr: ClosedJaxpr,
+    mesh: Any,
+    manual: tuple,
+    in_specs: Specs,
+    out_specs: Specs,
+    check_vma: bool,
+) -> list:
+    from weft.lowering.manual import manual_region, shard, unshard
+    from weft.lowering.module import ordered_effects
+
+    module, function = ctx.module, ctx.function
+    axes = tuple(n for n in manual if n not in module.manual_axes)
+    before = module.manual_axes
+    if module.mesh is not None:
+        _check_mesh(module.mesh, mesh)
+    if module.mesh is None or all(mesh.shape[n] == 1 for n in axes):
+        module.manual_axes = before | frozenset(axes)
+        try:
+            return ctx.inline(jaxpr, *operands)
+        finally:
+            module.manual_axes = before
+    axes = tuple(n for n in module.mesh.axis_names if n in axes)
+    effects = ordered_effects(jaxpr)
+    tokens = [function.tokens[e] for e in effects]
+    local_in = [ctx.type_of(a) for a in jaxpr.in_avals]
+
+    def body(*locals_: Any) -> list:
+        module.manual_axes = before | frozenset(axes)
+        try:
+            for e, t in zip(effects, locals_, strict=False):
+                function.tokens[e] = t
+            outs = ctx.inline(jaxpr, *locals_[len(effects) :])
+            return [function.tokens[e] for e in effects] + list(outs)
+        finally:
+            module.manual_axes = before
+
+    whole_out = ctx.out_types()
+    if not module.use_shardy:
+        given = [
+            shard(ctx, x, s, t, axes) for x, s, t in zip(operands, in_specs, local_in, strict=True)
+        ]
+        outs = body(*tokens, *given)[len(effects) :]
+        return [
+            unshard(ctx, x, s, t, axes) for x, s, t in zip(outs, out_specs, whole_out, strict=True)
+        ]
+    token = [t.type for t in tokens]
+    outs = manual_region(
+        ctx,
+        axes,
+        [*tokens, *operands],
+        [*(((), t) for t in token), *zip(in_specs, (x.type for x in operands), strict=True)],
+        [*(((), t) for t in token), *zip(out_specs, whole_out, strict=True)],
+        body,
+        [*token, *local_in],
+    )
+    for e in effects:
+        function.tokens[e] = outs.pop(0)
+    return outs
+
+
+def _check_mesh(program: Any, own: Any) -> None:
+    """One program has one mesh; a shard_map over another cannot be part of it."""
+    if program.shape != own.shape:
+        raise ValueError(
+            f"a shard_map over {own!r} is part of a program whose arguments are placed over "
+            f"{program!r}: one program has one mesh. Move the arguments to the shard_map's mesh with "
+            "weft.device_put, or give both the same axes"
+        )
+
+
+def _impl(*args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list:
+    from weft.transforms.jit import jit
+
+    def make() -> Any:
+        def run_shard_map(*xs: Any) -> list:
+            return shard_map_p.bind(*xs, jaxpr=jaxpr, **params)
+
+        return jit(run_shard_map)
+
+    return jaxpr.memo(("eager", *params.items()), make)(*args)
+
+
+shard_map_p = Primitive(
+    "shard_map",
+    abstract=_abstract,
+    effects=_effects,
+    jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
+    impl=_impl,
+    named_axes=_named_axes,
+    multiple_results=True,
+    own_types=True,
+    higher_order=True,
+)
