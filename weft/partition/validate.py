@@ -1,11 +1,85 @@
-"""Checks a module's sharding attributes before Shardy's passes, which end the process on some."""
+"""Checks a module's shardings before Shardy's passes, which end the process on some of them."""
 
 from __future__ import annotations
 
+from weft._xla import sdy
 from weft._xla.mlir import ir
+from weft.partition.collect import source_line
 
 
 def validate(module: ir.Module) -> None:
-    """Raises ValueError for sharding attributes that do not fit the module."""
-    if not module.operation.verify():
-        raise ValueError("the module does not verify")
+    """Raises ValueError for shardings that do not fit the module.
+
+    The dialect's verifier covers unknown meshes and axes, axes used twice, and wrong ranks; this
+    adds what it does not look at: sharding groups.
+    """
+    try:
+        module.operation.verify()
+    except ir.MLIRError as error:
+        raise ValueError(f"the module's shardings cannot hold: {_first_line(error)}") from error
+    groups: dict[int, list[ir.Operation]] = {}
+    _find_groups(module.operation, groups)
+    for number, members in groups.items():
+        _check_group(number, members)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines()]
+    return next((line.removeprefix("error: ") for line in lines if "error:" in line), lines[0])
+
+
+def _find_groups(op: ir.Operation, groups: dict[int, list[ir.Operation]]) -> None:
+    for region in op.regions:
+        for block in region.blocks:
+            for view in block.operations:
+                inner = view.operation
+                if inner.name == "sdy.sharding_group":
+                    groups.setdefault(inner.attributes["group_id"].value, []).append(inner)
+                elif inner.regions:
+                    _find_groups(inner, groups)
+
+
+def _check_group(number: int, members: list[ir.Operation]) -> None:
+    """Values of one group get one sharding, so their shapes and given shardings must agree."""
+    first = members[0].operands[0]
+    given: tuple[str, ir.Attribute] | None = None
+    for member in members:
+        value = member.operands[0]
+        if list(value.type.shape) != list(first.type.shape):
+            raise ValueError(
+                f"sharding group {number} holds values of shapes {list(first.type.shape)} and"
+                f" {list(value.type.shape)}{_at(member)}; values of one group share one sharding,"
+                " so give them equal shapes or different groups"
+            )
+        sharding = _given_sharding(value)
+        if sharding is None or not _closed(sharding):
+            continue
+        if given is not None and sdy.dims_of(given[1]) != sdy.dims_of(sharding):
+            raise ValueError(
+                f"sharding group {number} holds values with conflicting shardings: {given[1]}"
+                f"{given[0]} and {sharding}{_at(member)}; drop one of the constraints or the group"
+            )
+        given = given or (_at(member), sharding)
+
+
+def _given_sharding(value: ir.Value) -> ir.Attribute | None:
+    """The sharding the user gave a value: by a constraint, or on an argument."""
+    owner = value.owner
+    if not isinstance(owner, ir.Block):
+        maker = owner.operation
+        return maker.attributes["sharding"] if maker.name == "sdy.sharding_constraint" else None
+    function = owner.owner.operation
+    if function.name != "func.func" or "arg_attrs" not in function.attributes:
+        return None
+    number = list(owner.arguments).index(value)
+    entries = ir.DictAttr(function.attributes["arg_attrs"][number])
+    return entries["sdy.sharding"] if "sdy.sharding" in entries else None
+
+
+def _closed(sharding: ir.Attribute) -> bool:
+    return "?" not in str(sharding)
+
+
+def _at(op: ir.Operation) -> str:
+    line = source_line(op.location)
+    return f" ({line})" if line else ""

@@ -106,15 +106,13 @@ def convolution(lz: Localizer, op: ir.Operation) -> list[Local]:
     if by_group:
         op.attributes["feature_group_count"] = e.i64_attr(groups // now.counts[dims.out_feature])
     [got] = lz.keep(op, [value, y.value], [now])
+    lz.after(op)
+    if now.dims == out.dims:
+        got.partial = (across, "add") if across else None
+        return [got]
     if across:
-        got.partial = (across, "add")
-        if now.dims != out.dims:
-            lz.after(op)
-            got = Local(e.all_reduce(got.value, across, "add"), now)
-    if now.dims != out.dims:
-        lz.after(op)
-        got = lz.move(got, out)
-    return [got]
+        got = Local(e.all_reduce(got.value, across, "add"), now)
+    return [lz.move(got, out)]
 
 
 def _is_large(rhs: Local, b: int, out: Layout, o: int) -> bool:

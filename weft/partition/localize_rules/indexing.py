@@ -106,7 +106,7 @@ def dynamic_update_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
                     "and", e.compare(local, zero, "GE"), e.compare(local, bound, "LT")
                 )
                 keep = inside if keep is None else e.binary("and", keep, inside)
-                starts[d] = local
+                starts[d] = e.clamp(0, local, out.local[d] - 1)
             else:
                 value = e.pad(value, d, sizes[d], sizes[d])
                 starts[d] = e.clamp(
