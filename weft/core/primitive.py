@@ -33,6 +33,8 @@ class Primitive:
         The op's sharding as a factor mapping; see weft/sharding/factors.py.
     effects(avals, params) -> frozenset of Effect.
     named_axes(params) -> tuple of axis names the op communicates over.
+    stage(trace, args, params) -> results, or None to record the equation as it is
+        For higher-order ops whose params hold functions: how they become jaxprs when recorded.
     """
 
     __slots__ = (
@@ -73,6 +75,7 @@ class Primitive:
         own_types: bool = False,
         structural: bool = False,
         higher_order: bool = False,
+        stage: Callable | None = None,
     ) -> None:
         self.name = name
         self.abstract = abstract
@@ -89,6 +92,7 @@ class Primitive:
         self.own_types = own_types
         self.structural = structural  # moves elements about whatever their dtype: works on keys
         self.higher_order = higher_order  # has jaxprs among its params: types are not memoized
+        self.stage = stage
         self.spreads_literals = False  # the lowering makes whole constants of literals itself
         self.rule_cache: dict = {}
         PRIMITIVES[name] = self

@@ -6,11 +6,13 @@ instruction offset (0.3 µs); file, line and column are worked out when somebody
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
+from typing import Any
 
 from weft.core.state import state
 
@@ -101,3 +103,21 @@ def named_scope(name: str) -> Iterator[None]:
         yield
     finally:
         state.scopes = before
+
+
+def named_call(fun: Callable, *, name: str | None = None) -> Callable:
+    """The function with its operations traced under a `named_scope` of its name.
+
+    >>> import weft
+    >>> f = weft.named_call(lambda x: x + 1, name="increment")
+    >>> f(1)
+    Array(2, dtype=int32, weak_type=True)
+    """
+    scope = name or getattr(fun, "__name__", type(fun).__name__)
+
+    @functools.wraps(fun)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        with named_scope(scope):
+            return fun(*args, **kwargs)
+
+    return named

@@ -177,9 +177,9 @@ def _find_aval_rule(x: Any) -> Callable[[Any], Any]:
     if hasattr(x, "__weft_array__"):
         return lambda v: typeof(v.__weft_array__())
     raise TypeError(
-        f"a value of type {type(x).__module__}.{type(x).__qualname__} is not an array or a number: "
-        f"{x!r:.200}. Arguments and results of transformed functions are arrays, scalars and pytrees of "
-        "them; mark other arguments static or register their type as a pytree node."
+        f"a value of type {type(x).__module__}.{type(x).__qualname__} is not an array or a "
+        f"number: {x!r:.200}. Arguments and results of transformed functions are arrays, scalars "
+        "and pytrees of them; mark other arguments static or register their type as a pytree node."
     )
 
 
@@ -277,6 +277,10 @@ class StagingTrace:
                 atoms.append(atom)
                 avals.append(atom.aval)
         if prim.higher_order:
+            if prim.stage is not None:
+                staged = prim.stage(self, args, params)
+                if staged is not None:
+                    return staged
             out, effects, casts = infer(prim, avals, params)
         else:
             key = (*avals, *params.items())

@@ -70,7 +70,7 @@ def infer(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> tupl
 
 
 def join_mats(prim: Primitive, avals: Sequence[Any]) -> tuple[Mat, tuple | None]:
-    """The results' manual-axis type, and per operand the axes it must first be cast to vary over."""
+    """The results' manual-axis type, and the axes each operand must first be cast to vary over."""
     varying = frozenset().union(*(a.mat.varying for a in avals))
     unreduced = frozenset().union(*(a.mat.unreduced for a in avals))
     reduced = frozenset().union(*(a.mat.reduced for a in avals))

@@ -184,7 +184,7 @@ class RuleContext:
     def region(
         self, operation: ir.Operation, index: int, types: Sequence[ir.Type], body: Callable
     ) -> None:
-        """Fills a region: body(*block_arguments) returns the values that `stablehlo.return` gives."""
+        """Fills a region: body(*block_arguments) gives the values to return from it."""
         block = operation.regions[index].blocks.append(*types, arg_locs=[self.loc] * len(types))
         with ir.InsertionPoint(block):
             outs = body(*block.arguments)

@@ -156,7 +156,7 @@ class ModuleContext:
         ]
 
     def _literal(self, ctx: RuleContext, atom: Literal) -> Any:
-        # Elementwise ops spread literals to whole constants themselves; a scalar here would be dead.
+        # Elementwise ops make whole constants of literals; a scalar here would be dead.
         if ctx.eqn.primitive.spreads_literals and ctx.avals_out[0].shape:
             return None
         return ctx.splat(atom.val, (), atom.aval.dtype)

@@ -77,8 +77,8 @@ def vmap(
             ndim = typeof(o).ndim + (d is None)
             if not -ndim <= w < ndim:
                 raise ValueError(
-                    f"vmap: out_axes {w} is out of bounds for result {i} of rank {ndim} (the mapped "
-                    "axis included)"
+                    f"vmap: out_axes {w} is out of bounds for result {i} of rank {ndim} (the "
+                    "mapped axis included)"
                 )
             results.append(move_dim(o, d, w % ndim, axis))
         return out.tree.unflatten(results)
@@ -101,7 +101,8 @@ def _check_dim(x: Any, dim: Any, i: int, fun: Callable, in_tree: Any) -> int | N
         return None
     if not isinstance(dim, int):
         raise TypeError(
-            f"vmap: the in_axes entry for {_name(fun, in_tree, i)} must be an int or None, got {dim!r}"
+            f"vmap: the in_axes entry for {_name(fun, in_tree, i)} must be an int or None, got "
+            f"{dim!r}"
         )
     aval = typeof(x)
     if not -aval.ndim <= dim < aval.ndim:
