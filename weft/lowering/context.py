@@ -95,12 +95,6 @@ def dense_attr(value: np.ndarray) -> ir.Attribute:
     """A dense elements attribute holding an array of any dtype."""
     kind = mlir.element_type(value.dtype)
     type_ = mlir.tensor_type(value.shape, value.dtype)
-    if value.dtype == np.bool_:
-        return ir.DenseElementsAttr.get(
-            np.packbits(value, bitorder="little") if value.size > 1 else value.astype(np.uint8),
-            type=kind,
-            shape=value.shape,
-        )
     if value.dtype.name in _SUB_BYTE:
         text = ", ".join(
             str(float(v) if "float" in value.dtype.name else int(v)) for v in value.ravel()
