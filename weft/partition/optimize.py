@@ -1,13 +1,216 @@
-"""Optimizations on the local program's collectives."""
+"""Optimizations on the local program's collectives.
+
+merge_equal      the same collective of the same value happens once
+hoist            collectives of loop-invariant values leave while loops
+combine          small all_reduces over the same groups become one (fewer latencies)
+overlap          optional: all_gather + dot becomes a ring of permutes and partial dots
+
+(all_reduce + slice is already a reduce_scatter when it comes from Shardy's reshards.)
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from weft._xla import passes
 from weft._xla.mlir import ir
+from weft.partition.collect import KINDS, WHY, byte_size
 from weft.partition.layout import DeviceMesh
+from weft.partition.overlap import overlap_gathers
+
+COMBINE_BYTES = 256 * 1024  # per operand; larger ones are bandwidth-bound and gain nothing
+
+_CHEAP = frozenset(
+    f"stablehlo.{name}" for name in ("slice", "pad", "convert", "reshape", "transpose", "constant")
+)
 
 
-def optimize(module: ir.Module, mesh: DeviceMesh, *, overlap: bool = False) -> ir.Module:
-    """Improves a local module in place."""
-    del mesh, overlap
-    return passes.run(module, "cse")
+def optimize(module: ir.Module, mesh: DeviceMesh, *, overlap: bool = False) -> dict[str, int]:
+    """Improves a local module in place; returns how often each optimization applied."""
+    counts = {"merge_equal": 0, "hoist": 0, "combine": 0, "overlap": 0}
+    with module.context, ir.Location.unknown(module.context):
+        for view in module.body.operations:
+            if view.operation.name != "func.func" or not view.operation.regions[0].blocks:
+                continue
+            block = view.operation.regions[0].blocks[0]
+            if not _has_collectives(block):
+                continue
+            counts["hoist"] += _hoist(block)
+            counts["merge_equal"] += _merge_equal(block, {})
+            if overlap:
+                counts["overlap"] += overlap_gathers(block, mesh)
+            counts["combine"] += _combine(block)
+    passes.run(module, "cse")
+    return counts
+
+
+def _has_collectives(block: ir.Block) -> bool:
+    return any(
+        op.name in KINDS or any(_has_collectives(b) for r in op.regions for b in r.blocks)
+        for op in _ops(block)
+    )
+
+
+def _ops(block: ir.Block) -> Iterator[ir.Operation]:
+    for view in list(block.operations):
+        yield view.operation
+
+
+# -- merge_equal ---------------------------------------------------------------------------------
+
+
+def _merge_equal(block: ir.Block, known: dict) -> int:
+    """Replaces collectives by earlier equal ones of this block or of those around it."""
+    merged = 0
+    known = dict(known)
+    for op in _ops(block):
+        if op.name in KINDS:
+            key = _key(op)
+            earlier = known.get(key)
+            if earlier is None:
+                known[key] = op
+                continue
+            for old, new in zip(op.results, earlier.results, strict=True):
+                old.replace_all_uses_with(new)
+            op.erase()
+            merged += 1
+        elif op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
+            for region in op.regions:
+                merged += _merge_equal(region.blocks[0], known)
+    return merged
+
+
+def _key(op: ir.Operation) -> tuple:
+    attributes = tuple((k, op.attributes[k]) for k in op.attributes if k != WHY)
+    return (op.name, tuple(op.operands), attributes, _combiner(op), op.results[0].type)
+
+
+def _combiner(op: ir.Operation) -> str:
+    if not op.regions:
+        return ""
+    return next(iter(op.regions[0].blocks[0].operations)).operation.name
+
+
+# -- hoist ---------------------------------------------------------------------------------------
+
+
+def _hoist(block: ir.Block) -> int:
+    """Moves collectives whose operands do not change in a while loop in front of it."""
+    moved = 0
+    for op in _ops(block):
+        if op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
+            for region in op.regions:
+                moved += _hoist(region.blocks[0])
+        if op.name == "stablehlo.while":
+            moved += _hoist_from(op)
+    return moved
+
+
+def _hoist_from(loop: ir.Operation) -> int:
+    body = loop.regions[1].blocks[0]
+    terminator = list(body.operations)[-1].operation
+    outside: dict[ir.Value, ir.Value] = {
+        argument: loop.operands[i]
+        for i, argument in enumerate(body.arguments)
+        if terminator.operands[i] == argument
+    }
+    movable: dict[ir.Operation, None] = {}  # cheap operations on invariant values
+    moved = 0
+
+    def invariant(value: ir.Value) -> bool:
+        if value in outside:
+            return True
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            return owner != body
+        return owner.operation in movable or owner.operation.block != body
+
+    def lift(op: ir.Operation) -> None:
+        for i, value in enumerate(op.operands):
+            owner = value.owner
+            if value in outside:
+                op.operands[i] = outside[value]
+            elif not isinstance(owner, ir.Block) and owner.operation in movable:
+                del movable[owner.operation]
+                lift(owner.operation)
+        op.move_before(loop)
+
+    for op in _ops(body):
+        if op.name not in KINDS and op.name not in _CHEAP:
+            continue
+        if not all(invariant(v) for v in op.operands):
+            continue
+        if op.name in KINDS:
+            lift(op)
+            moved += 1
+        else:
+            movable[op] = None
+    return moved
+
+
+# -- combine -------------------------------------------------------------------------------------
+
+
+def _combine(block: ir.Block) -> int:
+    """Joins small all_reduces over the same groups that do not wait for each other."""
+    combined = 0
+    waiting: dict[tuple, list[ir.Operation]] = {}
+
+    def flush(key: tuple) -> None:
+        nonlocal combined
+        members = waiting.pop(key)
+        if len(members) > 1:
+            _join(members)
+            combined += len(members) - 1
+
+    for op in _ops(block):
+        used = set(_uses(op))
+        for key in [
+            k for k, members in waiting.items() if any(m.results[0] in used for m in members)
+        ]:
+            flush(key)
+        if op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
+            for region in op.regions:
+                combined += _combine(region.blocks[0])
+        elif (
+            op.name == "stablehlo.all_reduce"
+            and len(op.operands) == 1
+            and byte_size(op.operands[0].type) <= COMBINE_BYTES
+        ):
+            groups = op.attributes["replica_groups"]
+            key = (groups, _combiner(op), op.operands[0].type.element_type)
+            waiting.setdefault(key, []).append(op)
+    for key in list(waiting):
+        flush(key)
+    return combined
+
+
+def _uses(op: ir.Operation) -> Iterator[ir.Value]:
+    yield from op.operands
+    for region in op.regions:
+        for inner in region.blocks:
+            for view in inner.operations:
+                yield from _uses(view.operation)
+
+
+def _join(members: list[ir.Operation]) -> None:
+    """One all_reduce of all operands, where the last member stands."""
+    last = members[-1]
+    attributes = {k: last.attributes[k] for k in last.attributes if k != WHY}
+    reasons = [m.attributes[WHY].value for m in members if WHY in m.attributes]
+    if reasons:
+        attributes[WHY] = ir.StringAttr.get("; ".join(dict.fromkeys(reasons)))
+    joined = ir.Operation.create(
+        "stablehlo.all_reduce",
+        results=[m.results[0].type for m in members],
+        operands=[m.operands[0] for m in members],
+        attributes=attributes,
+        regions=1,
+        loc=last.location,
+        ip=ir.InsertionPoint(last),
+    )
+    last.regions[0].blocks[0].append_to(joined.regions[0])
+    for member, result in zip(members, joined.results, strict=True):
+        member.results[0].replace_all_uses_with(result)
+    for member in members:
+        member.erase()

@@ -1,0 +1,113 @@
+"""all_gather + dot as a ring: each step multiplies one shard while the next one travels.
+
+The decomposition of Wang et al., "Overlap communication with dependent computation via
+decomposition in large deep learning models" (ASPLOS 2023), unrolled: XLA schedules each permute
+next to the dot that does not need it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft._xla import stablehlo
+from weft._xla.mlir import ir
+from weft.partition.emit import Emitter
+from weft.partition.layout import Atoms, DeviceMesh
+
+MAX_STEPS = 32  # larger rings would make the program too long
+
+
+def overlap_gathers(block: ir.Block, mesh: DeviceMesh) -> int:
+    """Rewrites dots of gathered operands in a function's block and its loops; returns how many."""
+    e = Emitter(mesh, block)
+    done = _rewrite(block, mesh, e)
+    e.anchor.erase()
+    return done
+
+
+def _rewrite(block: ir.Block, mesh: DeviceMesh, e: Emitter) -> int:
+    done = 0
+    for view in list(block.operations):
+        op = view.operation
+        if op.name == "stablehlo.dot_general":
+            done += any(_overlap(op, side, mesh, e) for side in (0, 1))
+        elif op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
+            done += sum(_rewrite(r.blocks[0], mesh, e) for r in op.regions)
+    return done
+
+
+def _overlap(dot: ir.Operation, side: int, mesh: DeviceMesh, e: Emitter) -> bool:
+    owner = dot.operands[side].owner
+    if isinstance(owner, ir.Block) or owner.operation.name != "stablehlo.all_gather":
+        return False
+    gather = owner.operation
+    if len(list(gather.results[0].uses)) != 1:
+        return False
+    atoms = _atoms_of(np.array(gather.attributes["replica_groups"]), mesh)
+    n = mesh.count(atoms) if atoms else 0
+    if not 1 < n <= MAX_STEPS:
+        return False
+    dim = gather.attributes["all_gather_dim"].value
+    d = stablehlo.dot_dimensions(dot.attributes["dot_dimension_numbers"])
+    batch, contract = (
+        (d.lhs_batch, d.lhs_contract) if side == 0 else (d.rhs_batch, d.rhs_contract)
+    )
+    if dim in batch:
+        return False
+    e.ip, e.loc = ir.InsertionPoint(dot), dot.location
+    shard, other = gather.operands[0], dot.operands[1 - side]
+    size = shard.type.shape[dim]
+    result = dot.results[0].type
+    attributes = {k: dot.attributes[k] for k in dot.attributes}
+    ring = mesh.pairs(atoms, [(k + 1) % n for k in range(n)])
+    out_dim = _result_dim(d, side, dim, len(dot.operands[0].type.shape), shard.type.shape)
+    total = e.splat(0, result.shape, result.element_type)
+    for step in range(n):
+        # After `step` moves, coordinate k holds shard (k + step) % n.
+        start = e.lookup(atoms, [(k + step) % n * size for k in range(n)])
+        following = e.permute(shard, ring) if step < n - 1 else shard
+        if dim in contract:
+            where = (d.rhs_contract if side == 0 else d.lhs_contract)[contract.index(dim)]
+            part = e.dynamic_slice(other, where, start, size)
+            shape = list(result.shape)
+        else:
+            part = other
+            shape = list(result.shape)
+            shape[out_dim] = size
+        operands = (shard, part) if side == 0 else (part, shard)
+        kind = e.type(shape, result.element_type)
+        product = e.op("stablehlo.dot_general", operands, [kind], attributes).results[0]
+        if dim in contract:
+            total = e.add(total, product)
+        else:
+            total = e.dynamic_update(total, product, out_dim, start)
+        shard = following
+    dot.results[0].replace_all_uses_with(total)
+    dot.erase()
+    gather.erase()
+    return True
+
+
+def _result_dim(
+    d: stablehlo.DotDimensions, side: int, dim: int, lhs_rank: int, shape: list[int]
+) -> int:
+    """The result dimension of a free operand dimension."""
+    lhs_free = [i for i in range(lhs_rank) if i not in (*d.lhs_batch, *d.lhs_contract)]
+    if side == 0:
+        return len(d.lhs_batch) + lhs_free.index(dim) if dim in lhs_free else -1
+    free = [i for i in range(len(shape)) if i not in (*d.rhs_batch, *d.rhs_contract)]
+    return len(d.lhs_batch) + len(lhs_free) + free.index(dim) if dim in free else -1
+
+
+def _atoms_of(groups: np.ndarray, mesh: DeviceMesh) -> Atoms | None:
+    """The atoms whose groups, in order, are these; None where no single order of atoms fits."""
+    positions = groups[0] if mesh.device_ids is None else np.argsort(mesh.device_ids)[groups[0]]
+    crossed = [
+        i
+        for i, atom in enumerate(mesh.atoms)
+        if len(set((positions // atom.stride % atom.size).tolist())) > 1
+    ]
+    for order in (tuple(crossed), tuple(reversed(crossed))):
+        if mesh.groups(order).shape == groups.shape and (mesh.groups(order) == groups).all():
+            return order
+    return None
