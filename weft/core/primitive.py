@@ -53,6 +53,7 @@ class Primitive:
         "rule_cache",
         "sharding",
         "spreads_literals",
+        "stage",
         "structural",
         "transpose",
     )

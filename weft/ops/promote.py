@@ -19,10 +19,17 @@ _FITS = {
 
 
 def _adapt(value: Any, aval: Any) -> Any:
-    """A Python scalar as an operand beside an array: of its dtype, weak if the array is weak."""
-    if aval.weak_type and typeof(value).dtype == aval.dtype:
+    """A Python scalar as an operand beside an array: of its dtype, weak if the array is weak.
+
+    A Python float is of the default float type already, and costs less than a NumPy scalar.
+    """
+    dtype = aval.dtype
+    if dtype is dtypes.float32 and value.__class__ in (float, int):
+        if not aval.weak_type and dtypes.scalar_dtype(1.0) is dtype:
+            return float(value)
+    if aval.weak_type and typeof(value).dtype == dtype:
         return value
-    return aval.dtype.type(value)
+    return dtype.type(value)
 
 
 def promote_lax(name: str, x: Any, y: Any) -> tuple[Any, Any]:
