@@ -31,6 +31,7 @@ LIBRARY = len(LAYERS)
 DEFERRED = {
     ("sharding", "runtime"): "make_mesh and unpickling ask which devices there are",
     ("ops", "collectives"): "a cotangent is cast to the manual-axis type of its primal",
+    ("transforms", "collectives"): "derivatives of shard_map cast and add up between devices",
     ("transforms", "ops"): "a derivative instantiates zeros, a batch rule moves axes",
 }
 

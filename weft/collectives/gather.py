@@ -28,7 +28,7 @@ from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
 from weft.ops.base import canonical_axis
 
-# all_gather ----------------------------------------------------------------------------------------
+# all_gather -----------------------------------------------------------------------------------
 
 
 def gathered_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
@@ -190,7 +190,7 @@ def as_traced(x: Any) -> Any:
     return x
 
 
-# all_slice -----------------------------------------------------------------------------------------
+# all_slice ------------------------------------------------------------------------------------
 
 
 def _slice_abstract(x: ShapedArray, *, over: Team, axis: int, tiled: bool) -> ShapedArray:
@@ -270,7 +270,7 @@ all_slice_p = Primitive(
 """The device's own part of a value that is equal on all: the transpose of all_gather to invarying."""
 
 
-# pbroadcast ----------------------------------------------------------------------------------------
+# pbroadcast -----------------------------------------------------------------------------------
 
 
 def _broadcast_abstract(x: ShapedArray, *, over: Team, source: int) -> ShapedArray:

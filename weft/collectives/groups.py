@@ -99,7 +99,7 @@ def named_axes(params: dict[str, Any]) -> tuple:
     return params["over"].names
 
 
-# From the user's arguments -----------------------------------------------------------------------
+# From the user's arguments ------------------------------------------------------------------
 
 
 def team_of(who: str, axis_name: Any, groups: Any = None) -> Team:
@@ -197,7 +197,7 @@ def index_in_group(team: Team) -> tuple[np.ndarray, np.ndarray]:
     return team.memo("index_in_group", make)
 
 
-# To StableHLO ------------------------------------------------------------------------------------
+# To StableHLO -------------------------------------------------------------------------------
 
 
 def device_rows(ctx: Any, team: Team) -> np.ndarray:
@@ -247,7 +247,7 @@ def channel(ctx: Any) -> Any:
     return ctx.attr(f"#stablehlo.channel_handle<handle = {ctx.module.next_channel()}, type = 1>")
 
 
-# Under vmap --------------------------------------------------------------------------------------
+# Under vmap ---------------------------------------------------------------------------------
 
 
 class Split:

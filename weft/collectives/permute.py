@@ -220,7 +220,7 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     return ppermute(x, axis_name, list(zip(perm, range(over.size), strict=True)))
 
 
-# psend and precv -----------------------------------------------------------------------------------
+# psend and precv ------------------------------------------------------------------------------
 
 
 class Sent:

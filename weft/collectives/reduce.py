@@ -181,7 +181,7 @@ pmin_p = all_reduction(
 )
 
 
-# Public functions ----------------------------------------------------------------------------------
+# Public functions -----------------------------------------------------------------------------
 
 
 def _partition(who: str, axis_name: Any, groups: Any) -> tuple[Any, tuple]:

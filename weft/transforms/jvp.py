@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core import dtypes
-from weft.core.aval import Mat, ShapedArray
+from weft.core.aval import NO_MAT, Mat, ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.source import Source
@@ -106,8 +106,24 @@ class JVPTrace:
         finally:
             state.trace = before
         if prim.multiple_results:
-            return [self.wrap(p, t) for p, t in zip(out, out_tangent, strict=True)]
-        return out if out_tangent is None else JVPTracer(self, out, out_tangent)
+            return [self.wrap_typed(p, t) for p, t in zip(out, out_tangent, strict=True)]
+        return out if out_tangent is None else self.wrap_typed(out, out_tangent)
+
+    def wrap_typed(self, primal: Any, tangent: Any) -> Any:
+        """As `wrap`, with the tangent promoted to the manual-axis type of its primal.
+
+        A tangent may depend on fewer operands than its primal, and so vary over fewer axes.
+        """
+        if tangent is None:
+            return primal
+        tracer = JVPTracer(self, primal, tangent)
+        mat = tracer.aval.mat
+        if mat is not NO_MAT and typeof(tangent).mat is not mat:
+            from weft.collectives.casts import cast_to
+
+            with current_trace(self.rule_trace):
+                tracer.tangent = cast_to(tangent, mat)
+        return tracer
 
     def wrap(self, primal: Any, tangent: Any) -> Any:
         return primal if tangent is None else JVPTracer(self, primal, tangent)

@@ -144,7 +144,7 @@ def _is_spec(x: Any) -> bool:
     return isinstance(x, PartitionSpec | _Infer)
 
 
-# Mesh and axes -------------------------------------------------------------------------------------
+# Mesh and axes --------------------------------------------------------------------------------
 
 
 def _resolve_mesh(options: _Options) -> tuple[Any, tuple, frozenset]:
@@ -187,7 +187,7 @@ def _resolve_mesh(options: _Options) -> tuple[Any, tuple, frozenset]:
     return mesh, manual, already
 
 
-# Specs ---------------------------------------------------------------------------------------------
+# Specs ----------------------------------------------------------------------------------------
 
 
 def _check_spec(spec: Any, what: Callable[[], str], mesh: Any, manual: tuple) -> None:
@@ -278,7 +278,7 @@ def _arg_specs(options: _Options, args: tuple, tree: Any, avals: list, where: tu
     return flat
 
 
-# The call ------------------------------------------------------------------------------------------
+# The call -------------------------------------------------------------------------------------
 
 
 def _call(options: _Options, args: tuple) -> Any:

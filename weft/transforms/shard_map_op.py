@@ -84,7 +84,7 @@ def retraced(jaxpr: ClosedJaxpr, key: Any, fun: Callable, avals: Sequence[Any]) 
     return jaxpr.memo(key, make)
 
 
-# Derivatives ---------------------------------------------------------------------------------------
+# Derivatives ----------------------------------------------------------------------------------
 
 
 def _jvp(
@@ -328,7 +328,7 @@ def _untyped(
     return retraced(backward, ("untyped", ct_specs, specs), fun, backward.in_avals)
 
 
-# Batching ------------------------------------------------------------------------------------------
+# Batching -------------------------------------------------------------------------------------
 
 
 def _batch(
@@ -425,7 +425,7 @@ def _batch_varying(
     return ClosedJaxpr(traced, consts), out_batched
 
 
-# Lowering and eager running ------------------------------------------------------------------------
+# Lowering and eager running -------------------------------------------------------------------
 
 
 def _lower(
