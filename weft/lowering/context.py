@@ -257,6 +257,18 @@ class RuleContext:
         self.region(operation, 0, [scalar, scalar], lambda a, b: self.op(hlo, [a, b], [scalar]))
         return operation.results[0]
 
+    def constrain(self, x: ir.Value, sharding: Any, aval: Any, priorities: Any = None) -> ir.Value:
+        """The value with a sharding constraint; unchanged without a sharding or on one device."""
+        from weft.lowering.sharding import constrain
+
+        return constrain(self, x, sharding, aval, priorities)
+
+    def in_memory(self, x: ir.Value, kind: str | None, aval: Any) -> ir.Value:
+        """The value in a memory of its devices such as "pinned_host"."""
+        from weft.lowering.sharding import in_memory
+
+        return in_memory(self, x, kind, aval)
+
     # Types and attributes ---------------------------------------------------------------------
 
     def out_types(self) -> list[ir.Type]:
@@ -314,5 +326,10 @@ class RuleContext:
             out = fun(*xs)
             return list(out) if isinstance(out, list | tuple) else [out]
 
-        jaxpr, consts = trace_to_jaxpr(flat, avals or self.avals_in, self.eqn.primitive.name)
+        # How the parts of one op are placed follows from its operands and result.
+        types = [
+            a.update(sharding=None) if getattr(a, "sharding", None) is not None else a
+            for a in avals or self.avals_in
+        ]
+        jaxpr, consts = trace_to_jaxpr(flat, types, self.eqn.primitive.name)
         return self.inline(ClosedJaxpr(jaxpr, consts), *operands)

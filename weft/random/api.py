@@ -1,0 +1,212 @@
+"""Making, splitting and taking apart random keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.config import config
+from weft.core.state import state
+from weft.core.trace import EVAL, typeof
+from weft.ops.elementwise import convert
+from weft.ops.shape import check_shape
+from weft.random import rbg, threefry  # noqa: F401  (they register their generators)
+from weft.random.keys import Generator, KeyType, find_generator
+from weft.random.primitives import (
+    random_clone_p,
+    random_fold_in_p,
+    random_seed_p,
+    random_split_p,
+    random_unwrap_p,
+    random_wrap_p,
+)
+
+
+def resolve(impl: Any = None, dtype: Any = None) -> Generator:
+    """The generator that `impl` (a name, a key dtype) or `dtype` names; the default for neither."""
+    if dtype is not None:
+        if impl is not None:
+            raise ValueError("give impl or dtype, not both: each names the generator of the key")
+        impl = dtype
+    if impl is None:
+        return find_generator(config.default_prng_impl)
+    if isinstance(impl, Generator):
+        return impl
+    if isinstance(impl, KeyType):
+        return impl.generator
+    if isinstance(impl, str):
+        return find_generator(impl)
+    raise TypeError(f"impl must be the name of a generator or the dtype of keys, got {impl!r}")
+
+
+def check_key(name: str, key: Any, *, single: bool = True) -> tuple[Any, bool]:
+    """The typed key of an argument, and whether it came as raw uint32 words."""
+    try:
+        aval = typeof(key)
+    except TypeError:
+        raise TypeError(
+            f"{name}: key must be a random key, got {type(key).__name__}; make one with "
+            "weft.random.key(seed)"
+        ) from None
+    raw = not isinstance(aval.dtype, KeyType)
+    if raw:
+        if aval.dtype != dtypes.uint32 or not aval.shape:
+            raise TypeError(
+                f"{name}: key must be a random key, got {aval.str_short()}; make one with "
+                "weft.random.key(seed)"
+            )
+        key = random_wrap_p.bind(key, impl=resolve())
+        aval = typeof(key)
+    if single and aval.shape:
+        raise ValueError(
+            f"{name} takes a single key, got an array of keys of shape {aval.shape}; map over it "
+            "with weft.vmap"
+        )
+    return key, raw
+
+
+def _seeded(name: str, seed: Any, generator: Generator) -> Any:
+    if isinstance(seed, int) and not isinstance(seed, bool):
+        if not -(1 << 63) <= seed < 1 << 64:
+            raise OverflowError(f"{name}: seed {seed} does not fit in 64 bits")
+        if state.trace is EVAL and generator.name == "threefry2x32":
+            from weft.runtime.device_put import put_host
+
+            # The words are known here: nothing has to be compiled.
+            if not config.enable_x64:
+                seed = _narrow(seed)
+            words = [(seed >> 32) & 0xFFFFFFFF, seed & 0xFFFFFFFF]
+            return generator.dtype.wrap(put_host(np.array(words, np.uint32)))
+        if config.enable_x64:
+            seed = np.int64(seed) if seed < 1 << 63 else np.uint64(seed)
+        else:
+            # Sixty-four bits of a Python int count also where arrays have 32.
+            seed = np.uint32(_narrow(seed) & 0xFFFFFFFF)
+    aval = typeof(seed)
+    if isinstance(aval.dtype, KeyType):
+        raise TypeError(f"{name}: seed must be an integer, got a random key")
+    if aval.shape:
+        raise TypeError(
+            f"{name}: seed must be a scalar, got {aval.str_short()}; map over seeds with weft.vmap"
+        )
+    if not dtypes.is_integer(aval.dtype):
+        raise TypeError(f"{name}: seed must be an integer, got {aval.str_short()}")
+    return random_seed_p.bind(seed, impl=generator)
+
+
+def _narrow(seed: int) -> int:
+    """The seed as 32-bit arrays hold it: only its low half counts."""
+    return seed & 0xFFFFFFFF
+
+
+def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+    """A random key made of an integer seed.
+
+    seed: an integer or integer scalar array; without 64-bit types only its low 32 bits count.
+    impl: "threefry2x32" (the default), "rbg" or "unsafe_rbg"; or `dtype`, that of such keys.
+
+    Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
+
+    >>> import weft
+    >>> weft.random.key(7)
+    Array((), dtype=key<fry>) overlaying:
+    [0 7]
+    """
+    return _seeded("key", seed, resolve(impl, dtype))
+
+
+def PRNGKey(seed: Any, *, impl: Any = None) -> Any:  # noqa: N802
+    """A key as the raw uint32 words that older programs pass around; prefer `key`.
+
+    >>> import weft
+    >>> weft.random.PRNGKey(7)
+    Array([0, 7], dtype=uint32)
+    """
+    return random_unwrap_p.bind(_seeded("PRNGKey", seed, resolve(impl)))
+
+
+def split(key: Any, num: int | Sequence[int] = 2) -> Any:
+    """New independent keys from one key, which must not be used again.
+
+    num: how many, or the shape of the array of keys.
+
+    >>> import weft
+    >>> weft.random.split(weft.random.key(0), 3).shape
+    (3,)
+    """
+    key, raw = check_key("split", key)
+    shape = tuple(num) if isinstance(num, Sequence) else (num,)
+    out = random_split_p.bind(key, shape=check_shape(shape, "num"))
+    return random_unwrap_p.bind(out) if raw else out
+
+
+def fold_in(key: Any, data: Any) -> Any:
+    """A new key from a key and a 32-bit integer, such as a step or a device number.
+
+    >>> import weft
+    >>> key = weft.random.key(0)
+    >>> bool(weft.random.fold_in(key, 1) == weft.random.fold_in(key, 2))
+    False
+    """
+    key, raw = check_key("fold_in", key)
+    aval = typeof(data)
+    if aval.shape:
+        raise TypeError(
+            f"fold_in: data must be a scalar, got {aval.str_short()}; map over it with weft.vmap"
+        )
+    if isinstance(data, int):
+        data = np.uint32(data & 0xFFFFFFFF)
+    elif not dtypes.is_integer(aval.dtype):
+        raise TypeError(f"fold_in: data must be an integer, got {aval.str_short()}")
+    out = random_fold_in_p.bind(key, convert(data, dtypes.uint32))
+    return random_unwrap_p.bind(out) if raw else out
+
+
+def key_data(keys: Any) -> Any:
+    """The uint32 words of keys, in a last dimension.
+
+    >>> import weft
+    >>> weft.random.key_data(weft.random.key(1))
+    Array([0, 1], dtype=uint32)
+    """
+    keys, _ = check_key("key_data", keys, single=False)
+    return random_unwrap_p.bind(keys)
+
+
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+    """Keys made of their words: the inverse of `key_data`.
+
+    >>> import weft, numpy as np
+    >>> weft.random.wrap_key_data(np.zeros((5, 2), "uint32")).shape
+    (5,)
+    """
+    return random_wrap_p.bind(key_bits_array, impl=resolve(impl, dtype))
+
+
+def key_impl(keys: Any) -> str:
+    """The name of the generator of keys.
+
+    >>> import weft
+    >>> weft.random.key_impl(weft.random.key(0, impl="rbg"))
+    'rbg'
+    """
+    keys, _ = check_key("key_impl", keys, single=False)
+    return typeof(keys).dtype.generator.name
+
+
+def key_dtype(impl: Any = None) -> KeyType:
+    """The dtype of keys of a generator.
+
+    >>> import weft
+    >>> weft.random.key_dtype("threefry2x32")
+    key<fry>
+    """
+    return resolve(impl).dtype
+
+
+def clone(key: Any) -> Any:
+    """The same key, marked as meant to be used again."""
+    return random_clone_p.bind(key)

@@ -1,0 +1,285 @@
+"""Typed random keys: the dtype of keys, and eager arrays of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from weft._xla import pytree
+from weft.core import dtypes, trace
+from weft.core.aval import ShapedArray
+from weft.core.dtypes import ExtendedDType
+from weft.dtypes import prng_key
+from weft.runtime.array import Array, Shard
+from weft.runtime.device_put import leaf_handlers
+
+
+class Generator:
+    """A random bit generator: how words of a key become bits and other keys.
+
+    All functions work on the uint32 words `[words]` of one key:
+    seed(seed) -> words; split(key, shape) -> [*shape, words]; fold_in(key, data) -> words;
+    bits(key, bit_width, shape) -> unsigned integers of that shape.
+    """
+
+    __slots__ = ("bits", "dtype", "fold_in", "name", "seed", "split", "tag", "words")
+
+    def __init__(
+        self,
+        name: str,
+        tag: str,
+        words: int,
+        *,
+        seed: Callable,
+        split: Callable,
+        fold_in: Callable,
+        bits: Callable,
+    ) -> None:
+        self.name, self.tag, self.words = name, tag, words
+        self.seed, self.split, self.fold_in, self.bits = seed, split, fold_in, bits
+        self.dtype = KeyType(self)
+        generators[name] = self
+
+    def __repr__(self) -> str:
+        return f"Generator({self.name!r})"
+
+    def __reduce__(self) -> tuple:
+        return find_generator, (self.name,)
+
+
+generators: dict[str, Generator] = {}
+"""Every generator by name."""
+
+
+def find_generator(name: str) -> Generator:
+    if name not in generators:
+        names = ", ".join(map(repr, generators))
+        raise ValueError(f"unknown random generator {name!r}; impl must be one of {names}")
+    return generators[name]
+
+
+class KeyType(ExtendedDType):
+    """The dtype of keys of one generator: each element is that generator's uint32 words."""
+
+    __slots__ = ("generator", "itemsize", "name", "physical_shape")
+    physical_dtype = dtypes.uint32
+    type = prng_key
+
+    def __init__(self, generator: Generator) -> None:
+        self.generator = generator
+        self.name = f"key<{generator.tag}>"
+        self.physical_shape = (generator.words,)
+        self.itemsize = 4 * generator.words
+
+    @property
+    def _impl(self) -> Generator:
+        return self.generator
+
+    def wrap(self, base: Any) -> PRNGKeyArray:
+        """Eager keys of an array of words `[..., words]`."""
+        return PRNGKeyArray(self, base)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> tuple:
+        return _key_type, (self.generator.name,)
+
+
+def _key_type(name: str) -> KeyType:
+    return find_generator(name).dtype
+
+
+class PRNGKeyArray(Array):
+    """An array of typed keys over an array of their words.
+
+    It has the structural methods of arrays (indexing, reshape, iteration, comparison); numbers
+    come out of it through `weft.random` only. `weft.random.key_data` gives the words.
+    """
+
+    def __init__(self, dtype: KeyType, base: Any) -> None:
+        self._dtype = dtype
+        self._base = base
+
+    @property
+    def aval(self) -> ShapedArray:
+        aval = self._base.aval
+        sharding = aval.sharding
+        if sharding is not None:
+            sharding = sharding.without_dim(len(aval.shape) - 1)
+        return ShapedArray(aval.shape[:-1], self._dtype, False, sharding, aval.mat)
+
+    shape = property(lambda self: self._base.shape[:-1])
+    ndim = property(lambda self: self._base.ndim - 1)
+    size = property(lambda self: self._base.size // self._dtype.generator.words)
+    dtype = property(lambda self: self._dtype)
+    itemsize = property(lambda self: self._dtype.itemsize)
+    nbytes = property(lambda self: self._base.nbytes)
+    weak_type = property(lambda self: False)
+    vma = property(lambda self: self.aval.vma)
+    device = property(lambda self: self._base.device)
+    committed = _committed = property(lambda self: self._base._committed)
+    is_fully_addressable = property(lambda self: self._base.is_fully_addressable)
+    is_fully_replicated = property(lambda self: self._base.is_fully_replicated)
+
+    @property
+    def sharding(self) -> Any:
+        """Which device holds which keys; the words of a key are never split."""
+        sharding = self._base.sharding
+        spec = getattr(sharding, "spec", None)
+        if spec is not None and len(spec) == self._base.ndim:
+            return sharding.without_dim(self._base.ndim - 1)
+        return sharding
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        return [self._shard(s) for s in self._base.addressable_shards]
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        return [self._shard(s) for s in self._base.global_shards]
+
+    def _shard(self, s: Shard) -> Shard:
+        data = None if s.data is None else self._dtype.wrap(s.data)
+        return Shard(s.device, s.index[:-1], s.replica_id, data)
+
+    def addressable_data(self, index: int) -> PRNGKeyArray:
+        return self._dtype.wrap(self._base.addressable_data(index))
+
+    def devices(self) -> set:
+        return self._base.devices()
+
+    def delete(self) -> None:
+        self._base.delete()
+
+    def is_deleted(self) -> bool:
+        return self._base.is_deleted()
+
+    def block_until_ready(self) -> PRNGKeyArray:
+        self._base.block_until_ready()
+        return self
+
+    def copy_to_host_async(self) -> None:
+        self._base.copy_to_host_async()
+
+    def copy(self) -> PRNGKeyArray:
+        return self._dtype.wrap(self._base.copy())
+
+    def __copy__(self) -> PRNGKeyArray:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> PRNGKeyArray:
+        return self.copy()
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of a single key: it has no dimensions")
+        return len(self._base)
+
+    def __iter__(self) -> Iterator[PRNGKeyArray]:
+        if not self.ndim:
+            raise TypeError("a single key cannot be iterated over; use weft.random.split(key)")
+        return (self[i] for i in range(len(self._base)))
+
+    def __bool__(self) -> bool:
+        raise TypeError("a random key has no truth value; compare keys with ==")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        raise TypeError(
+            "random keys are no NumPy arrays; weft.random.key_data(keys) gives their words"
+        )
+
+    def __getitem__(self, index: Any) -> Any:
+        index = index if isinstance(index, tuple) else (index,)
+        if any(i is Ellipsis for i in index):
+            index = (*index, slice(None))
+        return self._same(self._base[index])
+
+    def _same(self, base: Any) -> Any:
+        """Keys of other words: eager, or traced where an index was."""
+        if isinstance(base, trace.Tracer):
+            from weft.random.primitives import random_wrap_p
+
+            return random_wrap_p.bind(base, impl=self._dtype.generator)
+        return self._dtype.wrap(base)
+
+    def reshape(self, *shape: Any, order: str = "C") -> PRNGKeyArray:
+        from weft.numpy import reshape
+
+        return reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
+
+    def ravel(self, order: str = "C") -> PRNGKeyArray:
+        return self.reshape(-1, order=order)
+
+    flatten = ravel
+
+    def squeeze(self, axis: Any = None) -> PRNGKeyArray:
+        from weft.numpy import squeeze
+
+        return squeeze(self, axis)
+
+    def transpose(self, *axes: Any) -> PRNGKeyArray:
+        from weft.numpy import transpose
+
+        return transpose(self, (axes[0] if len(axes) == 1 else axes) or None)
+
+    T = property(transpose)
+
+    def swapaxes(self, axis1: int, axis2: int) -> PRNGKeyArray:
+        from weft.numpy import swapaxes
+
+        return swapaxes(self, axis1, axis2)
+
+    def take(self, indices: Any, axis: int | None = None, **kwargs: Any) -> PRNGKeyArray:
+        from weft.numpy import take
+
+        return take(self, indices, axis, **kwargs)
+
+    @property
+    def at(self) -> Any:
+        from weft.numpy.at import IndexUpdateHelper
+
+        return IndexUpdateHelper(self)
+
+    def __eq__(self, other: object) -> Any:
+        from weft.numpy import equal
+
+        return equal(self, other)
+
+    def __ne__(self, other: object) -> Any:
+        from weft.numpy import not_equal
+
+        return not_equal(self, other)
+
+    def __repr__(self) -> str:
+        return f"Array({self.shape}, dtype={self._dtype.name}) overlaying:\n{self._base}"
+
+    __str__ = __repr__
+    __hash__: Any = None
+    __array_priority__ = 100
+
+    def __reduce__(self) -> tuple:
+        return _rebuild, (self._dtype, np.asarray(self._base))
+
+
+def _rebuild(dtype: KeyType, words: np.ndarray) -> PRNGKeyArray:
+    from weft.runtime.device_put import put_host
+
+    return dtype.wrap(put_host(words))
+
+
+def _device_put(keys: PRNGKeyArray, put: Callable) -> PRNGKeyArray:
+    return keys._dtype.wrap(put(keys._base))
+
+
+trace.aval_of[PRNGKeyArray] = lambda keys: keys.aval
+leaf_handlers[PRNGKeyArray] = _device_put
+pytree.register_dispatch_node(
+    PRNGKeyArray,
+    lambda keys: ((keys._base,), keys._dtype),
+    lambda dtype, children: dtype.wrap(children[0]),
+)

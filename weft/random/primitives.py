@@ -1,0 +1,199 @@
+"""The primitives on keys, and structural ops on arrays of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from weft.core import dtypes, trace
+from weft.core.aval import ShapedArray
+from weft.core.config import config
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.primitive import PRIMITIVES, Primitive
+from weft.core.trace import trace_to_jaxpr, typeof
+from weft.ops.base import batch_elementwise, common_shape
+from weft.ops.reduce import reduce_and_p, reduce_or_p
+from weft.ops.shape import moveaxis
+from weft.random.keys import Generator, KeyType
+from weft.transforms.vmap import AxisData
+
+
+def _physical(aval: ShapedArray) -> ShapedArray:
+    return ShapedArray(aval.shape + aval.dtype.physical_shape, aval.dtype.physical_dtype)
+
+
+@cache
+def _program(fun: Callable, avals: tuple, static: tuple, ranks: tuple, key: Any) -> ClosedJaxpr:
+    """The jaxpr of a generator's function over arrays of keys: mapped over their dimensions."""
+    from weft.transforms.vmap_api import vmap
+
+    def mapped(*args: Any) -> list:
+        call: Callable = lambda *xs: fun(*xs, *static)  # noqa: E731
+        for depth in range(max(ranks)):
+            call = vmap(call, tuple(0 if r > depth else None for r in ranks))
+        return [call(*args)]
+
+    jaxpr, consts = trace_to_jaxpr(mapped, avals)
+    return ClosedJaxpr(jaxpr, consts)
+
+
+def _lower(ctx: Any, fun: Callable, name: str, operands: Sequence[Any], static: tuple = ()) -> Any:
+    avals = tuple(_physical(a) if dtypes.is_extended(a.dtype) else a for a in ctx.avals_in)
+    ranks = tuple(a.ndim for a in ctx.avals_in)
+    program = _program(fun, avals, static, ranks, config.trace_key())
+    return ctx.call(program, operands, name)[0]
+
+
+def _check_keys(name: str, aval: ShapedArray) -> KeyType:
+    if not isinstance(aval.dtype, KeyType):
+        raise TypeError(f"{name} takes random keys, got {aval.str_short()}")
+    return aval.dtype
+
+
+# Keys and words -------------------------------------------------------------------------------
+
+
+def _wrap_abstract(base: ShapedArray, *, impl: Generator) -> ShapedArray:
+    if base.dtype != dtypes.uint32 or base.shape[-1:] != (impl.words,):
+        raise TypeError(
+            f"the words of {impl.name} keys are a uint32 array with a last dimension of "
+            f"{impl.words}, got {base.str_short()}"
+        )
+    return ShapedArray(base.shape[:-1], impl.dtype)
+
+
+def _wrap_now(base: Any, *, impl: Generator) -> Any:
+    from weft.ops.convert import as_array
+
+    _wrap_abstract(typeof(base), impl=impl)
+    return impl.dtype.wrap(as_array(base))
+
+
+random_wrap_p = Primitive(
+    "random_wrap",
+    abstract=_wrap_abstract,
+    impl=_wrap_now,
+    batch=lambda axis, args, dims, *, impl: (
+        random_wrap_p.bind(moveaxis(args[0], dims[0], 0), impl=impl),
+        0,
+    ),
+    lower=lambda ctx, base, *, impl: base,
+)
+random_unwrap_p = Primitive(
+    "random_unwrap",
+    impl=lambda keys: keys._base,
+    abstract=lambda keys: _check_keys("random_unwrap", keys) and _physical(keys),
+    batch=lambda axis, args, dims: (random_unwrap_p.bind(*args), dims[0]),
+    lower=lambda ctx, keys: keys,
+)
+
+
+def _unary(name: str, abstract: Callable, lower: Callable) -> Primitive:
+    """An op that maps each key (or seed) of an array to an array of results behind it."""
+    prim = Primitive(
+        name,
+        abstract=abstract,
+        batch=lambda axis, args, dims, **params: (prim.bind(*args, **params), dims[0]),
+        lower=lower,
+    )
+    return prim
+
+
+random_seed_p = _unary(
+    "random_seed",
+    lambda seeds, *, impl: ShapedArray(seeds.shape, impl.dtype),
+    lambda ctx, seeds, *, impl: _lower(ctx, impl.seed, "random_seed", [seeds]),
+)
+
+
+def _split_abstract(keys: ShapedArray, *, shape: tuple) -> ShapedArray:
+    return ShapedArray(keys.shape + shape, _check_keys("random_split", keys))
+
+
+random_split_p = _unary(
+    "random_split",
+    _split_abstract,
+    lambda ctx, keys, *, shape: _lower(
+        ctx, ctx.avals_in[0].dtype.generator.split, "random_split", [keys], (shape,)
+    ),
+)
+
+
+def _bits_abstract(keys: ShapedArray, *, bit_width: int, shape: tuple) -> ShapedArray:
+    _check_keys("random_bits", keys)
+    return ShapedArray(keys.shape + shape, f"uint{bit_width}")
+
+
+random_bits_p = _unary(
+    "random_bits",
+    _bits_abstract,
+    lambda ctx, keys, *, bit_width, shape: _lower(
+        ctx, ctx.avals_in[0].dtype.generator.bits, "random_bits", [keys], (bit_width, shape)
+    ),
+)
+
+
+def _fold_abstract(keys: ShapedArray, data: ShapedArray) -> ShapedArray:
+    return ShapedArray(common_shape("fold_in", [keys, data]), _check_keys("fold_in", keys))
+
+
+random_fold_in_p = Primitive(
+    "random_fold_in",
+    abstract=_fold_abstract,
+    batch=lambda axis, args, dims: batch_elementwise(random_fold_in_p, axis, args, dims, {}),
+    lower=lambda ctx, keys, data: _lower(
+        ctx, ctx.avals_in[0].dtype.generator.fold_in, "random_fold_in", [keys, data]
+    ),
+)
+random_clone_p = Primitive(
+    "random_clone",
+    abstract=lambda keys: keys,
+    batch=lambda axis, args, dims: (random_clone_p.bind(*args), dims[0]),
+    lower=lambda ctx, keys: keys,
+)
+
+
+# Structural ops on keys -----------------------------------------------------------------------
+
+_COMPARISONS = {"eq": reduce_and_p, "ne": reduce_or_p}
+for _name in _COMPARISONS:
+    PRIMITIVES[_name].structural = True
+
+
+def apply_to_words(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """A structural op on keys: the op on their words, batched over the last dimension."""
+    vals, dims, dtype = [], [], None
+    for x in args:
+        aval = typeof(x)
+        if dtypes.is_extended(aval.dtype):
+            if dtype is not None and aval.dtype != dtype:
+                raise TypeError(
+                    f"{prim.name}: {dtype} and {aval.dtype} are keys of different generators"
+                )
+            dtype = aval.dtype
+            vals.append(random_unwrap_p.bind(x))
+            dims.append(aval.ndim)
+        else:
+            vals.append(x)
+            dims.append(None)
+    assert isinstance(dtype, KeyType)
+    if prim.name in _COMPARISONS and None in dims:
+        raise TypeError(f"{prim.name}: a random key is compared with keys only")
+    axis = AxisData(None, dtype.generator.words)
+    out, out_dims = prim.batch(axis, vals, dims, **params)  # type: ignore[misc]
+    if prim.name in _COMPARISONS:
+        return _COMPARISONS[prim.name].bind(out, axes=(out_dims,))
+    if prim.multiple_results:
+        return [_rewrap(o, d, dtype) for o, d in zip(out, out_dims, strict=True)]
+    return _rewrap(out, out_dims, dtype)
+
+
+def _rewrap(words: Any, dim: int | None, dtype: KeyType) -> Any:
+    if dim is None:
+        return words
+    words = moveaxis(words, dim, typeof(words).ndim - 1)
+    return random_wrap_p.bind(words, impl=dtype.generator)
+
+
+trace.structural_on_extended[:] = [apply_to_words]

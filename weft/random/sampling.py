@@ -1,0 +1,125 @@
+"""What all samplers share: arguments checked, and eager calls compiled as one program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.state import state
+from weft.core.trace import EVAL, typeof
+from weft.ops.promote import broadcast_to
+from weft.ops.shape import broadcast_shapes, reshape
+from weft.ops.shape import check_shape as canonical_shape
+from weft.ops.slicing import slice_in_dim
+from weft.random.primitives import (
+    random_bits_p,
+    random_split_p,
+    random_unwrap_p,
+    random_wrap_p,
+)
+
+Shape = tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def _compiled(fun: Callable, static: tuple, out_sharding: Any) -> Callable:
+    from weft.transforms.jit import jit
+
+    options = dict(static)
+
+    def sampler(key: Any, *params: Any) -> Any:
+        return fun(key, *params, **options)
+
+    sampler.__name__ = fun.__name__.strip("_")
+    return jit(sampler) if out_sharding is None else jit(sampler, out_shardings=out_sharding)
+
+
+def run(fun: Callable, key: Any, *params: Any, out_sharding: Any = None, **static: Any) -> Any:
+    """`fun(key, *params, **static)`: staged under a transformation, else one compiled program."""
+    if state.trace is not EVAL:
+        out = fun(key, *params, **static)
+        if out_sharding is not None:
+            from weft.sharding.explicit import reshard
+
+            return reshard(out, out_sharding)
+        return out
+    if out_sharding is not None:
+        from weft.sharding.named import as_sharding
+
+        out_sharding = as_sharding(out_sharding, "out_sharding")
+    return _compiled(fun, tuple(static.items()), out_sharding)(key, *params)
+
+
+def float_dtype(name: str, dtype: Any, *, complex_too: bool = False) -> np.dtype:
+    """The canonical dtype of samples; the default float for None."""
+    dtype = canonical(dtype, float, name)
+    if not (dtypes.is_float(dtype) or (complex_too and dtypes.is_complex(dtype))):
+        kinds = "a float or complex" if complex_too else "a float"
+        raise ValueError(f"{name}: dtype must be {kinds} dtype, got {dtypes.short_name(dtype)}")
+    return dtype
+
+
+def int_dtype(name: str, dtype: Any) -> np.dtype:
+    dtype = canonical(dtype, int, name)
+    if not dtypes.is_integer(dtype):
+        raise TypeError(f"{name}: dtype must be an integer dtype, got {dtypes.short_name(dtype)}")
+    return dtype
+
+
+def canonical(dtype: Any, default: Any, name: str) -> Any:
+    if dtype is None:
+        return dtypes.canonicalize_dtype(default)
+    from weft.numpy.common import canonical as narrowed
+
+    return narrowed(dtype, name)
+
+
+def sample_shape(name: str, shape: Any, *params: Any) -> Shape:
+    """The shape of the samples: given, or what the parameters broadcast to (for None).
+
+    Raises ValueError where the parameters do not broadcast to the given shape.
+    """
+    shapes = [typeof(p).shape for p in params]
+    if shape is None:
+        return broadcast_shapes(*shapes)
+    shape = as_shape(name, shape)
+    if shapes and broadcast_shapes(shape, *shapes) != shape:
+        listing = ", ".join(map(str, shapes))
+        raise ValueError(
+            f"{name}: parameters of shapes {listing} do not broadcast to the requested shape "
+            f"{shape}; the shape must contain the batch dimensions of the parameters"
+        )
+    return shape
+
+
+def as_shape(name: str, shape: Any) -> Shape:
+    if not isinstance(shape, Sequence):
+        raise TypeError(
+            f"{name}: shape must be a tuple of integers, got {shape!r}; write ({shape},)"
+        )
+    return canonical_shape(shape, f"{name}: shape")
+
+
+def param(x: Any, shape: Shape, dtype: Any) -> Any:
+    """A parameter in the dtype and shape of the samples; scalars stay scalars."""
+    from weft.ops.elementwise import convert
+
+    aval = typeof(x)
+    x = convert(x, dtype) if not isinstance(x, int | float | np.generic) else dtype.type(x)
+    return x if not aval.shape else broadcast_to(x, shape)
+
+
+def random_bits(key: Any, bit_width: int, shape: Shape) -> Any:
+    return random_bits_p.bind(key, bit_width=bit_width, shape=shape)
+
+
+def split_key(key: Any, num: int = 2) -> list:
+    """`num` keys of a key, as a list."""
+    keys = random_split_p.bind(key, shape=(num,))
+    words, generator = random_unwrap_p.bind(keys), typeof(keys).dtype.generator
+    rows = [slice_in_dim(words, i, i + 1) for i in range(num)]
+    return [random_wrap_p.bind(reshape(r, (generator.words,)), impl=generator) for r in rows]
