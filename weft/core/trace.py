@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -197,10 +198,15 @@ def is_array_like(x: Any) -> bool:
 
 
 class EvalTrace:
-    """Runs each op at once. `dispatch` is set by the runtime side (transforms/jit.py)."""
+    """Runs each op at once. `dispatch` is replaced by the runtime side (transforms/compiled.py)."""
 
     __slots__ = ()
-    dispatch: Callable[[Primitive, tuple, dict], Any]
+
+    @staticmethod
+    def dispatch(prim: Primitive, args: tuple, params: dict[str, Any]) -> Any:
+        import_module("weft.transforms.compiled")
+        import_module("weft.numpy")  # the result needs its methods
+        return EvalTrace.dispatch(prim, args, params)
 
     def process(self, prim: Primitive, args: tuple, params: dict[str, Any]) -> Any:
         if prim.impl is not None:

@@ -40,7 +40,8 @@ _HOMES = {
     "weft.ops.slicing": "dynamic_index_in_dim dynamic_slice dynamic_slice_in_dim dynamic_update_index_in_dim "
     "dynamic_update_slice dynamic_update_slice_in_dim index_in_dim index_take slice slice_in_dim",
     "weft.ops.gather": "GatherDimensionNumbers GatherScatterMode gather",
-    "weft.ops.scatter": "ScatterDimensionNumbers scatter scatter_add scatter_apply scatter_max scatter_min "
+    "weft.ops.scatter_apply": "scatter_apply",
+    "weft.ops.scatter": "ScatterDimensionNumbers scatter scatter_add scatter_max scatter_min "
     "scatter_mul scatter_sub",
     "weft.ops.rng": "RandomAlgorithm rng_bit_generator rng_uniform",
     "weft.ops.control.cond": "cond platform_dependent switch",

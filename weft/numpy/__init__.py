@@ -105,3 +105,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+from weft.numpy import methods as _methods  # noqa: E402, F401  (gives arrays their methods)

@@ -15,22 +15,22 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.state import state
 from weft.core.trace import EVAL, is_array_like, typeof
+from weft.numpy.index_plan import Plan, plan_of
 from weft.numpy.indexing import (
     CLIP,
     DEFAULT,
     FILL,
     PROMISE,
     Options,
-    Plan,
     check_not_empty,
     dimension_numbers,
     get,
     index_grid,
-    plan_of,
     window_starts,
 )
 from weft.ops import elementwise as ops
 from weft.ops import scatter as scatters
+from weft.ops.scatter_apply import scatter_apply
 from weft.ops.shape import broadcast_in_dim, pad_p, reshape, rev_p, squeeze
 from weft.ops.slicing import dynamic_slice_p, dynamic_update_slice_p, slice_p
 
@@ -45,6 +45,7 @@ _COMBINE: dict[str, tuple[Callable | None, Any]] = {
     "max": (ops.max_p.bind, scatters.scatter_max_p),
 }
 _SCALARS = frozenset((bool, int, float, complex))
+_REALS = frozenset((bool, int, float))
 
 
 def _operands(x: Any, y: Any, name: str) -> tuple[Any, Any]:
@@ -52,10 +53,13 @@ def _operands(x: Any, y: Any, name: str) -> tuple[Any, Any]:
     dtype, weak = x.aval.dtype, x.aval.weak_type
     if dtypes.is_extended(dtype):
         return x, y
-    if y.__class__ is int and dtypes.is_integer(dtype):
+    kind = y.__class__
+    if kind is int and dtypes.is_integer(dtype):
         info = dtypes.iinfo(dtype)
         if info.min <= y <= info.max:
             return x, dtype.type(y)
+    elif kind in _REALS and dtypes.is_inexact(dtype):
+        return x, dtype.type(y)
     aval = typeof(y)
     joint, _ = dtypes.promote_types([(dtype, weak), (aval.dtype, aval.weak_type)])
     if joint != dtype:
@@ -145,6 +149,8 @@ def _static_update(
     plan: Plan, x: Any, y: Any, starts: list | None, op: Callable | None, name: str
 ) -> Any:
     def combine(window: Any) -> Any:
+        if op is not None and not typeof(y).shape:
+            return op(window, y)
         values = _spread(y, plan.final, plan.strided_shape, name)
         return values if op is None else op(window, values)
 
@@ -228,7 +234,7 @@ def _applied(plan: Plan, x: Any, func: Callable, arrays: Any, options: Options) 
     check_not_empty(plan)
 
     def scatter(part: Any, grid: Any, params: dict) -> Any:
-        return scatters.scatter_apply(part, grid, func, update_shape=plan.gathered, **params)
+        return scatter_apply(part, grid, func, update_shape=plan.gathered, **params)
 
     return _scattered(plan, x, arrays, options, scatter)
 
@@ -391,12 +397,13 @@ class AtIndex:
 def _method(name: str, doc: str) -> Callable:
     def method(self: AtIndex, values: Any, *, out_sharding: Any = None, **options: Any) -> Any:
         given = Options(**options) if options else DEFAULT
-        out = _run(self.array, self.index, values, given, name)
         if out_sharding is not None:
-            from weft.sharding.explicit import reshard
+            from weft.sharding.explicit import placed
 
-            out = reshard(out, out_sharding)
-        return out
+            return placed(
+                lambda x, v: _run(x, self.index, v, given, name), out_sharding, self.array, values
+            )
+        return _run(self.array, self.index, values, given, name)
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"AtIndex.{name}", doc
     return method
@@ -444,5 +451,3 @@ class AtProperty:
 
     def __get__(self, array: Any, owner: Any = None) -> Any:
         return self if array is None else At(array)
-
-

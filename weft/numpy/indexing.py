@@ -1,12 +1,4 @@
-"""NumPy indexing: an index is compiled to the leanest ops and kept as a plan.
-
-The static structure of an index (ints, slices, None, Ellipsis, and the types of index arrays)
-together with the array's shape determines a `Plan`: static slices and a reshape where that is
-enough, a dynamic slice for traced scalars, a gather for index arrays. Plans are cached, and so are
-the compiled functions that run them eagerly.
-
-Source: NumPy's user guide, "Indexing on ndarrays".
-"""
+"""NumPy indexing: plans become ops under a trace, and compiled functions when run eagerly."""
 
 from __future__ import annotations
 
@@ -15,457 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from weft.core import dtypes, errors
-from weft.core.aval import ShapedArray
+from weft.core import dtypes
 from weft.core.state import state
-from weft.core.trace import EVAL, Tracer, typeof
-from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather_p
-from weft.ops.shape import (
-    broadcast_in_dim,
-    broadcast_shapes,
-    concatenate_p,
-    reshape_p,
-    rev_p,
+from weft.core.trace import EVAL, typeof
+from weft.numpy.index_plan import MAX_PLANS, Plan, make_plan, plan_of
+from weft.ops.gather import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    default_fill,
+    gather_p,
 )
-from weft.ops.slicing import dynamic_slice_p, slice_p, start_operands
+from weft.ops.promote import broadcast_to
+from weft.ops.shape import broadcast_in_dim, concatenate_p, reshape_p
+from weft.ops.slicing import dynamic_slice_p, start_operands
+from weft.ops.special import full
 
 Shape = tuple[int, ...]
 CLIP = GatherScatterMode.CLIP
 FILL = GatherScatterMode.FILL_OR_DROP
 PROMISE = GatherScatterMode.PROMISE_IN_BOUNDS
-
-
-class _Positions(np.ndarray):
-    """Index arrays made from a mask: in bounds, sorted and without repetition."""
-
-
-class Known:
-    """The type of an index array whose values were checked on the host to be in bounds."""
-
-    __slots__ = ("aval", "distinct")
-
-    def __init__(self, aval: ShapedArray, distinct: bool = False) -> None:
-        self.aval = aval
-        self.distinct = distinct  # of a mask: sorted and without repetition
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Known)
-            and self.aval is other.aval
-            and self.distinct == other.distinct
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.aval, self.distinct))
-
-
-# Plans ------------------------------------------------------------------------------------------
-
-
-class Strided:
-    """A static window of every dimension, with steps, of which some count backwards."""
-
-    __slots__ = ("limits", "reversed", "starts", "strides", "trivial")
-
-    def __init__(self, starts: Shape, limits: Shape, strides: Shape, reverse: Shape, shape: Shape):
-        self.starts = starts
-        self.limits = limits
-        self.strides = None if all(s == 1 for s in strides) else strides
-        self.reversed = reverse
-        self.trivial = not any(starts) and limits == shape and self.strides is None
-
-    @property
-    def identity(self) -> bool:
-        return self.trivial and not self.reversed
-
-    def take(self, x: Any) -> Any:
-        if not self.trivial:
-            x = slice_p.bind(
-                x, start_indices=self.starts, limit_indices=self.limits, strides=self.strides
-            )
-        return rev_p.bind(x, dimensions=self.reversed) if self.reversed else x
-
-
-class Plan:
-    """What an index does to arrays of one shape.
-
-    strided: the static window taken first. kind: what remains is nothing ('static'), one window at
-    scalar indices ('window'), or windows at an array of indices ('gather'). window: its sizes in
-    the operand's dimensions. final: the result's shape.
-    """
-
-    __slots__ = (
-        "block",
-        "compiled",
-        "distinct",
-        "entries",
-        "final",
-        "gathered",
-        "kind",
-        "known",
-        "known_arrays",
-        "oob",
-        "place",
-        "strided",
-        "strided_shape",
-        "window",
-    )
-
-    strided: Strided
-    strided_shape: Shape
-    kind: str
-    window: Shape
-    final: Shape
-    gathered: Shape  # the gather's result, before None dimensions are put in
-    block: Shape  # the shape of the index arrays together
-    place: int  # where the block stands in the gathered shape
-    entries: list  # per dimension: None (whole), ('from', start), ('at', value), ('dyn', k)
-    known: bool  # all index arrays are known to be in bounds
-    known_arrays: tuple[bool, ...]  # which of them are
-    distinct: bool
-    oob: bool  # a static int is out of bounds
-    compiled: dict
-
-
-def _fail_count(shape: Shape, used: int) -> IndexError:
-    return IndexError(
-        f"too many indices: the array has {len(shape)} dimensions, but {used} were indexed"
-    )
-
-
-def make_plan(shape: Shape, parts: Sequence[Any]) -> Plan:
-    """The plan for an index whose static structure is `parts`; see `structure`."""
-    used = sum(1 for p in parts if p is not None and p is not Ellipsis)
-    dots = sum(1 for p in parts if p is Ellipsis)
-    if dots > 1:
-        raise IndexError("an index can have only one ellipsis ('...')")
-    if used > len(shape):
-        raise _fail_count(shape, used)
-    whole = (None, None, None)
-    rest = [whole] * (len(shape) - used)
-    expanded: list[Any] = []
-    for p in parts:
-        expanded += rest if p is Ellipsis else [p]
-    if not dots:
-        expanded += rest
-
-    has_arrays = any(_aval(p) is not None and _aval(p).ndim for p in parts)
-    # With index arrays, ints and scalars take part in their broadcasting, and everything that is
-    # neither (also None and an Ellipsis of no dimensions) stands between them.
-    advanced = [i for i, p in enumerate(parts) if isinstance(p, int) or _aval(p) is not None]
-    together = not advanced or advanced[-1] - advanced[0] == len(advanced) - 1
-
-    plan = Plan()
-    starts, limits, strides, reverse = [], [], [], []
-    entries: list[Any] = []
-    window: list[int] = []
-    outputs: list[tuple[str, int]] = []  # ('new', 1), ('dim', size), ('block', 0)
-    strided_shape: list[int] = []
-    plan.oob = False
-    k = 0
-    for p in expanded:
-        if p is None:
-            outputs.append(("new", 1))
-            continue
-        dim = len(entries)
-        size = shape[dim]
-        if p.__class__ is tuple:
-            start, stop, step = slice(*p).indices(size)
-            n = len(range(start, stop, step))
-            outputs.append(("dim", n))
-            window.append(n)
-            if step in (1, -1) or n < 2:
-                first = min(start, start + (n - 1) * step) if n else 0
-                starts.append(first)
-                limits.append(first + n)
-                strides.append(1)
-            else:
-                first, last = sorted((start, start + (n - 1) * step))
-                starts.append(first)
-                limits.append(last + 1)
-                strides.append(abs(step))
-            if step < 0 and n > 1:
-                reverse.append(dim)
-            entries.append(None)
-            strided_shape.append(n)
-            continue
-        starts.append(0)
-        limits.append(size)
-        strides.append(1)
-        strided_shape.append(size)
-        window.append(1)
-        if has_arrays:
-            outputs.append(("block", 0))
-        if isinstance(p, int):
-            if not size and not has_arrays:
-                raise IndexError(f"index {p} is out of bounds for dimension {dim} of size 0")
-            value = p + size if p < 0 else p
-            plan.oob = plan.oob or not 0 <= value < size
-            entries.append(("at", value))
-        else:
-            entries.append(("dyn", k))
-            k += 1
-    avals = [_aval(p) for p in parts if _aval(p) is not None]
-    plan.block = broadcast_shapes(*[a.shape for a in avals]) if avals else ()
-    plan.known_arrays = tuple(isinstance(p, Known) for p in parts if _aval(p) is not None)
-    plan.known = all(plan.known_arrays)
-    plan.distinct = bool(avals) and all(
-        isinstance(p, Known) and p.distinct for p in parts if _aval(p) is not None
-    )
-    plan.kind = "gather" if has_arrays else "window" if avals else "static"
-
-    final: list[int] = []
-    gathered: list[int] = []
-    place = None
-    if has_arrays and not together:
-        final += plan.block
-        gathered += plan.block
-        place = 0
-    for kind, n in outputs:
-        if kind == "block":
-            if place is None:
-                place = len(gathered)
-                final += plan.block
-                gathered += plan.block
-        else:
-            final.append(n)
-            if kind == "dim":
-                gathered.append(n)
-    plan.place = place or 0
-    plan.final, plan.gathered = tuple(final), tuple(gathered)
-    plan.entries, plan.window = entries, tuple(window)
-    plan.compiled = {}
-
-    if plan.kind == "static":
-        for dim, e in enumerate(entries):
-            if e is not None:
-                starts[dim] = min(max(e[1], 0), shape[dim] - 1)
-                limits[dim] = starts[dim] + 1
-                strided_shape[dim] = 1
-    else:
-        # A plain part of a dimension is taken by the dynamic slice or gather itself.
-        for dim, e in enumerate(entries):
-            if e is None and strides[dim] == 1 and dim not in reverse and window[dim] != shape[dim]:
-                entries[dim] = ("from", starts[dim])
-                starts[dim], limits[dim], strided_shape[dim] = 0, shape[dim], shape[dim]
-    plan.strided = Strided(tuple(starts), tuple(limits), tuple(strides), tuple(reverse), shape)
-    plan.strided_shape = tuple(strided_shape)
-    return plan
-
-
-def _aval(part: Any) -> ShapedArray | None:
-    if part.__class__ is ShapedArray:
-        return part
-    return part.aval if part.__class__ is Known else None
-
-
-# The static structure of an index ---------------------------------------------------------------
-
-_plans: dict[Any, Plan] = {}
-_MAX_PLANS = 20_000
-
-
-def plan_of(x: Any, index: Any) -> tuple[Any, Plan, list, Shape]:
-    """(array, plan, index arrays, dims) for an index into an array.
-
-    `dims` are size-1 dimensions that a scalar boolean in the index added to the array.
-    """
-    parts: list[Any] = []
-    arrays: list[Any] = []
-    if index.__class__ is not tuple:
-        if isinstance(index, list):
-            raise TypeError(
-                "a list is not an index, since it could mean several things: use "
-                "x[weft.numpy.array(indices)] to take several elements, or x[tuple(indices)] to "
-                "index several dimensions"
-            )
-        index = (index,)
-    for i in index:
-        kind = i.__class__
-        if kind is int or i is None or i is Ellipsis:
-            parts.append(i)
-        elif kind is slice:
-            a, b, c = i.start, i.stop, i.step
-            if (
-                (a is None or a.__class__ is int)
-                and (b is None or b.__class__ is int)
-                and (c is None or c.__class__ is int)
-            ):
-                parts.append((a, b, c))
-            else:
-                parts.append((_bound(a), _bound(b), _bound(c)))
-        elif kind is bool or kind is np.bool_:
-            return _with_scalar_bools(x, index)
-        elif isinstance(i, np.integer):
-            parts.append(int(i))
-        else:
-            i = _as_index_array(i)
-            aval = typeof(i)
-            if dtypes.is_bool(aval.dtype):
-                if not aval.shape:
-                    return _with_scalar_bools(x, index)
-                return _with_masks(x, index)
-            if not dtypes.is_integer(aval.dtype):
-                raise _bad_dtype(aval.dtype)
-            if isinstance(i, np.ndarray):
-                if not i.ndim:
-                    parts.append(int(i))
-                    continue
-                i, aval = _check_host_array(x, i, index, len(parts))
-            parts.append(aval)
-            arrays.append(i)
-    shape = x.aval.shape
-    key = (shape, *parts)
-    plan = _plans.get(key)
-    if plan is None:
-        if len(_plans) > _MAX_PLANS:
-            _plans.clear()
-        plan = _plans[key] = make_plan(shape, parts)
-    return x, plan, arrays, ()
-
-
-def _bad_dtype(dtype: Any) -> TypeError:
-    name = dtypes.short_name(dtype)
-    return TypeError(
-        f"an index must be of integer or boolean type, got {name}; convert it with "
-        "index.astype('int32')"
-    )
-
-
-def _bound(b: Any) -> int | None:
-    """A slice's bound as a Python int."""
-    if b is None:
-        return None
-    if isinstance(b, Tracer) and b.concrete() is None:
-        raise IndexError(
-            f"the bounds of a slice must be static, got a traced value {b.aval.str_short()} "
-            f"({errors.made_at(b)}): the shape of the result would depend on it. Use "
-            "weft.lax.dynamic_slice_in_dim(x, start, size) for a window of static size, or "
-            "weft.numpy.where to mask elements"
-        )
-    try:
-        return b.__index__()
-    except AttributeError:
-        raise TypeError(
-            f"the bounds of a slice must be integers or None, got {type(b).__name__} {b!r}"
-        ) from None
-
-
-def _as_index_array(i: Any) -> Any:
-    """An element of an index that should be an array."""
-    if isinstance(i, Tracer | np.ndarray) or hasattr(i, "aval"):
-        return i
-    if isinstance(i, list | tuple):
-        if any(isinstance(v, Tracer) or hasattr(v, "aval") for v in i):
-            from weft import numpy as wnp
-
-            return wnp.asarray(i)
-        array = np.asarray(i)
-        return array.astype(np.int32) if not array.size else array
-    if hasattr(i, "__weft_array__"):
-        return i.__weft_array__()
-    if isinstance(i, float | complex | np.generic):
-        raise _bad_dtype(np.asarray(i).dtype)
-    raise TypeError(
-        "an index consists of integers, slices, Ellipsis, None and integer or boolean arrays; got "
-        f"{type(i).__name__} {i!r:.80}"
-    )
-
-
-def _dimension(index: Sequence[Any], position: int, rank: int) -> int:
-    """The array dimension at which an element of an index starts."""
-
-    def consumed(i: Any) -> int:
-        if i is None or i is Ellipsis or isinstance(i, bool | np.bool_):
-            return 0
-        if isinstance(i, list):
-            i = np.asarray(i)
-        if hasattr(i, "dtype") and dtypes.is_bool(i.dtype):
-            return i.ndim
-        return 1
-
-    before = sum(map(consumed, index[:position]))
-    if any(i is Ellipsis for i in index[:position]):
-        before += rank - sum(map(consumed, index))
-    return before
-
-
-def _check_host_array(x: Any, i: np.ndarray, index: tuple, position: int) -> tuple[Any, Any]:
-    """A NumPy index array, wrapped if it is in bounds, and its type."""
-    shape = x.aval.shape
-    dim = _dimension(index, position, len(shape))
-    if i.__class__ is _Positions:
-        i = i.view(np.ndarray)
-        return i, Known(typeof(i), distinct=True)
-    if dim < len(shape):
-        size = shape[dim]
-        if not i.size:
-            i = i.astype(np.int32)
-            return i, Known(typeof(i))
-        if -size <= i.min() and i.max() < size:
-            i = np.where(i < 0, i + size, i).astype(np.int32 if size < 2**31 else np.int64)
-            return i, Known(typeof(i))
-    return i, typeof(i)
-
-
-def _with_masks(x: Any, index: tuple) -> tuple[Any, Plan, list, Shape]:
-    """Boolean arrays replaced by the positions of their true elements."""
-    shape = x.aval.shape
-    new: list[Any] = []
-    for position, i in enumerate(index):
-        if isinstance(i, list):
-            i = np.asarray(i)
-        if not (hasattr(i, "dtype") and getattr(i, "ndim", 0) and dtypes.is_bool(i.dtype)):
-            new.append(i)
-            continue
-        mask = i.concrete() if isinstance(i, Tracer) else i
-        if mask is None:
-            raise errors.NonConcreteBooleanIndexError(
-                f"a boolean index must be known while tracing, got {i.aval.str_short()} "
-                f"({errors.made_at(i)}): the shape of the result depends on its values. Use "
-                "weft.numpy.where(mask, x, other), or weft.numpy.nonzero(mask, size=...)"
-            )
-        mask = np.asarray(mask)
-        dim = _dimension(index, position, len(shape))
-        there = shape[dim : dim + mask.ndim]
-        if len(there) < mask.ndim:
-            raise _fail_count(shape, dim + mask.ndim)
-        if any(m not in (0, n) for m, n in zip(mask.shape, there, strict=True)):
-            raise IndexError(
-                f"a boolean index of shape {mask.shape} at position {position} must match the "
-                f"dimensions {there} that it indexes"
-            )
-        new += [p.astype(np.int32).view(_Positions) for p in np.nonzero(mask)]
-    return plan_of(x, tuple(new))
-
-
-def _with_scalar_bools(x: Any, index: tuple) -> tuple[Any, Plan, list, Shape]:
-    """A scalar boolean is a new dimension of size 0 or 1."""
-    from weft.ops.shape import expand_dims
-
-    new: list[Any] = []
-    dims: list[int] = []
-    for position, i in enumerate(index):
-        scalar = isinstance(i, bool | np.bool_) or (
-            hasattr(i, "dtype") and not np.ndim(i) and dtypes.is_bool(i.dtype)
-        )
-        if not scalar:
-            new.append(i)
-            continue
-        value = i.concrete() if isinstance(i, Tracer) else i
-        if value is None:
-            raise errors.NonConcreteBooleanIndexError(
-                f"a boolean index must be known while tracing, got {i.aval.str_short()} "
-                f"({errors.made_at(i)}). Use weft.numpy.where"
-            )
-        dims.append(_dimension(index, position, x.aval.ndim) + len(dims))
-        new.append(np.zeros(int(bool(value)), np.int32))
-    x = expand_dims(x, tuple(dims))
-    x, plan, arrays, _ = plan_of(x, tuple(new))
-    return x, plan, arrays, tuple(dims)
-
-
-# Taking -----------------------------------------------------------------------------------------
 
 
 def _reshaped(x: Any, shape: Shape) -> Any:
@@ -509,14 +69,14 @@ def index_grid(plan: Plan, arrays: Sequence[Any], wrap: bool) -> tuple[Any, Shap
     grid = (*block, 1)
     spread = []
     for c in columns:
-        aval = typeof(c)
-        if aval.shape == block:
+        shape = typeof(c).shape
+        if isinstance(c, np.ndarray) and not shape:
+            spread.append(broadcast_in_dim(c[()], grid, ()))
+        elif shape == block:
             spread.append(reshape_p.bind(c, new_sizes=grid))
-        elif not aval.shape:
-            spread.append(broadcast_in_dim(c if hasattr(c, "aval") else c[()], grid, ()))
+        elif not shape:
+            spread.append(broadcast_in_dim(c, grid, ()))
         else:
-            from weft.ops.promote import broadcast_to
-
             spread.append(reshape_p.bind(broadcast_to(c, block), new_sizes=grid))
     out = spread[0] if len(spread) == 1 else concatenate_p.bind(*spread, dimension=len(block))
     return out, tuple(mapped)
@@ -531,7 +91,7 @@ def _index_column(i: Any, size: int, dtype: Any, wrap: bool) -> Any:
     if isinstance(i, np.ndarray):
         i = i.astype(dtype)
         return np.where(i < 0, i + dtype.type(size), i) if wrap else i
-    if aval.dtype != dtype or aval.weak_type:
+    if aval.dtype != dtype:
         i = convert(i, dtype)
     if wrap:
         negative = lt_p.bind(i, dtype.type(0))
@@ -541,9 +101,7 @@ def _index_column(i: Any, size: int, dtype: Any, wrap: bool) -> Any:
 
 def dimension_numbers(plan: Plan, mapped: Shape) -> GatherDimensionNumbers:
     rank = len(plan.block)
-    offset = tuple(
-        d for d in range(len(plan.gathered)) if not plan.place <= d < plan.place + rank
-    )
+    offset = tuple(d for d in range(len(plan.gathered)) if not plan.place <= d < plan.place + rank)
     collapsed = tuple(d for d, e in enumerate(plan.entries) if e is not None and e[0] != "from")
     return GatherDimensionNumbers(offset, collapsed, mapped)
 
@@ -590,15 +148,10 @@ def take(plan: Plan, x: Any, arrays: Sequence[Any], options: Options) -> Any:
         out = dynamic_slice_p.bind(x, *starts, slice_sizes=plan.window)
         return _reshaped(out, plan.final)
     if 0 in plan.final:
-        from weft.ops.special import full
-
         return full(plan.final, 0, x.aval.dtype)
     check_not_empty(plan)
     if plan.kind == "static":  # a static int out of bounds is filled as an index array's would be
         fill = options.fill_value
-        from weft.ops.gather import default_fill
-        from weft.ops.special import full
-
         dtype = x.aval.dtype
         value = default_fill(dtype) if fill is None else fill
         return full(plan.final, np.asarray(value).astype(dtype)[()], dtype)
@@ -706,7 +259,7 @@ def getitem(x: Any, index: Any) -> Any:
 
 def _row_function(aval: Any, index: int) -> Callable:
     """The function behind x[i] with a static int."""
-    if len(_rows) > _MAX_PLANS:
+    if len(_rows) > MAX_PLANS:
         _rows.clear()
     shape = aval.shape
     make_plan(shape, (index,))  # raises for arrays without dimensions or rows
@@ -719,12 +272,10 @@ def get(x: Any, index: Any, options: Options, out_sharding: Any = None) -> Any:
     x, plan, arrays, _ = plan_of(x, index)
     if options.fill_value is not None and np.ndim(options.fill_value):
         raise ValueError(f"fill_value must be a scalar, got {options.fill_value!r}")
-    if state.trace is EVAL:
-        out = _eager_take(plan, x, arrays, options)
-    else:
-        out = take(plan, x, arrays, options)
     if out_sharding is not None:
-        from weft.sharding.explicit import reshard
+        from weft.sharding.explicit import placed
 
-        out = reshard(out, out_sharding)
-    return out
+        return placed(lambda x, *arrays: take(plan, x, arrays, options), out_sharding, x, *arrays)
+    if state.trace is EVAL:
+        return _eager_take(plan, x, arrays, options)
+    return take(plan, x, arrays, options)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
+from weft.core.config import config
 from weft.core.primitive import Primitive
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, is_array_like
@@ -45,31 +46,64 @@ def _refuses(other: Any) -> bool:
     return False
 
 
+def _eager(prim: Primitive) -> Callable:
+    """The compiled dispatch of an op without params."""
+    from weft.transforms.compiled import _eager, _op_function
+
+    return _eager.setdefault((prim,), _op_function(prim, {}))
+
+
 def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
     """x op y and y op x, for ops that promote operands and do nothing else."""
-    process = EVAL.process
+    compiled: Any = None
+
+    def run(x: Any, y: Any) -> Any:
+        nonlocal compiled
+        trace = state.trace
+        if trace is not EVAL:
+            return trace.process(prim, (x, y), {})
+        if compiled is None:
+            compiled = _eager(prim)
+        return compiled(x, y)
 
     def forward(self: Any, other: Any) -> Any:
-        if other.__class__ is self.__class__ and other.aval is self.aval:
-            trace = state.trace
-            if trace is EVAL:
-                return process(prim, (self, other), _NO_PARAMS)
-            return trace.process(prim, (self, other), {})
-        if other.__class__ not in _OPERANDS and _refuses(other):
+        kind = other.__class__
+        if kind is float or kind is int:
+            y = _plain(other, self.aval)
+            if y is not None:
+                return run(self, y)
+        elif kind is self.__class__:
+            if other.aval is self.aval:
+                return run(self, other)
+        elif kind not in _OPERANDS and _refuses(other):
             return NotImplemented
-        x, y = promote_numpy(symbol, self, other)
-        return state.trace.process(prim, (x, y), {})
+        return run(*promote_numpy(symbol, self, other))
 
     def reflected(self: Any, other: Any) -> Any:
-        if other.__class__ not in _OPERANDS and _refuses(other):
+        kind = other.__class__
+        if kind is float or kind is int:
+            y = _plain(other, self.aval)
+            if y is not None:
+                return run(y, self)
+        elif kind not in _OPERANDS and _refuses(other):
             return NotImplemented
-        x, y = promote_numpy(symbol, other, self)
-        return state.trace.process(prim, (x, y), {})
+        return run(*promote_numpy(symbol, other, self))
 
     return forward, reflected
 
 
-_NO_PARAMS: dict[str, Any] = {}
+_F32, _I32 = dtypes.float32, dtypes.int32
+
+
+def _plain(value: Any, aval: Any) -> Any:
+    """A Python number as the operand it is beside an array of the default types, else None."""
+    if aval.weak_type or config.enable_x64:
+        return None
+    if aval.dtype is _F32:
+        return float(value)
+    if aval.dtype is _I32 and value.__class__ is int and -(2**31) <= value < 2**31:
+        return value
+    return None
 
 
 def _forwarded(name: str) -> tuple[Callable, Callable]:
@@ -151,11 +185,17 @@ def _binary_operators() -> Iterator[tuple[str, Callable]]:
 
 
 def _unary(prim: Primitive) -> Callable:
-    return lambda self: state.trace.process(prim, (self,), {})
+    compiled: Any = None
 
+    def apply(self: Any) -> Any:
+        nonlocal compiled
+        if state.trace is not EVAL:
+            return state.trace.process(prim, (self,), {})
+        if compiled is None:
+            compiled = _eager(prim)
+        return compiled(self)
 
-def _invert(self: Any) -> Any:
-    return state.trace.process(ops.not_p, (self,), {})
+    return apply
 
 
 def _setitem(self: Any, index: Any, value: Any) -> None:
@@ -202,7 +242,9 @@ def _sequence(args: tuple) -> Any:
     return args[0] if len(args) == 1 and args[0] is not None else args
 
 
-def _reshape(self: Any, *args: Any, order: str = "C", copy: Any = None, out_sharding: Any = None) -> Any:
+def _reshape(
+    self: Any, *args: Any, order: str = "C", copy: Any = None, out_sharding: Any = None
+) -> Any:
     """The elements in another shape; one size may be -1. See weft.numpy.reshape."""
     options = {} if out_sharding is None else {"out_sharding": out_sharding}
     if copy is not None:
@@ -262,7 +304,8 @@ def _view_complex(self: Any, old: Any, new: Any) -> Any:
         return _view(_reshape(parts, *shape[:-1], shape[-1] * 2), new)
     part = np.dtype("float32" if new == np.complex64 else "float64")
     parts = _view(self, part)
-    return ops.complex(getitem(parts, (..., slice(0, None, 2))), getitem(parts, (..., slice(1, None, 2))))
+    even, odd = slice(0, None, 2), slice(1, None, 2)
+    return ops.complex(getitem(parts, (..., even)), getitem(parts, (..., odd)))
 
 
 def _to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
@@ -298,11 +341,11 @@ def _array_namespace(self: Any, *, api_version: str | None = None) -> Any:
     return import_module("weft.numpy")
 
 
-_FORWARDED = (
-    "all any argmax argmin argpartition argsort astype choose clip compress conj conjugate cumprod "
-    "cumsum diagonal dot max mean min nonzero prod ptp repeat round searchsorted sort squeeze std "
-    "sum swapaxes take trace var"
-).split()
+_FORWARDED = """
+    all any argmax argmin argpartition argsort astype choose clip compress conj conjugate cumprod
+    cumsum diagonal dot max mean min nonzero prod ptp repeat round searchsorted sort squeeze std
+    sum swapaxes take trace var
+""".split()  # noqa: SIM905
 
 
 def _members() -> dict[str, Any]:
@@ -312,7 +355,7 @@ def _members() -> dict[str, Any]:
         "__neg__": _unary(ops.neg_p),
         "__pos__": lambda self: self,
         "__abs__": _forward("__abs__", "abs"),
-        "__invert__": _invert,
+        "__invert__": _unary(ops.not_p),
         "__getitem__": getitem,
         "__setitem__": _setitem,
         "__iter__": _iter,

@@ -305,8 +305,10 @@ def _filled(
     bounds = np.array([aval.shape[i] - slice_sizes[i] for i in d.start_index_map])
     kind = index_aval.dtype
     upper = np.minimum(bounds, dtypes.iinfo(kind).max).astype(kind)
-    limit: Any = upper[0] if len(set(upper.tolist())) == 1 else broadcast_in_dim(
-        upper, index_aval.shape, (index_aval.ndim - 1,)
+    limit: Any = (
+        upper[0]
+        if len(set(upper.tolist())) == 1
+        else broadcast_in_dim(upper, index_aval.shape, (index_aval.ndim - 1,))
     )
     inside = le_p.bind(indices, limit)
     if kind.kind == "i":

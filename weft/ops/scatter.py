@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.gather import (
@@ -57,13 +56,11 @@ def scatter_dimensions(d: GatherDimensionNumbers) -> ScatterDimensionNumbers:
     return ScatterDimensionNumbers(*d)
 
 
-def _window(operand_shape: Shape, updates_shape: Shape, d: ScatterDimensionNumbers) -> Shape:
+def window_sizes(operand_shape: Shape, updates_shape: Shape, d: ScatterDimensionNumbers) -> Shape:
     """Window sizes in operand dimensions."""
     sizes = iter([updates_shape[i] for i in d.update_window_dims])
     dropped = {*d.inserted_window_dims, *d.operand_batching_dims}
-    return tuple(
-        min(1, n) if i in dropped else next(sizes) for i, n in enumerate(operand_shape)
-    )
+    return tuple(min(1, n) if i in dropped else next(sizes) for i, n in enumerate(operand_shape))
 
 
 def gather_updates(x: Any, indices: Any, updates_shape: Shape, params: dict, fill: Any = 0) -> Any:
@@ -73,7 +70,7 @@ def gather_updates(x: Any, indices: Any, updates_shape: Shape, params: dict, fil
         x,
         indices,
         dimension_numbers=GatherDimensionNumbers(*d),
-        slice_sizes=_window(typeof(x).shape, updates_shape, d),
+        slice_sizes=window_sizes(typeof(x).shape, updates_shape, d),
         unique_indices=params["unique_indices"],
         indices_are_sorted=params["indices_are_sorted"],
         mode=params["mode"],
@@ -102,8 +99,8 @@ def check_scatter(
     if len(d.update_window_dims) + dropped != operand.ndim:
         raise TypeError(
             f"{name}: update_window_dims {d.update_window_dims}, inserted_window_dims "
-            f"{d.inserted_window_dims} and operand_batching_dims {d.operand_batching_dims} together "
-            f"must account for the {operand.ndim} dimensions of {operand.str_short()}"
+            f"{d.inserted_window_dims} and operand_batching_dims {d.operand_batching_dims} must "
+            f"together account for the {operand.ndim} dimensions of {operand.str_short()}"
         )
     batch = tuple(n for i, n in enumerate(updates_shape) if i not in d.update_window_dims)
     if batch != indices.shape[:-1]:
@@ -111,7 +108,7 @@ def check_scatter(
             f"{name}: updates of shape {updates_shape} must have, outside of update_window_dims "
             f"{d.update_window_dims}, the dimensions {indices.shape[:-1]} of the indices"
         )
-    window = _window(operand.shape, updates_shape, d)
+    window = window_sizes(operand.shape, updates_shape, d)
     if any(n > size for n, size in zip(window, operand.shape, strict=True)):
         raise TypeError(f"{name}: a window of shape {window} does not fit {operand.str_short()}")
 
@@ -140,7 +137,7 @@ def _shift(dims: Shape) -> Shape:
     return tuple([d + 1 for d in dims])
 
 
-def _batched_dimensions(
+def batched_dimensions(
     d: ScatterDimensionNumbers, indices_batched: bool
 ) -> ScatterDimensionNumbers:
     """Dimension numbers once operand and updates (and indices) have a leading batch dimension."""
@@ -160,9 +157,7 @@ def _batched_dimensions(
 
 
 def _batch(prim_of: Callable[[], Primitive]) -> Callable:
-    def batch(
-        axis: Any, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any
-    ) -> tuple:
+    def batch(axis: Any, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> tuple:
         from weft.ops.shape import moveaxis
         from weft.transforms.vmap import move_dim
 
@@ -171,10 +166,8 @@ def _batch(prim_of: Callable[[], Primitive]) -> Callable:
         updates = move_dim(updates, ud, 0, axis)
         if idim is not None:
             indices = moveaxis(indices, idim, 0)
-        numbers = _batched_dimensions(dimension_numbers, idim is not None)
-        return prim_of().bind(
-            operand, indices, updates, dimension_numbers=numbers, **params
-        ), 0
+        numbers = batched_dimensions(dimension_numbers, idim is not None)
+        return prim_of().bind(operand, indices, updates, dimension_numbers=numbers, **params), 0
 
     return batch
 
@@ -188,12 +181,10 @@ def _clamped(
     upper = np.minimum(np.array(bounds), dtypes.iinfo(dtype).max).astype(dtype)
     high = np.broadcast_to(upper, aval.shape)
     low = ctx.splat(0, aval.shape, dtype)
-    return ctx.op(
-        "stablehlo.clamp", [low, indices, ctx.constant(high)], [ctx.type_of(aval)]
-    )[0]
+    return ctx.op("stablehlo.clamp", [low, indices, ctx.constant(high)], [ctx.type_of(aval)])[0]
 
 
-def _emit(
+def emit(
     ctx: Any, operands: list, indices: Any, updates: list, window: Shape, params: dict, body: Any
 ) -> list:
     d = params["dimension_numbers"]
@@ -220,12 +211,12 @@ def _lower(hlo: str | None) -> Callable:
         if not ctx.avals_in[2].size:
             return operand
         d = params["dimension_numbers"]
-        window = _window(ctx.avals_in[0].shape, ctx.avals_in[2].shape, d)
+        window = window_sizes(ctx.avals_in[0].shape, ctx.avals_in[2].shape, d)
 
         def body(old: Any, new: Any) -> list:
             return [new if hlo is None else ctx.op(hlo, [old, new], [old.type])[0]]
 
-        return _emit(ctx, [operand], indices, [updates], window, params, body)[0]
+        return emit(ctx, [operand], indices, [updates], window, params, body)[0]
 
     return lower
 
@@ -284,7 +275,7 @@ def _set_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
     operand, indices, updates = primals
     t_operand, _, t_updates = tangents
     if t_updates is not None and not params["unique_indices"]:
-        # Where indices repeat, one update wins, and its tangent must win too: find it by its number.
+        # Where indices repeat, one update wins, and its tangent must too: find it by its number.
         from weft.ops.elementwise import add, eq, select
         from weft.ops.shape import iota, reshape
         from weft.ops.special import full
@@ -404,7 +395,9 @@ def _extremum_jvp(prim_of: Callable[[], Primitive]) -> Callable:
         out = prim_of().bind(operand, indices, updates, **params)
         shape, dtype = typeof(updates).shape, typeof(out).dtype
         kept = convert(eq(operand, out), dtype)
-        reached = convert(eq(gather_updates(out, indices, shape, params, fill=None), updates), dtype)
+        reached = convert(
+            eq(gather_updates(out, indices, shape, params, fill=None), updates), dtype
+        )
         count = scatter_add_p.bind(kept, indices, reached, **params)
         total = None
         if t_operand is not None:
@@ -525,204 +518,3 @@ def scatter_sub(
         unique_indices=unique_indices,
         mode=mode,
     )
-
-
-# scatter_apply ----------------------------------------------------------------------------------
-
-
-def _apply_abstract(
-    *avals: ShapedArray, dimension_numbers: ScatterDimensionNumbers, update_shape: Shape, **_: Any
-) -> list[ShapedArray]:
-    *operands, indices = avals
-    check_scatter("scatter_apply", operands[0], indices, update_shape, dimension_numbers)
-    return [a.strip_weak_type() for a in operands]
-
-
-def _apply_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:
-    """Carries the Jacobian of the scalars along: element by element, out tangent = J in tangent."""
-    from weft.ops.elementwise import mul
-    from weft.ops.special import add_any, full
-    from weft.transforms.jvp import has_tangent, tangent_aval
-
-    *operands, indices = primals
-    n = len(operands)
-    avals = [typeof(x) for x in operands]
-    active = [i for i, a in enumerate(avals) if has_tangent(a)]
-    given = [i for i in active if tangents[i] is not None]
-    with_jacobian = jaxpr.memo(
-        ("scatter_apply", tuple(active), tuple(given)),
-        lambda: _with_jacobian(jaxpr, active, given),
-    )
-    identity = [
-        full(avals[i].shape, int(i == j), tangent_aval(avals[i]).dtype)
-        for j in given
-        for i in active
-    ]
-    outs = scatter_apply_p.bind(*operands, *identity, indices, jaxpr=with_jacobian, **params)
-    columns = iter(outs[n:])
-    out_tangents: list[Any] = [None] * n
-    for j in given:
-        for i in active:
-            term = mul(tangents[j], next(columns))
-            out_tangents[i] = term if out_tangents[i] is None else add_any(out_tangents[i], term)
-    return outs[:n], out_tangents
-
-
-def _with_jacobian(jaxpr: ClosedJaxpr, active: list[int], given: list[int]) -> ClosedJaxpr:
-    """(scalars, columns of a matrix J) -> (f(scalars), the columns of f'(scalars) J)."""
-    from weft.core.jaxpr import eval_closed
-    from weft.core.trace import trace_to_jaxpr
-    from weft.ops.special import instantiate_zero
-    from weft.transforms.jvp import jvp_flat, tangent_aval
-
-    n = len(jaxpr.in_avals)
-
-    def flat(*args: Any) -> list:
-        xs, columns = args[:n], iter(args[n:])
-        outs: list = []
-        result: list = []
-        for _ in given:
-            column: list[Any] = [None] * n
-            for i in active:
-                column[i] = next(columns)
-            outs, tangents = jvp_flat(lambda *v: eval_closed(jaxpr, *v), xs, column)
-            for i in active:
-                t = tangents[i]
-                result.append(
-                    instantiate_zero(tangent_aval(jaxpr.in_avals[i])) if t is None else t
-                )
-        return [*outs, *result]
-
-    avals = list(jaxpr.in_avals)
-    avals += [tangent_aval(jaxpr.in_avals[i]) for _ in given for i in active]
-    traced, consts = trace_to_jaxpr(flat, avals, "scatter_apply")
-    return ClosedJaxpr(traced, consts)
-
-
-def _apply_batch(
-    axis: Any,
-    args: Any,
-    dims: Any,
-    *,
-    dimension_numbers: ScatterDimensionNumbers,
-    update_shape: Shape,
-    **params: Any,
-) -> tuple:
-    from weft.ops.shape import moveaxis
-    from weft.transforms.vmap import move_dim
-
-    (*operands, indices), (*ods, idim) = args, dims
-    operands = [move_dim(x, d, 0, axis) for x, d in zip(operands, ods, strict=True)]
-    if idim is not None:
-        indices = moveaxis(indices, idim, 0)
-    outs = scatter_apply_p.bind(
-        *operands,
-        indices,
-        dimension_numbers=_batched_dimensions(dimension_numbers, idim is not None),
-        update_shape=(axis.size, *update_shape),
-        **params,
-    )
-    return outs, [0] * len(outs)
-
-
-def _apply_lower(ctx: Any, *args: Any, jaxpr: ClosedJaxpr, update_shape: Shape, **params: Any) -> Any:
-    *operands, indices = args
-    if 0 in update_shape:
-        return operands
-    n = len(operands)
-    updates = [ctx.splat(0, update_shape, a.dtype) for a in ctx.avals_out]
-    window = _window(ctx.avals_in[0].shape, update_shape, params["dimension_numbers"])
-    return _emit(
-        ctx, operands, indices, updates, window, params, lambda *xs: ctx.inline(jaxpr, *xs[:n])
-    )
-
-
-scatter_apply_p = Primitive(
-    "scatter_apply",
-    abstract=_apply_abstract,
-    jvp=_apply_jvp,
-    batch=_apply_batch,
-    lower=_apply_lower,
-    sharding="scatter_apply",  # type: ignore[arg-type]
-    multiple_results=True,
-    higher_order=True,
-)
-
-
-def scatter_apply(
-    operand: Any,
-    scatter_indices: Any,
-    func: Callable[[Any], Any],
-    dimension_numbers: ScatterDimensionNumbers,
-    *,
-    update_shape: Sequence[int] = (),
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-    mode: str | GatherScatterMode | None = None,
-) -> Any:
-    """Applies a function to the elements at the indices, as many times as each occurs.
-
-    Args:
-      operand: an array. scatter_indices: integers; the last dimension holds index vectors.
-      func: takes and returns a scalar of the operand's dtype; it may close over scalars.
-      dimension_numbers: a `ScatterDimensionNumbers`. update_shape: the shape that updates would
-      have in `scatter`. indices_are_sorted, unique_indices, mode: as for `scatter`.
-
-    Source: StableHLO specification, `scatter`.
-
-    >>> import weft
-    >>> from weft import lax
-    >>> dnums = lax.ScatterDimensionNumbers((), (0,), (0,))
-    >>> x, indices = weft.numpy.arange(3.0), weft.numpy.array([[1], [2], [2]])
-    >>> lax.scatter_apply(x, indices, lambda v: v * 3, dnums, update_shape=(3,))
-    Array([ 0.,  3., 18.], dtype=float32)
-    """
-    from weft.core.trace import closed_call_jaxpr, trace_to_jaxpr
-    from weft.ops.elementwise import convert
-    from weft.ops.shape import broadcast_in_dim
-
-    aval = typeof(operand)
-    element = ShapedArray((), aval.dtype)
-
-    def scalar_fun(x: Any) -> list:
-        out = func(x)
-        if typeof(out).shape != ():
-            raise TypeError(
-                f"scatter_apply: func must map a scalar to a scalar, got {typeof(out).str_short()}"
-            )
-        return [convert(out, aval.dtype)]
-
-    closed, closed_over = closed_call_jaxpr(scalar_fun, [element], "scatter_apply")
-    for c in closed_over:
-        if typeof(c).shape != ():
-            raise TypeError(
-                "scatter_apply: func may close over scalars only, but it uses an array of type "
-                f"{typeof(c).str_short()}; gather, compute and scatter instead"
-            )
-    if closed_over:  # they ride along as operands that the function leaves alone
-        inner, k = closed, len(closed_over)
-        traced, consts = trace_to_jaxpr(
-            lambda x, *cs: [*_eval(inner, *cs, x), *cs],
-            [element, *inner.in_avals[:k]],
-            "scatter_apply",
-        )
-        closed = ClosedJaxpr(traced, consts)
-    extra = [broadcast_in_dim(c, aval.shape, ()) for c in closed_over]
-    outs = scatter_apply_p.bind(
-        operand,
-        *extra,
-        scatter_indices,
-        jaxpr=closed,
-        dimension_numbers=dimension_numbers,
-        update_shape=tuple([int(n) for n in update_shape]),
-        indices_are_sorted=bool(indices_are_sorted),
-        unique_indices=bool(unique_indices),
-        mode=GatherScatterMode.from_any(mode),
-    )
-    return outs[0]
-
-
-def _eval(jaxpr: ClosedJaxpr, *args: Any) -> list:
-    from weft.core.jaxpr import eval_closed
-
-    return eval_closed(jaxpr, *args)

@@ -105,7 +105,7 @@ def slice(
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> Any:
-    """The window from `start_indices` up to, excluding, `limit_indices`, every `strides`-th element.
+    """The elements from `start_indices` up to, excluding, `limit_indices`, in steps of `strides`.
 
     Bounds are static ints in [0, size] with start <= limit; anything else raises TypeError.
 
@@ -277,7 +277,7 @@ def _check_starts(name: str, x: ShapedArray, sizes: Shape, starts: Sequence[Shap
             )
     if any(s.ndim or not dtypes.is_integer(s.dtype) or s.dtype != starts[0].dtype for s in starts):
         listing = ", ".join(s.str_short() for s in starts)
-        raise TypeError(f"{name}: start indices must be integer scalars of one dtype, got {listing}")
+        raise TypeError(f"{name}: start indices must be integer scalars of one type, got {listing}")
 
 
 def _dynamic_slice_abstract(
@@ -648,8 +648,7 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
     if len(idxs) != len(axes):
         raise ValueError(f"index_take: {len(idxs)} index arrays were given for {len(axes)} axes")
     columns = [
-        expand_dims(_wrap_negative(i, aval.shape[a]), (1,))
-        for i, a in zip(idxs, axes, strict=True)
+        expand_dims(_wrap_negative(i, aval.shape[a]), (1,)) for i, a in zip(idxs, axes, strict=True)
     ]
     rest = [d for d in range(aval.ndim) if d not in axes]
     dnums = GatherDimensionNumbers(
