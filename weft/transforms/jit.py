@@ -201,6 +201,15 @@ class JitInfo:
                     "(static_argnums, static_argnames), or register its type as a pytree"
                 )
 
+    def leaf_names(self, args: tuple, kwargs: dict) -> list[str]:
+        """Names of the flat dynamic arguments."""
+        n = len(args)
+        static = {i % n if -n <= i < n else i for i in self.static_argnums}
+        # None has no leaves, so static arguments keep their place in the signature only.
+        dynamic = tuple(None if i in static else a for i, a in enumerate(args))
+        named = {k: None if k in self.static_argnames else v for k, v in kwargs.items()}
+        return arg_names(self.fun, flatten((dynamic, named))[1])
+
     def params(self, entry: Entry) -> dict[str, Any]:
         return {
             "name": self.name,
@@ -234,7 +243,7 @@ class JitInfo:
             keep_unused=self.keep_unused,
             options=self.options,
             partitioner=self.partitioner,
-            arg_names=_LazyNames(self.fun, args, kwargs),
+            arg_names=_LazyNames(self, args, kwargs),
         )
         outs = execute(executable, consts, operands, entry.closed)
         result = entry.out_tree.unflatten(outs)
@@ -250,12 +259,13 @@ _own_entries: dict[int, dict] = {}
 class _LazyNames(Sequence):
     """Argument names for messages, found only when one is written; equal to any other."""
 
-    def __init__(self, fun: Callable, args: tuple, kwargs: dict) -> None:
-        self._call = (fun, flatten((args, kwargs))[1])
+    def __init__(self, info: JitInfo, args: tuple, kwargs: dict) -> None:
+        self._call = (info, args, kwargs)
 
     @functools.cached_property
     def _names(self) -> list[str]:
-        return arg_names(*self._call)
+        info, args, kwargs = self._call
+        return info.leaf_names(args, kwargs)
 
     def __getitem__(self, i: Any) -> Any:
         return self._names[i]

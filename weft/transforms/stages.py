@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.tree import arg_names, flatten, leaf_names
+from weft.core.tree import flatten, leaf_names
 from weft.transforms.compiled import (
     committed_sharding,
     compile_program,
@@ -68,7 +68,7 @@ class Traced:
         for x in self._leaves:
             sharding = x.sharding if isinstance(x, ShapeDtypeStruct) else committed_sharding(x)
             placed.append(sharding)
-        names = arg_names(info.fun, flatten(self._call)[1]) if not info.static_argnums else ()
+        names = info.leaf_names(*self._call)
         n = len(entry.closed.in_avals)
         program = lower_program(
             entry.closed,
@@ -135,7 +135,7 @@ class Lowered:
         """Names of the flat arguments that the program reads, hoisted constants first."""
         program, info = self._program, self._traced._info
         names = [f"constant {i}" for i in range(len(program.consts))]
-        flat = arg_names(info.fun, flatten(self._traced._call)[1])
+        flat = info.leaf_names(*self._traced._call)
         if len(flat) != len(program.kept) - len(names):
             flat = [f"argument {i}" for i in range(len(program.kept) - len(names))]
         return [n for n, k in zip(names + flat, program.kept, strict=True) if k]
@@ -226,7 +226,7 @@ class Compiled:
         for i, (x, want) in enumerate(zip(leaves, expected, strict=True)):
             got = typeof(x)
             if (got.shape, got.dtype) != (want.shape, want.dtype):
-                names = arg_names(self._traced._info.fun, flatten(self._traced._call)[1])
+                names = self._traced._info.leaf_names(*self._traced._call)
                 name = names[i] if len(names) == len(expected) else i
                 raise TypeError(
                     f"{self._traced.fun_name} was compiled for argument {name} of type "
