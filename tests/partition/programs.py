@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - lines of MLIR text read better whole
 """Random chains of StableHLO operations with random shardings, and their values by NumPy.
 
 Values are small integers held in f32, so every result is exact whatever the order of a sum.
@@ -279,14 +280,23 @@ def pad(p: Program, x):
         p.rng.integers(lo, hi, x[1].ndim) for lo, hi in ((-1, 4), (-1, 4), (0, 3))
     )
     interior = interior * (p.rng.random(x[1].ndim) < 0.4)
-    shape = [n + a + b + i * (n - 1) for n, a, b, i in zip(x[1].shape, low, high, interior)]
+    shape = [
+        n + a + b + i * (n - 1) for n, a, b, i in zip(x[1].shape, low, high, interior, strict=False)
+    ]
     if min(shape) < 1:
         return None
-    full = np.full([n + i * (n - 1) for n, i in zip(x[1].shape, interior)], 7, np.float32)
+    full = np.full(
+        [n + i * (n - 1) for n, i in zip(x[1].shape, interior, strict=False)], 7, np.float32
+    )
     full[tuple(slice(None, None, i + 1) for i in interior)] = x[1]
-    y = np.pad(full, [(max(a, 0), max(b, 0)) for a, b in zip(low, high)], constant_values=7)
+    y = np.pad(
+        full, [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=False)], constant_values=7
+    )
     y = y[
-        tuple(slice(max(-a, 0), y.shape[d] - max(-b, 0)) for d, (a, b) in enumerate(zip(low, high)))
+        tuple(
+            slice(max(-a, 0), y.shape[d] - max(-b, 0))
+            for d, (a, b) in enumerate(zip(low, high, strict=False))
+        )
     ]
     c = p.emit("stablehlo.constant dense<7.0> : tensor<f32>", np.float32(7))
     text = f"stablehlo.pad {x[0]}, {c[0]}, low = {ints(low)}, high = {ints(high)}, interior = {ints(interior)}"
@@ -334,8 +344,8 @@ def dynamic_slice(p: Program, x):
         return None
     sizes = [int(p.rng.choice([1, n, p.rng.integers(1, n + 1)])) for n in x[1].shape]
     names, at = index_scalars(p, x[1].shape)
-    at = [min(max(a, 0), n - s) for a, n, s in zip(at, x[1].shape, sizes)]
-    y = x[1][tuple(slice(a, a + s) for a, s in zip(at, sizes))]
+    at = [min(max(a, 0), n - s) for a, n, s in zip(at, x[1].shape, sizes, strict=False)]
+    y = x[1][tuple(slice(a, a + s) for a, s in zip(at, sizes, strict=False))]
     index = ", ".join(["tensor<i32>"] * len(at))
     text = f"stablehlo.dynamic_slice {x[0]}, {', '.join(names)}, sizes = {ints(sizes)}"
     return p.emit(f"{text} : ({kind(x[1])}, {index}) -> {kind(y)}", y)
@@ -345,15 +355,16 @@ def dynamic_update(p: Program, x):
     fits = [
         v
         for v in p.values
-        if v[1].ndim == x[1].ndim and all(a <= b for a, b in zip(v[1].shape, x[1].shape))
+        if v[1].ndim == x[1].ndim
+        and all(a <= b for a, b in zip(v[1].shape, x[1].shape, strict=False))
     ]
     if not x[1].ndim or 0 in x[1].shape or not fits:
         return None
     u = fits[p.rng.integers(len(fits))]
     names, at = index_scalars(p, x[1].shape)
-    at = [min(max(a, 0), n - s) for a, n, s in zip(at, x[1].shape, u[1].shape)]
+    at = [min(max(a, 0), n - s) for a, n, s in zip(at, x[1].shape, u[1].shape, strict=False)]
     y = x[1].copy()
-    y[tuple(slice(a, a + s) for a, s in zip(at, u[1].shape))] = u[1]
+    y[tuple(slice(a, a + s) for a, s in zip(at, u[1].shape, strict=False))] = u[1]
     index = ", ".join(["tensor<i32>"] * len(at))
     text = f"stablehlo.dynamic_update_slice {x[0]}, {u[0]}, {', '.join(names)}"
     return p.emit(f"{text} : ({kind(x[1])}, {kind(u[1])}, {index}) -> {kind(y)}", y)
@@ -403,7 +414,7 @@ def scatter(p: Program, x):
     un = p.constrain(un)
     combine, f = [("add", np.add), ("maximum", np.maximum), ("set", None)][p.rng.integers(3)]
     y = np.moveaxis(x[1], d, 0).copy()
-    for i, row in zip(index, u):
+    for i, row in zip(index, u, strict=False):
         if 0 <= i < n:
             y[i] = row if f is None else f(y[i], row)
     y = np.moveaxis(y, 0, d)

@@ -1,4 +1,4 @@
-"""Reads StableHLO's structured attributes: dimension numbers of dot, gather, scatter, convolution."""
+"""Reads StableHLO's dimension numbers: of dot, gather, scatter, convolution."""
 
 from __future__ import annotations
 

@@ -14,8 +14,11 @@ from weft._xla.mlir import ir
 
 ELEMENTWISE = frozenset(
     f"chlo.{name}"
-    for name in """acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc
-    is_inf is_neg_inf is_pos_inf lgamma next_after polygamma sinh square tan zeta""".split()
+    for name in (
+        *("acos", "acosh", "asin", "asinh", "atan", "atanh", "bessel_i1e", "conj", "cosh"),
+        *("digamma", "erf", "erf_inv", "erfc", "is_inf", "is_neg_inf", "is_pos_inf", "lgamma"),
+        *("next_after", "polygamma", "sinh", "square", "tan", "zeta"),
+    )
 )
 PREFIX = "weft."
 

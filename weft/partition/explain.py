@@ -118,7 +118,7 @@ def _sharding_before(op: ir.Operation) -> ir.Attribute | None:
         number = list(owner.arguments).index(value)
         if parent.name == "func.func" and "arg_attrs" in parent.attributes:
             entries = ir.DictAttr(parent.attributes["arg_attrs"][number])
-            return entries["sdy.sharding"] if "sdy.sharding" in entries else None
+            return entries.get("sdy.sharding", None)
         if "sdy.sharding" in parent.attributes:
             return sdy.per_value(parent.attributes["sdy.sharding"])[number]
         return None
@@ -180,7 +180,7 @@ def _argument_sharding(block: ir.Block, number: int) -> ir.Attribute | None:
     if "arg_attrs" not in function.attributes:
         return None
     entries = ir.DictAttr(function.attributes["arg_attrs"][number])
-    return entries["sdy.sharding"] if "sdy.sharding" in entries else None
+    return entries.get("sdy.sharding", None)
 
 
 def _origin_text(origins: dict[str, str], constraints: dict[str, str]) -> str:

@@ -117,7 +117,7 @@ class DeviceMesh:
         return self._groups[atoms]
 
     def pairs(self, atoms: Atoms, sources: Sequence[int]) -> np.ndarray:
-        """Source-target pairs when coordinate k along `atoms` receives from `sources[k]` (-1: none)."""
+        """Source-target pairs: coordinate k along `atoms` receives from `sources[k]` (-1: none)."""
         groups = self.groups(atoms)
         targets = np.flatnonzero(np.asarray(sources) >= 0)
         senders = np.asarray(sources)[targets]
@@ -154,7 +154,10 @@ class Layout:
         return hash((self.shape, self.dims))
 
     def __repr__(self) -> str:
-        dims = (f"{g}{set(self.mesh.axis_names(a)) or ''}" for g, a in zip(self.shape, self.dims))
+        dims = (
+            f"{g}{set(self.mesh.axis_names(a)) or ''}"
+            for g, a in zip(self.shape, self.dims, strict=False)
+        )
         return f"Layout({', '.join(dims)})"
 
     @cached_property

@@ -49,9 +49,7 @@ def _overlap(dot: ir.Operation, side: int, mesh: DeviceMesh, e: Emitter) -> bool
         return False
     dim = gather.attributes["all_gather_dim"].value
     d = stablehlo.dot_dimensions(dot.attributes["dot_dimension_numbers"])
-    batch, contract = (
-        (d.lhs_batch, d.lhs_contract) if side == 0 else (d.rhs_batch, d.rhs_contract)
-    )
+    batch, contract = (d.lhs_batch, d.lhs_contract) if side == 0 else (d.rhs_batch, d.rhs_contract)
     if dim in batch:
         return False
     e.ip, e.loc = ir.InsertionPoint(dot), dot.location

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - lines of HTML and CSS read better whole
 """The HTML of a communication report: one self-contained page, no scripts from elsewhere."""
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class CommReport:
         return table_html(self)
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes one self-contained page: table, mesh with shards by colour, stages side by side."""
+        """Writes one self-contained page: table, mesh, shards by colour, stages side by side."""
         from weft.partition.page import page_html
 
         with open(path, "w", encoding="utf-8") as file:

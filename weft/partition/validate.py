@@ -73,7 +73,7 @@ def _given_sharding(value: ir.Value) -> ir.Attribute | None:
         return None
     number = list(owner.arguments).index(value)
     entries = ir.DictAttr(function.attributes["arg_attrs"][number])
-    return entries["sdy.sharding"] if "sdy.sharding" in entries else None
+    return entries.get("sdy.sharding", None)
 
 
 def _closed(sharding: ir.Attribute) -> bool:

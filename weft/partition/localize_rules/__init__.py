@@ -1,4 +1,4 @@
-"""The localization rules: one small function per operation family, in the table `localize.RULES`."""
+"""The localization rules, one small function per operation family: the table `localize.RULES`."""
 
 from weft.partition.localize_rules import (  # noqa: F401
     calls,

@@ -8,61 +8,23 @@ from weft.partition.layout import Layout
 from weft.partition.localize import Localizer, rule
 from weft.partition.reshard import Local
 
-_UNARY = [
-    "abs",
-    "cbrt",
-    "ceil",
-    "convert",
-    "cosine",
-    "count_leading_zeros",
-    "exponential",
-    "exponential_minus_one",
-    "floor",
-    "imag",
-    "is_finite",
-    "log",
-    "log_plus_one",
-    "logistic",
-    "negate",
-    "not",
-    "popcnt",
-    "real",
-    "reduce_precision",
-    "round_nearest_afz",
-    "round_nearest_even",
-    "rsqrt",
-    "sign",
-    "sine",
-    "sqrt",
-    "tan",
-    "tanh",
-    "bitcast_convert",
-]
-_BINARY = [
-    "add",
-    "and",
-    "atan2",
-    "complex",
-    "compare",
-    "divide",
-    "maximum",
-    "minimum",
-    "multiply",
-    "or",
-    "power",
-    "remainder",
-    "shift_left",
-    "shift_right_arithmetic",
-    "shift_right_logical",
-    "subtract",
-    "xor",
-]
+_ELEMENTWISE = (
+    # fmt: off
+    "abs", "cbrt", "ceil", "convert", "cosine", "count_leading_zeros", "exponential",
+    "exponential_minus_one", "floor", "imag", "is_finite", "log", "log_plus_one", "logistic",
+    "negate", "not", "popcnt", "real", "reduce_precision", "round_nearest_afz",
+    "round_nearest_even", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh", "bitcast_convert",
+    "add", "and", "atan2", "complex", "compare", "divide", "maximum", "minimum", "multiply",
+    "or", "power", "remainder", "shift_left", "shift_right_arithmetic", "shift_right_logical",
+    "subtract", "xor",
+    # fmt: on
+)
 # Linear in all operands together: partial sums pass through them when propagation says so.
 _LINEAR = {"stablehlo.add", "stablehlo.subtract", "stablehlo.negate"}
 
 
 @rule(
-    *(f"stablehlo.{name}" for name in (*_UNARY, *_BINARY, "select", "clamp")),
+    *(f"stablehlo.{name}" for name in (*_ELEMENTWISE, "select", "clamp")),
 )
 def elementwise(lz: Localizer, op: ir.Operation) -> list[Local]:
     layout = lz.layouts(op)[0]
@@ -72,10 +34,9 @@ def elementwise(lz: Localizer, op: ir.Operation) -> list[Local]:
     operands = []
     for value in op.operands:
         x = lz.local(value) if partial else lz.complete(value)
-        x = Local(x.value, x.layout)
-        operands.append(
-            lz.at(x, Layout(lz.mesh, x.layout.shape, layout.dims if x.layout.shape else ()))
-        )
+        dims = layout.dims if x.layout.shape else ()  # select and clamp take scalars too
+        x = Local(x.value, x.layout, remake=x.remake)
+        operands.append(lz.at(x, Layout(lz.mesh, x.layout.shape, dims)))
     [out] = lz.keep(op, operands, [layout])
     out.partial = partial
     return [out]

@@ -27,7 +27,7 @@ def _wide_enough(lz: Localizer, index: ir.Value) -> ir.Value:
 
 @rule("stablehlo.dynamic_slice")
 def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
-    """Whole dimensions follow the result. A row of a split dimension comes by masking and adding."""
+    """Whole dimensions follow the result; a row of a split one comes by masking and adding."""
     e = lz.e
     out = lz.layouts(op)[0]
     x, *indices = lz.operands(op)
@@ -127,7 +127,7 @@ def dynamic_update_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
 
 @rule("stablehlo.gather")
 def gather(lz: Localizer, op: ir.Operation) -> list[Local]:
-    """Split indexed dimensions: each device looks up its own rows, the others give zero, then a sum."""
+    """Split indexed dimensions: each device looks up its own rows, the rest is zero, then a sum."""
     e = lz.e
     out = lz.layouts(op)[0]
     x, indices = lz.operands(op)
@@ -216,7 +216,7 @@ def _along_index_vector(lz: Localizer, index, dim: int, numbers: list[int], offs
 
 @rule("stablehlo.scatter")
 def scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
-    """Every device applies the updates that fall on its rows; split updates give partial results."""
+    """Every device applies the updates that fall on its rows; split updates give partial sums."""
     e = lz.e
     outs = lz.layouts(op)
     out = outs[0]
@@ -286,7 +286,7 @@ def scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
             index = mask(e, index, i, keep, e.const(-1, element))
     values = [x.value for x in xs]
     if across and kind not in ("max", "min", "and", "or"):
-        # Only one device of each group starts from the operand; the others from the neutral element.
+        # One device of each group starts from the operand, the others from the neutral element.
         first = e.compare(e.coordinate(across), e.const(0), "EQ")
         element = values[0].type.element_type
         neutral = e.splat(1 if kind == "mul" else 0, now.local, element)

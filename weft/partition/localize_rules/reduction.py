@@ -63,7 +63,7 @@ def reduce(lz: Localizer, op: ir.Operation) -> list[Local]:
 
 
 def _combine(lz: Localizer, op: ir.Operation, parts: list[Local], inits, across) -> list[Local]:
-    """Gathers the partial results and reduces them with a copy of the op: any combiner, any arity."""
+    """Gathers the partial results and reduces them with a copy of the op: any combiner."""
     e = lz.e
     gathered = []
     for x in parts:

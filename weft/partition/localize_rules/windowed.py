@@ -392,6 +392,14 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
     return [lz.move(Local(value, now), out)]
 
 
+_INFINITY = {  # bit patterns of +inf and -inf, as MLIR wants them
+    "f32": ("0x7F800000", "0xFF800000"),
+    "f64": ("0x7FF0000000000000", "0xFFF0000000000000"),
+    "bf16": ("0x7F80", "0xFF80"),
+    "f16": ("0x7C00", "0xFC00"),
+}
+
+
 def _never_selected(lz: Localizer, op: ir.Operation, x: Local) -> ir.Value | None:
     """A value that a maximum or minimum selection with added sources never picks."""
     ops = [view.operation for view in op.regions[0].blocks[0].operations]
@@ -404,6 +412,5 @@ def _never_selected(lz: Localizer, op: ir.Operation, x: Local) -> ir.Value | Non
         return None
     direction = str(ops[0].attributes["comparison_direction"])
     low = "GE" in direction or "GT" in direction
-    bits = {"f32": ("0xFF800000", "0x7F800000"), "f64": ("0xFFF0000000000000", "0x7FF0000000000000"),
-            "bf16": ("0xFF80", "0x7F80"), "f16": ("0xFC00", "0x7C00")}[str(element)]  # fmt: skip
-    return lz.e.constant_text(bits[0] if low else bits[1], lz.e.type((), element))
+    infinity = _INFINITY[str(element)]
+    return lz.e.constant_text(infinity[low], lz.e.type((), element))

@@ -1,0 +1,295 @@
+"""The local program of one device computes what the global program means, on 8 devices."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.partition import harness, programs
+from weft._xla import mlir
+from weft.partition import Unsupported, partition
+
+EXAMPLES = int(os.environ.get("WEFT_PARTITION_EXAMPLES", "120"))
+
+
+@settings(max_examples=EXAMPLES)
+@given(st.integers(0, 2**32 - 1))
+def test_random_chains_of_operations_equal_numpy_on_any_sharding(seed):
+    text, args, want = programs.random_program(np.random.default_rng(seed), steps=6)
+    [got] = harness.run(text, *args)
+    np.testing.assert_array_equal(got, want, err_msg=text)
+
+
+@pytest.mark.parametrize("step", sorted(set(programs.STEPS), key=lambda s: s.__name__))
+def test_every_kind_of_operation_equals_numpy(step, rng):
+    done = 0
+    while done < 2:
+        text, args, want = programs.random_program(rng, steps=2, table=(step, programs.unary))
+        if step is not programs.unary and text.count("stablehlo.") < 2:
+            continue
+        [got] = harness.run(text, *args)
+        np.testing.assert_array_equal(got, want, err_msg=text)
+        done += 1
+
+
+def module(body: str, mesh: str = '"x"=4, "y"=2') -> str:
+    return f"module {{\n  sdy.mesh @mesh = <[{mesh}]>\n{body}\n}}"
+
+
+def sharding(*dims: str, extra: str = "") -> str:
+    return f"{{sdy.sharding = #sdy.sharding<@mesh, [{', '.join(dims)}]{extra}>}}"
+
+
+def test_results_keep_the_sharding_of_the_signature(rng):
+    x = rng.normal(size=(8, 6)).astype(np.float32)
+    text = module(f"""
+  func.func public @main(%a: tensor<8x6xf32> {sharding('{"x"}', '{"y"}')})
+      -> (tensor<6x8xf32> {sharding('{"x":(1)2, "y"}', '{"x":(2)2}')}) {{
+    %0 = stablehlo.transpose %a, dims = [1, 0] : (tensor<8x6xf32>) -> tensor<6x8xf32>
+    return %0 : tensor<6x8xf32>
+  }}""").replace('"x":(1)2, "y"', '"y"')
+    stages = partition(mlir.parse(text))
+    assert [r.local for r in stages.results] == [(3, 4)]
+    np.testing.assert_array_equal(harness.execute(stages, x)[0], x.T)
+
+
+def test_device_ids_of_the_mesh_decide_who_holds_what(rng):
+    x = rng.normal(size=(8, 4)).astype(np.float32)
+    text = f"""module {{
+  sdy.mesh @mesh = <["x"=4, "y"=2], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]>
+  func.func public @main(%a: tensor<8x4xf32> {sharding('{"x"}', "{}")}) -> tensor<8x4xf32> {{
+    %0 = stablehlo.reverse %a, dims = [0] : tensor<8x4xf32>
+    %i = stablehlo.iota dim = 0 : tensor<8x4xf32>
+    %1 = stablehlo.add %0, %i : tensor<8x4xf32>
+    return %1 : tensor<8x4xf32>
+  }}
+}}"""
+    want = x[::-1] + np.arange(8, dtype=np.float32)[:, None]
+    np.testing.assert_array_equal(harness.run(text, x)[0], want)
+
+
+def test_manual_computation_runs_its_own_collectives(rng):
+    x = rng.integers(-4, 5, (8, 6)).astype(np.float32)
+    text = module(f"""
+  func.func public @main(%a: tensor<8x6xf32> {sharding('{"x"}', '{"y"}')}) -> tensor<2x6xf32> {{
+    %0 = stablehlo.negate %a : tensor<8x6xf32>
+    %1 = sdy.manual_computation(%0) in_shardings=[<@mesh, [{{"x"}}, {{"y"}}]>]
+        out_shardings=[<@mesh, [{{}}, {{"y"}}]>] manual_axes={{"x"}} (%b: tensor<2x6xf32>) {{
+      %2 = "stablehlo.all_reduce"(%b) <{{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+          replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>, use_global_device_ids}}> ({{
+      ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+        %s = stablehlo.add %l, %r : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }}) : (tensor<2x6xf32>) -> tensor<2x6xf32>
+      %3 = stablehlo.abs %2 : tensor<2x6xf32>
+      sdy.return %3 : tensor<2x6xf32>
+    }} : (tensor<8x6xf32>) -> tensor<2x6xf32>
+    return %1 : tensor<2x6xf32>
+  }}""")
+    want = np.abs(-x.reshape(4, 2, 6).sum(0))
+    np.testing.assert_array_equal(harness.run(text, x)[0], want)
+
+
+def test_partition_id_in_a_manual_computation_is_the_device(rng):
+    x = np.zeros((8, 2), np.float32)
+    text = module(f"""
+  func.func public @main(%a: tensor<8x2xf32> {sharding('{"x", "y"}', "{}")}) -> tensor<8x2xf32> {{
+    %1 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{{"x", "y"}}, {{}}]>]
+        out_shardings=[<@mesh, [{{"x", "y"}}, {{}}]>] manual_axes={{"x", "y"}} (%b: tensor<1x2xf32>) {{
+      %p = stablehlo.partition_id : tensor<ui32>
+      %f = stablehlo.convert %p : (tensor<ui32>) -> tensor<f32>
+      %g = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<1x2xf32>
+      sdy.return %g : tensor<1x2xf32>
+    }} : (tensor<8x2xf32>) -> tensor<8x2xf32>
+    return %1 : tensor<8x2xf32>
+  }}""")
+    want = np.repeat(np.arange(8, dtype=np.float32)[:, None], 2, 1)
+    np.testing.assert_array_equal(harness.run(text, x)[0], want)
+
+
+def test_unreduced_arguments_are_summed_when_reduced(rng):
+    x = rng.integers(-4, 5, (4, 6)).astype(np.float32)
+    text = module(f"""
+  func.func public @main(%a: tensor<4x6xf32> {sharding("{}", "{}")}) -> tensor<4x6xf32> {{
+    %0 = sdy.sharding_constraint %a <@mesh, [{{}}, {{}}], unreduced={{"x"}}> : tensor<4x6xf32>
+    %1 = stablehlo.add %0, %0 : tensor<4x6xf32>
+    %2 = sdy.sharding_constraint %1 <@mesh, [{{"y"}}, {{}}]> : tensor<4x6xf32>
+    return %2 : tensor<4x6xf32>
+  }}""")
+    np.testing.assert_array_equal(harness.run(text, x)[0], 2 * x)
+
+
+def test_max_and_min_over_a_split_dimension_are_not_summed(rng):
+    x = rng.normal(size=(8, 6)).astype(np.float32)
+    reduce = "stablehlo.reduce(%a init: %i) applies stablehlo.maximum across dimensions = [0]"
+    text = module(f"""
+  func.func public @main(%a: tensor<8x6xf32> {sharding('{"x"}', "{}")}) -> tensor<6xf32> {{
+    %i = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %0 = {reduce} : (tensor<8x6xf32>, tensor<f32>) -> tensor<6xf32>
+    return %0 : tensor<6xf32>
+  }}""")
+    np.testing.assert_array_equal(harness.run(text, x)[0], x.max(0))
+
+
+@pytest.mark.parametrize("combiner", ["multiply", "add"])
+def test_split_updates_of_a_scatter_meet_the_operand_once(combiner, rng):
+    x = rng.integers(1, 4, (6, 2)).astype(np.float32)
+    u = rng.integers(1, 3, (8, 2)).astype(np.float32)
+    i = rng.integers(0, 6, (8, 1)).astype(np.int32)
+    text = module(f"""
+  func.func public @main(%a: tensor<6x2xf32> {sharding('{"y"}', "{}")},
+      %i: tensor<8x1xi32> {sharding('{"x"}', "{}")},
+      %u: tensor<8x2xf32> {sharding('{"x"}', "{}")}) -> tensor<6x2xf32> {{
+    %0 = "stablehlo.scatter"(%a, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<
+      update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0],
+      index_vector_dim = 1>}}> ({{
+    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+      %s = stablehlo.{combiner} %l, %r : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }}) : (tensor<6x2xf32>, tensor<8x1xi32>, tensor<8x2xf32>) -> tensor<6x2xf32>
+    return %0 : tensor<6x2xf32>
+  }}""")
+    want = x.copy()
+    ufunc = {"add": np.add, "multiply": np.multiply}[combiner]
+    ufunc.at(want, i[:, 0], u)
+    np.testing.assert_array_equal(harness.run(text, x, i, u)[0], want)
+
+
+def test_chlo_operations_stay_whole_in_the_local_program(rng):
+    x = rng.normal(size=(8, 6)).astype(np.float32)
+    text = module(f"""
+  func.func public @main(%a: tensor<8x6xf32> {sharding('{"x"}', '{"y"}')})
+      -> (tensor<8x6xf32>, tensor<8x2xf32>) {{
+    %0 = chlo.erf %a : tensor<8x6xf32> -> tensor<8x6xf32>
+    %v, %i = chlo.top_k(%a, k = 2) : tensor<8x6xf32> -> (tensor<8x2xf32>, tensor<8x2xi32>)
+    return %0, %v : tensor<8x6xf32>, tensor<8x2xf32>
+  }}""")
+    stages = partition(mlir.parse(text))
+    assert "chlo.erf %" in str(stages.local) and "custom_call" not in str(stages.local)
+    erf, top = harness.execute(stages, x)
+    from math import erf as reference
+
+    np.testing.assert_allclose(erf, np.vectorize(reference)(x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(top, -np.sort(-x, axis=1)[:, :2])
+
+
+def custom_call(attributes: str) -> str:
+    return module(f"""
+  func.func public @main(%a: tensor<8x6xf32> {sharding('{"x"}', '{"y"}')}) -> tensor<8x6xf32> {{
+    %0 = stablehlo.custom_call @f(%a) {{{attributes}}} : (tensor<8x6xf32>) -> tensor<8x6xf32>
+    return %0 : tensor<8x6xf32>
+  }}""")
+
+
+@pytest.mark.parametrize(
+    "attributes, local",
+    [
+        ('mhlo.frontend_attributes = {num_batch_dims = "1"}', "tensor<8x6xf32>"),
+        (
+            "sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=6}, custom>",
+            "tensor<2x3xf32>",
+        ),
+        (
+            "sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=6}"
+            ' need_replication={j}, custom>, mhlo.frontend_attributes = {num_batch_dims = "1"}',
+            "tensor<2x6xf32>",
+        ),
+        ("", "tensor<8x6xf32>"),
+    ],
+)
+def test_custom_calls_are_split_as_far_as_they_allow(attributes, local):
+    stages = partition(mlir.parse(custom_call(attributes)))
+    [line] = [x for x in str(stages.local).splitlines() if "custom_call" in x]
+    assert line.rstrip().endswith(f"({local}) -> {local}")
+
+
+def test_a_split_sum_of_a_custom_call_is_reduced():
+    rule = "([i, j])->([i]) {i=8, j=6} reduction={j}, custom"
+    text = module(f"""
+  func.func public @main(%a: tensor<8x6xf32> {sharding('{"x"}', '{"y"}')}) -> tensor<8xf32> {{
+    %0 = stablehlo.custom_call @f(%a) {{sdy.sharding_rule = #sdy.op_sharding_rule<{rule}>}}
+        : (tensor<8x6xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }}""")
+    local = str(partition(mlir.parse(text)).local)
+    assert "(tensor<2x3xf32>) -> tensor<2xf32>" in local and local.count("all_reduce") == 1
+
+
+def test_complex_constants_and_fft(rng):
+    x = (rng.normal(size=(8, 8)) + 1j * rng.normal(size=(8, 8))).astype(np.complex64)
+    t = "tensor<8x8xcomplex<f32>>"
+    text = module(f"""
+  func.func public @main(%a: {t} {sharding('{"x"}', '{"y"}')}) -> {t} {{
+    %c = stablehlo.constant dense<(2.0, 1.0)> : {t}
+    %0 = stablehlo.fft %a, type = FFT, length = [8] : ({t}) -> {t}
+    %1 = stablehlo.multiply %0, %c : {t}
+    return %1 : {t}
+  }}""")
+    np.testing.assert_allclose(
+        harness.run(text, x)[0], np.fft.fft(x) * (2 + 1j), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_matrices_are_solved_on_split_batches(rng):
+    a = np.tril(rng.normal(size=(8, 4, 4))).astype(np.float32) + 3 * np.eye(4, dtype=np.float32)
+    b = rng.normal(size=(8, 4, 2)).astype(np.float32)
+    text = module(f"""
+  func.func public @main(%a: tensor<8x4x4xf32> {sharding('{"x"}', '{"y"}', "{}")},
+      %b: tensor<8x4x2xf32> {sharding('{"x"}', "{}", '{"y"}')}) -> tensor<8x4x2xf32> {{
+    %0 = "stablehlo.triangular_solve"(%a, %b) <{{left_side = true, lower = true, unit_diagonal = false,
+      transpose_a = #stablehlo<transpose NO_TRANSPOSE>}}>
+      : (tensor<8x4x4xf32>, tensor<8x4x2xf32>) -> tensor<8x4x2xf32>
+    return %0 : tensor<8x4x2xf32>
+  }}""")
+    np.testing.assert_allclose(
+        harness.run(text, a, b)[0], np.linalg.solve(a, b), rtol=1e-3, atol=1e-3
+    )
+
+
+def test_random_bits_do_not_depend_on_the_sharding():
+    def bits(spec):
+        text = module(f"""
+  func.func public @main(%a: tensor<2x2xui32>) -> tensor<6x8xui32> {{
+    %k = stablehlo.bitcast_convert %a : (tensor<2x2xui32>) -> tensor<2xui64>
+    %s, %0 = stablehlo.rng_bit_generator %k, algorithm = THREE_FRY
+        : (tensor<2xui64>) -> (tensor<2xui64>, tensor<6x8xui32>)
+    %1 = sdy.sharding_constraint %0 <@mesh, [{spec}]> : tensor<6x8xui32>
+    return %1 : tensor<6x8xui32>
+  }}""")
+        return harness.run(text, np.array([[1, 2], [3, 4]], np.uint32))[0]
+
+    whole = bits("{}, {}")
+    assert len(np.unique(whole)) > 40
+    np.testing.assert_array_equal(bits('{"y"}, {"x"}'), whole)
+
+
+def test_an_operation_without_a_rule_is_named_with_its_line():
+    text = module("""
+  func.func public @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = "stablehlo.infeed"(%t) : (!stablehlo.token) -> (tensor<8xf32>) loc("model.py":7:1)
+    return %0 : tensor<8xf32>
+  }""").replace(
+        '%0 = "stablehlo.infeed"(%t) : (!stablehlo.token) -> (tensor<8xf32>)',
+        "%t = stablehlo.create_token : !stablehlo.token\n"
+        '    %0, %u = "stablehlo.infeed"(%t) : (!stablehlo.token) -> (tensor<8xf32>, !stablehlo.token)',
+    )
+    with pytest.raises(Unsupported) as caught:
+        partition(mlir.parse(text))
+    assert caught.value.op == "stablehlo.infeed" and "model.py" in caught.value.location
+
+
+def test_the_module_given_is_not_changed():
+    given = mlir.parse(custom_call(""))
+    before = str(given)
+    partition(given)
+    assert str(given) == before
+
+
+def test_a_module_without_a_mesh_is_its_own_local_program(rng):
+    text = """module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = stablehlo.negate %a : tensor<4xf32>
+      return %0 : tensor<4xf32> } }"""
+    stages = partition(mlir.parse(text))
+    assert stages.mesh.size == 1 and "stablehlo.negate" in str(stages.local)
