@@ -1,0 +1,1 @@
+"""Matrix decompositions and solvers, on the last two dimensions, batched over the others."""

@@ -1,0 +1,142 @@
+"""Cholesky decomposition, its update, and products of a matrix with its transpose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.elementwise import add, mul, sub
+from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
+from weft.ops.linalg.matrix import adjoint, diagonal, matmul, of_diagonal, transpose, tril
+from weft.ops.linalg.triangular import triangular_solve
+from weft.ops.shape import moveaxis
+
+
+def on_matrices(prim_of: Any) -> Any:
+    """The batch rule of an op on the last two dimensions of one operand."""
+
+    def batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+        out = prim_of().bind(moveaxis(args[0], dims[0], 0), **params)
+        return out, ([0] * len(out) if prim_of().multiple_results else 0)
+
+    return batch
+
+
+def _abstract(x: ShapedArray) -> ShapedArray:
+    check_matrix("cholesky", x, square=True)
+    return ShapedArray(x.shape, x.dtype)
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
+    """dL = L phi(L^-1 dA L^-H), phi the lower triangle with half the diagonal.
+
+    Source: I. Murray, "Differentiation of the Cholesky decomposition", 2016.
+    """
+    factor = cholesky_p.bind(primals[0])
+    inner = triangular_solve(factor, tangents[0], left_side=True, lower=True)
+    inner = triangular_solve(
+        factor, inner, left_side=False, lower=True, transpose_a=True, conjugate_a=True
+    )
+    half = mul(diagonal(inner), typeof(factor).dtype.type(0.5))
+    return factor, matmul(factor, sub(tril(inner), of_diagonal(half)))
+
+
+def _lower(ctx: Any, x: Any) -> Any:
+    if ctx.module.platforms[0] != "cpu":
+        lower = ctx.op("stablehlo.cholesky", [x], ctx.out_types(), {"lower": ctx.bool(True)})[0]
+        return ctx.lower_fun(tril, lower)[0]
+    return ctx.lower_fun(_potrf, x)[0]
+
+
+def _potrf(x: Any) -> Any:
+    from weft.ops.elementwise import eq
+
+    aval = typeof(x)
+    results = [(aval.shape[-2:], aval.dtype), INFO]
+    out, info = lapack("potrf", [x], aval.ndim - 2, results, [(0, 0)], uplo="L")
+    return tril(or_nan(eq(info, 0), out))
+
+
+cholesky_p = Primitive(
+    "cholesky",
+    abstract=_abstract,
+    jvp=_jvp,
+    batch=on_matrices(lambda: cholesky_p),
+    lower=_lower,
+    sharding="matrices",  # type: ignore[arg-type]
+)
+
+
+def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
+    """The lower triangular L with x = L L^H, for Hermitian positive definite x (..., n, n).
+
+    NaN where x is not positive definite. symmetrize_input: computes with (x + x^H) / 2, which
+    also makes the derivative symmetric; else only the lower triangle is read.
+
+    >>> import weft
+    >>> weft.lax.linalg.cholesky(weft.numpy.array([[4.0, 2.0], [2.0, 5.0]]))
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
+    """
+    check_matrix("cholesky", typeof(x), square=True)
+    return cholesky_p.bind(symmetrize(x) if symmetrize_input else x)
+
+
+def symmetrize(x: Any) -> Any:
+    """The Hermitian part."""
+    return mul(add(x, adjoint(x)), typeof(x).dtype.type(0.5))
+
+
+def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
+    """The upper triangular R' with R'^T R' = R^T R + w w^T, for real R (n, n) and w (n,).
+
+    One rotation per row (Golub and Van Loan, "Matrix Computations", 6.5.4).
+    """
+    from weft.ops.control.loops import fori_loop
+    from weft.ops.elementwise import div, sqrt
+    from weft.ops.slicing import dynamic_index_in_dim, dynamic_update_index_in_dim
+
+    r, w = typeof(r_matrix), typeof(w_vector)
+    if r.ndim != 2 or r.shape[0] != r.shape[1] or w.shape != r.shape[:1] or r.dtype != w.dtype:
+        raise TypeError(
+            "cholesky_update: takes a square matrix and a vector of its size and dtype, got "
+            f"{r.str_short()} and {w.str_short()}"
+        )
+
+    def rotate(k: Any, state: Any) -> Any:
+        matrix, vector = state
+        line = dynamic_index_in_dim(matrix, k, 0, keepdims=False)
+        pivot = dynamic_index_in_dim(line, k, 0, keepdims=False)
+        weight = dynamic_index_in_dim(vector, k, 0, keepdims=False)
+        length = sqrt(add(mul(pivot, pivot), mul(weight, weight)))
+        c, s = div(pivot, length), div(weight, length)
+        new = add(mul(c, line), mul(s, vector))
+        vector = sub(mul(c, vector), mul(s, line))
+        return dynamic_update_index_in_dim(matrix, new, k, 0), vector
+
+    return fori_loop(0, r.shape[0], rotate, (r_matrix, w_vector))[0]
+
+
+def symmetric_product(
+    a_matrix: Any,
+    c_matrix: Any,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    symmetrize_output: bool = False,
+) -> Any:
+    """alpha a a^T + beta c, for a (..., n, k) and symmetric c (..., n, n).
+
+    The result is whole, so symmetrize_output changes nothing.
+    """
+    a, c = typeof(a_matrix), typeof(c_matrix)
+    if a.ndim < 2 or c.shape != (*a.shape[:-1], a.shape[-2]) or a.dtype != c.dtype:
+        raise TypeError(
+            "symmetric_product: takes a (..., n, k) and c (..., n, n) of one dtype, got "
+            f"{a.str_short()} and {c.str_short()}"
+        )
+    product = mul(matmul(a_matrix, transpose(a_matrix)), a.dtype.type(alpha))
+    return add(product, mul(c_matrix, a.dtype.type(beta)))

@@ -1,0 +1,227 @@
+"""Calls of jaxlib's LAPACK kernels (CPU) and of cuSOLVER's (CUDA), as one primitive.
+
+The kernels take column-major matrices and any number of leading batch dimensions; the call says so
+in layouts, in `num_batch_dims` and in a sharding rule that keeps batch dimensions sharded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft._xla import ffi
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.base import check_kind
+from weft.ops.shape import broadcast_to_dim, moveaxis
+
+_PREFIX = {
+    dtypes.float32: "s",
+    dtypes.float64: "d",
+    dtypes.complex64: "c",
+    dtypes.complex128: "z",
+}
+Result = tuple[tuple[int, ...], Any]  # shape without batch dimensions, dtype
+
+
+def check_matrix(name: str, x: ShapedArray, square: bool = False) -> None:
+    """Raises unless x is a batch of (square) matrices of a dtype that LAPACK knows."""
+    check_kind(name, x.dtype, "inexact")
+    if x.dtype not in _PREFIX:
+        raise TypeError(
+            f"{name} takes float32, float64, complex64 or complex128, got {x.str_short()}; "
+            "convert it first, for example with x.astype('float32')"
+        )
+    if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
+        kind = "square matrices" if square else "matrices"
+        raise ValueError(
+            f"{name} takes {kind}: an array of shape (..., {'n, n' if square else 'm, n'}), got "
+            f"{x.str_short()}"
+        )
+
+
+def _layout(rank: int, core: int) -> list[int]:
+    """Minor-to-major order: matrices column by column, batch dimensions slowest."""
+    order = list(range(rank - 1, -1, -1))
+    if core == 2:
+        order[0], order[1] = order[1], order[0]
+    return order
+
+
+def _factor_names() -> Any:
+    """Shardy's factor names: i … z, then z_1, z_2, …"""
+    yield from "ijklmnopqrstuvwxyz"
+    n = 1
+    while True:
+        yield f"z_{n}"
+        n += 1
+
+
+def _sharding_rule(shapes: Sequence[tuple[int, ...]], num_in: int, batch: tuple[int, ...]) -> str:
+    """Batch dimensions are factors of all operands and results; any other is one's own."""
+    names = _factor_names()
+    sizes: list[str] = []
+
+    def new(size: int) -> str:
+        name = next(names)
+        sizes.append(f"{name}={size}")
+        return name
+
+    shared = [new(d) for d in batch]
+    terms = []
+    for shape in shapes:
+        own = [new(d) for d in shape[len(batch) :]]
+        terms.append(f"[{', '.join(shared + own)}]")
+    left, right = ", ".join(terms[:num_in]), ", ".join(terms[num_in:])
+    return f"#sdy.op_sharding_rule<({left})->({right}) {{{', '.join(sizes)}}}, custom>"
+
+
+def _attribute_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f"{ord(value)} : ui8"
+    return f"{value} : i32"
+
+
+def _abstract(
+    *avals: ShapedArray, routine: str, num_batch: int, results: tuple[Result, ...], **_: Any
+) -> list[ShapedArray]:
+    batch = avals[0].shape[:num_batch]
+    return [ShapedArray((*batch, *shape), dtype) for shape, dtype in results]
+
+
+def _batch(axis: Any, args: Any, dims: Any, *, num_batch: int, **params: Any) -> tuple:
+    moved = [
+        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
+        for a, d in zip(args, dims, strict=True)
+    ]
+    outs = lapack_p.bind(*moved, num_batch=num_batch + 1, **params)
+    return outs, [0] * len(outs)
+
+
+_CUDA_TARGETS = {
+    "getrf": "cusolver_getrf_ffi",
+    "geqrf": "cusolver_geqrf_ffi",
+    "orgqr": "cusolver_orgqr_ffi",
+    "ungqr": "cusolver_orgqr_ffi",
+    "ormqr": "cusolver_ormqr_ffi",
+    "unmqr": "cusolver_ormqr_ffi",
+    "syevd": "cusolver_syevd_ffi",
+    "heevd": "cusolver_syevd_ffi",
+    "sytrd": "cusolver_sytrd_ffi",
+    "hetrd": "cusolver_sytrd_ffi",
+}
+
+
+def _target(ctx: Any, routine: str, dtype: Any) -> str:
+    platform = ctx.module.platforms[0]
+    if platform == "cpu":
+        ffi.register_lapack_targets()
+        if routine == "tridiagonal_solve_perturbed":
+            return f"{routine}_ffi"
+        return f"lapack_{_PREFIX[dtype]}{routine}_ffi"
+    target = _CUDA_TARGETS.get(routine)
+    if target is None:
+        raise TypeError(
+            f"the LAPACK routine {routine} has no counterpart on {platform}; compute it on the CPU: "
+            "weft.device_put(x, weft.devices('cpu')[0])"
+        )
+    return target
+
+
+def _lower(
+    ctx: Any,
+    *operands: Any,
+    routine: str,
+    num_batch: int,
+    results: tuple[Result, ...],
+    attributes: tuple[tuple[str, Any], ...],
+    aliases: tuple[tuple[int, int], ...],
+) -> list:
+    target = _target(ctx, routine, ctx.avals_in[0].dtype)
+    attributes = dict(attributes)
+    if "syevd" in target and target.startswith("cusolver"):
+        attributes = {"lower": attributes["uplo"] == "L", "algorithm": "\0"}
+    avals = [*ctx.avals_in, *ctx.avals_out]
+    n = len(ctx.avals_in)
+    layouts = [
+        f"dense<{_layout(a.ndim, a.ndim - num_batch)}> : tensor<{a.ndim}xindex>"
+        if a.ndim
+        else "dense<> : tensor<0xindex>"
+        for a in avals
+    ]
+    many = len(ctx.avals_out) > 1
+    alias_text = ", ".join(
+        "#stablehlo.output_operand_alias<output_tuple_indices = "
+        f"[{out if many else ''}], operand_index = {operand}, operand_tuple_indices = []>"
+        for out, operand in aliases
+    )
+    config = ", ".join(f"{k} = {_attribute_text(v)}" for k, v in sorted(attributes.items()))
+    attrs = {
+        "call_target_name": ctx.string(target),
+        "api_version": ctx.i32(4),
+        "has_side_effect": ctx.bool(False),
+        "backend_config": ctx.attr(f"{{{config}}}"),
+        "operand_layouts": ctx.attr(f"[{', '.join(layouts[:n])}]"),
+        "result_layouts": ctx.attr(f"[{', '.join(layouts[n:])}]"),
+        "output_operand_aliases": ctx.attr(f"[{alias_text}]"),
+    }
+    if num_batch:
+        # Only XLA's partitioner reads these; without them the call is replicated.
+        attrs["mhlo.frontend_attributes"] = ctx.attr(f'{{num_batch_dims = "{num_batch}"}}')
+        batch = ctx.avals_in[0].shape[:num_batch]
+        shapes = [a.shape for a in avals]
+        attrs["sdy.sharding_rule"] = ctx.attr(_sharding_rule(shapes, n, batch))
+    return list(ctx.op("stablehlo.custom_call", list(operands), ctx.out_types(), attrs))
+
+
+lapack_p = Primitive(
+    "lapack",
+    abstract=_abstract,
+    batch=_batch,
+    lower=_lower,
+    sharding="batched_custom_call",  # type: ignore[arg-type]
+    multiple_results=True,
+)
+
+
+def lapack(
+    routine: str,
+    operands: Sequence[Any],
+    num_batch: int,
+    results: Sequence[Result],
+    aliases: Sequence[tuple[int, int]] = (),
+    **attributes: Any,
+) -> list:
+    """A call of `routine` (without the letter of the dtype); results without batch dimensions.
+
+    aliases: (result, operand) pairs that share memory. attributes: one letter, an int or a bool.
+    """
+    return lapack_p.bind(
+        *operands,
+        routine=routine,
+        num_batch=num_batch,
+        results=tuple(results),
+        attributes=tuple(sorted(attributes.items())),
+        aliases=tuple(aliases),
+    )
+
+
+INFO: Result = ((), dtypes.int32)
+"""The result that tells success (0), a bad argument (< 0) or failure (> 0)."""
+
+
+def or_nan(ok: Any, x: Any) -> Any:
+    """x where the batch's `ok` holds, else NaN."""
+    from weft.ops.elementwise import select_n_p
+    from weft.ops.shape import broadcast_in_dim
+
+    aval = typeof(x)
+    nan = broadcast_in_dim(aval.dtype.type(np.nan), aval.shape, ())
+    mask = broadcast_in_dim(ok, aval.shape, tuple(range(typeof(ok).ndim)))
+    return select_n_p.bind(mask, nan, x)

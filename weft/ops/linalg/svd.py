@@ -1,0 +1,234 @@
+"""Singular value decomposition, and the polar decomposition built from it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.elementwise import _real_dtype, add, div, eq, mul, sub
+from weft.ops.linalg.cholesky import on_matrices
+from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
+from weft.ops.linalg.matrix import (
+    adjoint,
+    as_dtype,
+    diagonal,
+    eye,
+    matmul,
+    of_diagonal,
+    real_part,
+    row,
+    scale_columns,
+    scale_rows,
+    spread,
+)
+from weft.ops.shape import broadcast_in_dim
+from weft.ops.slicing import slice_in_dim
+
+
+class SvdAlgorithm(enum.Enum):
+    """DEFAULT is divide and conquer (gesdd); QR the slower gesvd; JACOBI means DEFAULT on CPUs."""
+
+    DEFAULT = "default"
+    QR = "QR"
+    JACOBI = "Jacobi"
+    POLAR = "Polar"
+
+
+def _abstract(
+    x: ShapedArray, *, full_matrices: bool, compute_uv: bool, algorithm: Any
+) -> list[ShapedArray]:
+    check_matrix("svd", x)
+    *batch, m, n = x.shape
+    k = min(m, n)
+    s = ShapedArray((*batch, k), _real_dtype(x.dtype))
+    if not compute_uv:
+        return [s]
+    u = (*batch, m, m if full_matrices else k)
+    vh = (*batch, n if full_matrices else k, n)
+    return [s, ShapedArray(u, x.dtype), ShapedArray(vh, x.dtype)]
+
+
+def _jvp(
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    full_matrices: bool,
+    compute_uv: bool,
+    algorithm: Any,
+) -> tuple:
+    """Of the singular vectors' turns within and out of their span.
+
+    Source: J. Townsend, "Differentiating the singular value decomposition", 2016.
+    """
+    (x,), (t,) = primals, tangents
+    m, n = typeof(x).shape[-2:]
+    if compute_uv and full_matrices and m != n:
+        raise TypeError(
+            "svd has no derivative for full_matrices=True and m != n: the added singular vectors "
+            "are not determined; use full_matrices=False"
+        )
+    outs = svd_p.bind(x, full_matrices=False, compute_uv=True, algorithm=algorithm)
+    s, u, vh = outs
+    v = adjoint(vh)
+    turned = matmul(matmul(adjoint(u), t), v)
+    ds = real_part(diagonal(turned))
+    if not compute_uv:
+        return [s], [ds]
+    k = min(m, n)
+    aval = typeof(s)
+    shape = (*aval.shape, k)
+    lead = tuple(range(aval.ndim - 1))
+    across = broadcast_in_dim(s, shape, (*lead, aval.ndim))
+    down = broadcast_in_dim(s, shape, (*lead, aval.ndim - 1))
+    unit = eye(across, k)
+    gaps = mul(add(across, down), sub(across, down))  # s_j^2 - s_i^2
+    f = as_dtype(sub(div(aval.dtype.type(1), add(gaps, unit)), unit), turned)
+    right, left = (
+        scale_columns(turned, as_dtype(s, turned)),
+        scale_rows(turned, as_dtype(s, turned)),
+    )
+    du = matmul(u, mul(f, add(right, adjoint(right))))
+    dv = matmul(v, mul(f, add(left, adjoint(left))))
+    one = aval.dtype.type(1)
+    if dtypes.is_complex(typeof(x).dtype):
+        # The phase that U and V share is split between them: all goes to U.
+        d = diagonal(turned)
+        imaginary = sub(d, as_dtype(real_part(d), d))
+        inverse = as_dtype(div(one, s), d)
+        du = add(du, matmul(u, of_diagonal(mul(imaginary, inverse))))
+    if m > n:
+        out = matmul(t, v)
+        out = sub(out, matmul(u, matmul(adjoint(u), out)))
+        du = add(du, div(out, spread(row(s), out)))
+    if n > m:
+        out = matmul(adjoint(t), u)
+        out = sub(out, matmul(v, matmul(vh, out)))
+        dv = add(dv, div(out, spread(row(s), out)))
+    return outs, [ds, du, adjoint(dv)]
+
+
+def _lower(
+    ctx: Any, x: Any, *, full_matrices: bool, compute_uv: bool, algorithm: SvdAlgorithm
+) -> list:
+    def run(x: Any) -> list:
+        aval = typeof(x)
+        m, n = aval.shape[-2:]
+        k = min(m, n)
+        u = (m, m if full_matrices else k)
+        vh = (n if full_matrices else k, n)
+        routine = "gesvd" if algorithm is SvdAlgorithm.QR else "gesdd"
+        mode = "N" if not compute_uv else "A" if full_matrices else "S"
+        _, s, left, right, info = lapack(
+            routine,
+            [x],
+            aval.ndim - 2,
+            [
+                ((m, n), aval.dtype),
+                ((k,), _real_dtype(aval.dtype)),
+                (u, aval.dtype),
+                (vh, aval.dtype),
+                INFO,
+            ],
+            [(0, 0)],
+            mode=mode,
+        )
+        ok = eq(info, 0)
+        return [or_nan(ok, v) for v in ((s, left, right) if compute_uv else (s,))]
+
+    def empty(x: Any) -> list:
+        """Nothing to decompose: no singular values, identities for the vectors."""
+        outs = [broadcast_in_dim(a.dtype.type(0), a.shape, ()) for a in ctx.avals_out]
+        for i, a in enumerate(ctx.avals_out):
+            if i and a.shape[-1] == a.shape[-2]:
+                outs[i] = eye(outs[i], a.shape[-1])
+        return outs
+
+    return ctx.lower_fun(empty if ctx.avals_in[0].size == 0 else run, x)
+
+
+svd_p = Primitive(
+    "svd",
+    abstract=_abstract,
+    jvp=_jvp,
+    batch=on_matrices(lambda: svd_p),
+    lower=_lower,
+    sharding="matrices",  # type: ignore[arg-type]
+    multiple_results=True,
+)
+
+
+def svd(
+    x: Any,
+    *,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    algorithm: SvdAlgorithm | None = None,
+) -> Any:
+    """x = u diag(s) vh with unitary u, vh and falling s >= 0, for x (..., m, n): (u, s, vh).
+
+    Args:
+      full_matrices: u (..., m, m) and vh (..., n, n); else their first min(m, n) columns and rows.
+      compute_uv: False gives s alone.
+      subset_by_index: (start, end) of the singular values wanted; not with full_matrices.
+
+    CPU only.
+
+    >>> import weft
+    >>> weft.lax.linalg.svd(weft.numpy.array([[0.0, 2.0], [1.0, 0.0]]), compute_uv=False)
+    Array([2., 1.], dtype=float32)
+    """
+    check_matrix("svd", typeof(x))
+    if subset_by_index is not None and compute_uv and full_matrices:
+        raise ValueError("svd: subset_by_index and full_matrices=True exclude each other")
+    outs = svd_p.bind(
+        x,
+        full_matrices=bool(full_matrices),
+        compute_uv=bool(compute_uv),
+        algorithm=SvdAlgorithm.DEFAULT if algorithm is None else algorithm,
+    )
+    s = outs[0]
+    rank = typeof(x).ndim
+    if subset_by_index is not None:
+        start, end = subset_by_index
+        if not 0 <= start < end <= typeof(s).shape[-1]:
+            raise ValueError(
+                f"svd: subset_by_index must satisfy 0 <= start < end <= {typeof(s).shape[-1]}, got "
+                f"{subset_by_index}"
+            )
+        s = slice_in_dim(s, start, end, axis=rank - 2)
+        if compute_uv:
+            u = slice_in_dim(outs[1], start, end, axis=rank - 1)
+            return u, s, slice_in_dim(outs[2], start, end, axis=rank - 2)
+    return (outs[1], s, outs[2]) if compute_uv else s
+
+
+def qdwh(
+    x: Any,
+    *,
+    is_hermitian: bool = False,
+    max_iterations: int | None = None,
+    eps: float | None = None,
+    dynamic_shape: tuple[int, int] | None = None,
+) -> tuple[Any, Any, Any, Any]:
+    """Polar decomposition x = u h, u with orthonormal columns and h Hermitian, for x (m, n), m >= n.
+
+    Returns (u, h, number of iterations, whether it converged). Computed from the singular value
+    decomposition, so in one step: is_hermitian, max_iterations and eps change nothing.
+    """
+    import numpy as np
+
+    aval = typeof(x)
+    check_matrix("qdwh", aval)
+    if aval.ndim != 2 or aval.shape[0] < aval.shape[1]:
+        raise ValueError(f"qdwh: takes one matrix with m >= n, got {aval.str_short()}")
+    if dynamic_shape is not None and tuple(dynamic_shape) != aval.shape:
+        raise ValueError("qdwh: dynamic_shape must be None or x's shape; slice x instead")
+    u, s, vh = svd(x, full_matrices=False)
+    h = matmul(scale_columns(adjoint(vh), as_dtype(s, vh)), vh)
+    return matmul(u, vh), h, np.int32(1), np.bool_(True)
