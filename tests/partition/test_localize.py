@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - lines of MLIR text read better whole
 """The local program of one device computes what the global program means, on 8 devices."""
 
 import os

@@ -46,6 +46,14 @@ def unreduced_of(sharding: Any) -> list[AxisRef]:
     return [axis_ref(a) for a in _sdy.TensorShardingAttr(sharding).unreduced_axes]
 
 
+def argument_sharding(function: Any, number: int) -> Any:
+    """The sharding on an argument of a func.func operation, or None."""
+    if "arg_attrs" not in function.attributes:
+        return None
+    entries = {e.name: e.attr for e in function.attributes["arg_attrs"][number]}
+    return entries.get("sdy.sharding")
+
+
 def per_value(attribute: Any) -> list[Any]:
     """The shardings of a TensorShardingPerValueAttr, one a value."""
     return list(_sdy.TensorShardingPerValueAttr(attribute).shardings)

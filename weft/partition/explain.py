@@ -116,9 +116,8 @@ def _sharding_before(op: ir.Operation) -> ir.Attribute | None:
     if isinstance(owner, ir.Block):
         parent = owner.owner.operation
         number = list(owner.arguments).index(value)
-        if parent.name == "func.func" and "arg_attrs" in parent.attributes:
-            entries = ir.DictAttr(parent.attributes["arg_attrs"][number])
-            return entries.get("sdy.sharding", None)
+        if parent.name == "func.func":
+            return sdy.argument_sharding(parent, number)
         if "sdy.sharding" in parent.attributes:
             return sdy.per_value(parent.attributes["sdy.sharding"])[number]
         return None
@@ -165,7 +164,7 @@ def _operand_origins(op: ir.Operation | None, axes: list[str], constraints: dict
             number = list(owner.arguments).index(value)
             if owner.owner.operation.name == "func.func":
                 for axis in axes:
-                    if axis in _dims_text(_argument_sharding(owner, number)):
+                    if axis in _dims_text(sdy.argument_sharding(owner.owner.operation, number)):
                         found.setdefault(axis, f"argument {number}")
             continue
         origins = _origins(owner.operation, list(owner.operation.results).index(value))
@@ -173,14 +172,6 @@ def _operand_origins(op: ir.Operation | None, axes: list[str], constraints: dict
             if axis.split(":")[0] in axes:
                 found.setdefault(axis, _origin_name(origin, constraints))
     return ", ".join(f"{axis} from {where}" for axis, where in sorted(found.items()))
-
-
-def _argument_sharding(block: ir.Block, number: int) -> ir.Attribute | None:
-    function = block.owner.operation
-    if "arg_attrs" not in function.attributes:
-        return None
-    entries = ir.DictAttr(function.attributes["arg_attrs"][number])
-    return entries.get("sdy.sharding", None)
 
 
 def _origin_text(origins: dict[str, str], constraints: dict[str, str]) -> str:

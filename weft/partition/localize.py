@@ -239,7 +239,7 @@ class Localizer:
             self._require_divisible(layout, "result")
         self.result_unreduced = [self.unreduced(s) for s in results]
         self.walk(block, outputs)
-        # What was in a manual region may use its block arguments: regions go last, inner ones first.
+        # What was in a manual region may use its block arguments: regions go last, inner first.
         regions = [op for op in self.dead if op.name == "sdy.manual_computation"]
         others = [op for op in self.dead if op.name != "sdy.manual_computation"]
         for op in (*reversed(others), *regions):

@@ -69,11 +69,9 @@ def _given_sharding(value: ir.Value) -> ir.Attribute | None:
         maker = owner.operation
         return maker.attributes["sharding"] if maker.name == "sdy.sharding_constraint" else None
     function = owner.owner.operation
-    if function.name != "func.func" or "arg_attrs" not in function.attributes:
+    if function.name != "func.func":
         return None
-    number = list(owner.arguments).index(value)
-    entries = ir.DictAttr(function.attributes["arg_attrs"][number])
-    return entries.get("sdy.sharding", None)
+    return sdy.argument_sharding(function, list(owner.arguments).index(value))
 
 
 def _closed(sharding: ir.Attribute) -> bool:

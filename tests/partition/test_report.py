@@ -1,0 +1,121 @@
+"""The report: text, table, HTML page, sizes, memory."""
+
+import io
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.partition.test_collect import DOT, LOOP
+from weft._xla import mlir
+from weft.partition import partition
+from weft.partition.memory import estimate_memory
+from weft.partition.report import format_bytes, format_seconds, parse_bytes, report
+
+
+def made(text: str = DOT, **options):
+    return report(partition(mlir.parse(text), explain=True), **options)
+
+
+def test_the_text_has_a_line_and_a_reason_for_every_collective():
+    text = str(made(hardware_model="h100"))
+    assert re.search(r"all_reduce +y +2x4xf32 +32 B +× 1 +\d.*µs +model.py:12", text)
+    assert "why: dot_general (model.py:12) splits what it sums over y" in text
+    assert "mesh x=4 × y=2" in text and "on h100" in text
+
+
+def test_totals_are_sums_over_collectives():
+    r = made(LOOP)
+    assert r.total_bytes == sum(c.bytes * c.trips for c in r.collectives)
+    assert r.counts()["collective_permute"] == 5
+    assert r.seconds == pytest.approx(sum(r.hardware.estimate(c) for c in r.collectives))
+
+
+def test_it_prints_as_a_rich_table():
+    console = pytest.importorskip("rich.console").Console(
+        width=200, record=True, file=io.StringIO()
+    )
+    console.print(made())
+    assert "all_reduce" in console.export_text()
+
+
+class Page(HTMLParser):
+    """Tags that stay open, and every link to elsewhere."""
+
+    VOID = {"meta", "br", "link", "img", "rect"}
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.links, self.tags = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [v for k, v in attrs if k in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, (tag, self.open[-3:])
+        self.open.pop()
+
+
+def test_the_page_is_well_formed_and_loads_nothing(tmp_path):
+    r = made()
+    r.to_html(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = Page()
+    page.feed(text)
+    assert not page.open and not page.links and "script" not in page.tags
+    assert text.count('class="stage"') == 3
+    assert page.tags.count("rect") >= 8 + 8  # the mesh, and the shards of an 4 × 2 argument
+    assert "sdy.all_reduce" in text and "<mark" in text
+
+
+def test_the_notebook_table_names_every_collective():
+    r = made()
+    assert r._repr_html_().count("<tr>") == 1 + len(r.collectives)
+
+
+@pytest.mark.parametrize(
+    "count, text",
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (3.21e6, "3.21 MB"), (4e13, "40 TB")],
+)
+def test_bytes_have_units(count, text):
+    assert format_bytes(count) == text
+
+
+def test_seconds_have_units():
+    assert [format_seconds(s) for s in (2.5, 0.0042, 3e-6, 4e-9)] == [
+        "2.5 s",
+        "4.2 ms",
+        "3 µs",
+        "4 ns",
+    ]
+
+
+@pytest.mark.parametrize("text, want", [("3 MB", 3e6), ("1.5kB", 1500), ("2 MiB", 2**21), (70, 70)])
+def test_sizes_are_read(text, want):
+    assert parse_bytes(text) == want
+
+
+def test_a_size_that_is_none_says_how_to_write_one():
+    with pytest.raises(ValueError, match="write a number and a unit, as in '3 MB'"):
+        parse_bytes("three megs")
+
+
+def test_memory_counts_arguments_results_and_the_peak_between():
+    text = """module { func.func public @main(%a: tensor<256xf32>) -> tensor<256xf32> {
+      %0 = stablehlo.negate %a : tensor<256xf32>
+      %1 = stablehlo.abs %a : tensor<256xf32>
+      %2 = stablehlo.add %0, %1 : tensor<256xf32>
+      %3 = stablehlo.concatenate %2, %2, dim = 0
+        : (tensor<256xf32>, tensor<256xf32>) -> tensor<512xf32>
+      %4 = stablehlo.slice %3 [0:256] : (tensor<512xf32>) -> tensor<256xf32>
+      return %4 : tensor<256xf32> } }"""
+    m = estimate_memory(mlir.parse(text))
+    assert (m.arguments, m.results) == (1024, 1024)
+    assert m.temporaries == 3 * 1024  # %0, %1, %2 together; %2 and %3 together
+    assert m.largest_bytes == 2048 and "concatenate" in m.largest
