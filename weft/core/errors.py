@@ -44,6 +44,12 @@ def made_at(tracer: Any) -> str:
 
 
 def leaked(tracer: Any) -> UnexpectedTracerError:
+    if not tracer._trace.finished:
+        return UnexpectedTracerError(
+            f"a traced value of type {tracer.aval.str_short()}, {made_at(tracer)}, was used outside "
+            "of the transformation it belongs to, for example by a custom derivative rule that "
+            "closes over a differentiated value; pass it as an argument."
+        )
     return UnexpectedTracerError(
         f"a traced value of type {tracer.aval.str_short()} was used after its trace had ended; "
         f"it was {made_at(tracer)}. Return it from the transformed function instead of storing it "

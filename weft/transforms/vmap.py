@@ -77,7 +77,11 @@ class BatchTracer(Tracer):
 
 
 class BatchTrace:
-    """Applies batch rules; unbatched ops go to the parent."""
+    """Applies batch rules; unbatched ops go to the parent.
+
+    A custom rule is traced again over the same axis object, deeper down; what it closes over are
+    tracers of the first trace, which the second takes for its own.
+    """
 
     __slots__ = ("axis", "finished", "parent")
 
@@ -91,7 +95,7 @@ class BatchTrace:
         dims: list[Dim] = []
         batched = False
         for a in args:
-            if a.__class__ is BatchTracer and a._trace is self:
+            if a.__class__ is BatchTracer and (a._trace is self or a._trace.axis is self.axis):
                 vals.append(a.val)
                 dims.append(a.dim)
                 batched = True
@@ -123,7 +127,7 @@ class BatchTrace:
         return val if dim is None else BatchTracer(self, val, dim)
 
     def unwrap(self, x: Any) -> tuple[Any, Dim]:
-        if x.__class__ is BatchTracer and x._trace is self:
+        if x.__class__ is BatchTracer and (x._trace is self or x._trace.axis is self.axis):
             return x.val, x.dim
         return x, None
 

@@ -1,0 +1,4 @@
+"""weft.custom_batching: functions with batching rules of their own."""
+
+from weft.transforms.custom_vmap import custom_vmap as custom_vmap
+from weft.transforms.custom_vmap import sequential_vmap as sequential_vmap

@@ -1,0 +1,10 @@
+"""weft.custom_derivatives: functions with derivatives of their own."""
+
+from weft.transforms.autodiff import closure_convert as closure_convert
+from weft.transforms.custom import CustomVJPPrimal as CustomVJPPrimal
+from weft.transforms.custom import SymbolicZero as SymbolicZero
+from weft.transforms.custom import custom_gradient as custom_gradient
+from weft.transforms.custom import custom_jvp as custom_jvp
+from weft.transforms.custom import custom_vjp as custom_vjp
+from weft.transforms.custom import linear_call as linear_call
+from weft.transforms.custom import zero_from_primal as zero_from_primal

@@ -1,0 +1,213 @@
+"""What custom_jvp and custom_vjp share: arguments, symbolic zeros, tracing functions with rules."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from weft.core.aval import ShapedArray
+from weft.core.config import config
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.state import axes_key
+from weft.core.trace import Tracer, closed_call_jaxpr, typeof
+from weft.core.tree import leaf_names
+from weft.transforms.jvp import tangent_aval
+
+
+class SymbolicZero:
+    """A zero tangent or cotangent that is not computed; it has a type only."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+    ndim = property(lambda self: self.aval.ndim)
+    size = property(lambda self: self.aval.size)
+
+    def instantiate(self) -> Any:
+        """The zero as an array."""
+        from weft.ops.special import instantiate_zero
+
+        return instantiate_zero(self.aval)
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.aval.str_short()})"
+
+    @staticmethod
+    def from_primal_value(value: Any) -> SymbolicZero:
+        """The zero tangent of a value."""
+        return zero_from_primal(value, symbolic_zeros=True)
+
+
+def zero_from_primal(value: Any, symbolic_zeros: bool = False) -> Any:
+    """The zero tangent of a value, as an array or as a `SymbolicZero`."""
+    zero = SymbolicZero(tangent_aval(typeof(value)))
+    return zero if symbolic_zeros else zero.instantiate()
+
+
+def instantiate(aval: Any) -> Any:
+    return SymbolicZero(aval).instantiate()
+
+
+class Signature:
+    """How a function with custom rules is called: which arguments its rules differentiate."""
+
+    __slots__ = ("_plain", "_signature", "name", "nondiff", "who")
+
+    def __init__(
+        self, who: str, fun: Callable, nondiff_argnums: Any, nondiff_argnames: Any
+    ) -> None:
+        if not callable(fun):
+            raise TypeError(f"{who}: expected a function, got {type(fun).__name__}: {fun!r:.100}")
+        self.who = who
+        self.name = getattr(fun, "__name__", type(fun).__name__)
+        try:
+            self._signature: Any = inspect.signature(fun)
+        except (TypeError, ValueError):
+            self._signature = None
+        # Calls by position with all parameters given, which most are, need no binding.
+        self._plain = -1
+        names: list[str] = []
+        if self._signature is not None:
+            parameters = list(self._signature.parameters.values())
+            names = [p.name for p in parameters]
+            if all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
+                self._plain = len(parameters)
+        numbers = [nondiff_argnums] if isinstance(nondiff_argnums, int) else list(nondiff_argnums)
+        given = [nondiff_argnames] if isinstance(nondiff_argnames, str) else list(nondiff_argnames)
+        for name in given:
+            if name not in names:
+                raise ValueError(
+                    f"{who}: nondiff_argnames has {name!r}, but {self.name} has the parameters "
+                    f"{', '.join(names)}"
+                )
+            numbers.append(names.index(name))
+        self.nondiff = tuple(sorted({int(n) for n in numbers}))
+
+    def positional(self, args: tuple, kwargs: dict) -> tuple:
+        """All arguments by position, defaults included."""
+        if not kwargs and len(args) == self._plain:
+            return args
+        if self._signature is None:
+            if kwargs:
+                raise TypeError(
+                    f"{self.who}: the signature of {self.name} is unknown, so call it by position"
+                )
+            return args
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise TypeError(
+                f"{self.who}: keyword-only arguments {sorted(bound.kwargs)} of {self.name} cannot "
+                "be passed on to its rules; make them positional or close over them"
+            )
+        return bound.args
+
+    def split(self, args: tuple) -> tuple[tuple, tuple]:
+        """The differentiated arguments and the others."""
+        if not self.nondiff:
+            return args, ()
+        n = len(args)
+        numbers = {i + n if i < 0 else i for i in self.nondiff}
+        if max(numbers) >= n:
+            raise ValueError(
+                f"{self.who}: nondiff_argnums {self.nondiff} is out of range for the {n} "
+                f"arguments of {self.name}"
+            )
+        return (
+            tuple(a for i, a in enumerate(args) if i not in numbers),
+            tuple(args[i] for i in sorted(numbers)),
+        )
+
+    def join(self, dynamic: Sequence[Any], static: tuple) -> list:
+        """The arguments in their own order again."""
+        if not static:
+            return list(dynamic)
+        n = len(dynamic) + len(static)
+        numbers = {i + n if i < 0 else i for i in self.nondiff}
+        given, fixed = iter(dynamic), iter(static)
+        return [next(fixed) if i in numbers else next(given) for i in range(n)]
+
+
+class Traced:
+    """A function traced to a jaxpr, with the tree of its result."""
+
+    __slots__ = ("consts", "jaxpr", "out_tree")
+
+    def __init__(self, jaxpr: ClosedJaxpr, consts: list, out_tree: Any) -> None:
+        self.jaxpr = jaxpr
+        self.consts = consts
+        self.out_tree = out_tree
+
+
+def trace_call(
+    call: Any, avals: Sequence[Any], functions: Sequence[Callable]
+) -> tuple[Traced, bool]:
+    """Traces `call.fun`; also says whether it, or one of `functions`, closes over tracers.
+
+    What does not is kept with `call.traces` and not traced again.
+    """
+    key = None
+    if call.traces is not None:
+        key = (call.in_tree, call.static, tuple(avals), config.trace_key(), axes_key())
+        try:
+            known = call.traces.get(key)
+        except TypeError:  # a nondiff argument without hash
+            known = key = None
+        if known is not None:
+            call.out_tree = known.out_tree
+            return known, False
+    jaxpr, consts = closed_call_jaxpr(call.fun, avals, call.name)
+    traced = Traced(jaxpr, consts, getattr(call, "out_tree", None))
+    closes = any(isinstance(c, Tracer) for c in consts) or any(map(closes_over_tracers, functions))
+    if key is not None and not closes:
+        call.traces[key] = traced
+    return traced, closes
+
+
+@contextmanager
+def tracing_rules(owner: Any) -> Iterator[None]:
+    """While the rules of a function that closes over tracers are traced."""
+    if owner is None:
+        yield
+        return
+    owner._tracing_rules = True
+    try:
+        yield
+    finally:
+        owner._tracing_rules = False
+
+
+def closes_over_tracers(fun: Any) -> bool:
+    """Whether a function's own closure, or arguments bound to it, hold tracers."""
+    from weft.core.tree import flatten
+
+    values = [getattr(fun, "args", ()), getattr(fun, "keywords", {}) or {}]
+    for cell in getattr(fun, "__closure__", None) or ():
+        try:
+            values.append(cell.cell_contents)
+        except ValueError:  # not assigned yet
+            continue
+    try:
+        return any(isinstance(x, Tracer) for x in flatten(values)[0])
+    except (TypeError, ValueError):
+        return any(isinstance(x, Tracer) for x in values)
+
+
+def check_type(who: str, what: str, want: Any, got: Any, name: str) -> None:
+    """Raises if a rule's tangent or cotangent has not the type it must have."""
+    if not (isinstance(want, ShapedArray) and isinstance(got, ShapedArray)):
+        return
+    if got.shape != want.shape or (got.dtype != want.dtype and not got.weak_type):
+        raise TypeError(
+            f"{who}: {what} {name} must have type {want.str_short()}, got {got.str_short()}"
+        )
+
+
+def names(tree: Any, root: str) -> list[str]:
+    return leaf_names(tree.unflatten([object() for _ in range(tree.num_leaves)]), root)

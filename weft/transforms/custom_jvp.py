@@ -1,0 +1,378 @@
+"""custom_jvp: functions that bring their own forward derivative."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
+from weft.core.primitive import Primitive
+from weft.core.trace import closed_call_jaxpr, typeof
+from weft.core.tree import flatten
+from weft.transforms.boundary import api_boundary
+from weft.transforms.custom_common import (
+    Signature,
+    SymbolicZero,
+    check_type,
+    instantiate,
+    names,
+    trace_call,
+    tracing_rules,
+)
+from weft.transforms.jit_op import jaxpr_axes
+from weft.transforms.jvp import has_tangent, tangent_aval
+from weft.transforms.transpose import backward_pass
+from weft.transforms.vmap import AxisData, batch_flat, batch_jaxpr, move_dim, to_front
+
+# The op. It takes `call`, which knows the function and its rule on flat arguments. Recorded, it has
+# a jaxpr of the function too, and in front of its operands what the function closes over.
+
+
+class Call:
+    """One call: the function, the rule, and how their flat arguments are put together."""
+
+    __slots__ = ("in_tree", "name", "out_tree", "owner", "static", "traces")
+
+    def __init__(self, owner: custom_jvp, in_tree: Any, static: tuple) -> None:
+        self.owner = owner
+        self.name = owner._signature.name
+        self.in_tree = in_tree
+        self.static = static
+        self.traces = owner._traces
+        self.out_tree: Any = None
+
+    def fun(self, *leaves: Any) -> list:
+        owner = self.owner
+        args = owner._signature.join(self.in_tree.unflatten(leaves), self.static)
+        outs, self.out_tree = flatten(owner.fun(*args))
+        return outs
+
+    def rule(self, consts: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
+        """Outputs and their tangents (None where zero), from tangents that are None where zero."""
+        owner = self.owner
+        zero = SymbolicZero if owner._symbolic_zeros else instantiate
+        given = [
+            zero(tangent_aval(typeof(p))) if t is None else t
+            for p, t in zip(primals, tangents, strict=True)
+        ]
+        result = owner.jvp(
+            *self.static, self.in_tree.unflatten(primals), self.in_tree.unflatten(given)
+        )
+        who = f"the jvp rule of {self.name}"
+        if not (isinstance(result, tuple | list) and len(result) == 2):
+            raise TypeError(
+                f"{who} must return a pair (output, output tangent), got {type(result).__name__}"
+            )
+        outs, out_tree = flatten(result[0])
+        out_tangents, tangent_tree = flatten(result[1])
+        if self.out_tree is not None and out_tree != self.out_tree:
+            raise TypeError(
+                f"{who} must return outputs of the structure the function has, {self.out_tree}, "
+                f"got {out_tree}"
+            )
+        if tangent_tree != out_tree:
+            raise TypeError(
+                f"{who} must return tangents of the outputs' structure {out_tree}, "
+                f"got {tangent_tree}"
+            )
+        self.out_tree = out_tree
+        return outs, [
+            self._tangent(who, i, o, t)
+            for i, (o, t) in enumerate(zip(outs, out_tangents, strict=True))
+        ]
+
+    def _tangent(self, who: str, i: int, out: Any, tangent: Any) -> Any:
+        if tangent.__class__ is SymbolicZero:
+            return None
+        want = tangent_aval(typeof(out))
+        got = typeof(tangent)
+        if got is want:
+            return tangent
+        if not has_tangent(typeof(out)):
+            return None
+        check_type(who, "the tangent of", want, got, names(self.out_tree, "output")[i])
+        if isinstance(tangent, bool | int | float | complex):
+            return want.dtype.type(tangent)
+        if got.dtype != want.dtype:
+            from weft.ops.elementwise import convert
+
+            return convert(tangent, want.dtype)
+        return tangent
+
+
+class ClosedCall:
+    """A call whose function and rule close over tracers: both are jaxprs of those values too."""
+
+    __slots__ = ("name", "rule_jaxpr", "start")
+
+    def __init__(self, name: str, start: int, rule_jaxpr: ClosedJaxpr) -> None:
+        self.name = name
+        self.start = start  # where the rule's values begin among the operands in front
+        self.rule_jaxpr = rule_jaxpr
+
+    def rule(self, consts: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
+        given = [
+            instantiate(tangent_aval(typeof(p))) if t is None else t
+            for p, t in zip(primals, tangents, strict=True)
+            if has_tangent(typeof(p))
+        ]
+        outs = eval_closed(self.rule_jaxpr, *consts[self.start :], *primals, *given)
+        n = len(outs) // 2
+        return outs[:n], [
+            t if has_tangent(typeof(o)) else None for o, t in zip(outs, outs[n:], strict=False)
+        ]
+
+
+class BatchedCall:
+    """A call over a batch."""
+
+    __slots__ = ("axis", "call", "dims", "name", "out_dims", "owner", "traces")
+
+    def __init__(
+        self, call: Any, axis: AxisData, dims: Sequence[Any], out_dims: Any = None
+    ) -> None:
+        self.call = call
+        self.name = call.name
+        self.owner = getattr(call, "owner", None)
+        self.axis = axis
+        self.dims = list(dims)
+        self.out_dims = out_dims  # known from the start where the call has a jaxpr
+        self.traces = None
+
+    def fun(self, *vals: Any) -> list:
+        outs, self.out_dims = batch_flat(self.call.fun, self.axis, vals, self.dims)
+        return outs
+
+    def rule(self, consts: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
+        n, m = len(consts), len(primals)
+        t_dims = [d for d, t in zip(self.dims[n:], tangents, strict=True) if t is not None]
+        given: list[bool] = []
+
+        def flat(*xs: Any) -> list:
+            rest = iter(xs[n + m :])
+            ts = [None if t is None else next(rest) for t in tangents]
+            outs, out_ts = self.call.rule(xs[:n], xs[n : n + m], ts)
+            given[:] = [t is not None for t in out_ts]
+            return [*outs, *(t for t in out_ts if t is not None)]
+
+        vals = [*consts, *primals, *(t for t in tangents if t is not None)]
+        flat_outs, dims = batch_flat(flat, self.axis, vals, [*self.dims, *t_dims])
+        k = len(given)
+        it = iter(zip(flat_outs[k:], dims[k:], strict=True))
+        pairs = [next(it) if g else (None, None) for g in given]
+        outs, out_tangents, out_dims = [], [], []
+        for i, ((t, td), o, d) in enumerate(zip(pairs, flat_outs, dims, strict=False)):
+            target = self.out_dims[i] if self.out_dims is not None else d if d is not None else td
+            out_dims.append(target)
+            if target is not None:
+                o = move_dim(o, d, target, self.axis)
+                t = None if t is None else move_dim(t, td, target, self.axis)
+            outs.append(o)
+            out_tangents.append(t)
+        self.out_dims = out_dims
+        return outs, out_tangents
+
+
+def _impl(*args: Any, call: Any, jaxpr: ClosedJaxpr | None, num_consts: int) -> list:
+    return call.fun(*args) if jaxpr is None else eval_closed(jaxpr, *args)
+
+
+def _jvp(
+    primals: Any, tangents: Any, *, call: Any, jaxpr: ClosedJaxpr | None, num_consts: int
+) -> tuple:
+    if any(t is not None for t in tangents[:num_consts]):
+        raise TypeError(closed_over_text("custom_jvp", call.name))
+    return call.rule(primals[:num_consts], primals[num_consts:], tangents[num_consts:])
+
+
+def closed_over_text(who: str, name: str) -> str:
+    return (
+        f"{who} function {name} closes over a value that is being differentiated, but its rule "
+        "only tells the derivative with respect to its arguments; pass the value as an argument"
+    )
+
+
+def _batch(
+    axis: AxisData,
+    args: Any,
+    dims: Any,
+    *,
+    call: Any,
+    jaxpr: ClosedJaxpr | None,
+    num_consts: int,
+) -> tuple:
+    if jaxpr is None:
+        batched = BatchedCall(call, axis, dims)
+        outs = custom_jvp_p.bind(*args, call=batched, jaxpr=None, num_consts=0)
+        return outs, batched.out_dims
+    moved, mask = to_front(args, dims)
+    inner, _ = batch_jaxpr(jaxpr, axis, mask, True)
+    out_dims = [0] * len(jaxpr.out_avals)
+    batched = BatchedCall(call, axis, [0 if m else None for m in mask], out_dims)
+    outs = custom_jvp_p.bind(*moved, call=batched, jaxpr=inner, num_consts=num_consts)
+    return outs, out_dims
+
+
+def _stage(trace: Any, args: Any, params: dict) -> list | None:
+    call = params["call"]
+    if params["jaxpr"] is not None:
+        return None
+    owner = getattr(call, "owner", None)
+    avals = [typeof(a) for a in args]
+    functions = () if owner is None else (owner.jvp, owner.fun)
+    if owner is not None and owner._tracing_rules:
+        # A rule that is being traced calls its own function: there the body stands for it.
+        return call.fun(*args)
+    traced, closes = trace_call(call, avals, functions)
+    if not closes:
+        new = {"call": call, "jaxpr": traced.jaxpr, "num_consts": len(traced.consts)}
+        return trace.process(custom_jvp_p, [*traced.consts, *args], new)
+    with_tangents = [a for a in avals if has_tangent(a)]
+    n = len(avals)
+
+    def rule(*xs: Any) -> list:
+        given = iter(xs[n:])
+        tangents = [next(given) if has_tangent(a) else None for a in avals]
+        outs, out_tangents = call.rule((), xs[:n], tangents)
+        return [
+            *outs,
+            *(
+                instantiate(tangent_aval(typeof(o))) if t is None else t
+                for o, t in zip(outs, out_tangents, strict=True)
+            ),
+        ]
+
+    with tracing_rules(owner):
+        rule_jaxpr, rule_consts = closed_call_jaxpr(
+            rule, [*avals, *map(tangent_aval, with_tangents)], f"jvp rule of {call.name}"
+        )
+    j = traced.jaxpr.jaxpr
+    start = len(traced.consts)
+    unread = [Var(typeof(c)) for c in rule_consts]
+    widened = ClosedJaxpr(
+        j.replace(invars=[*j.invars[:start], *unread, *j.invars[start:]]), traced.jaxpr.consts
+    )
+    # The values may belong to a trace above the one that records: bind at the top.
+    return custom_jvp_p.bind(
+        *traced.consts,
+        *rule_consts,
+        *args,
+        call=ClosedCall(call.name, start, rule_jaxpr),
+        jaxpr=widened,
+        num_consts=start + len(rule_consts),
+    )
+
+
+custom_jvp_p = Primitive(
+    "custom_jvp_call",
+    abstract=lambda *avals, call, jaxpr, num_consts: list(jaxpr.out_avals),
+    effects=lambda avals, params: params["jaxpr"].effects,
+    impl=_impl,
+    jvp=_jvp,
+    transpose=lambda cts, *args, call, jaxpr, num_consts: backward_pass(
+        jaxpr.jaxpr, jaxpr.consts, args, cts
+    ),
+    batch=_batch,
+    lower=lambda ctx, *xs, call, jaxpr, num_consts: ctx.inline(jaxpr, *xs),
+    named_axes=lambda params: () if params["jaxpr"] is None else jaxpr_axes(params["jaxpr"]),
+    stage=_stage,
+    multiple_results=True,
+    own_types=True,
+    higher_order=True,
+)
+
+
+class custom_jvp:  # noqa: N801  (the public name is JAX's)
+    """A function with a forward derivative of its own; use as a decorator.
+
+    The rule, given by `defjvp`, has the signature
+    `f_jvp(*nondiff_args, primals, tangents) -> (output, output tangent)` and must be linear in the
+    tangents; reverse mode follows by transposition. `defjvps` takes one rule for each argument.
+
+    Args:
+      fun: the function.
+      nondiff_argnums, nondiff_argnames: arguments that are handed to the rule as they are, first.
+
+    Raises TypeError when differentiated with respect to a value it closes over.
+
+    >>> import weft
+    >>> @weft.custom_jvp
+    ... def log1pexp(x):
+    ...     return weft.numpy.log(1 + weft.numpy.exp(x))
+    >>> @log1pexp.defjvp
+    ... def rule(primals, tangents):
+    ...     (x,), (t,) = primals, tangents
+    ...     return log1pexp(x), t * (1 - 1 / (1 + weft.numpy.exp(x)))
+    >>> weft.grad(log1pexp)(100.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+
+    def __init__(
+        self,
+        fun: Callable,
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ) -> None:
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self._signature = Signature("custom_jvp", fun, nondiff_argnums, nondiff_argnames)
+        self._symbolic_zeros = False
+        self._traces: dict = {}
+        self._tracing_rules = False
+        self.jvp: Any = None
+
+    def defjvp(self, jvp: Callable, symbolic_zeros: bool = False) -> Callable:
+        """Sets the rule; returns it, so it serves as a decorator.
+
+        symbolic_zeros: zero tangents arrive as `SymbolicZero` instead of arrays, and may be
+        returned as such.
+        """
+        if not callable(jvp):
+            raise TypeError(f"defjvp: the rule must be a function, got {type(jvp).__name__}")
+        self.jvp = jvp
+        self._symbolic_zeros = bool(symbolic_zeros)
+        self._traces = {}
+        return jvp
+
+    def defjvps(self, *jvps: Callable | None) -> None:
+        """Sets one rule for each argument: `jvp(tangent, output, *primals)`, None for a zero."""
+        if self._signature.nondiff:
+            raise TypeError("defjvps does not take nondiff_argnums; use defjvp")
+        from weft.core.tree import tree_map
+        from weft.ops.special import add_any
+
+        def is_zero(tangent: Any) -> bool:
+            return all(t.__class__ is SymbolicZero for t in flatten(tangent)[0])
+
+        def rule(primals: tuple, tangents: tuple) -> tuple:
+            out = self(*primals)
+            total = None
+            for jvp, t in zip(jvps, tangents, strict=True):
+                if jvp is None or is_zero(t):
+                    continue
+                t = tree_map(lambda x: x.instantiate() if x.__class__ is SymbolicZero else x, t)
+                term = jvp(t, out, *primals)
+                total = term if total is None else tree_map(add_any, total, term)
+            if total is None:
+                total = tree_map(lambda o: SymbolicZero(tangent_aval(typeof(o))), out)
+            return out, total
+
+        self.defjvp(rule, symbolic_zeros=True)
+
+    @api_boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.jvp is None:
+            raise AttributeError(
+                f"custom_jvp function {self._signature.name} has no rule; give one with "
+                f"{self._signature.name}.defjvp"
+            )
+        args = self._signature.positional(args, kwargs)
+        dynamic, static = self._signature.split(args)
+        leaves, in_tree = flatten(dynamic)
+        call = Call(self, in_tree, static)
+        outs = custom_jvp_p.bind(*leaves, call=call, jaxpr=None, num_consts=0)
+        return call.out_tree.unflatten(outs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
