@@ -1,0 +1,349 @@
+"""Activation functions; those with a derivative of their own are ops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import weft.numpy as wnp
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops import elementwise as ew
+from weft.ops.base import FLOAT, REAL, canonical_axis, elementwise, scalar
+from weft.ops.promote import promote_inexact
+from weft.ops.shape import broadcast_in_dim
+from weft.ops.slicing import slice_in_dim
+
+_FLOATS = dtypes._FLOATS
+
+
+def _zeros(x: Any) -> Any:
+    aval = typeof(x)
+    return broadcast_in_dim(aval.dtype.type(0), aval.shape, ())
+
+
+def _op(name: str, formula: Callable, slope: Callable, accepts: str = FLOAT) -> Primitive:
+    """An elementwise op of one operand: its formula, and slope(t, out, x), its derivative."""
+
+    def lower(ctx: Any, x: Any) -> Any:
+        aval = ctx.avals_in[0]
+        return ctx.lower_fun(formula, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
+
+    return elementwise(name, lower, accepts=accepts, jvps=[slope])
+
+
+def _float(x: Any) -> Any:
+    """The operand as a float array; integers become floats."""
+    aval = typeof(x)
+    return x if aval.dtype in _FLOATS else promote_inexact(x)[0]
+
+
+# Rectifiers -----------------------------------------------------------------------------------
+
+relu_p = _op(
+    "relu",
+    lambda x: ew.max_p.bind(x, scalar(0, x)),
+    lambda t, out, x: ew.select_n_p.bind(ew.gt_p.bind(x, scalar(0, x)), _zeros(t), t),
+    REAL,
+)
+
+
+def _within(x: Any, low: float, high: float) -> Any:
+    above, below = ew.gt_p.bind(x, scalar(low, x)), ew.lt_p.bind(x, scalar(high, x))
+    return ew.and_p.bind(above, below)
+
+
+relu6_p = _op(
+    "relu6",
+    lambda x: ew.min_p.bind(ew.max_p.bind(x, scalar(0, x)), scalar(6, x)),
+    lambda t, out, x: ew.select_n_p.bind(_within(x, 0, 6), _zeros(t), t),
+)
+
+
+def relu(x: Any) -> Any:
+    """max(x, 0); the derivative at 0 is 0.
+
+    >>> import weft
+    >>> weft.grad(weft.nn.relu)(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    if dtypes.is_bool(typeof(x).dtype):
+        x = ew.convert(x, dtypes.canonicalize_dtype(int))
+    return relu_p.bind(x)
+
+
+def relu6(x: Any) -> Any:
+    """min(max(x, 0), 6); the derivative at 0 and 6 is 0."""
+    return relu6_p.bind(_float(x))
+
+
+def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
+    """x where x >= 0, else negative_slope * x.
+
+    >>> import weft
+    >>> weft.nn.leaky_relu(-1.0, 0.5)
+    Array(-0.5, dtype=float32, weak_type=True)
+    """
+    x = _float(x)
+    return wnp.where(ew.ge(x, 0.0), x, wnp.multiply(x, negative_slope))
+
+
+def elu(x: Any, alpha: Any = 1.0) -> Any:
+    """x where x > 0, else alpha (exp(x) - 1).
+
+    Source: Clevert et al., "Fast and accurate deep network learning by exponential linear units".
+
+    >>> import weft
+    >>> weft.nn.elu(2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    x = _float(x)
+    positive = ew.gt(x, 0.0)
+    # The untaken branch must be finite, or its derivative would turn zeros into NaNs.
+    below = ew.expm1(wnp.where(positive, 0.0, x))
+    return wnp.where(positive, x, wnp.multiply(below, alpha))
+
+
+def celu(x: Any, alpha: Any = 1.0) -> Any:
+    """max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1).
+
+    Source: Barron, "Continuously differentiable exponential linear units".
+
+    >>> import weft
+    >>> weft.nn.celu(2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    x = _float(x)
+    below = ew.expm1(wnp.divide(wnp.minimum(x, 0.0), alpha))
+    return wnp.add(wnp.maximum(x, 0.0), wnp.multiply(below, alpha))
+
+
+def selu(x: Any) -> Any:
+    """The scaled exponential linear unit that keeps mean 0 and variance 1.
+
+    Source: Klambauer et al., "Self-normalizing neural networks".
+
+    >>> import weft
+    >>> weft.nn.selu(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return ew.mul(elu(x, 1.6732632423543772848), 1.0507009873554804934)
+
+
+def hard_tanh(x: Any) -> Any:
+    """x clipped to [-1, 1]; the derivative at the ends is 1."""
+    x = _float(x)
+    return wnp.where(ew.gt(x, 1.0), 1.0, wnp.where(ew.lt(x, -1.0), -1.0, x))
+
+
+# Sigmoids -------------------------------------------------------------------------------------
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)).
+
+    >>> import weft
+    >>> weft.nn.sigmoid(0.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+    return ew.logistic_p.bind(_float(x))
+
+
+def log_sigmoid(x: Any) -> Any:
+    """log(sigmoid(x)), exact for large negative x."""
+    return ew.neg_p.bind(softplus(ew.neg_p.bind(_float(x))))
+
+
+def hard_sigmoid(x: Any) -> Any:
+    """relu6(x + 3) / 6."""
+    return ew.div(relu6_p.bind(ew.add(_float(x), 3.0)), 6.0)
+
+
+def sparse_sigmoid(x: Any) -> Any:
+    """0 below -1, 1 above 1, (x + 1) / 2 between."""
+    x = _float(x)
+    return ew.mul(ew.clamp(scalar(0, x), ew.add(x, 1.0), scalar(2, x)), 0.5)
+
+
+def silu(x: Any) -> Any:
+    """x sigmoid(x), also called swish.
+
+    >>> import weft
+    >>> weft.nn.silu(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    x = _float(x)
+    return ew.mul_p.bind(x, ew.logistic_p.bind(x))
+
+
+swish = silu
+
+
+def hard_silu(x: Any) -> Any:
+    """x hard_sigmoid(x)."""
+    x = _float(x)
+    return ew.mul_p.bind(x, hard_sigmoid(x))
+
+
+hard_swish = hard_silu
+
+
+# Smooth rectifiers ----------------------------------------------------------------------------
+
+_ROOT = math.sqrt(2 / math.pi)
+
+
+def _softplus(x: Any) -> Any:
+    tail = ew.log1p(ew.exp(ew.neg(ew.abs(x))))
+    return ew.add(ew.max(x, scalar(0, x)), tail)
+
+
+softplus_p = _op(
+    "softplus",
+    _softplus,
+    lambda t, out, x: ew.mul_p.bind(t, ew.logistic_p.bind(x)),
+)
+
+
+def _gelu_tanh(x: Any) -> Any:
+    return ew.tanh(ew.mul(ew.add(x, ew.mul(ew.integer_pow(x, 3), 0.044715)), _ROOT))
+
+
+def _gelu_tanh_slope(t: Any, out: Any, x: Any) -> Any:
+    h = _gelu_tanh(x)
+    half = ew.mul(ew.add(h, 1.0), 0.5)
+    inner = ew.mul(ew.add(ew.mul(ew.mul(x, x), 3 * 0.044715), 1.0), 0.5 * _ROOT)
+    bend = ew.mul(ew.mul(x, inner), ew.sub(1.0, ew.mul(h, h)))
+    return ew.mul_p.bind(t, ew.add(half, bend))
+
+
+def _gelu_erf_slope(t: Any, out: Any, x: Any) -> Any:
+    cdf = ew.mul(ew.erfc(ew.mul(x, -math.sqrt(0.5))), 0.5)
+    density = ew.mul(ew.exp(ew.mul(ew.mul(x, x), -0.5)), 1 / math.sqrt(2 * math.pi))
+    return ew.mul_p.bind(t, ew.add(cdf, ew.mul(x, density)))
+
+
+gelu_tanh_p = _op(
+    "gelu_tanh",
+    lambda x: ew.mul(x, ew.mul(ew.add(_gelu_tanh(x), 1.0), 0.5)),
+    _gelu_tanh_slope,
+)
+gelu_p = _op(
+    "gelu",
+    lambda x: ew.mul(ew.mul(x, 0.5), ew.erfc(ew.mul(x, -math.sqrt(0.5)))),
+    _gelu_erf_slope,
+)
+
+
+def gelu(x: Any, approximate: bool = True) -> Any:
+    """x times the normal distribution function of x, or its approximation by tanh.
+
+    Source: Hendrycks and Gimpel, "Gaussian error linear units".
+
+    >>> import weft
+    >>> weft.nn.gelu(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return (gelu_tanh_p if approximate else gelu_p).bind(_float(x))
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), exact for large x.
+
+    >>> import weft
+    >>> weft.nn.softplus(100.0)
+    Array(100., dtype=float32, weak_type=True)
+    """
+    return softplus_p.bind(_float(x))
+
+
+def sparse_plus(x: Any) -> Any:
+    """0 below -1, x above 1, (x + 1)**2 / 4 between."""
+    x = _float(x)
+    between = ew.mul(ew.integer_pow(ew.add(x, 1.0), 2), 0.25)
+    return wnp.where(ew.le(x, -1.0), 0.0, wnp.where(ew.ge(x, 1.0), x, between))
+
+
+def squareplus(x: Any, b: Any = 4) -> Any:
+    """(x + sqrt(x**2 + b)) / 2.
+
+    Source: Barron, "Squareplus: a softplus-like algebraic rectifier".
+
+    >>> import weft
+    >>> weft.nn.squareplus(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    x = _float(x)
+    return ew.mul(wnp.add(x, wnp.sqrt(wnp.add(ew.mul(x, x), b))), 0.5)
+
+
+def soft_sign(x: Any) -> Any:
+    """x / (|x| + 1)."""
+    x = _float(x)
+    return ew.div(x, ew.add(ew.abs(x), 1.0))
+
+
+def mish(x: Any) -> Any:
+    """x tanh(softplus(x)).
+
+    Source: Misra, "Mish: a self regularized non-monotonic activation function".
+
+    >>> import weft
+    >>> weft.nn.mish(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    x = _float(x)
+    return ew.mul_p.bind(x, ew.tanh_p.bind(softplus_p.bind(x)))
+
+
+def _log1mexp(x: Any) -> Any:
+    near = ew.log(ew.neg(ew.expm1(ew.neg(x))))
+    far = ew.log1p(ew.neg(ew.exp(ew.neg(x))))
+    return ew.select(ew.lt(x, scalar(math.log(2), x)), near, far)
+
+
+log1mexp_p = _op(
+    "log1mexp",
+    _log1mexp,
+    lambda t, out, x: ew.div_p.bind(t, ew.expm1_p.bind(x)),
+)
+
+
+def log1mexp(x: Any) -> Any:
+    """log(1 - exp(-x)) for x > 0, exact for small and large x.
+
+    Source: Mächler, "Accurately computing log(1 - exp(-|a|))".
+
+    >>> import weft
+    >>> weft.nn.log1mexp(100.0)
+    Array(-3.783506e-44, dtype=float32, weak_type=True)
+    """
+    return log1mexp_p.bind(_float(x))
+
+
+def glu(x: Any, axis: int = -1) -> Any:
+    """The first half of x along an axis times the sigmoid of the second half.
+
+    Source: Dauphin et al., "Language modeling with gated convolutional networks".
+
+    >>> import weft, numpy as np
+    >>> weft.nn.glu(np.zeros(4, "float32")).shape
+    (2,)
+    """
+    x = _float(x)
+    shape = typeof(x).shape
+    axis = canonical_axis(axis, len(shape))
+    half, odd = divmod(shape[axis], 2)
+    if odd:
+        raise ValueError(f"glu: axis {axis} of shape {shape} has an odd size and cannot be halved")
+    first = slice_in_dim(x, 0, half, axis=axis)
+    second = slice_in_dim(x, half, 2 * half, axis=axis)
+    return ew.mul_p.bind(first, ew.logistic_p.bind(second))
+
+
+def identity(x: Any) -> Any:
+    """x, as an array."""
+    return wnp.asarray(x)
