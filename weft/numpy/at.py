@@ -245,7 +245,7 @@ _updaters: dict[Any, Callable] = {}
 def _run(x: Any, index: Any, y: Any, options: Options, name: str) -> Any:
     if name != "apply" and y.__class__ not in _SCALARS:
         y = _check_values(y, name)
-    x, plan, arrays, dims = plan_of(x, index)
+    x, plan, arrays, dims = plan_of(x, index, options.wrap)
     if state.trace is not EVAL or name == "apply":
         out = update(plan, dims, x, y, arrays, options, name)
     elif plan.kind == "static":
@@ -312,9 +312,9 @@ class AtIndex:
     """x.at[index]: its methods return the values there, or a copy of x updated there.
 
     All methods take, by keyword:
-      mode: what happens to indices out of bounds. By default an update drops them, `get` of a
-        scalar or slice clamps them and `get` of index arrays fills; 'clip' clamps, 'drop' or 'fill'
-        drops or fills, 'promise_in_bounds' promises that there are none.
+      mode: what happens to indices out of bounds. By default an update drops them and `get`
+        clamps them; 'clip' clamps, 'drop' or 'fill' drops or fills, 'promise_in_bounds' promises
+        that there are none.
       indices_are_sorted, unique_indices: promises about index arrays that let the compiler do less
         (a set with repeated indices takes any one of the values).
       wrap_negative_indices: whether negative indices count from the end (default True).

@@ -252,10 +252,11 @@ _plans: dict[Any, Plan] = {}
 MAX_PLANS = 20_000
 
 
-def plan_of(x: Any, index: Any) -> tuple[Any, Plan, list, Shape]:
+def plan_of(x: Any, index: Any, wrap: bool = True) -> tuple[Any, Plan, list, Shape]:
     """(array, plan, index arrays, dims) for an index into an array.
 
-    `dims` are size-1 dimensions that a scalar boolean in the index added to the array.
+    `dims` are size-1 dimensions that a scalar boolean in the index added to the array. wrap:
+    whether negative indices count from the end; traced ones are wrapped when ops are emitted.
     """
     parts: list[Any] = []
     arrays: list[Any] = []
@@ -267,6 +268,8 @@ def plan_of(x: Any, index: Any) -> tuple[Any, Plan, list, Shape]:
                 "index several dimensions"
             )
         index = (index,)
+    if not wrap:
+        index = _unwrapped(x.aval.shape, index)
     for i in index:
         kind = i.__class__
         if kind is int or i is None or i is Ellipsis:
@@ -309,6 +312,23 @@ def plan_of(x: Any, index: Any) -> tuple[Any, Plan, list, Shape]:
             _plans.clear()
         plan = _plans[key] = make_plan(shape, parts)
     return x, plan, arrays, ()
+
+
+def _unwrapped(shape: Shape, index: tuple) -> tuple:
+    """Negative indices that are known made so low that wrapping leaves them out of bounds."""
+
+    def lower(position: int, i: Any) -> Any:
+        if isinstance(i, list):
+            i = np.asarray(i)
+        whole = isinstance(i, int | np.integer) and not isinstance(i, bool)
+        if not whole and not (isinstance(i, np.ndarray) and i.dtype.kind == "i"):
+            return i
+        dim = _dimension(index, position, len(shape))
+        if dim >= len(shape) or np.min(i, initial=0) >= 0:
+            return i
+        return i - shape[dim] if whole else np.where(i < 0, i - shape[dim], i)
+
+    return tuple(lower(position, i) for position, i in enumerate(index))
 
 
 def _bad_dtype(dtype: Any) -> TypeError:

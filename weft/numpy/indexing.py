@@ -156,7 +156,7 @@ def take(plan: Plan, x: Any, arrays: Sequence[Any], options: Options) -> Any:
         value = default_fill(dtype) if fill is None else fill
         return full(plan.final, np.asarray(value).astype(dtype)[()], dtype)
     grid, mapped = index_grid(plan, arrays, options.wrap)
-    mode = options.mode or FILL
+    mode = options.mode or PROMISE
     if mode is FILL and plan.known and not plan.oob:
         mode = PROMISE
     out = gather_p.bind(
@@ -269,7 +269,7 @@ def _row_function(aval: Any, index: int) -> Callable:
 
 def get(x: Any, index: Any, options: Options, out_sharding: Any = None) -> Any:
     """x.at[index].get(...)."""
-    x, plan, arrays, _ = plan_of(x, index)
+    x, plan, arrays, _ = plan_of(x, index, options.wrap)
     if options.fill_value is not None and np.ndim(options.fill_value):
         raise ValueError(f"fill_value must be a scalar, got {options.fill_value!r}")
     if out_sharding is not None:

@@ -88,6 +88,9 @@ _MODES: dict[Any, GatherScatterMode] = {
 }
 
 
+PROMISE_IN_BOUNDS = GatherScatterMode.PROMISE_IN_BOUNDS
+
+
 def check_dims(name: str, what: str, dims: Shape, rank: int, *, ordered: bool) -> None:
     """Distinct dimensions in range, increasing if `ordered`."""
     bad = any(not 0 <= d < rank for d in dims) or len(set(dims)) != len(dims)
@@ -389,7 +392,8 @@ def gather(
       operand: an array. start_indices: integers; the last dimension holds index vectors.
       dimension_numbers: a `GatherDimensionNumbers`. slice_sizes: the window, one int for each
       operand dimension. unique_indices, indices_are_sorted: promises that let the compiler (and
-      the backward pass) do less. mode: a `GatherScatterMode` or its name, by default 'fill'.
+      the backward pass) do less. mode: a `GatherScatterMode` or its name, by default
+      'promise_in_bounds', which reads the nearest window inside.
       fill_value: what out-of-bounds windows hold in mode 'fill'; by default NaN, for ints the least
       value, for unsigned ints the greatest, for booleans True.
 
@@ -413,6 +417,6 @@ def gather(
         slice_sizes=tuple([int(n) for n in slice_sizes]),
         unique_indices=bool(unique_indices),
         indices_are_sorted=bool(indices_are_sorted),
-        mode=GatherScatterMode.from_any(mode),
+        mode=PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode),
         fill_value=fill_value.item() if hasattr(fill_value, "item") else fill_value,
     )
