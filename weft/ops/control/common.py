@@ -2,86 +2,17 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from weft.core.aval import ShapedArray
-from weft.core.config import config
 from weft.core.errors import mark_difference
-from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from weft.core.primitive import Primitive
-from weft.core.state import axes_key
-from weft.core.trace import Tracer, closed_call_jaxpr
-from weft.core.tree import flatten, flatten_fun, leaf_names
+from weft.core.tree import leaf_names
+from weft.transforms.bodies import args_tree, derived, trace_body
 from weft.transforms.jit_op import jaxpr_axes
 from weft.transforms.jvp import has_tangent
-
-# Tracing bodies --------------------------------------------------------------------------------
-
-
-class Body:
-    """A traced body: `jaxpr` takes the closed-over `consts` in front of the flat arguments."""
-
-    __slots__ = ("consts", "jaxpr", "out_tree")
-
-    def __init__(self, jaxpr: ClosedJaxpr, consts: list, out_tree: Any) -> None:
-        self.jaxpr = jaxpr
-        self.consts = consts
-        self.out_tree = out_tree
-
-
-_bodies: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-
-
-def trace_body(fun: Callable, args_tree: Any, avals: Sequence[Any]) -> Body:
-    """Traces `fun` for arguments whose tree is that of `(args, kwargs)`.
-
-    The same function with the same types gives the same body, so that what transformations and
-    the compiler derive from it is made once; a function that closes over tracers is traced anew.
-    """
-    key = (args_tree, tuple(avals), config.trace_key(), axes_key())
-    try:
-        known = _bodies.setdefault(fun, {})
-    except TypeError:  # no weak references or no hash
-        known = {}
-    body = known.get(key)
-    if body is None:
-        flat_fun, out = flatten_fun(fun, args_tree)
-        name = getattr(fun, "__name__", type(fun).__name__)
-        jaxpr, consts = closed_call_jaxpr(flat_fun, avals, name)
-        body = Body(jaxpr, consts, out.tree)
-        if not any(isinstance(c, Tracer) for c in consts):
-            known[key] = body
-    return body
-
-
-_derived: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-
-
-def derived(fun: Callable, key: str, make: Callable[[Callable], Callable]) -> Callable:
-    """`make(fun)`, one for each function as long as that lives: what is traced of it is kept."""
-    try:
-        ref = weakref.ref(fun)
-        known = _derived.setdefault(fun, {})
-    except TypeError:
-        return make(fun)
-    found = known.get(key)
-    if found is None:
-
-        def call(*args: Any) -> Any:
-            target = ref()  # a strong reference would keep fun alive through its own entry
-            assert target is not None
-            return target(*args)
-
-        call.__name__ = getattr(fun, "__name__", type(fun).__name__)
-        found = known[key] = make(call)
-    return found
-
-
-def args_tree(*args: Any) -> Any:
-    """The tree of a call with these positional arguments."""
-    return flatten((args, {}))[1]
 
 
 def check_function(who: str, what: str, fun: Any) -> None:
@@ -154,11 +85,6 @@ def _text(aval: Any, other: Any) -> str:
     if text == other.str_short() and getattr(aval, "sharding", None) is not None:
         text += f" ({aval.sharding})"
     return text
-
-
-def check_same_tree(who: str, expected: Any, got: Any, fix: str) -> None:
-    if expected != got:
-        raise TypeError(f"{who}:\n  expected {expected}\n  got      {got}\n{fix}")
 
 
 def names_of(tree: Any, root: str) -> Callable[[], list[str]]:
@@ -265,5 +191,22 @@ def pick(values: Sequence[Any], mask: Sequence[bool]) -> list:
     return [v for v, m in zip(values, mask, strict=True) if m]
 
 
-def is_literal(v: Any) -> bool:
-    return v.__class__ is Literal
+__all__ = [
+    "args_tree",
+    "carry_fixpoint",
+    "check_function",
+    "check_same_types",
+    "dependents",
+    "derived",
+    "eager",
+    "function_text",
+    "join_axes",
+    "names_of",
+    "needed_eqns",
+    "ordered_effects_of",
+    "out_mask",
+    "pick",
+    "reorder",
+    "same_type",
+    "trace_body",
+]

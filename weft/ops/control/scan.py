@@ -133,7 +133,7 @@ class _Split:
 def _split_body(
     jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], num_consts: int, num_carry: int
 ) -> _Split:
-    n, n_out, end = len(jaxpr.in_avals), len(jaxpr.out_avals), num_consts + num_carry
+    n_out, end = len(jaxpr.out_avals), num_consts + num_carry
     carry_mask = nonzero[num_consts:end]
     lin = linearize_jaxpr(jaxpr, nonzero, [*carry_mask, *(False,) * (n_out - num_carry)])
     p = lin.primal.jaxpr

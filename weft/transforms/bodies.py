@@ -1,0 +1,77 @@
+"""Tracing the function arguments of higher-order functions, each once."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.config import config
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.state import axes_key
+from weft.core.trace import Tracer, closed_call_jaxpr
+from weft.core.tree import flatten, flatten_fun
+
+
+class Body:
+    """A traced body: `jaxpr` takes the closed-over `consts` in front of the flat arguments."""
+
+    __slots__ = ("consts", "jaxpr", "out_tree")
+
+    def __init__(self, jaxpr: ClosedJaxpr, consts: list, out_tree: Any) -> None:
+        self.jaxpr = jaxpr
+        self.consts = consts
+        self.out_tree = out_tree
+
+
+_bodies: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def trace_body(fun: Callable, args_tree: Any, avals: Sequence[Any]) -> Body:
+    """Traces `fun` for arguments whose tree is that of `(args, kwargs)`.
+
+    The same function with the same types gives the same body, so that what transformations and
+    the compiler derive from it is made once; a function that closes over tracers is traced anew.
+    """
+    key = (args_tree, tuple(avals), config.trace_key(), axes_key())
+    try:
+        known = _bodies.setdefault(fun, {})
+    except TypeError:  # no weak references or no hash
+        known = {}
+    body = known.get(key)
+    if body is None:
+        flat_fun, out = flatten_fun(fun, args_tree)
+        name = getattr(fun, "__name__", type(fun).__name__)
+        jaxpr, consts = closed_call_jaxpr(flat_fun, avals, name)
+        body = Body(jaxpr, consts, out.tree)
+        if not any(isinstance(c, Tracer) for c in consts):
+            known[key] = body
+    return body
+
+
+_derived: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def derived(fun: Callable, key: str, make: Callable[[Callable], Callable]) -> Callable:
+    """`make(fun)`, one for each function as long as that lives: what is traced of it is kept."""
+    try:
+        ref = weakref.ref(fun)
+        known = _derived.setdefault(fun, {})
+    except TypeError:
+        return make(fun)
+    found = known.get(key)
+    if found is None:
+
+        def call(*args: Any) -> Any:
+            target = ref()  # a strong reference would keep fun alive through its own entry
+            assert target is not None
+            return target(*args)
+
+        call.__name__ = getattr(fun, "__name__", type(fun).__name__)
+        found = known[key] = make(call)
+    return found
+
+
+def args_tree(*args: Any) -> Any:
+    """The tree of a call with these positional arguments."""
+    return flatten((args, {}))[1]
