@@ -167,11 +167,7 @@ def all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
     >>> weft.tree.all([True, {"a": False}])
     False
     """
-    return _all(_flatten(tree, is_leaf)[0])
-
-
-def _all(xs: list) -> bool:
-    return not any(not x for x in xs)
+    return not any(not x for x in _flatten(tree, is_leaf)[0])
 
 
 def transpose(

@@ -137,7 +137,7 @@ def register_pytree_node(
 
 
 def register_pytree_node_class(cls: Any) -> Any:
-    """Class decorator: a node by its methods `tree_flatten` and `tree_unflatten(data, children)`."""
+    """Class decorator: a node by its `tree_flatten()` and `tree_unflatten(data, children)`."""
     register_pytree_node(cls, operator.methodcaller("tree_flatten"), cls.tree_unflatten)
     return cls
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,33 @@ from weft._xla.pytree import PyTreeDef, flatten
 __all__ = ["PyTreeDef", "broadcast_prefix", "flatten", "flatten_fun", "key_path", "tree_map"]
 
 _LEAF = flatten(0)[1]
+
+
+def _register_dicts() -> None:
+    """Dicts of the standard library: an OrderedDict keeps its order, a defaultdict sorts its keys."""
+
+    def keyed(keys: Sequence, d: dict) -> tuple:
+        return tuple((pytree.DictKey(k), d[k]) for k in keys)
+
+    pytree.register_node(
+        OrderedDict,
+        lambda d: (tuple(d.values()), tuple(d)),
+        lambda keys, values: OrderedDict(zip(keys, values, strict=True)),
+        lambda d: (keyed(tuple(d), d), tuple(d)),
+    )
+
+    def sorted_keys(d: defaultdict) -> tuple:
+        return d.default_factory, tuple(sorted(d))
+
+    pytree.register_node(
+        defaultdict,
+        lambda d: (tuple(d[k] for k in sorted(d)), sorted_keys(d)),
+        lambda data, values: defaultdict(data[0], zip(data[1], values, strict=True)),
+        lambda d: (keyed(sorted(d), d), sorted_keys(d)),
+    )
+
+
+_register_dicts()
 
 
 class OutTree:
