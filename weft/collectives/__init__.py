@@ -7,6 +7,7 @@ The public names are in weft.lax:
     psum_scatter                                scatter.py
     ppermute pshuffle psend precv               permute.py
     all_to_all pswapaxes                        all_to_all.py
+    ragged_all_to_all                           ragged.py
     axis_index axis_size                        axis.py
     pcast pvary                                 casts.py
 """
@@ -16,6 +17,7 @@ from weft.collectives.axis import axis_index, axis_size
 from weft.collectives.casts import pcast, pvary
 from weft.collectives.gather import all_gather, pbroadcast
 from weft.collectives.permute import ppermute, precv, psend, pshuffle
+from weft.collectives.ragged import ragged_all_to_all
 from weft.collectives.reduce import pargmax, pargmin, pmax, pmean, pmin, psum
 from weft.collectives.scatter import psum_scatter
 
@@ -39,4 +41,5 @@ __all__ = [
     "psum_scatter",
     "pswapaxes",
     "pvary",
+    "ragged_all_to_all",
 ]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.collectives.groups import axis_names
+from weft.collectives.groups import axes_text, axis_names
 from weft.collectives.states import (
     CASTS,
     INVARYING,
     REDUCED,
     UNREDUCED,
     VARYING,
-    axes_text,
     moved,
     state_over,
 )

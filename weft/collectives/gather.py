@@ -10,6 +10,7 @@ import numpy as np
 from weft.collectives.casts import as_state, varying_over
 from weft.collectives.groups import (
     Team,
+    axes_text,
     batch_in_front,
     channel,
     collective_attrs,
@@ -402,9 +403,8 @@ def check_index(who: str, what: str, value: Any, over: Team) -> int:
     except (AttributeError, TypeError):
         raise TypeError(f"{who}: {what} must be an int, got {value!r}") from None
     if not 0 <= index < over.size:
-        axes = repr(over.names[0]) if len(over.names) == 1 else repr(over.names)
         raise ValueError(
-            f"{who}: {what} {index} is out of range: axis {axes} has size {over.size}, its "
+            f"{who}: {what} {index} is out of range: axis {axes_text(over.names)} has size {over.size}, its "
             f"indices are 0 to {over.size - 1}"
         )
     return index

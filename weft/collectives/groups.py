@@ -99,6 +99,11 @@ def named_axes(params: dict[str, Any]) -> tuple:
     return params["over"].names
 
 
+def axes_text(axes: tuple) -> str:
+    """Axis names as the user writes them: one name, or a tuple."""
+    return repr(axes[0]) if len(axes) == 1 else repr(tuple(axes))
+
+
 # From the user's arguments ------------------------------------------------------------------
 
 
@@ -141,7 +146,7 @@ def axis_names(who: str, axis_name: Any) -> tuple:
 
 def check_groups(who: str, names: tuple, size: int, groups: Any) -> Groups | None:
     """axis_index_groups as tuples; they must contain every index of the axis exactly once."""
-    axis = repr(names[0]) if len(names) == 1 else repr(names)
+    axis = axes_text(names)
     try:
         result = tuple(tuple(int(i.__index__()) for i in g) for g in groups)
     except (TypeError, AttributeError):

@@ -10,6 +10,7 @@ import numpy as np
 from weft.collectives.casts import varying_over
 from weft.collectives.groups import (
     Team,
+    axes_text,
     batch_in_front,
     collective_attrs,
     communicates,
@@ -182,9 +183,8 @@ def check_divides(
 ) -> None:
     """Whether the dimension can be split among the devices of a group."""
     n = aval.shape[dim]
-    axes = repr(over.names[0]) if len(over.names) == 1 else repr(over.names)
     place = f"{what}={dim} of the operand {aval.str_short()} has size {n}"
-    among = f"axis {axes} has {size} devices" + (" in a group" if over.groups is not None else "")
+    among = f"axis {axes_text(over.names)} has {size} devices" + (" in a group" if over.groups is not None else "")
     if tiled and n % size:
         raise ValueError(
             f"{who}: {place}, which does not divide among them: {among}. Pad it to "

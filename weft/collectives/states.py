@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from weft.collectives.groups import Team
+from weft.collectives.groups import Team, axes_text
 from weft.core.aval import Mat, ShapedArray
 
 INVARYING, VARYING, UNREDUCED, REDUCED = "invarying", "varying", "unreduced", "reduced"
@@ -65,10 +65,6 @@ _REMEDY = {
     VARYING: "make it equal along the axis first, for example with weft.lax.psum or "
     "weft.lax.all_gather(..., to='invarying')",
 }
-
-
-def axes_text(axes: tuple) -> str:
-    return repr(axes[0]) if len(axes) == 1 else repr(tuple(axes))
 
 
 def state_over(who: str, aval: Any, axes: tuple) -> str:
