@@ -158,7 +158,7 @@ def _extremum(
             )
         a = _masked(name, a, where, neutral(aval.dtype))
         aval = typeof(a)
-    if initial is None and any(aval.shape[i] == 0 for i in axes):
+    if initial is None and builtins.any(aval.shape[i] == 0 for i in axes):
         raise ValueError(
             f"weft.numpy.{name}: {name} of no elements has no value, got {aval.str_short()} over "
             f"axes {axes}; pass initial"
