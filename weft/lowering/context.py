@@ -257,11 +257,13 @@ class RuleContext:
         self.region(operation, 0, [scalar, scalar], lambda a, b: self.op(hlo, [a, b], [scalar]))
         return operation.results[0]
 
-    def constrain(self, x: ir.Value, sharding: Any, aval: Any, priorities: Any = None) -> ir.Value:
+    def constrain(
+        self, x: ir.Value, sharding: Any, aval: Any, priorities: Any = None, by_type: bool = False
+    ) -> ir.Value:
         """The value with a sharding constraint; unchanged without a sharding or on one device."""
         from weft.lowering.sharding import constrain
 
-        return constrain(self, x, sharding, aval, priorities)
+        return constrain(self, x, sharding, aval, priorities, by_type)
 
     def in_memory(self, x: ir.Value, kind: str | None, aval: Any) -> ir.Value:
         """The value in a memory of its devices such as "pinned_host"."""

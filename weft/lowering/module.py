@@ -135,6 +135,7 @@ class ModuleContext:
         env: dict[Any, ir.Value] = dict(zip(jaxpr.invars, operands, strict=True))
         for var, const in zip(jaxpr.constvars, consts, strict=True):
             env[var] = const if isinstance(const, ir.Value) else self.constant(const)
+        typed = self.mesh is not None and self.num_partitions > 1 and self.mesh.explicit_axes
         for eqn in jaxpr.eqns:
             prim = eqn.primitive
             if prim.lower is None:
@@ -145,6 +146,8 @@ class ModuleContext:
             ctx = RuleContext(self, function, eqn, loc)
             ins = [self._literal(ctx, v) if v.__class__ is Literal else env[v] for v in eqn.invars]
             out = prim.lower(ctx, *ins, **eqn.params)
+            if typed:
+                out = self._annotate(ctx, prim, out)
             if prim.multiple_results:
                 for v, o in zip(eqn.outvars, out, strict=True):
                     env[v] = o
@@ -154,6 +157,17 @@ class ModuleContext:
             self.constant(_literal_value(v)) if v.__class__ is Literal else env[v]
             for v in jaxpr.outvars
         ]
+
+    def _annotate(self, ctx: RuleContext, prim: Any, out: Any) -> Any:
+        """The results of an equation with the explicit shardings of their types."""
+        from weft.lowering.sharding import annotate
+
+        def one(x: Any, aval: Any) -> Any:
+            return x if getattr(aval, "sharding", None) is None else annotate(ctx, x, aval)
+
+        if not prim.multiple_results:
+            return one(out, ctx.avals_out[0])
+        return [one(x, a) for x, a in zip(out, ctx.avals_out, strict=True)]
 
     def _literal(self, ctx: RuleContext, atom: Literal) -> Any:
         # Elementwise ops make whole constants of literals; a scalar here would be dead.
@@ -285,6 +299,7 @@ def lower_module(
     in_shardings and out_shardings: per flat argument and result a NamedSharding, or None where
     propagation decides. aliases: argument -> result that reuses its donated buffer.
     """
+    from weft.lowering.sharding import physical_rank, sharding_text
     from weft.sharding.named import mhlo_sharding_text, sdy_sharding_text
 
     with mlir.context(), mlir.unknown_location():
@@ -298,6 +313,10 @@ def lower_module(
         ctx.symbol("main")
 
         def attrs_of(aval: Any, sharding: Any) -> dict:
+            typed = getattr(aval, "sharding", None)
+            if sharding is None and typed is not None and mesh is not None and use_shardy:
+                text = sharding_text(ctx, typed, physical_rank(aval))
+                return {"sdy.sharding": parse_attr(text)}
             if sharding is None or mesh is None or not hasattr(sharding, "spec"):
                 return {}
             ndim = aval.ndim

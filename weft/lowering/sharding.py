@@ -2,26 +2,137 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.lowering.context import parse_attr, string_attr
+from weft.sharding.named import (
+    NamedSharding,
+    mhlo_sharding_text,
+    sdy_sharding_text,
+    spec_from_hlo,
+)
+from weft.sharding.spec import UNCONSTRAINED
 
 
-def constrain(ctx: Any, x: Any, sharding: Any, aval: Any) -> Any:
-    """The value with a sharding constraint; unchanged without a sharding or on one device."""
-    if sharding is None or ctx.module.num_partitions == 1 or not hasattr(sharding, "spec"):
+def constrain(
+    ctx: Any,
+    x: Any,
+    sharding: Any,
+    aval: Any,
+    priorities: Mapping[int, int] | None = None,
+    by_type: bool = False,
+) -> Any:
+    """The value with a sharding constraint; unchanged without a sharding or on one device.
+
+    by_type: the sharding is a type's, which says nothing of the mesh's Auto axes.
+    """
+    module = ctx.module
+    if sharding is None or module.num_partitions == 1 or module.mesh is None:
         return x
-    from weft.sharding.named import mhlo_sharding_text, sdy_sharding_text
-
-    rank = aval.ndim + (len(aval.dtype.physical_shape) if dtypes.is_extended(aval.dtype) else 0)
-    sharding = ctx.module.localize_sharding(sharding)
-    if ctx.module.use_shardy:
-        attr = parse_attr(sdy_sharding_text(sharding, rank))
-        return ctx.op("sdy.sharding_constraint", [x], [x.type], {"sharding": attr})[0]
+    rank = physical_rank(aval)
+    if not hasattr(sharding, "spec"):
+        sharding = _named(sharding, module.mesh, rank)
+    if module.use_shardy:
+        text = sharding_text(module, sharding, rank, priorities, by_type)
+        attrs = {"sharding": parse_attr(text)}
+        return ctx.op("sdy.sharding_constraint", [x], [x.type], attrs)[0]
+    sharding = module.localize_sharding(sharding)
+    open_dims = [d for d, p in enumerate(sharding.spec.partitions) if p is UNCONSTRAINED]
     attrs = {
         "call_target_name": string_attr("Sharding"),
         "mhlo.sharding": string_attr(mhlo_sharding_text(sharding, rank)),
         "api_version": ctx.i32(1),
     }
+    if open_dims:
+        dims = ",".join(map(str, open_dims))
+        attrs["backend_config"] = string_attr(f"unspecified_dims=[{dims}]")
     return ctx.op("stablehlo.custom_call", [x], [x.type], attrs)[0]
+
+
+def _named(sharding: Any, mesh: Any, rank: int) -> NamedSharding:
+    """A sharding of another kind in terms of the program's mesh."""
+    if sharding._devices_in_order == tuple(mesh.devices.flat):
+        spec = spec_from_hlo(sharding._to_xla_hlo_sharding(rank), mesh, rank)
+        if spec is not None:
+            return NamedSharding(mesh, spec)
+    raise ValueError(
+        f"{sharding!r} cannot be written as a PartitionSpec over {mesh!r}, the mesh of the "
+        "program; give NamedSharding(mesh, spec)"
+    )
+
+
+def physical_rank(aval: Any) -> int:
+    """The rank of the array that holds values of the type."""
+    extra = len(aval.dtype.physical_shape) if dtypes.is_extended(aval.dtype) else 0
+    return aval.ndim + extra
+
+
+def sharding_text(
+    module: Any,
+    sharding: Any,
+    rank: int,
+    priorities: Mapping[int, int] | None = None,
+    by_type: bool = True,
+) -> str:
+    """The `sdy.sharding` of a value.
+
+    A type's sharding fixes the Explicit axes; dimensions stay open for the mesh's Auto ones.
+    """
+    mesh = sharding.mesh
+    explicit = mesh.explicit_axes
+    mixed = by_type and explicit and mesh.auto_axes
+    unused = set(explicit) - sharding.spec.used_axes() - sharding.spec.unreduced
+    sharding = module.localize_sharding(sharding)
+    return sdy_sharding_text(
+        sharding,
+        rank,
+        open_dims=range(rank) if mixed else (),
+        replicated=unused - module.manual_axes if mixed else (),
+        priorities=priorities,
+    )
+
+
+def annotate(ctx: Any, x: Any, aval: Any) -> Any:
+    """The value with the sharding its type has, as an attribute of the op that makes it."""
+    module = ctx.module
+    if not module.use_shardy or not isinstance(x, ir.OpResult):
+        return constrain(ctx, x, aval.sharding, aval, by_type=True)
+    owner = x.owner.operation
+    simple = len(owner.results) == 1 and not len(owner.regions)
+    if owner.name == "sdy.sharding_constraint":
+        return x
+    if not simple or not owner.name.startswith("stablehlo.") or owner.name.endswith("custom_call"):
+        return constrain(ctx, x, aval.sharding, aval, by_type=True)
+    text = sharding_text(module, aval.sharding, physical_rank(aval)).removeprefix("#sdy.sharding")
+    attr = parse_attr(f"#sdy.sharding_per_value<[{text}]>")
+    if "sdy.sharding" in owner.attributes:
+        if owner.attributes["sdy.sharding"] == attr:
+            return x
+        return constrain(ctx, x, aval.sharding, aval, by_type=True)
+    owner.attributes["sdy.sharding"] = attr
+    return x
+
+
+def in_memory(ctx: Any, x: Any, kind: str | None, aval: Any) -> Any:
+    """The value in another memory of its devices; None: where it is."""
+    if kind is None:
+        return x
+    attrs = {
+        "call_target_name": string_attr("annotate_device_placement"),
+        "has_side_effect": ctx.bool(True),
+        "api_version": ctx.i32(1),
+        "backend_config": string_attr(""),
+        "mhlo.frontend_attributes": ir.DictAttr.get(
+            {"_xla_buffer_placement": string_attr(kind)}, x.type.context
+        ),
+    }
+    return ctx.op("stablehlo.custom_call", [x], [x.type], attrs)[0]
+
+
+def fixed_by_type(aval: Any, mesh: Any) -> NamedSharding | None:
+    """The whole placement that a type gives: its sharding, where all axes are Explicit."""
+    typed = getattr(aval, "sharding", None)
+    return typed if typed is not None and not mesh.auto_axes else None

@@ -10,6 +10,7 @@ from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.core.tree import tree_map
 from weft.ops.base import REAL, canonical_axes, canonical_axis, check_kind
 from weft.ops.combiner import fold, is_identity, monoid_of, trace_combiner
 from weft.ops.reduce import (
@@ -25,7 +26,6 @@ from weft.ops.reduce import (
     reduce_xor_p,
 )
 from weft.ops.shape import (
-    _place,
     broadcast_in_dim,
     broadcast_to_dim,
     concatenate,
@@ -239,6 +239,11 @@ def reduce(
     >>> weft.lax.reduce(weft.numpy.arange(4), 0, weft.lax.add, (0,))
     Array(6, dtype=int32)
     """
+    if out_sharding is not None:
+        from weft.sharding.explicit import drop_type, reshard
+
+        untyped = tree_map(drop_type, operands)
+        return reshard(reduce(untyped, init_values, computation, dimensions), out_sharding)
     flat, inits, tree, jaxpr = trace_combiner("reduce", computation, operands, init_values)
     axes = canonical_axes(tuple(dimensions), typeof(flat[0]).ndim, "dimensions")
     monoid = _MONOIDS.get(monoid_of(jaxpr) or "") if len(flat) == 1 else None
@@ -247,4 +252,4 @@ def reduce(
         outs = [monoid[0].bind(flat[0], axes=axes)] if axes else flat
     else:
         outs = reduce_p.bind(*flat, *inits, jaxpr=jaxpr, dimensions=axes)
-    return tree.unflatten([_place(o, out_sharding) for o in outs])
+    return tree.unflatten(outs)

@@ -29,7 +29,7 @@ from weft.ops.precision import (
     product_dtype,
     swapped,
 )
-from weft.ops.shape import _place, moveaxis, reshape, rev, transpose
+from weft.ops.shape import bind_placed, moveaxis, reshape, rev, transpose
 from weft.transforms.transpose import is_undefined
 
 
@@ -293,14 +293,15 @@ def _sharding(
     batch_group_count: int,
     **_: Any,
 ) -> str:
-    """Batch and features; windows overlap, so each spatial dimension is a factor of its own."""
+    """Batch, features and space: result windows start where those of the operand do."""
     shared = "b" if feature_group_count > 1 else "" if batch_group_count > 1 else "bfo"
     terms = []
     for k, (spec, letters) in enumerate(zip(dimension_numbers, ("bf", "of", "bo"), strict=True)):
-        text = [f"s{k}_{d}" for d in range(len(spec))]
+        text = [""] * len(spec)
         for d, letter in zip(spec, letters, strict=False):
-            if letter in shared:
-                text[d] = letter
+            text[d] = letter if letter in shared else f"{letter}{k}"
+        for i, d in enumerate(spec[2:]):
+            text[d] = f"k{i}" if k == 1 else f"s{i}"
         terms.append(" ".join(text))
     return f"{terms[0]}, {terms[1]} -> {terms[2]}"
 
@@ -394,7 +395,9 @@ def conv_general_dilated(
         )
     if preferred_element_type is not None:
         preferred_element_type = dtypes.canonicalize_dtype(preferred_element_type)
-    out = conv_general_dilated_p.bind(
+    return bind_placed(
+        conv_general_dilated_p,
+        out_sharding,
         lhs,
         rhs,
         window_strides=strides,
@@ -407,7 +410,6 @@ def conv_general_dilated(
         precision=canonical_precision("convolution", precision),
         preferred_element_type=preferred_element_type,
     )
-    return _place(out, out_sharding)
 
 
 def conv(

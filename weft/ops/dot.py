@@ -307,13 +307,22 @@ def dot_general(
             ) from None
     if preferred_element_type is not None:
         preferred_element_type = dtypes.canonicalize_dtype(preferred_element_type)
+    if out_sharding is not None:
+        from weft.sharding.explicit import placed
+
+        return placed(
+            lambda x, y: dot_general(x, y, numbers, precision, preferred_element_type),
+            out_sharding,
+            lhs,
+            rhs,
+        )
     return dot_general_p.bind(
         lhs,
         rhs,
         dimension_numbers=numbers,
         precision=canonical_precision("dot_general", precision),
         preferred_element_type=preferred_element_type,
-        out_sharding=out_sharding,
+        out_sharding=None,
     )
 
 

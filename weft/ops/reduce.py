@@ -63,10 +63,14 @@ def _sum_jvp(primals: Any, tangents: Any, *, axes: Axes) -> tuple:
 
 
 def _sum_transpose(ct: Any, x: Any, *, axes: Axes) -> list:
-    from weft.ops.shape import broadcast_in_dim_p
+    from weft.ops.shape import bind_placed, broadcast_in_dim_p
 
     kept = tuple(i for i in range(x.aval.ndim) if i not in axes)
-    return [broadcast_in_dim_p.bind(ct, shape=x.aval.shape, broadcast_dimensions=kept)]
+    shape = x.aval.shape
+    placement = x.aval.sharding  # of the operand: it may split dimensions that ct lacks
+    return [
+        bind_placed(broadcast_in_dim_p, placement, ct, shape=shape, broadcast_dimensions=kept)
+    ]
 
 
 reduce_sum_p = reduction(

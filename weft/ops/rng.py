@@ -75,7 +75,12 @@ def _batch(axis: Any, args: Any, dims: Any, *, shape: tuple, dtype: Any, algorit
 
 
 rng_bit_generator_p = Primitive(
-    "rng_bit_generator", abstract=_abstract, batch=_batch, lower=_lower, multiple_results=True
+    "rng_bit_generator",
+    abstract=_abstract,
+    batch=_batch,
+    lower=_lower,
+    sharding="whole",  # type: ignore[arg-type]
+    multiple_results=True,
 )
 
 
@@ -118,6 +123,7 @@ rng_uniform_p = Primitive(
         ctx.out_types(),
         {"rng_distribution": ctx.attr("#stablehlo<rng_distribution UNIFORM>")},
     )[0],
+    sharding="whole",  # type: ignore[arg-type]
 )
 
 

@@ -107,16 +107,26 @@ def broadcast_in_dim(
            [1, 1, 1]], dtype=int32)
     """
     shape = check_shape(shape)
-    if typeof(operand).shape == shape:
+    if typeof(operand).shape == shape and out_sharding is None:
         if not isinstance(operand, np.generic | int | float | complex):
             return operand
-    out = broadcast_in_dim_p.bind(
-        operand, shape=shape, broadcast_dimensions=tuple(int(d) for d in broadcast_dimensions)
+    dims = tuple(int(d) for d in broadcast_dimensions)
+    return bind_placed(
+        broadcast_in_dim_p, out_sharding, operand, shape=shape, broadcast_dimensions=dims
     )
-    return _place(out, out_sharding)
+
+
+def bind_placed(prim: Primitive, out_sharding: Any, *operands: Any, **params: Any) -> Any:
+    """`prim` with a result of the given sharding, whatever the operands' shardings are."""
+    if out_sharding is None:
+        return prim.bind(*operands, **params)
+    from weft.sharding.explicit import placed
+
+    return placed(lambda *xs: prim.bind(*xs, **params), out_sharding, *operands)
 
 
 def _place(x: Any, out_sharding: Any) -> Any:
+    """A result that no explicit type was needed for, placed as asked."""
     if out_sharding is None:
         return x
     from weft.sharding.explicit import reshard
@@ -222,7 +232,7 @@ def reshape(
     sizes = check_shape(sizes, "new_sizes")
     if sizes == aval.shape and dimensions is None and out_sharding is None:
         return operand
-    return _place(reshape_p.bind(operand, new_sizes=sizes), out_sharding)
+    return bind_placed(reshape_p, out_sharding, operand, new_sizes=sizes)
 
 
 def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
@@ -530,7 +540,7 @@ def broadcasted_iota(
     shape = check_shape(shape)
     dimension = canonical_axis(dimension, len(shape), "dimension")
     dtype = dtypes.canonicalize_dtype(dtype)
-    return _place(iota_p.bind(dtype=dtype, shape=shape, dimension=dimension), out_sharding)
+    return bind_placed(iota_p, out_sharding, dtype=dtype, shape=shape, dimension=dimension)
 
 
 def iota(dtype: Any, size: int) -> Any:

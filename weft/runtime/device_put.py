@@ -17,7 +17,6 @@ from weft.core.trace import Tracer, aval_of, typeof
 from weft.runtime import backend
 from weft.runtime.array import ArrayImpl, check_alive, describe, host_value
 from weft.runtime.array import parts as parts_of
-from weft.sharding.mesh import AxisType
 from weft.sharding.named import (
     NamedSharding,
     Sharding,
@@ -25,14 +24,12 @@ from weft.sharding.named import (
     as_sharding,
     in_device_order,
     is_abstract,
+    type_sharding,
 )
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 
 _DEVICE_TYPES: tuple[Any, ...] = (backend.Device,)
 _put = _xla.batched_device_put
-
-staged_device_put: list[Callable[..., Any]] = []
-"""Set by weft.ops: (tracer, sharding) -> tracer, the staged form of a transfer."""
 
 leaf_handlers: dict[type, Callable[..., Any]] = {}
 """Other array-like leaves (typed keys): type -> function (value, put); put(array) transfers."""
@@ -41,24 +38,6 @@ leaf_handlers: dict[type, Callable[..., Any]] = {}
 def array_aval(shape: tuple, dtype: Any, weak_type: bool, sharding: Any) -> ShapedArray:
     """The aval of an array with this sharding: explicit mesh axes are part of the type."""
     return ShapedArray(shape, dtype, weak_type, type_sharding(sharding, len(shape)))
-
-
-def type_sharding(sharding: Any, ndim: int) -> NamedSharding | None:
-    """The sharding that types carry: over the Explicit axes of the mesh, or None without any."""
-    if type(sharding) is not NamedSharding:
-        return None
-    return _type_sharding(sharding, ndim)
-
-
-@functools.lru_cache(maxsize=8192)
-def _type_sharding(sharding: NamedSharding, ndim: int) -> NamedSharding | None:
-    mesh = sharding.mesh
-    if AxisType.Explicit not in mesh.axis_types:
-        return None
-    others = [n for n, t in mesh.shape.items() if mesh.axis_type(n) is not AxisType.Explicit]
-    spec = sharding.spec.without(others).padded(ndim)
-    parts = tuple(None if p is UNCONSTRAINED else p for p in spec.partitions)
-    return NamedSharding(mesh.abstract_mesh, spec.update(partitions=parts))
 
 
 _default: tuple[Any, Any] | None = None
@@ -256,9 +235,9 @@ def _leaf(
         aval = typeof(x)
         return put_host(np.asarray(x, aval.dtype), sharding, weak_type=aval.weak_type)
     if isinstance(x, Tracer):
-        if not staged_device_put:
-            raise TypeError("device_put of a traced value needs weft.ops to be imported")
-        return staged_device_put[0](x, sharding)
+        from weft.sharding.explicit import staged_device_put
+
+        return staged_device_put(x, sharding)
     for base in kind.__mro__:
         if base in leaf_handlers:
             return leaf_handlers[base](x, lambda a: _leaf(a, sharding, donate, may_alias))

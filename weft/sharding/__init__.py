@@ -1,5 +1,8 @@
 """Meshes, partition specs and shardings: which device holds which part of an array."""
 
+from importlib import import_module
+from typing import Any
+
 from weft.sharding.mesh import (
     AbstractMesh,
     AxisType,
@@ -19,6 +22,17 @@ from weft.sharding.named import (
 )
 from weft.sharding.spec import P, PartitionSpec
 
+_LAZY = {"reshard": "explicit", "auto_axes": "explicit", "explicit_axes": "explicit"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'weft.sharding' has no attribute {name!r}")
+    value = getattr(import_module(f"weft.sharding.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value
+
+
 __all__ = [
     "AbstractMesh",
     "AxisType",
@@ -30,8 +44,11 @@ __all__ = [
     "PartitionSpec",
     "Sharding",
     "SingleDeviceSharding",
+    "auto_axes",
+    "explicit_axes",
     "get_abstract_mesh",
     "get_mesh",
+    "reshard",
     "set_mesh",
     "use_abstract_mesh",
     "use_mesh",

@@ -459,6 +459,22 @@ class use_abstract_mesh:  # noqa: N801
         _context.set_local(self._previous)
 
 
+class use_context_mesh:  # noqa: N801
+    """Context manager: any mesh, whatever its axes' types, or None, is the one in context."""
+
+    __slots__ = ("_mesh", "_previous")
+
+    def __init__(self, mesh: Mesh | AbstractMesh | None):
+        self._mesh = mesh
+
+    def __enter__(self) -> Mesh | AbstractMesh | None:
+        self._previous = _swap(self._mesh)
+        return self._mesh
+
+    def __exit__(self, *exception: Any) -> None:
+        _context.set_local(self._previous)
+
+
 def context_mesh() -> Mesh | AbstractMesh | None:
     """The mesh in context, concrete where known, or None."""
     return _context.value

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft._xla import sharding as _xla
-from weft.sharding.mesh import AbstractMesh, Mesh, axes_text, get_mesh
+from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text, get_mesh
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 
 Sharding = _xla.Sharding
@@ -201,6 +201,25 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
         """The mesh axes that split dimension ``dim``."""
         return self.spec.axes_of(dim)
 
+    def without_dim(self, dim: int) -> NamedSharding:
+        """The sharding of one slice along dimension ``dim``."""
+        entries = list(self.spec.partitions)
+        del entries[dim : dim + 1]
+        return self.with_spec(self.spec.update(partitions=entries))
+
+    def with_dim(self, dim: int, entry: Any = None) -> NamedSharding:
+        """The sharding of arrays stacked along a new dimension ``dim``, split as ``entry`` says.
+
+        A sharding of types keeps to the mesh's Explicit axes: others in ``entry`` are left out.
+        """
+        if isinstance(self.mesh, AbstractMesh) and entry is not None and entry is not UNCONSTRAINED:
+            explicit = self.mesh.explicit_axes
+            axes = entry if isinstance(entry, tuple) else (entry,)
+            entry = tuple(a for a in axes if a in explicit)
+        entries = list(self.spec.padded(dim).partitions)
+        entries.insert(dim, entry)
+        return self.with_spec(self.spec.update(partitions=entries))
+
     @property
     def replicated_axes(self) -> frozenset:
         """The mesh axes that the spec does not use."""
@@ -232,6 +251,32 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
 
     def _to_xla_hlo_sharding(self, ndim: int) -> _xla.HloSharding:
         return hlo_sharding(self, ndim)
+
+
+concrete_meshes: dict[tuple, dict[tuple, Mesh]] = {}
+"""Axes and sizes -> the meshes with devices of which types have been made, by their devices."""
+
+
+def type_sharding(sharding: Any, ndim: int) -> NamedSharding | None:
+    """The sharding that types carry: over the Explicit axes of the mesh, or None without any."""
+    if type(sharding) is not NamedSharding:
+        return None
+    return _type_sharding(sharding, ndim)
+
+
+@functools.lru_cache(maxsize=8192)
+def _type_sharding(sharding: NamedSharding, ndim: int) -> NamedSharding | None:
+    mesh = sharding.mesh
+    if AxisType.Explicit not in mesh.axis_types:
+        return None
+    if isinstance(mesh, Mesh):
+        concrete_meshes.setdefault(mesh.shape_tuple, {})[mesh._flat] = mesh
+    import weft.sharding.factors  # noqa: F401  (from now on, ops join the shardings of types)
+
+    others = [n for n, t in mesh.shape.items() if mesh.axis_type(n) is not AxisType.Explicit]
+    spec = sharding.spec.without(others).padded(ndim)
+    parts = tuple(None if p is UNCONSTRAINED else p for p in spec.partitions)
+    return NamedSharding(mesh.abstract_mesh, spec.update(partitions=parts))
 
 
 def is_abstract(sharding: Any) -> bool:

@@ -261,11 +261,13 @@ def lower_program(
     program.use_shardy = bool(config.use_shardy)
     multi = partitions > 1
 
+    from weft.lowering.sharding import fixed_by_type
+
     def place(shardings: Sequence[Any], avals: Sequence[Any]) -> list:
         if not multi:
             return [None] * len(avals)
         return [
-            on_mesh(s if s is not None else getattr(a, "sharding", None), mesh, a.ndim)
+            on_mesh(s if s is not None else fixed_by_type(a, mesh), mesh, a.ndim)
             for s, a in zip(shardings, avals, strict=True)
         ]
 
@@ -396,7 +398,7 @@ def compile_program(program: Program) -> Executable:
 
 
 def _typed(aval: Any, sharding: Any) -> Any:
-    from weft.runtime.device_put import type_sharding
+    from weft.sharding.named import type_sharding
 
     if not isinstance(aval, ShapedArray):
         return aval

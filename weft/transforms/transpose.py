@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core.errors import ShardingTypeError
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from weft.core.state import state
 from weft.core.trace import trace_to_jaxpr, typeof
@@ -90,14 +91,47 @@ def backward_pass(
                     "(weft.jvp, weft.jacfwd) or give a rule with weft.custom_vjp"
                 )
             state.source = eqn.source
-            in_cts = prim.transpose(out_cts, *ins, **eqn.params)
+            try:
+                in_cts = prim.transpose(out_cts, *ins, **eqn.params)
+            except ShardingTypeError:
+                if prim.higher_order:  # an inner program has its own types
+                    raise
+                in_cts = _transpose_untyped(prim, out_cts, ins, eqn.params)
             for v, ct in zip(eqn.invars, in_cts, strict=True):
                 if ct is not None and v.__class__ is Var and v in linear:
+                    if getattr(v.aval, "sharding", None) is not None:
+                        ct = _placed_like(ct, v.aval)
                     old = ct_env.get(v)
                     ct_env[v] = ct if old is None else add_any(old, ct)
     finally:
         state.source = before
     return [ct_env.get(v) if v in linear else None for v in jaxpr.invars]
+
+
+def _transpose_untyped(prim: Any, cts: Any, ins: Sequence[Any], params: dict[str, Any]) -> list:
+    """The transpose where explicit shardings leave its results open.
+
+    Cotangents are placed as their primals are, so nothing is ambiguous: the rule runs without
+    explicit types, and the partitioner finds the way.
+    """
+    from weft.sharding.explicit import drop_type
+
+    def drop(x: Any) -> Any:
+        if x is None:
+            return None
+        if x.__class__ is UndefinedPrimal:
+            return UndefinedPrimal(x.aval.update(sharding=None))
+        return drop_type(x)
+
+    cts = [drop(ct) for ct in cts] if prim.multiple_results else drop(cts)
+    return prim.transpose(cts, *(drop(x) for x in ins), **params)
+
+
+def _placed_like(ct: Any, aval: Any) -> Any:
+    """A cotangent with the explicit sharding of its primal."""
+    from weft.sharding.explicit import reshard
+
+    return reshard(ct, aval.sharding)
 
 
 def transpose_jaxpr(

@@ -59,7 +59,7 @@ def vmap(
             for i, (x, d) in enumerate(zip(leaves, axes, strict=True))
         ]
         size = _axis_size(leaves, dims, axis_size, fun, in_tree)
-        axis = AxisData(axis_name, size, spmd_axis_name)
+        axis = AxisData(axis_name, size, _mesh_axes(leaves, dims, spmd_axis_name))
         flat_fun, out = flatten_fun(fun, in_tree)
         outs, out_dims = batch_flat(flat_fun, axis, leaves, dims)
         wanted = broadcast_prefix(out_axes, out.tree, "vmap: out_axes")
@@ -84,6 +84,21 @@ def vmap(
         return out.tree.unflatten(results)
 
     return vmapped
+
+
+def _mesh_axes(leaves: list, dims: list, given: tuple | None) -> tuple | None:
+    """The mesh axes the mapped dimension is split over: given, or in the arguments' types."""
+    for x, d in zip(leaves, dims, strict=True):
+        sharding = getattr(typeof(x), "sharding", None) if d is not None else None
+        found = sharding.spec_of(d) if sharding is not None else ()
+        if found and given is not None and tuple(given) != found:
+            raise ValueError(
+                f"vmap: the mapped axis is split over mesh axes {tuple(given)} and, in an argument "
+                f"of type {typeof(x).str_short()}, over {found}; mapped arguments must agree with "
+                "each other and with spmd_axis_name: weft.reshard one of them"
+            )
+        given = found or given
+    return given
 
 
 def _in_dims(in_axes: Any, args: tuple, kwargs: dict) -> list:

@@ -179,7 +179,7 @@ lu_pivots_to_permutation_p = Primitive(
     ),
     batch=on_matrices(lambda: lu_pivots_to_permutation_p),
     lower=_pivots_lower,
-    sharding="matrices",  # type: ignore[arg-type]
+    sharding="vectors",  # type: ignore[arg-type]
 )
 
 

@@ -1,0 +1,351 @@
+"""Placement inside programs: reshard, constraints, auto and explicit regions, `out_sharding=`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.errors import ShardingTypeError
+from weft.core.trace import typeof
+from weft.core.tree import broadcast_prefix, flatten
+from weft.sharding.mesh import AxisType, Mesh, context_mesh, use_context_mesh
+from weft.sharding.named import NamedSharding, Sharding, type_sharding
+from weft.sharding.placement import (
+    check_target,
+    device_put_p,
+    mesh_cast_p,
+    reshard_p,
+    sharding_constraint_p,
+)
+from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
+
+
+def drop_type(x: Any) -> Any:
+    """The value without an explicit sharding in its type: its placement is left to propagation."""
+    return mesh_cast_p.bind(x, mesh=None) if typeof(x).sharding is not None else x
+
+
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """The arrays placed by other shardings; in a program, values with that sharding in their type.
+
+    Args:
+      xs: a pytree of arrays.
+      out_shardings: a NamedSharding, or a `P` over the mesh in context (or of the array's own
+        type), or a pytree of these that is a prefix of ``xs``.
+
+    Returns:
+      The same values. Moving them takes the communication that the change of sharding needs.
+
+    Raises:
+      ValueError: unknown axes, too many entries, a size that does not divide, no mesh known.
+
+    Example:
+        >>> import weft
+        >>> mesh = weft.make_mesh((1,), ("x",))
+        >>> x = weft.reshard(weft.numpy.arange(4.0), weft.NamedSharding(mesh, weft.P("x")))
+        >>> weft.typeof(x)
+        ShapedArray(f32[4@x])
+    """
+    leaves, tree = flatten(xs)
+    targets = _targets("reshard out_shardings", out_shardings, tree)
+    return tree.unflatten([_reshard(x, t) for x, t in zip(leaves, targets, strict=True)])
+
+
+def _reshard(x: Any, target: Any) -> Any:
+    aval = typeof(x)
+    sharding = named("reshard", target, x)
+    if not isinstance(sharding, NamedSharding):
+        raise TypeError(
+            f"reshard: out_shardings must be a NamedSharding or a PartitionSpec, got "
+            f"{type(sharding).__name__}; use weft.device_put for other placements"
+        )
+    if UNCONSTRAINED in sharding.spec.partitions:
+        raise ValueError(
+            f"reshard: {sharding.spec!r} leaves a dimension UNCONSTRAINED; use None or axis names, "
+            "or weft.lax.with_sharding_constraint for axes of type Auto"
+        )
+    typed = type_sharding(sharding, aval.ndim)
+    if typed is not None and typed is aval.sharding and sharding.mesh.are_all_axes_explicit:
+        check_target("reshard", aval, sharding)
+        return x
+    return reshard_p.bind(x, sharding=sharding)
+
+
+def _targets(what: str, targets: Any, tree: Any) -> list:
+    def is_target(value: Any) -> bool:
+        return isinstance(value, PartitionSpec | Sharding | NamedSharding)
+
+    if is_target(targets):
+        return [targets] * tree.num_leaves
+    return broadcast_prefix(targets, tree, what, lambda v: v is None or is_target(v))
+
+
+def named(what: str, target: Any, *operands: Any) -> Any:
+    """A sharding from a sharding, or from a `P` over the operands' mesh or the one in context."""
+    if not isinstance(target, PartitionSpec):
+        if isinstance(target, Sharding | NamedSharding):
+            return target
+        raise TypeError(
+            f"{what}: a sharding or a PartitionSpec is needed, got {type(target).__name__}: "
+            f"{target!r}"
+        )
+    mesh: Any = None
+    for x in operands:
+        typed = getattr(typeof(x), "sharding", None)
+        if typed is not None:
+            mesh = typed.mesh
+            break
+    if mesh is None:
+        mesh = context_mesh()
+    if mesh is None:
+        for x in operands:  # an array over Auto axes
+            mesh = getattr(getattr(x, "sharding", None), "mesh", None) or mesh
+    if mesh is None:
+        raise ValueError(
+            f"{what}: {target!r} was given but no mesh is in context; call weft.set_mesh(mesh), or "
+            "give NamedSharding(mesh, spec)"
+        )
+    return NamedSharding(mesh, target)
+
+
+# out_sharding= and regions ---------------------------------------------------------------------
+
+
+def placed(fun: Callable[..., Any], out_sharding: Any, *operands: Any) -> Any:
+    """fun(*operands), with a result of the given sharding: what `out_sharding=` of ops means.
+
+    The op itself runs without explicit types, so that nothing is ambiguous, and the partitioner
+    finds the way from the operands' shardings to the result's.
+    """
+    if out_sharding is None:
+        return fun(*operands)
+    sharding = named("out_sharding", out_sharding, *operands)
+    return reshard(fun(*[drop_type(x) for x in operands]), sharding)
+
+
+def _region_mesh(what: str, shardings: Any, args: Sequence[Any]) -> Any:
+    """The mesh of a region: in context, in the shardings given, or in the arguments' types."""
+    found = context_mesh()
+    owner = "the mesh in context"
+    for s in flatten(shardings, lambda v: isinstance(v, PartitionSpec | Sharding))[0]:
+        mesh = getattr(s, "mesh", None)
+        if mesh is None:
+            continue
+        if found is not None and found.abstract_mesh is not mesh.abstract_mesh:
+            raise ValueError(
+                f"{what}: {owner} is {found!r}, but a sharding is over {mesh!r}; use one mesh, "
+                "with weft.set_mesh(mesh) and shardings given as P(...)"
+            )
+        if found is None or isinstance(mesh, Mesh):
+            found, owner = mesh, "another sharding's mesh"
+    if found is None:
+        for x in args:
+            typed = getattr(typeof(x), "sharding", None)
+            if typed is not None:
+                own = getattr(getattr(x, "sharding", None), "mesh", None)
+                return own if isinstance(own, Mesh) else typed.mesh
+    return found
+
+
+def _retyped(what: str, mesh: Any, axes: Any, axis_type: AxisType) -> Any:
+    names = mesh.axis_names if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)
+    for name in names:
+        mesh.check_axis(name, f"{what}: axis")
+    if axes is None:
+        names = [n for n in names if mesh.axis_type(n) is not AxisType.Manual]
+    elif manual := [n for n in names if mesh.axis_type(n) is AxisType.Manual]:
+        raise ValueError(
+            f"{what}: mesh axis {manual[0]!r} is Manual inside shard_map and cannot become "
+            f"{axis_type.name}; leave it out of axes"
+        )
+    return mesh.update(axis_types=dict.fromkeys(names, axis_type))
+
+
+def auto_axes(
+    f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_sharding: Any = None
+) -> Callable[..., Any]:
+    """A function in which mesh axes are Auto: the partitioner places what it computes.
+
+    Args:
+      f: a function of arrays; without it, a decorator is returned.
+      axes: the axes that become Auto, all unless given.
+      out_sharding: of the results, a pytree prefix; else the keyword argument of each call.
+
+    Raises:
+      TypeError: no out_sharding is given. ValueError: an axis is unknown or Manual.
+
+    Example:
+        >>> import weft
+        >>> mesh = weft.make_mesh((1,), ("x",))
+        >>> x = weft.device_put(weft.numpy.ones((4, 4)), weft.NamedSharding(mesh, weft.P("x")))
+        >>> weft.typeof(weft.sharding.auto_axes(lambda a: a @ a.T, out_sharding=weft.P("x"))(x))
+        ShapedArray(f32[4@x,4])
+    """
+    if f is None:
+        return lambda g: auto_axes(g, axes=axes, out_sharding=out_sharding)
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        target = out_sharding if out_sharding is not None else kwargs.pop("out_sharding", None)
+        if target is None:
+            raise TypeError(
+                "auto_axes: out_sharding is missing; give it to auto_axes or to the call, so that "
+                "the results have a sharding outside of the function"
+            )
+        leaves, tree = flatten((args, kwargs))
+        mesh = _region_mesh("auto_axes", target, leaves)
+        if mesh is None:
+            return f(*args, **kwargs)
+        inner = _retyped("auto_axes", mesh, axes, AxisType.Auto)
+        abstract = inner.abstract_mesh
+        cast = [
+            mesh_cast_p.bind(x, mesh=abstract) if typeof(x).sharding is not None else x
+            for x in leaves
+        ]
+        args, kwargs = tree.unflatten(cast)
+        with use_context_mesh(inner):
+            out = f(*args, **kwargs)
+        return _reshard_over(out, target, mesh)
+
+    return run
+
+
+def explicit_axes(
+    f: Callable[..., Any] | None = None, /, *, axes: Any = None, in_sharding: Any = None
+) -> Callable[..., Any]:
+    """A function in which mesh axes are Explicit: its values' types show their shardings.
+
+    Args:
+      f: a function of arrays; without it, a decorator is returned.
+      axes: the axes that become Explicit, all unless given.
+      in_sharding: of the arguments inside, a pytree prefix of the positional arguments; else the
+        keyword argument of each call.
+
+    Raises:
+      TypeError: no in_sharding is given. ValueError: no mesh is known, an axis is unknown.
+    """
+    if f is None:
+        return lambda g: explicit_axes(g, axes=axes, in_sharding=in_sharding)
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        target = in_sharding if in_sharding is not None else kwargs.pop("in_sharding", None)
+        if target is None:
+            raise TypeError(
+                "explicit_axes: in_sharding is missing; give it to explicit_axes or to the call, "
+                "so that the arguments have a sharding inside of the function"
+            )
+        mesh = _region_mesh("explicit_axes", target, flatten(args)[0])
+        if mesh is None:
+            raise ValueError(
+                "explicit_axes: no mesh is in context; call weft.set_mesh(mesh), or give "
+                "in_sharding as NamedSharding(mesh, spec)"
+            )
+        inner = _retyped("explicit_axes", mesh, axes, AxisType.Explicit)
+        with use_context_mesh(inner):
+            out = f(*_reshard_over(args, target, inner), **kwargs)
+        leaves, tree = flatten(out)
+        outer = mesh.abstract_mesh if mesh.explicit_axes else None
+        return tree.unflatten(
+            [
+                mesh_cast_p.bind(x, mesh=outer) if typeof(x).sharding is not None else x
+                for x in leaves
+            ]
+        )
+
+    return run
+
+
+def _reshard_over(xs: Any, targets: Any, mesh: Any) -> Any:
+    """reshard to shardings that refer to this mesh, whatever axis types they were made with."""
+    leaves, tree = flatten(xs)
+    specs = [
+        None if t is None else t if isinstance(t, PartitionSpec) else t.spec
+        for t in _targets("out_sharding", targets, tree)
+    ]
+    return tree.unflatten(
+        [
+            x if s is None else _reshard(x, NamedSharding(mesh, s))
+            for x, s in zip(leaves, specs, strict=True)
+        ]
+    )
+
+
+# Constraints -----------------------------------------------------------------------------------
+
+
+def with_sharding_constraint(x: Any, shardings: Any, *, priorities: Any = None) -> Any:
+    """The arrays, which the partitioner must place as given where they stand in the program.
+
+    Args:
+      x: a pytree of arrays.
+      shardings: a sharding, or a `P` over the mesh in context, or a pytree of these that is a
+        prefix of ``x``. A dimension `P.UNCONSTRAINED` is left to the partitioner.
+      priorities: {dimension: rank}; in propagation, smaller ranks win over larger ones.
+
+    Over Explicit axes, types say how values are placed: there the constraint checks the type.
+
+    Raises:
+      ValueError: unknown axes, too many entries, no mesh known.
+      ShardingTypeError: the value's explicit sharding is another one.
+
+    Example:
+        >>> import weft, numpy as np
+        >>> mesh = weft.sharding.Mesh(np.array(weft.devices()[:1]), ("x",))
+        >>> s = weft.NamedSharding(mesh, weft.P("x"))
+        >>> weft.jit(lambda x: weft.lax.with_sharding_constraint(x * 2, s))(np.arange(2.0))
+        Array([0., 2.], dtype=float32)
+    """
+    leaves, tree = flatten(x)
+    targets = _targets("with_sharding_constraint shardings", shardings, tree)
+    ranks = None if priorities is None else tuple(sorted(dict(priorities).items()))
+    return tree.unflatten(
+        [_constrain(leaf, t, ranks) for leaf, t in zip(leaves, targets, strict=True)]
+    )
+
+
+def _constrain(x: Any, target: Any, priorities: tuple | None) -> Any:
+    if target is None:
+        raise ValueError(
+            "with_sharding_constraint: a sharding is None; use P() for a replicated value, or "
+            "leave the value out"
+        )
+    aval = typeof(x)
+    sharding = named("with_sharding_constraint", target, x)
+    wanted = type_sharding(sharding, aval.ndim)
+    if wanted is not None:
+        check_target("with_sharding_constraint", aval, sharding)
+        if aval.sharding is None:
+            x = reshard_p.bind(x, sharding=sharding.update(mesh=sharding.mesh, spec=wanted.spec))
+        elif not _agrees(aval.sharding, wanted, sharding.spec):
+            raise ShardingTypeError(
+                f"with_sharding_constraint: the value is of type {aval.str_short()}, which is not "
+                f"placed by {sharding.spec!r}. Axes of type Explicit are part of the type: use "
+                f"weft.reshard(x, {wanted.spec!r}) to change it"
+            )
+        if sharding.mesh.are_all_axes_explicit:
+            return x
+    return sharding_constraint_p.bind(x, sharding=sharding, priorities=priorities)
+
+
+def _agrees(have: Any, wanted: Any, spec: PartitionSpec) -> bool:
+    open_dims = {d for d, p in enumerate(spec.partitions) if p is UNCONSTRAINED}
+    return have.spec.unreduced == wanted.spec.unreduced and all(
+        d in open_dims or have.spec_of(d) == wanted.spec_of(d) for d in range(len(wanted.spec))
+    )
+
+
+# device_put of traced values -------------------------------------------------------------------
+
+
+def staged_device_put(x: Any, sharding: Any) -> Any:
+    """`device_put` of a traced value: an op of the program."""
+    if sharding is None:
+        return x
+    if type(sharding) is NamedSharding and UNCONSTRAINED in sharding.spec.partitions:
+        raise ValueError(
+            f"device_put: {sharding.spec!r} leaves a dimension UNCONSTRAINED; use None or axis "
+            "names"
+        )
+    return device_put_p.bind(x, sharding=sharding)

@@ -1,0 +1,250 @@
+"""The ops that change where a value is placed, and the type that says so: identities otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import EvalTrace, typeof
+from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, context_mesh
+from weft.sharding.named import (
+    NamedSharding,
+    SingleDeviceSharding,
+    concrete_meshes,
+    type_sharding,
+)
+from weft.sharding.spec import UNCONSTRAINED
+
+# Rules that all of them share ------------------------------------------------------------------
+
+
+def _to_type(x: Any, aval: Any) -> Any:
+    """A cotangent with the explicit sharding that its primal's type has, or with none."""
+    if typeof(x).sharding is aval.sharding:
+        return x
+    if aval.sharding is None:
+        return mesh_cast_p.bind(x, mesh=None)
+    return reshard_p.bind(x, sharding=aval.sharding)
+
+
+def _stacked(sharding: Any, x: Any, dim: int, axis: Any) -> Any:
+    """The sharding of a batch, whose dimension `dim` keeps the placement it has."""
+    if type(sharding) is not NamedSharding:
+        return sharding
+    typed = typeof(x).sharding
+    entry: Any = axis.spmd_name
+    if entry is None and typed is not None:
+        entry = typed.spec_of(dim)
+    if not entry:
+        entry = None if sharding.mesh.are_all_axes_explicit else UNCONSTRAINED
+    entries = list(sharding.spec.padded(dim).partitions)
+    entries.insert(dim, entry)
+    return sharding.with_spec(sharding.spec.update(partitions=entries))
+
+
+def _placement(name: str, *, abstract: Callable, transpose: Callable, **rules: Any) -> Primitive:
+    """A linear op that changes a value's placement, given by its parameter `sharding`."""
+
+    def jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
+        return prim.bind(primals[0], **params), prim.bind(tangents[0], **params)
+
+    def batch(axis: Any, args: Any, dims: Any, *, sharding: Any, **params: Any) -> tuple:
+        sharding = _stacked(sharding, args[0], dims[0], axis)
+        return prim.bind(args[0], sharding=sharding, **params), dims[0]
+
+    prim = Primitive(
+        name,
+        abstract=abstract,
+        jvp=jvp,
+        transpose=transpose,
+        **{"batch": batch, **rules},
+        own_types=True,
+        structural=False,
+    )
+    return prim
+
+
+# mesh_cast -------------------------------------------------------------------------------------
+
+
+def _cast_sharding(x: Any, mesh: AbstractMesh | None) -> NamedSharding | None:
+    if mesh is None or x.sharding is None:
+        return None
+    return type_sharding(NamedSharding(mesh, x.sharding.spec), x.ndim)
+
+
+def _mesh_cast_impl(x: Any, *, mesh: AbstractMesh | None) -> Any:
+    """Rewraps an array over its own devices with other axis types: no data moves."""
+    sharding = getattr(x, "sharding", None)
+    if type(sharding) is not NamedSharding:
+        return x
+    from weft.runtime.device_put import put_array
+
+    types = (AxisType.Auto,) * sharding.mesh.ndim if mesh is None else mesh.axis_types
+    return put_array(x, sharding.update(mesh=sharding.mesh.update(axis_types=types)))
+
+
+mesh_cast_p = Primitive(
+    "mesh_cast",
+    abstract=lambda x, *, mesh: x.update(sharding=_cast_sharding(x, mesh)),
+    jvp=lambda primals, tangents, **params: (
+        mesh_cast_p.bind(primals[0], **params),
+        mesh_cast_p.bind(tangents[0], **params),
+    ),
+    transpose=lambda ct, x, *, mesh: [_to_type(ct, x.aval)],
+    batch=lambda axis, args, dims, *, mesh: (mesh_cast_p.bind(args[0], mesh=mesh), dims[0]),
+    lower=lambda ctx, x, *, mesh: x,
+    impl=_mesh_cast_impl,
+    own_types=True,
+)
+"""The value with another mesh in its type (None: without an explicit sharding)."""
+
+
+# reshard ---------------------------------------------------------------------------------------
+
+
+def check_target(name: str, x: Any, sharding: NamedSharding) -> None:
+    """Raises when values of this type cannot be placed so."""
+    sharding.check_rank(x.shape, f"{name} of a value")
+    manual = sharding.spec.used_axes() & set(sharding.mesh.manual_axes)
+    if manual:
+        raise ValueError(
+            f"{name}: {sharding.spec!r} uses mesh axis {sorted(map(str, manual))[0]!r}, which is "
+            "Manual inside shard_map: each device computes its own part there. Use the collectives "
+            "of weft.lax, or reshard outside"
+        )
+
+
+def _reshard_abstract(x: ShapedArray, *, sharding: NamedSharding) -> ShapedArray:
+    check_target("reshard", x, sharding)
+    sharding.shard_shape(x.shape)
+    return x.update(sharding=type_sharding(sharding, x.ndim))
+
+
+def _concrete(x: Any, sharding: Any) -> Any:
+    """The sharding with devices: those of the array, or of the mesh in context."""
+    mesh = getattr(sharding, "mesh", None)
+    if not isinstance(mesh, AbstractMesh):
+        return sharding
+    known = [getattr(getattr(x, "sharding", None), "mesh", None), context_mesh()]
+    seen = concrete_meshes.get(mesh.shape_tuple, {})
+    if len(seen) == 1:  # the types of the program can mean one set of devices only
+        known += seen.values()
+    for own in known:
+        if isinstance(own, Mesh) and own.shape == mesh.shape:
+            return sharding.update(mesh=own.update(axis_types=mesh.axis_types))
+    raise ValueError(
+        f"reshard: {mesh!r} has no devices and neither the array nor the context is on a mesh of "
+        "these axes; give NamedSharding(mesh, spec) with a weft.sharding.Mesh, or call "
+        "weft.set_mesh(mesh) first"
+    )
+
+
+def _place_now(prim: Callable[[], Primitive]) -> Callable:
+    """The eager rule: a transfer; a compiled program for partial sums and open dimensions."""
+
+    def impl(x: Any, *, sharding: Any, **params: Any) -> Any:
+        from weft.runtime.device_put import device_put
+
+        sharding = _concrete(x, sharding)
+        own = getattr(getattr(x, "sharding", None), "spec", None)
+        spec = getattr(sharding, "spec", None)
+        partial = any(s is not None and s.unreduced for s in (own, spec))
+        if partial or (spec is not None and UNCONSTRAINED in spec.partitions):
+            return EvalTrace.dispatch(prim(), (x,), {"sharding": sharding, **params})
+        return device_put(x, sharding)
+
+    return impl
+
+
+reshard_p = _placement(
+    "reshard",
+    abstract=_reshard_abstract,
+    transpose=lambda ct, x, *, sharding: [
+        _to_type(ct, x.aval)
+        if type_sharding(sharding, x.aval.ndim) is not None
+        else reshard_p.bind(ct, sharding=sharding)
+    ],
+    lower=lambda ctx, x, *, sharding: ctx.constrain(
+        x,
+        sharding,
+        ctx.avals_out[0],
+        by_type=not sharding.spec.used_axes() & set(sharding.mesh.auto_axes),
+    ),
+    impl=_place_now(lambda: reshard_p),
+)
+
+
+# sharding_constraint ---------------------------------------------------------------------------
+
+
+def _constraint_abstract(x: ShapedArray, *, sharding: Any, priorities: Any) -> ShapedArray:
+    if type(sharding) is NamedSharding:
+        check_target("with_sharding_constraint", x, sharding)
+    return x
+
+
+def _constraint_batch(axis: Any, args: Any, dims: Any, *, sharding: Any, priorities: Any) -> tuple:
+    dim = dims[0]
+    if priorities is not None:
+        priorities = tuple((d + (d >= dim), p) for d, p in priorities)
+    sharding = _stacked(sharding, args[0], dim, axis)
+    return sharding_constraint_p.bind(args[0], sharding=sharding, priorities=priorities), dim
+
+
+def _constraint_lower(ctx: Any, x: Any, *, sharding: Any, priorities: Any) -> Any:
+    return ctx.constrain(x, sharding, ctx.avals_out[0], priorities=dict(priorities or ()))
+
+
+sharding_constraint_p = _placement(
+    "sharding_constraint",
+    abstract=_constraint_abstract,
+    transpose=lambda ct, x, **params: [sharding_constraint_p.bind(ct, **params)],
+    batch=_constraint_batch,
+    lower=_constraint_lower,
+    impl=_place_now(lambda: sharding_constraint_p),
+)
+
+
+# device_put ------------------------------------------------------------------------------------
+
+
+def _device_put_abstract(x: ShapedArray, *, sharding: Any) -> ShapedArray:
+    if type(sharding) is not NamedSharding:
+        return x.update(sharding=None) if x.sharding is not None else x
+    check_target("device_put", x, sharding)
+    sharding.shard_shape(x.shape)
+    return x.update(sharding=type_sharding(sharding, x.ndim))
+
+
+def _device_put_lower(ctx: Any, x: Any, *, sharding: Any) -> Any:
+    if isinstance(sharding, SingleDeviceSharding) and ctx.module.num_partitions > 1:
+        raise ValueError(
+            f"device_put to {sharding._devices_in_order[0]} inside a program over "
+            f"{ctx.module.num_partitions} devices: a value of the program is on all of "
+            "them. Put the result there after the call, or replicate it with weft.reshard(x, P())"
+        )
+    return ctx.in_memory(
+        ctx.constrain(x, sharding, ctx.avals_out[0]), sharding.memory_kind, ctx.avals_out[0]
+    )
+
+
+def _device_put_impl(x: Any, *, sharding: Any) -> Any:
+    from weft.runtime.device_put import device_put
+
+    return device_put(x, _concrete(x, sharding))
+
+
+device_put_p = _placement(
+    "device_put",
+    abstract=_device_put_abstract,
+    transpose=lambda ct, x, *, sharding: [
+        _to_type(ct, x.aval)
+        if typeof(ct).sharding is not None or x.aval.sharding is not None
+        else device_put_p.bind(ct, sharding=sharding)
+    ],
+    lower=_device_put_lower,
+    impl=_device_put_impl,
+)
