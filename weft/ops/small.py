@@ -1,0 +1,384 @@
+"""Short ops over others: stack, split, tile, full, high products; and composites."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import TOKEN, ShapedArray
+from weft.core.effects import Effect
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.core.tree import flatten, tree_map
+from weft.ops.base import INTEGER, canonical_axis, elementwise
+from weft.ops.elementwise import convert
+from weft.ops.promote import promote_lax
+from weft.ops.shape import (
+    _place,
+    broadcast_in_dim,
+    check_shape,
+    concatenate,
+    expand_dims,
+    reshape,
+    squeeze,
+)
+
+# split -----------------------------------------------------------------------------------------
+
+
+def _split_abstract(x: ShapedArray, *, sizes: tuple[int, ...], axis: int) -> list[ShapedArray]:
+    if any(s < 0 for s in sizes) or sum(sizes) != x.shape[axis]:
+        raise ValueError(
+            f"split: sizes {sizes} must be nonnegative and add up to dimension {axis} of "
+            f"{x.str_short()}, which has size {x.shape[axis]}"
+        )
+    return [
+        ShapedArray((*x.shape[:axis], s, *x.shape[axis + 1 :]), x.dtype, x.weak_type) for s in sizes
+    ]
+
+
+def _split_transpose(cts: Sequence[Any], x: Any, *, sizes: tuple[int, ...], axis: int) -> list:
+    from weft.ops.special import instantiate_zero
+    from weft.transforms.jvp import cotangent_aval
+
+    avals = _split_abstract(x.aval, sizes=sizes, axis=axis)
+    given = [
+        instantiate_zero(cotangent_aval(a.update(mat=x.aval.mat))) if ct is None else ct
+        for ct, a in zip(cts, avals, strict=True)
+    ]
+    return [concatenate(given, axis)]
+
+
+def _split_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+    return split_p.bind(primals[0], **params), split_p.bind(tangents[0], **params)
+
+
+def _split_batch(data: Any, args: Any, dims: Any, *, sizes: tuple[int, ...], axis: int) -> tuple:
+    dim = dims[0]
+    outs = split_p.bind(args[0], sizes=sizes, axis=axis + (axis >= dim))
+    return outs, [dim] * len(outs)
+
+
+def _split_lower(ctx: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -> list:
+    shape = ctx.avals_in[0].shape
+    ones = ctx.i64s((1,) * len(shape))
+    outs, start = [], 0
+    for size, kind in zip(sizes, ctx.out_types(), strict=True):
+        low = [start if d == axis else 0 for d in range(len(shape))]
+        high = [start + size if d == axis else n for d, n in enumerate(shape)]
+        attrs = {"start_indices": ctx.i64s(low), "limit_indices": ctx.i64s(high), "strides": ones}
+        outs.append(ctx.op("stablehlo.slice", [x], [kind], attrs)[0])
+        start += size
+    return outs
+
+
+split_p = Primitive(
+    "split",
+    abstract=_split_abstract,
+    jvp=_split_jvp,
+    transpose=_split_transpose,
+    batch=_split_batch,
+    lower=_split_lower,
+    sharding="split",  # type: ignore[arg-type]
+    multiple_results=True,
+    structural=True,
+)
+
+
+def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list:
+    """Consecutive parts of the given sizes along a dimension.
+
+    >>> import weft
+    >>> weft.lax.split(weft.numpy.arange(3), (1, 2))
+    [Array([0], dtype=int32), Array([1, 2], dtype=int32)]
+    """
+    axis = canonical_axis(axis, typeof(operand).ndim)
+    return split_p.bind(operand, sizes=tuple(int(s) for s in sizes), axis=axis)
+
+
+def stack(operands: Sequence[Any], axis: int = 0) -> Any:
+    """Joins arrays of one shape along a new dimension."""
+    operands = list(operands)
+    if not operands:
+        raise ValueError("stack: needs at least one operand")
+    axis = canonical_axis(axis, typeof(operands[0]).ndim + 1)
+    return concatenate([expand_dims(x, (axis,)) for x in operands], axis)
+
+
+def unstack(x: Any, axis: int = 0) -> list:
+    """The elements along a dimension, as arrays without it."""
+    aval = typeof(x)
+    axis = canonical_axis(axis, aval.ndim)
+    return [squeeze(part, (axis,)) for part in split(x, (1,) * aval.shape[axis], axis)]
+
+
+def tile(operand: Any, reps: Sequence[int]) -> Any:
+    """The operand repeated reps[i] times along dimension i.
+
+    >>> import weft
+    >>> weft.lax.tile(weft.numpy.arange(2), (2,))
+    Array([0, 1, 0, 1], dtype=int32)
+    """
+    aval = typeof(operand)
+    reps = check_shape(tuple(reps), "reps")
+    if len(reps) != aval.ndim:
+        raise ValueError(
+            f"tile: reps {reps} must have an entry per dimension of {aval.str_short()}"
+        )
+    wide = [s for pair in zip(reps, aval.shape, strict=True) for s in pair]
+    out = broadcast_in_dim(operand, wide, tuple(range(1, 2 * aval.ndim, 2)))
+    return reshape(out, tuple(r * s for r, s in zip(reps, aval.shape, strict=True)))
+
+
+def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+    """Dimensions [start, stop) made one.
+
+    >>> import weft
+    >>> weft.lax.collapse(weft.numpy.ones((2, 3, 4)), 1).shape
+    (2, 12)
+    """
+    shape = typeof(operand).shape
+    start, stop, _ = slice(start_dimension, stop_dimension).indices(len(shape))
+    if stop < start:
+        raise ValueError(f"collapse: no dimensions between {start_dimension} and {stop_dimension}")
+    return reshape(operand, (*shape[:start], math.prod(shape[start:stop]), *shape[stop:]))
+
+
+def broadcast_like(arr: Any, like_arr: Any) -> Any:
+    """arr broadcast by NumPy's rules to the shape, and placed as, like_arr."""
+    from weft.ops.promote import broadcast_to
+
+    aval = typeof(like_arr)
+    return _place(broadcast_to(arr, aval.shape), aval.sharding)
+
+
+# full ------------------------------------------------------------------------------------------
+
+
+def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Any:
+    """An array of one repeated scalar; dtype by default that of the scalar.
+
+    >>> import weft
+    >>> weft.lax.full((2,), 7)
+    Array([7, 7], dtype=int32, weak_type=True)
+    """
+    aval = typeof(fill_value)
+    if aval.ndim:
+        raise TypeError(f"full: fill_value must be a scalar, got {aval.str_short()}")
+    if dtype is None:
+        value = convert(fill_value, aval.dtype, aval.weak_type)
+    else:
+        dtype = dtypes.canonicalize_dtype(dtype)
+        known = isinstance(fill_value, bool | int | float | complex | np.generic)
+        value = np.asarray(fill_value).astype(dtype)[()] if known else convert(fill_value, dtype)
+    out = broadcast_in_dim(value, check_shape(shape), ())
+    if sharding is None:
+        return out
+    from weft.runtime.device_put import device_put
+
+    return device_put(out, sharding)
+
+
+def full_like(
+    x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None
+) -> Any:
+    """`full` with x's shape and dtype where none is given."""
+    aval = typeof(x)
+    shape = aval.shape if shape is None else check_shape(shape)
+    weak = dtype is None and aval.weak_type
+    out = full(shape, fill_value, aval.dtype if dtype is None else dtype, sharding=sharding)
+    return convert(out, aval.dtype, True) if weak else out
+
+
+def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Any:
+    """An array whose elements nobody should read; zeros."""
+    return _place(full(shape, 0, dtype), out_sharding)
+
+
+def dtype(x: Any) -> Any:
+    """The dtype of an array or of a Python scalar."""
+    return typeof(x).dtype
+
+
+def shape_as_value(shape: Sequence[int]) -> np.ndarray:
+    """A shape as an int32 array."""
+    return np.asarray(check_shape(shape), np.int32)
+
+
+# Others ----------------------------------------------------------------------------------------
+
+mulhi_p = elementwise("mulhi", "chlo.mulhi", accepts=INTEGER)
+
+
+def mulhi(x: Any, y: Any, /) -> Any:
+    """The high half of the bits of the product of two integers.
+
+    >>> import weft, numpy as np
+    >>> weft.lax.mulhi(np.uint32(2**31), np.uint32(4))
+    Array(2, dtype=uint32)
+    """
+    x, y = promote_lax("mulhi", x, y)
+    return mulhi_p.bind(x, y)
+
+
+def stage(x: Any, /) -> Any:
+    """The value in the current trace: traced where one is active, else an array."""
+    from weft.ops.special import copy_p
+
+    return copy_p.bind(x)
+
+
+after_all_p = Primitive(
+    "after_all",
+    abstract=lambda *tokens: TOKEN,
+    batch=lambda axis, args, dims: (after_all_p.bind(*args), None),
+    lower=lambda ctx, *tokens: ctx.op("stablehlo.after_all", list(tokens), [ctx.token_type()])[0],
+    own_types=True,
+)
+
+
+def after_all(*operands: Any) -> Any:
+    """A token that comes after all the given ones."""
+    return after_all_p.bind(*operands)
+
+
+KEPT = Effect("Kept")
+
+dce_sink_p = Primitive(
+    "dce_sink",
+    abstract=lambda x: [],
+    jvp=lambda primals, tangents: (dce_sink_p.bind(primals[0]), []),
+    batch=lambda axis, args, dims: (dce_sink_p.bind(args[0]), []),
+    lower=lambda ctx, x: [],
+    effects=lambda avals, params: frozenset((KEPT,)),
+    sharding="elementwise",  # type: ignore[arg-type]
+    multiple_results=True,
+)
+
+
+def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
+    """Keeps what computes the value in the jaxpr, though nothing uses it.
+
+    XLA still drops it; with prevent_mlir_dce the value passes an optimization barrier first.
+    """
+    from weft.ops.special import optimization_barrier
+
+    tree_map(dce_sink_p.bind, optimization_barrier(val) if prevent_mlir_dce else val)
+
+
+# composite -------------------------------------------------------------------------------------
+
+
+def _composite_abstract(*avals: Any, jaxpr: Any, **_: Any) -> list:
+    return list(jaxpr.out_avals)
+
+
+def _composite_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Any, **_: Any
+) -> tuple:
+    from weft.core.jaxpr import eval_closed
+    from weft.transforms.jvp import jvp_flat
+
+    return jvp_flat(lambda *xs: eval_closed(jaxpr, *xs), primals, tangents)
+
+
+def _composite_batch(axis: Any, args: Any, dims: Any, *, jaxpr: Any, **_: Any) -> tuple:
+    from weft.core.jaxpr import eval_closed
+    from weft.transforms.vmap import batch_flat
+
+    return batch_flat(lambda *xs: eval_closed(jaxpr, *xs), axis, args, dims)
+
+
+def _composite_lower(
+    ctx: Any, *args: Any, jaxpr: Any, name: str, version: int, attributes: tuple
+) -> list:
+    if ctx.module.num_partitions > 1:
+        # The name is for the backend of one device; the partitioner sees the decomposition.
+        return ctx.call(jaxpr, args, name.split(".")[-1])
+    symbol = ctx.module.symbol(name.split(".")[-1])
+    ctx.module.emit_function(symbol, jaxpr)
+    config = ", ".join(f"{k} = {_attribute_text(v)}" for k, v in attributes)
+    attrs = {
+        "name": ctx.string(name),
+        "decomposition": ctx.attr(f"@{symbol}"),
+        "composite_attributes": ctx.attr(f"{{{config}}}"),
+        "version": ctx.i32(version),
+    }
+    return list(ctx.op("stablehlo.composite", list(args), ctx.out_types(), attrs))
+
+
+def _attribute_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"{value} : i64"
+    if isinstance(value, float):
+        return f"{value:e} : f32"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, np.ndarray):
+        from weft.lowering.context import dense_attr
+
+        return str(dense_attr(value))
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(map(_attribute_text, value)) + "]"
+    raise TypeError(
+        f"composite: attributes are bools, ints, floats, strings and sequences of them, got {value!r}"
+    )
+
+
+composite_p = Primitive(
+    "composite",
+    abstract=_composite_abstract,
+    jvp=_composite_jvp,
+    batch=_composite_batch,
+    lower=_composite_lower,
+    sharding="call",  # type: ignore[arg-type]
+    multiple_results=True,
+    own_types=True,
+    higher_order=True,
+)
+
+
+def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
+    """A function that stands in the program under a name, for backends that know a better way.
+
+    Any other backend computes `decomposition`. Keyword arguments are attributes; derivatives and
+    batching are those of the decomposition.
+
+    Source: StableHLO specification, `composite`.
+
+    >>> import weft
+    >>> tangent = weft.lax.composite(lambda x: weft.lax.sin(x) / weft.lax.cos(x), "my.tangent")
+    >>> tangent(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    from weft.core.trace import closed_call_jaxpr
+
+    def called(*args: Any, **attributes: Any) -> Any:
+        leaves, tree = flatten(args)
+        out_tree: list = []
+
+        def run(*xs: Any) -> list:
+            out, tree_ = flatten(decomposition(*tree.unflatten(xs), **attributes))
+            out_tree[:] = [tree_]
+            return out
+
+        jaxpr, consts = closed_call_jaxpr(run, [typeof(x) for x in leaves], name)
+        known = tuple(sorted((k, _hashable(v)) for k, v in attributes.items() if v is not None))
+        outs = composite_p.bind(
+            *consts, *leaves, jaxpr=jaxpr, name=name, version=int(version), attributes=known
+        )
+        return out_tree[0].unflatten(outs)
+
+    return called
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return tuple(value.tolist())
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value

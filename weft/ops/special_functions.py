@@ -1,0 +1,500 @@
+"""Incomplete gamma and beta functions, Bessel functions, the Hurwitz zeta function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.base import FLOAT, elementwise, scalar
+from weft.ops.elementwise import (
+    _like,
+    _mul,
+    _one_minus,
+    _times,
+    abs,
+    add,
+    and_p,
+    div,
+    eq,
+    exp,
+    ge,
+    gt,
+    is_finite,
+    le,
+    lgamma,
+    log,
+    log1p,
+    lt,
+    mul,
+    ne,
+    neg,
+    or_p,
+    select,
+    sign,
+    sqrt,
+    sub,
+)
+from weft.ops.promote import promote_lax
+
+MAX_STEPS = 2000
+
+
+def _unknown(op: str, operand: str) -> Callable:
+    """The derivative rule of an operand for which there is none."""
+
+    def rule(t: Any, out: Any, *primals: Any) -> Any:
+        raise TypeError(
+            f"{op} has no derivative with respect to {operand}: wrap {operand} in "
+            "weft.lax.stop_gradient, or give a rule with weft.custom_jvp"
+        )
+
+    return rule
+
+
+def _formula(name: str, formula: Callable, jvps: list) -> Primitive:
+    """An elementwise op computed by a function of arrays, in float32 at least."""
+
+    def lower(ctx: Any, *operands: Any) -> Any:
+        shape, dtype = ctx.avals_out[0].shape, ctx.avals_out[0].dtype
+        avals = [ShapedArray(shape, dtype) for _ in operands]
+
+        def run(*xs: Any) -> Any:
+            from weft.ops.elementwise import convert
+
+            wide = dtypes.float32 if dtype.itemsize < 4 else dtype
+            return convert(formula(*(convert(x, wide) for x in xs)), dtype)
+
+        return ctx.lower_fun(run, *ctx.spread(operands), avals=avals)[0]
+
+    return elementwise(name, lower, accepts=FLOAT, jvps=jvps)
+
+
+def _public(prim: Primitive, doc: str) -> Callable:
+    def function(*operands: Any) -> Any:
+        if len(operands) == 2:
+            operands = promote_lax(prim.name, *operands)
+        return prim.bind(*operands)
+
+    function.__name__ = function.__qualname__ = prim.name
+    function.__doc__ = doc
+    return function
+
+
+def _full(x: Any, value: float) -> Any:
+    return _like(scalar(value, typeof(x).dtype), x)
+
+
+def _choose(*pairs: Any) -> Any:
+    """The value of the first condition that holds; the last argument is the default."""
+    *conditions, value = pairs
+    for condition, other in reversed(list(zip(conditions[::2], conditions[1::2], strict=True))):
+        value = select(condition, other, value)
+    return value
+
+
+def _eps(x: Any) -> float:
+    return float(dtypes.finfo(typeof(x).dtype).eps)
+
+
+def _iterate(step: Callable, state: tuple, converged: Callable, active: Any) -> tuple:
+    """Applies step where active until every element has converged; state: a tuple of arrays."""
+    from weft.ops.control.loops import while_loop
+    from weft.ops.reduce import reduce_or
+
+    dims = tuple(range(typeof(active).ndim))
+
+    def go_on(carry: Any) -> Any:
+        n, running, _ = carry
+        return and_p.bind(reduce_or(running, dims) if dims else running, lt(n, MAX_STEPS))
+
+    def body(carry: Any) -> Any:
+        n, running, old = carry
+        new = step(*old)
+        done = converged(old, new)
+        kept = tuple(select(running, a, b) for a, b in zip(new, old, strict=True))
+        return add(n, np.int32(1)), and_p.bind(running, _not(done)), kept
+
+    return while_loop(go_on, body, (np.int32(0), active, state))[2]
+
+
+def _not(x: Any) -> Any:
+    from weft.ops.elementwise import not_p
+
+    return not_p.bind(x)
+
+
+def _with_tangents(step: Callable, count: int) -> Callable:
+    """The step on (values, tangents): the derivative of the iteration along with it."""
+
+    def dual(*state: Any) -> tuple:
+        from weft.transforms.autodiff import jvp
+
+        values, tangents = jvp(step, state[:count], state[count:])
+        return (*values, *tangents)
+
+    return dual
+
+
+# Incomplete gamma ------------------------------------------------------------------------------
+
+
+def _series(a: Any, x: Any, active: Any, derivative: bool) -> tuple:
+    """sum over n of x^n / ((a+1)…(a+n)), and its derivative in a: Cephes' igam."""
+    one, zero = _full(a, 1), _full(a, 0)
+    eps = _eps(a)
+
+    def step(r: Any, c: Any, total: Any) -> tuple:
+        r = add(r, scalar(1, typeof(r).dtype))
+        c = mul(c, div(x, r))
+        return r, c, add(total, c)
+
+    def done(old: Any, new: Any) -> Any:
+        small = le(new[1], _times(new[2], eps))
+        if derivative:
+            small = and_p.bind(small, le(abs(new[4]), _times(abs(new[5]), eps)))
+        return small
+
+    if not derivative:
+        return _iterate(step, (a, one, one), done, active)[2], None
+    start = (a, one, one, one, zero, zero)
+    end = _iterate(_with_tangents(step, 3), start, done, active)
+    return end[2], end[5]
+
+
+def _fraction(a: Any, x: Any, active: Any, derivative: bool) -> tuple:
+    """The continued fraction of the upper function, and its derivative in a: Cephes' igamc."""
+    zero, one = _full(a, 0), _full(a, 1)
+    eps = _eps(a)
+    y = sub(one, a)
+    z = add(add(x, y), one)
+
+    def step(c: Any, y: Any, z: Any, p2: Any, q2: Any, p1: Any, q1: Any, total: Any) -> tuple:
+        unit = scalar(1, typeof(c).dtype)
+        c, y, z = add(c, unit), add(y, unit), add(z, scalar(2, typeof(c).dtype))
+        yc = mul(y, c)
+        p = sub(mul(p1, z), mul(p2, yc))
+        q = sub(mul(q1, z), mul(q2, yc))
+        nonzero = ne(q, zero)
+        ratio = select(nonzero, div(p, select(nonzero, q, one)), total)
+        shrink = select(gt(abs(p), _full(p, 1 / eps)), _full(p, eps), one)
+        return c, y, z, mul(p1, shrink), mul(q1, shrink), mul(p, shrink), mul(q, shrink), ratio
+
+    def close(new: Any, old: Any) -> Any:
+        return le(abs(sub(new, old)), _times(abs(new), eps))
+
+    def done(old: Any, new: Any) -> Any:
+        small = close(new[7], old[7])
+        return and_p.bind(small, close(new[15], old[15])) if derivative else small
+
+    start = (zero, y, z, one, x, add(x, one), mul(z, x))
+    start = (*start, div(start[5], start[6]))
+    if not derivative:
+        return _iterate(step, start, done, active)[7], None
+
+    def initial(a: Any) -> tuple:
+        y = sub(one, a)
+        z = add(add(x, y), one)
+        top, bottom = add(x, one), mul(z, x)
+        return zero, y, z, one, x, top, bottom, div(top, bottom)
+
+    from weft.transforms.autodiff import jvp
+
+    values, tangents = jvp(initial, (a,), (one,))
+    end = _iterate(_with_tangents(step, 8), (*values, *tangents), done, active)
+    return end[7], end[15]
+
+
+def _gamma(a: Any, x: Any, upper: bool, derivative: bool = False) -> Any:
+    """P(a, x) or Q(a, x), or the derivative of P in a."""
+    one, zero, nan, inf = (_full(a, v) for v in (1, 0, np.nan, np.inf))
+    fits = and_p.bind(gt(a, zero), gt(x, zero))
+    fits = and_p.bind(fits, and_p.bind(is_finite(a), is_finite(x)))
+    safe_a, safe_x = select(fits, a, one), select(fits, x, one)
+    by_fraction = and_p.bind(gt(safe_x, one), gt(safe_x, safe_a))
+    by_series = and_p.bind(fits, _not(by_fraction))
+    fraction = and_p.bind(fits, by_fraction)
+    head = sub(sub(mul(safe_a, log(safe_x)), safe_x), lgamma(safe_a))
+    total, total_da = _series(safe_a, safe_x, by_series, derivative)
+    # Where the fraction is not used its start must not divide by zero.
+    far = select(fraction, safe_x, add(safe_a, one))
+    tail, tail_da = _fraction(safe_a, far, fraction, derivative)
+    low = mul(div(total, safe_a), exp(head))
+    high = mul(tail, exp(head))
+    if derivative:
+        from weft.ops.elementwise import digamma
+
+        head_da = sub(log(safe_x), digamma(safe_a))
+        low_da = mul(low, sub(add(head_da, div(total_da, total)), div(one, safe_a)))
+        high_da = neg(mul(high, add(head_da, div(tail_da, tail))))
+        value = select(by_fraction, high_da, low_da)
+        ends: tuple = (eq(x, zero), zero, eq(x, inf), zero)
+    elif upper:
+        value = select(by_fraction, high, sub(one, low))
+        ends = (eq(x, zero), one, eq(x, inf), zero, eq(a, inf), one, eq(a, zero), zero)
+    else:
+        value = select(by_fraction, sub(one, high), low)
+        ends = (eq(x, zero), zero, eq(x, inf), one, eq(a, inf), zero, eq(a, zero), one)
+    bad = or_p.bind(or_p.bind(lt(a, zero), lt(x, zero)), or_p.bind(ne(a, a), ne(x, x)))
+    both = and_p.bind(eq(a, inf), eq(x, inf))
+    bad = or_p.bind(or_p.bind(bad, both), and_p.bind(eq(a, zero), eq(x, zero)))
+    return _choose(bad, nan, *ends, value)
+
+
+def _gamma_density(a: Any, x: Any) -> Any:
+    """dP/dx = x^(a-1) e^-x / gamma(a)."""
+    one = _full(a, 1)
+    return exp(sub(sub(mul(sub(a, one), log(x)), x), lgamma(a)))
+
+
+igamma_p = _formula(
+    "igamma",
+    lambda a, x: _gamma(a, x, upper=False),
+    [
+        lambda t, out, a, x: _mul(t, igamma_grad_a_p.bind(a, x)),
+        lambda t, out, a, x: _mul(t, _gamma_density(*_spread(a, x))),
+    ],
+)
+igammac_p = _formula(
+    "igammac",
+    lambda a, x: _gamma(a, x, upper=True),
+    [
+        lambda t, out, a, x: neg(_mul(t, igamma_grad_a_p.bind(a, x))),
+        lambda t, out, a, x: neg(_mul(t, _gamma_density(*_spread(a, x)))),
+    ],
+)
+igamma_grad_a_p = _formula(
+    "igamma_grad_a",
+    lambda a, x: _gamma(a, x, upper=False, derivative=True),
+    [_unknown("igamma_grad_a", "a"), _unknown("igamma_grad_a", "x")],
+)
+random_gamma_grad_p = _formula(
+    "random_gamma_grad",
+    lambda a, x: neg(div(_gamma(a, x, upper=False, derivative=True), _gamma_density(a, x))),
+    [_unknown("random_gamma_grad", "a"), _unknown("random_gamma_grad", "x")],
+)
+
+
+def _spread(a: Any, x: Any) -> tuple[Any, Any]:
+    """Both operands in the shape of the one that has one."""
+    shape = typeof(a) if typeof(a).ndim else typeof(x)
+    from weft.ops.shape import broadcast_in_dim
+
+    return tuple(
+        v if typeof(v).ndim == shape.ndim else broadcast_in_dim(v, shape.shape, ()) for v in (a, x)
+    )
+
+
+igamma = _public(igamma_p, "The regularized lower incomplete gamma function P(a, x).")
+igammac = _public(igammac_p, "The regularized upper incomplete gamma function 1 - P(a, x).")
+igamma_grad_a = _public(igamma_grad_a_p, "The derivative of igamma(a, x) in a.")
+random_gamma_grad = _public(
+    random_gamma_grad_p, "The derivative in a of a sample x of the gamma distribution of shape a."
+)
+
+# Incomplete beta -------------------------------------------------------------------------------
+
+
+def _beta_fraction(a: Any, b: Any, x: Any, active: Any, derivative: str | None) -> tuple:
+    """The continued fraction of the incomplete beta function by Lentz's method, and its
+    derivative in "a" or "b".
+
+    Source: Press et al., "Numerical Recipes", 6.4.
+    """
+    one = _full(a, 1)
+    tiny = _full(a, float(dtypes.finfo(typeof(a).dtype).tiny) * 1e10)
+    eps = _eps(a)
+
+    def guard(v: Any) -> Any:
+        return select(lt(abs(v), tiny), tiny, v)
+
+    def initial(a: Any, b: Any) -> tuple:
+        d = div(one, guard(sub(one, div(mul(add(a, b), x), add(a, one)))))
+        return one, d, d, a, b, one
+
+    def step(c: Any, d: Any, h: Any, a: Any, b: Any, m: Any) -> tuple:
+        m2 = add(m, m)
+        even = div(mul(mul(m, sub(b, m)), x), mul(add(sub(a, one), m2), add(a, m2)))
+        d = div(one, guard(add(one, mul(even, d))))
+        c = guard(add(one, div(even, c)))
+        h = mul(h, mul(d, c))
+        odd = mul(mul(neg(add(a, m)), add(add(a, b), m)), x)
+        odd = div(odd, mul(add(a, m2), add(add(a, one), m2)))
+        d = div(one, guard(add(one, mul(odd, d))))
+        c = guard(add(one, div(odd, c)))
+        return c, d, mul(h, mul(d, c)), a, b, add(m, one)
+
+    def close(new: Any, old: Any) -> Any:
+        return le(abs(sub(new, old)), _times(abs(new), 2 * eps))
+
+    def done(old: Any, new: Any) -> Any:
+        small = close(new[2], old[2])
+        return and_p.bind(small, close(new[8], old[8])) if derivative else small
+
+    if not derivative:
+        return _iterate(step, initial(a, b), done, active)[2], None
+    from weft.transforms.autodiff import jvp
+
+    zero = _full(a, 0)
+    along = (one, zero) if derivative == "a" else (zero, one)
+    values, tangents = jvp(initial, (a, b), along)
+    end = _iterate(_with_tangents(step, 6), (*values, *tangents), done, active)
+    return end[2], end[8]
+
+
+def _log_beta(a: Any, b: Any) -> Any:
+    return sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
+
+
+def _beta(a: Any, b: Any, x: Any) -> Any:
+    """I_x(a, b)."""
+    one, zero, nan = (_full(a, v) for v in (1, 0, np.nan))
+    good = and_p.bind(gt(a, zero), gt(b, zero))
+    good = and_p.bind(good, and_p.bind(ge(x, zero), le(x, one)))
+    good = and_p.bind(good, and_p.bind(is_finite(a), is_finite(b)))
+    inside = and_p.bind(good, and_p.bind(gt(x, zero), lt(x, one)))
+    half = _full(a, 0.5)
+    a, b = select(good, a, one), select(good, b, one)
+    y = select(inside, x, half)
+    flip = gt(y, div(add(a, one), add(add(a, b), _full(a, 2))))
+    first, second = select(flip, b, a), select(flip, a, b)
+    at = select(flip, sub(one, y), y)
+    h, _ = _beta_fraction(first, second, at, inside, None)
+    head = sub(add(mul(first, log(at)), mul(second, log1p(neg(at)))), _log_beta(first, second))
+    value = div(mul(exp(head), h), first)
+    value = select(flip, sub(one, value), value)
+    return _choose(_not(good), nan, eq(x, zero), zero, eq(x, one), one, value)
+
+
+def _beta_da(a: Any, b: Any, x: Any) -> Any:
+    """The derivative of I_x(a, b) in a, by the fraction for I_x itself or for 1 - I_(1-x)(b, a)."""
+    from weft.ops.elementwise import digamma
+
+    one, zero, nan = (_full(a, v) for v in (1, 0, np.nan))
+    good = and_p.bind(gt(a, zero), gt(b, zero))
+    good = and_p.bind(good, and_p.bind(ge(x, zero), le(x, one)))
+    inside = and_p.bind(good, and_p.bind(gt(x, zero), lt(x, one)))
+    a, b = select(good, a, one), select(good, b, one)
+    y = select(inside, x, _full(a, 0.5))
+    flip = gt(y, div(add(a, one), add(add(a, b), _full(a, 2))))
+    head = sub(add(mul(a, log(y)), mul(b, log1p(neg(y)))), _log_beta(a, b))
+    log_da = sub(log(y), sub(digamma(a), digamma(add(a, b))))
+    left = and_p.bind(inside, _not(flip))
+    h, h_da = _beta_fraction(a, b, select(left, y, _full(a, 1e-3)), left, "a")
+    direct = mul(div(exp(head), a), add(mul(h, sub(log_da, div(one, a))), h_da))
+    # Flipped, a is the second parameter.
+    right = and_p.bind(inside, flip)
+    g, g_db = _beta_fraction(b, a, select(right, sub(one, y), _full(a, 1e-3)), right, "b")
+    flipped = neg(mul(div(exp(head), b), add(mul(g, log_da), g_db)))
+    value = select(flip, flipped, direct)
+    ends = or_p.bind(eq(x, zero), eq(x, one))
+    return _choose(_not(good), nan, ends, zero, value)
+
+
+regularized_incomplete_beta_p = _formula(
+    "regularized_incomplete_beta",
+    _beta,
+    [
+        lambda t, out, a, b, x: _mul(t, betainc_grad_a_p.bind(a, b, x)),
+        lambda t, out, a, b, x: neg(_mul(t, betainc_grad_a_p.bind(b, a, _one_minus(x)))),
+        lambda t, out, a, b, x: _mul(t, _beta_density(a, b, x)),
+    ],
+)
+betainc_grad_a_p = _formula(
+    "betainc_grad_a",
+    _beta_da,
+    [_unknown("betainc_grad_a", name) for name in "abx"],
+)
+
+
+def _beta_density(a: Any, b: Any, x: Any) -> Any:
+    one = scalar(1, x)
+    powers = add(mul(sub(a, one), log(x)), mul(sub(b, one), log1p(neg(x))))
+    return exp(sub(powers, _log_beta(a, b)))
+
+
+def betainc(a: Any, b: Any, x: Any) -> Any:
+    """The regularized incomplete beta function I_x(a, b).
+
+    >>> import weft
+    >>> weft.lax.betainc(1.0, 1.0, 0.25)
+    Array(0.25, dtype=float32, weak_type=True)
+    """
+    return regularized_incomplete_beta_p.bind(a, b, x)
+
+
+# Bessel ----------------------------------------------------------------------------------------
+
+
+def _scaled_i0(x: np.ndarray) -> np.ndarray:
+    """sqrt(x) e^-x I0(x) on the host, for x >= 8."""
+    near = np.minimum(x, 500.0)
+    direct = np.i0(near) * np.exp(-near) * np.sqrt(near)
+    # Abramowitz and Stegun 9.7.1.
+    term, total = np.ones_like(x), np.ones_like(x)
+    for k in range(1, 12):
+        term = term * (2 * k - 1) ** 2 / (8 * k * x)
+        total = total + term
+    return np.where(x < 500, direct, total / math.sqrt(2 * math.pi))
+
+
+@cache
+def _i0_coefficients() -> tuple[np.ndarray, np.ndarray]:
+    """Chebyshev series of e^-x I0(x) in x/4 - 1 on [0, 8], and of the scaled one in 16/x - 1."""
+    fit = np.polynomial.chebyshev.chebinterpolate
+    near = fit(lambda t: np.i0(4 * (t + 1)) * np.exp(-4 * (t + 1)), 36)
+    return near, fit(lambda t: _scaled_i0(16 / np.maximum(t + 1, 1e-12)), 24)
+
+
+def _clenshaw(t: Any, coefficients: np.ndarray) -> Any:
+    twice = add(t, t)
+    b1, b2 = _full(t, 0), _full(t, 0)
+    for c in coefficients[:0:-1]:
+        b1, b2 = add(sub(mul(twice, b1), b2), _full(t, c)), b1
+    return add(sub(mul(t, b1), b2), _full(t, coefficients[0]))
+
+
+def _i0e(x: Any) -> Any:
+    x = abs(x)
+    one, eight = _full(x, 1), _full(x, 8)
+    near, far = _i0_coefficients()
+    low = _clenshaw(sub(_times(x, 0.25), one), near)
+    safe = select(gt(x, eight), x, eight)
+    high = div(_clenshaw(sub(div(_full(x, 16), safe), one), far), sqrt(safe))
+    return select(le(x, eight), low, high)
+
+
+def _i1e_derivative(t: Any, out: Any, x: Any) -> Any:
+    """i0e - i1e (sign(x) + 1/x), which is 1/2 at 0."""
+    zero = eq(x, scalar(0, x))
+    safe = select(zero, _full(x, 1), x)
+    slope = sub(bessel_i0e_p.bind(x), mul(out, add(sign(x), div(scalar(1, x), safe))))
+    return _mul(t, select(zero, _full(x, 0.5), slope))
+
+
+bessel_i0e_p = _formula(
+    "bessel_i0e",
+    _i0e,
+    [lambda t, out, x: _mul(t, sub(bessel_i1e_p.bind(x), mul(sign(x), out)))],
+)
+bessel_i1e_p = elementwise("bessel_i1e", "chlo.bessel_i1e", accepts=FLOAT, jvps=[_i1e_derivative])
+zeta_p = elementwise(
+    "zeta",
+    "chlo.zeta",
+    accepts=FLOAT,
+    jvps=[
+        _unknown("zeta", "x"),
+        lambda t, out, x, q: neg(_mul(t, mul(x, zeta_p.bind(add(x, scalar(1, x)), q)))),
+    ],
+)
+
+bessel_i0e = _public(bessel_i0e_p, "The modified Bessel function I0(x) times exp(-|x|).")
+bessel_i1e = _public(bessel_i1e_p, "The modified Bessel function I1(x) times exp(-|x|).")
+zeta = _public(zeta_p, "The Hurwitz zeta function: the sum over k >= 0 of (k + q)**-x.")
