@@ -15,7 +15,7 @@ _LEAF = flatten(0)[1]
 
 
 def _register_dicts() -> None:
-    """Dicts of the standard library: an OrderedDict keeps its order, a defaultdict sorts its keys."""
+    """OrderedDict keeps its order; defaultdict sorts its keys, as dict does."""
 
     def keyed(keys: Sequence, d: dict) -> tuple:
         return tuple((pytree.DictKey(k), d[k]) for k in keys)
