@@ -185,12 +185,17 @@ def byte_size(type: ir.Type) -> int:
     """Bytes of a tensor type; sub-byte elements are packed."""
     if not isinstance(type, ir.RankedTensorType):
         return 0
-    element = str(type.element_type)
+    return math.ceil(math.prod(type.shape) * byte_size_of(type.element_type))
+
+
+def byte_size_of(type: ir.Type) -> float:
+    """Bytes of one element."""
+    element = str(type)
     bits = 1 if element == "i1" else int(re.search(r"\d+", element)[0])
     bits = 8 if bits == 1 else bits
     if element.startswith("complex"):
         bits *= 2
-    return math.prod(type.shape) * bits // 8
+    return bits / 8
 
 
 def source_line(location: ir.Location) -> str:

@@ -224,7 +224,6 @@ class Localizer:
         layouts = []
         for argument, sharding in zip(block.arguments, arguments, strict=True):
             layout = self.layout(sharding, _shape(argument.type))
-            self._require_divisible(layout, "argument")
             self.bind_argument(argument, layout)
             layouts.append(layout)
             unreduced = self.unreduced(sharding)
@@ -235,8 +234,6 @@ class Localizer:
             self.layout(s, _shape(t))
             for s, t in zip(results, _function_type(function).results, strict=True)
         ]
-        for layout in outputs:
-            self._require_divisible(layout, "result")
         self.result_unreduced = [self.unreduced(s) for s in results]
         self.walk(block, outputs)
         # What was in a manual region may use its block arguments: regions go last, inner first.
@@ -325,16 +322,6 @@ class Localizer:
             kept.append(ir.DictAttr.get(entries))
         self.function.attributes[name] = ir.ArrayAttr.get(kept)
         return shardings
-
-    def _require_divisible(self, layout: Layout, what: str) -> None:
-        for dim, size in enumerate(layout.shape):
-            if layout.padded(dim):
-                raise Unsupported(
-                    "func.func",
-                    str(self.function.location),
-                    f"a function {what} of shape {layout.shape} is split {layout.counts[dim]} ways"
-                    f" along dimension {dim}, which does not divide {size}",
-                )
 
 
 def _shape(type: ir.Type) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft._xla import passes
 from weft._xla.mlir import ir
-from weft.partition import chlo
+from weft.partition import shelter
 from weft.partition.validate import validate
 
 
@@ -28,7 +28,7 @@ def propagate(module: ir.Module, *, origins: bool = False) -> ir.Module:
     validate(module)
     passes.run(module, "func.func(stablehlo-legalize-composite-to-call),inline,symbol-dce")
     with module.context, ir.Location.unknown(module.context):
-        chlo.hide(module)
+        shelter.hide(module)
     passes.run(module, "func.func(chlo-legalize-to-stablehlo),sdy-import-pipeline")
     option = "{debug-sharding-origins=true}" if origins else ""
     passes.run(module, f"sdy-user-priority-propagate{option}")

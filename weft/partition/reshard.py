@@ -18,13 +18,15 @@ class Local:
 
     `partial` is (atoms, kind) where the true value is the combination by `kind` (add, max, …) of
     the devices along `atoms`. Values that are not tensors (tokens) have no layout. `remake`, where
-    given, makes the value in another layout without communication (iota, constants).
+    given, makes the value in another layout without communication (iota, constants). `unsliced` is
+    the value this one was sliced from.
     """
 
     value: ir.Value
     layout: Layout | None
     partial: tuple[Atoms, str] | None = None
     remake: Callable[[Layout], ir.Value] | None = None
+    unsliced: Local | None = None
 
 
 def relayout(e: Emitter, x: Local, target: Layout) -> Local:
@@ -50,7 +52,8 @@ def relayout(e: Emitter, x: Local, target: Layout) -> Local:
             exact = size % now.mesh.count(have) == 0 and size % now.mesh.count(want) == 0
             common_rest = have[common:]
             if common_rest and gather:
-                keep = have[:common] if exact or common == 0 else ()
+                fits = exact or common in (0, len(want))
+                keep = have[:common] if fits else ()
                 value = _gather_dim(e, value, now, dim, keep)
                 now = now.with_dim(dim, keep)
                 have, common_rest = keep, ()
@@ -84,8 +87,13 @@ def _gather_dim(e: Emitter, value: ir.Value, now: Layout, dim: int, keep: Atoms)
     gone = now.dims[dim][len(keep) :]
     if not gone:
         return value
+    target = now.with_dim(dim, keep)
+    if keep and now.padded(dim):  # shards of the two layouts do not start at the same indices
+        groups = np.arange(now.counts[dim]) // now.mesh.count(gone)
+        size = target.local[dim]
+        return window(e, Local(value, now), dim, groups * size, size, exact=False)
     value = e.all_gather(value, gone, dim)
-    return e.slice(value, dim, 0, now.with_dim(dim, keep).local[dim])
+    return e.slice(value, dim, 0, target.local[dim])
 
 
 def _slice_dim(e: Emitter, value: ir.Value, now: Layout, dim: int, want: Atoms) -> ir.Value:

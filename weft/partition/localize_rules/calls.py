@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition import chlo
+from weft.partition import shelter
 from weft.partition.layout import Atoms, Layout
 from weft.partition.localize import Localizer, rule
+from weft.partition.localize_rules.shape import reshape
 from weft.partition.reshard import Local
 
 
@@ -14,8 +15,10 @@ from weft.partition.reshard import Local
 def custom_call(lz: Localizer, op: ir.Operation) -> list[Local]:
     outs = lz.layouts(op)
     xs = lz.operands(op)
-    hidden = chlo.shown(op)
+    hidden = shelter.shown(op)
     if hidden is not None:
+        if hidden == "stablehlo.reshape":
+            return reshape(lz, op)
         return _chlo(lz, op, hidden, xs, outs)
     batch = _num_batch_dims(op)
     if "sdy.sharding_rule" in op.attributes:
@@ -39,10 +42,10 @@ def _chlo(
     lz: Localizer, op: ir.Operation, name: str, xs: list[Local], outs: list[Layout]
 ) -> list[Local]:
     """The CHLO operation again, on shards; top_k needs its last dimension whole."""
-    out = outs[0] if name in chlo.ELEMENTWISE else outs[0].without(len(outs[0].shape) - 1)
+    out = outs[0] if name in shelter.ELEMENTWISE else outs[0].without(len(outs[0].shape) - 1)
     values = [lz.at(x, Layout(lz.mesh, x.layout.shape, out.dims)) for x in xs]
     types = [lz.e.type(out.local, r.type.element_type) for r in op.results]
-    made = lz.e.op(name, values, types, chlo.attributes_of(op))
+    made = lz.e.op(name, values, types, shelter.attributes_of(op))
     results = [Local(r, out) for r in made.results]
     return lz.replace(op, *(lz.move(x, o) for x, o in zip(results, outs, strict=True)))
 

@@ -26,7 +26,8 @@ def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
     if not still:
         x = lz.complete(op.operands[0])
     moved = lz.move(Local(x.value, x.layout, remake=x.remake), out)
-    return lz.replace(op, Local(moved.value, out, still, moved.remake))
+    unsliced = Local(x.value, x.layout) if op.name == "sdy.all_slice" and not still else None
+    return lz.replace(op, Local(moved.value, out, still, moved.remake, unsliced))
 
 
 @rule("sdy.all_reduce")

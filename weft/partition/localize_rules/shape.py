@@ -104,14 +104,14 @@ def reshape(lz: Localizer, op: ir.Operation) -> list[Local]:
     groups = factor_groups(x.layout.shape, layout.shape)
     wanted = _carry(layout, x.layout.shape, [(b, a) for a, b in groups])
     if wanted is not None:
-        return lz.keep(op, [lz.at(x, wanted)], [layout])
+        value = lz.e.reshape(lz.at(x, wanted), layout.local)
+        return lz.replace(op, Local(value, layout))
     source = x.layout
     middle = None
     while (middle := _carry(source, layout.shape, groups)) is None:
         source = _drop_one(source, layout.shape, groups)
-    [out] = lz.keep(op, [lz.at(x, source)], [middle])
-    lz.after(op)
-    return [lz.move(out, layout)]
+    value = lz.e.reshape(lz.at(x, source), middle.local)
+    return lz.replace(op, lz.move(Local(value, middle), layout))
 
 
 def factor_groups(

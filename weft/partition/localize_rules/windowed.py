@@ -36,11 +36,17 @@ def slice_(lz: Localizer, op: ir.Operation) -> list[Local]:
     layout, out_now = _no_empty_shards(layout, out)
     x = lz.move(x, layout)
     value, held = x.value, list(layout.local)
+    for d in range(len(shape)):  # cut what is whole on the device first: windows then move less
+        if not layout.dims[d]:
+            value = lz.e.slice(value, d, begin[d], limit[d], stride[d])
+            held[d] = value.type.shape[d]
+            layout = held_window(layout, d, held[d])
+            begin[d], limit[d], stride[d] = 0, held[d], 1
     for d in range(len(shape)):
-        whole = begin[d] == 0 and limit[d] == shape[d] and stride[d] == 1
-        if not layout.dims[d] or whole:
-            if layout.dims[d]:
-                begin[d], limit[d] = 0, held[d]
+        if not layout.dims[d]:
+            continue
+        if begin[d] == 0 and limit[d] == shape[d] and stride[d] == 1:
+            limit[d] = held[d]
             continue
         size = (out_now.local[d] - 1) * stride[d] + 1
         first = starts(out_now, d, stride[d], begin[d])
@@ -51,6 +57,7 @@ def slice_(lz: Localizer, op: ir.Operation) -> list[Local]:
         held[d] = begin[d] = 0
         limit[d] = size
         layout = held_window(layout, d, size)
+    op.attributes["strides"] = lz.e.i64s(stride)
     op.attributes["start_indices"] = lz.e.i64s(begin)
     op.attributes["limit_indices"] = lz.e.i64s(limit)
     [got] = lz.keep(op, [value], [out_now])

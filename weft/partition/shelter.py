@@ -1,12 +1,14 @@
-"""Carries CHLO operations through Shardy, which knows no rules for them.
+"""Carries operations through Shardy as custom calls with sharding rules of our own.
 
-An elementwise CHLO operation (erf, lgamma, …) becomes a custom call with a pointwise sharding rule
-before propagation and itself again in the local program. XLA then sees the operation and not its
-expansion into a polynomial.
+Shardy has no rules for CHLO: an elementwise CHLO operation (erf, lgamma, …) gets a pointwise one and
+is itself again in the local program, so XLA sees the operation and not its expansion. Reshapes whose
+dimensions do not nest, such as 2×6×3 to 18×2, end the process in Shardy's passes (jaxlib 0.10.2):
+they get a rule that shares only the major factor.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -24,7 +26,7 @@ PREFIX = "weft."
 
 
 def hide(module: ir.Module) -> None:
-    """Replaces CHLO operations by custom calls with sharding rules, in place."""
+    """Replaces the operations Shardy cannot take by custom calls with sharding rules, in place."""
     for op in list(_walk(module.operation)):
         if op.name in ELEMENTWISE:
             rank = len(op.results[0].type.shape)
@@ -38,16 +40,70 @@ def hide(module: ir.Module) -> None:
             last, kept = _letter(len(shape) - 1), _letter(len(shape))
             source, out = ", ".join([*lead, last]), ", ".join([*lead, kept])
             _replace(op, f"([{source}])->([{out}], [{out}])", [*shape, k], [last, kept])
+        elif op.name == "stablehlo.reshape":
+            shape, result = tuple(op.operands[0].type.shape), tuple(op.results[0].type.shape)
+            if not nests(shape, result):
+                _replace(op, *_reshape_rule(shape, result))
+
+
+def nests(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """True where the dimensions of two shapes of one size split and merge without crossing.
+
+    >>> nests((8, 3), (2, 12)), nests((2, 6, 3), (18, 2))
+    (True, False)
+    """
+    if 0 in a or 0 in b:
+        return False
+    bounds = sorted({math.prod(s[:i]) for s in (a, b) for i in range(len(s) + 1)})
+    return all(high % low == 0 for low, high in itertools.pairwise(bounds))
+
+
+def _reshape_rule(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[str, list[int], list[str]]:
+    """The mapping, factor sizes, and unsplittable factors of a reshape that does not nest.
+
+    Leading equal dimensions share their factors, and the first unequal ones their common major part.
+    """
+    sizes: list[int] = []
+    whole: list[str] = []
+    left: list[str] = []
+    right: list[str] = []
+
+    def factor(size: int, split: bool) -> str:
+        sizes.append(size)
+        name = _letter(len(sizes) - 1)
+        if not split:
+            whole.append(name)
+        return name
+
+    first = 0
+    while first < min(len(a), len(b)) and a[first] == b[first]:
+        name = factor(a[first], True)
+        left.append(name)
+        right.append(name)
+        first += 1
+    shared, common = None, 1
+    if first < min(len(a), len(b)) and math.prod(a):
+        common = math.gcd(a[first], b[first])
+        shared = factor(common, True) if common > 1 else None
+    for shape, names in ((a, left), (b, right)):
+        for i, size in enumerate(shape[first:]):
+            parts = ""
+            if i == 0 and shared is not None:
+                parts, size = shared, size // common
+            if size != 1 or not parts:
+                parts += factor(size, False)
+            names.append(parts)
+    return f"([{', '.join(left)}])->([{', '.join(right)}])", sizes, whole
 
 
 def shown(op: ir.Operation) -> str | None:
-    """The CHLO name behind a custom call made by `hide`, else None."""
+    """The name of the operation behind a custom call made by `hide`, else None."""
     target = op.attributes["call_target_name"].value
-    return target[len(PREFIX) :] if target.startswith(PREFIX + "chlo.") else None
+    return target[len(PREFIX) :] if "weft.attributes" in op.attributes else None
 
 
 def attributes_of(op: ir.Operation) -> dict[str, ir.Attribute]:
-    """The attributes the CHLO operation had."""
+    """The attributes the operation had."""
     return {a.name: a.attr for a in ir.DictAttr(op.attributes["weft.attributes"])}
 
 
