@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "weft.transforms.callback": "callback print breakpoint",
+    "weft.transforms.callback": "callback print",
     "weft.runtime.visualize": "visualize_array_sharding visualize_sharding inspect_array_sharding",
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -39,7 +39,8 @@ class ModuleContext:
     """A module under construction.
 
     platforms: what it is lowered for. mesh: the mesh shardings refer to, or None.
-    keepalives: Python objects the executable calls and must keep alive.
+    host_callbacks: the Python functions that callback custom calls refer to by number.
+    keepalives: other Python objects the executable must keep alive.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class ModuleContext:
         self.mesh = mesh
         self.use_shardy = use_shardy
         self.num_partitions = num_partitions
+        self.host_callbacks: list[Any] = []
         self.keepalives: list[Any] = []
         self.manual_axes: frozenset = frozenset()  # inside a shard_map body
         self._body = self.module.body

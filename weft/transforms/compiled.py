@@ -49,6 +49,7 @@ class Program:
         "in_shardings",
         "jaxpr",
         "kept",
+        "host_callbacks",
         "keepalives",
         "mesh",
         "module",
@@ -101,12 +102,17 @@ def _mesh_of(x: Any) -> Any:
 
 
 def choose_devices(
-    name: str, shardings: Sequence[Any], inner: Sequence[Any], names: Sequence[str]
+    name: str,
+    shardings: Sequence[Any],
+    inner: Sequence[Any],
+    names: Sequence[str],
+    unused: Sequence[Any] = (),
 ) -> tuple[tuple, Any]:
     """The program's devices and the mesh its shardings refer to.
 
-    shardings: those of the arguments and results (None: free). Raises ValueError if two of them
-    name different sets of devices.
+    shardings: those of the arguments and results (None: free). unused: of arguments the program
+    does not need, whose devices serve types that name none. Raises ValueError if two of
+    them name different sets of devices.
     """
     devices: tuple | None = None
     owner = ""
@@ -142,6 +148,10 @@ def choose_devices(
     if devices is None:
         current = context_mesh()
         if isinstance(mesh, AbstractMesh):
+            for s in unused:
+                m = getattr(s, "mesh", None)
+                if isinstance(m, Mesh) and m.shape == mesh.shape:
+                    return tuple(m.devices.flat), m
             return (), mesh
         if isinstance(current, Mesh):
             return tuple(current.devices.flat), current
@@ -248,6 +258,7 @@ def lower_program(
         [*given, *out_shardings],
         [*inner_shardings(closed), *(e for e in explicit if e is not None)],
         names + out_names,
+        arg_shardings,
     )
     partitions = len(devices) or mesh.size
     if partitions > 1 and mesh is None:
@@ -296,6 +307,7 @@ def lower_program(
         use_shardy=program.use_shardy,
     )
     program.module = lowered.module
+    program.host_callbacks = lowered.host_callbacks
     program.keepalives = lowered.keepalives
     program.stages = None
     for observe in observers:
@@ -373,6 +385,7 @@ def compile_program(program: Program) -> Executable:
         propagate_to_parameters=[s is None for s in program.in_shardings] or [False]
         if multi and not local
         else [False],
+        host_callbacks=program.host_callbacks,
         keep_alive=program.keepalives,
     )
     if local:

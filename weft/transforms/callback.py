@@ -1,0 +1,451 @@
+"""Calls from compiled programs back into Python: pure_callback, io_callback, debug.callback."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Effect
+from weft.core.jaxpr import NO_EFFECTS
+from weft.core.primitive import Primitive
+from weft.core.state import state
+from weft.core.trace import EVAL, is_array_like, typeof
+from weft.core.tree import flatten, leaf_names
+from weft.runtime.executable import effects_barrier as effects_barrier
+from weft.transforms.boundary import api_boundary
+from weft.transforms.staging import aval_of_spec
+from weft.transforms.vmap import AxisData, move_dim
+
+VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all")
+
+
+class HostFunction:
+    """A Python function on flat arrays; equal only to itself."""
+
+    __slots__ = ("__name__", "fun", "in_tree", "out_tree", "what")
+
+    def __init__(self, what: str, fun: Callable, in_tree: Any, out_tree: Any) -> None:
+        self.what = what
+        self.fun = fun
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+        self.__name__ = getattr(fun, "__name__", type(fun).__name__)
+
+    def __call__(self, *leaves: Any) -> list:
+        """The flat results, from arrays or NumPy arrays."""
+        from weft.ops.convert import as_array
+
+        with _eager():
+            args, kwargs = self.in_tree.unflatten([as_array(x) for x in leaves])
+            result = self.fun(*args, **kwargs)
+        if self.out_tree is None:  # results are not looked at
+            return []
+        outs, tree = flatten(result)
+        if tree != self.out_tree:
+            raise RuntimeError(
+                f"{self.what} {self.__name__} returned the structure {tree}, but its "
+                f"result_shape_dtypes has {self.out_tree}"
+            )
+        return outs
+
+    def __repr__(self) -> str:
+        return self.__name__
+
+
+class _eager:
+    """Ops in a callback run at once, whatever this thread is tracing."""
+
+    def __enter__(self) -> None:
+        self.before = state.trace, state.axes
+        state.trace, state.axes = EVAL, {}
+
+    def __exit__(self, *_: Any) -> None:
+        state.trace, state.axes = self.before
+
+
+# The op ----------------------------------------------------------------------------------------
+
+_FALLS_SILENT = (DEBUG, ORDERED_DEBUG)
+
+
+def _impl(*args: Any, callback: HostFunction, out_avals: tuple, **params: Any) -> list:
+    from weft._xla.callback import checked
+    from weft.runtime.device_put import device_put
+
+    outs = checked(callback, out_avals)(*args) if out_avals else callback(*args)
+    return [device_put(o) for o in outs] if out_avals else []
+
+
+def _jvp(primals: Any, tangents: Any, *, effect: Effect | None, **params: Any) -> tuple:
+    if effect in _FALLS_SILENT:
+        return callback_p.bind(*primals, effect=effect, **params), []
+    name = params["callback"].__name__
+    what = "pure_callback" if effect is None else "io_callback"
+    raise ValueError(
+        f"{what} of {name} is not differentiable: what a Python function does has no known "
+        "derivative; give one with weft.custom_jvp or weft.custom_vjp around the call"
+    )
+
+
+def _transpose(cts: Any, *args: Any, **params: Any) -> list:
+    return [None] * len(args)
+
+
+def _batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple:
+    effect, method = params["effect"], params["vmap_method"]
+    outs = params["out_avals"]
+    if effect is ORDERED_IO:
+        raise ValueError(
+            "io_callback with ordered=True cannot be mapped by vmap: the order of the examples' "
+            "effects is undefined; use ordered=False, or weft.lax.map"
+        )
+    if effect is None and method is None:
+        raise ValueError(
+            f"pure_callback of {params['callback'].__name__} is mapped by vmap without a "
+            f"vmap_method; give one of {', '.join(map(repr, VMAP_METHODS))}"
+        )
+    if effect is None and method in ("expand_dims", "broadcast_all"):
+        from weft.ops.shape import expand_dims
+
+        moved = []
+        for x, d in zip(args, dims, strict=True):
+            if d is None and method == "expand_dims":
+                moved.append(expand_dims(x, (0,)))
+            else:
+                moved.append(move_dim(x, d, 0, axis))
+        shapes = tuple(ShapedArray((axis.size, *a.shape), a.dtype) for a in outs)
+        result = callback_p.bind(*moved, **{**params, "out_avals": shapes})
+        return result, [0] * len(outs)
+    moved = [x if d is None else move_dim(x, d, 0, axis) for x, d in zip(args, dims, strict=True)]
+    batched = [d is not None for d in dims]
+    # Unrolled, the calls of an eager program run at once and in order.
+    if method == "sequential_unrolled" or (state.trace is EVAL and outs == ()):
+        return _unrolled(axis, moved, batched, params)
+    from weft.ops.control.scan import scan
+
+    def body(_: Any, rows: list) -> tuple:
+        it = iter(rows)
+        full = [next(it) if b else x for x, b in zip(moved, batched, strict=True)]
+        return None, callback_p.bind(*full, **params)
+
+    rows = [x for x, b in zip(moved, batched, strict=True) if b]
+    _, stacked = scan(body, None, rows, length=axis.size)
+    return stacked, [0] * len(outs)
+
+
+def _unrolled(axis: AxisData, args: list, batched: list[bool], params: dict) -> tuple:
+    from weft.ops.shape import concatenate, expand_dims
+    from weft.ops.slicing import index_in_dim
+
+    rows = []
+    for i in range(axis.size):
+        full = [
+            index_in_dim(x, i, 0, keepdims=False) if b else x
+            for x, b in zip(args, batched, strict=True)
+        ]
+        rows.append(callback_p.bind(*full, **params))
+    outs = [
+        concatenate([expand_dims(x, (0,)) for x in column], 0) for column in zip(*rows, strict=True)
+    ]
+    return outs, [0] * len(outs)
+
+
+def _lower(
+    ctx: Any,
+    *operands: Any,
+    callback: HostFunction,
+    out_avals: tuple,
+    effect: Effect | None,
+    vmap_method: str | None,
+    partitioned: bool,
+) -> list:
+    from weft._xla.callback import API_VERSION, checked, target_name
+
+    module = ctx.module
+    function = checked(callback, out_avals)
+    ordered = effect is not None and effect.ordered
+    index = len(module.host_callbacks)
+    module.host_callbacks.append(_passing_token(function) if ordered else function)
+    types = ctx.out_types()
+    values = list(operands)
+    avals = [*ctx.avals_in]
+    if ordered:
+        values.insert(0, ctx.function.tokens[effect])
+        types.insert(0, ctx.token_type())
+        avals.insert(0, None)
+    attrs = {
+        "call_target_name": ctx.string(target_name(module.platforms[0], partitioned=partitioned)),
+        "api_version": ctx.i32(API_VERSION),
+        "backend_config": ctx.attr(f"{{index = {index} : ui64}}"),
+        "has_side_effect": ctx.bool(effect is not None),
+        "operand_layouts": _layouts(ctx, avals),
+        "result_layouts": _layouts(ctx, ([None] if ordered else []) + list(ctx.avals_out)),
+    }
+    outs = list(ctx.op("stablehlo.custom_call", values, types, attrs))
+    if ordered:
+        ctx.function.tokens[effect] = outs.pop(0)
+    return outs
+
+
+def _passing_token(function: Callable) -> Callable:
+    """jaxlib 0.10.2 hands the token to the function and takes it back."""
+    return lambda token, *args: (token, *function(*args))
+
+
+def _layouts(ctx: Any, avals: Sequence[Any]) -> Any:
+    """Row-major layouts, which NumPy reads and writes."""
+    ranks = [0 if a is None else _rank(a) for a in avals]
+    entries = []
+    for r in ranks:
+        order = ", ".join(str(i) for i in reversed(range(r)))
+        values = f"dense<[{order}]>" if r else "dense<>"
+        entries.append(f"{values} : tensor<{r}xindex>")
+    return ctx.attr(f"[{', '.join(entries)}]")
+
+
+def _rank(aval: Any) -> int:
+    extra = len(aval.dtype.physical_shape) if dtypes.is_extended(aval.dtype) else 0
+    return aval.ndim + extra
+
+
+callback_p = Primitive(
+    "callback",
+    abstract=lambda *avals, out_avals, **params: list(out_avals),
+    effects=lambda avals, params: (
+        NO_EFFECTS if params["effect"] is None else frozenset((params["effect"],))
+    ),
+    impl=_impl,
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
+    multiple_results=True,
+    higher_order=True,
+)
+
+
+# The functions ---------------------------------------------------------------------------------
+
+
+def _result_avals(who: str, result_shape_dtypes: Any) -> tuple[list, Any]:
+    leaves, tree = flatten(result_shape_dtypes)
+    avals = []
+    for i, leaf in enumerate(leaves):
+        if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) and not is_array_like(leaf):
+            name = leaf_names(result_shape_dtypes, "result_shape_dtypes")[i]
+            raise TypeError(
+                f"{who}: {name} must have a shape and a dtype, such as weft.ShapeDtypeStruct; got "
+                f"{leaf!r:.100}"
+            )
+        dtype = getattr(leaf, "dtype", None)
+        if isinstance(dtype, np.dtype) and dtypes.canonicalize_dtype(dtype) != dtype:
+            raise ValueError(
+                f"{who}: result_shape_dtypes asks for {dtype.name}, which is not available without "
+                "64-bit mode; use a 32-bit dtype, or weft.config.update('enable_x64', True)"
+            )
+        aval = aval_of_spec(leaf)
+        avals.append(ShapedArray(aval.shape, aval.dtype))
+    return avals, tree
+
+
+@api_boundary
+def pure_callback(
+    callback: Callable,
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Any = None,
+    vmap_method: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Calls a Python function without side effects when the program runs.
+
+    Args:
+      callback: takes arrays in the structure of the arguments and returns what
+        result_shape_dtypes says. It may be called any number of times, or not at all.
+      result_shape_dtypes: a pytree of things with shape and dtype.
+      vmap_method: what vmap does. "sequential": one call for each example, in a loop;
+        "sequential_unrolled": likewise, unrolled; "expand_dims": one call, arguments that are not
+        mapped get a leading axis of size 1; "broadcast_all": one call, they get the full axis.
+
+    Has no derivative (ValueError): wrap it in custom_jvp or custom_vjp.
+
+    >>> import weft
+    >>> import numpy as np
+    >>> shape = weft.ShapeDtypeStruct((), "float32")
+    >>> weft.jit(lambda x: weft.pure_callback(np.sin, shape, x))(0.0)
+    Array(0., dtype=float32)
+    """
+    if not callable(callback):
+        raise TypeError(f"pure_callback: callback must be a function, got {callback!r:.100}")
+    if vmap_method is not None and vmap_method not in (*VMAP_METHODS, "legacy_vectorized"):
+        raise ValueError(
+            f"pure_callback: vmap_method must be one of {', '.join(map(repr, VMAP_METHODS))}, got "
+            f"{vmap_method!r}"
+        )
+    return _call("pure_callback", callback, result_shape_dtypes, args, kwargs, None, vmap_method)
+
+
+@api_boundary
+def io_callback(
+    callback: Callable,
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Any = None,
+    ordered: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Calls a Python function with side effects when the program runs, exactly once.
+
+    ordered: keep the program's order among such calls. Arguments as for `pure_callback`. Has no
+    derivative.
+
+    >>> import weft
+    >>> seen = []
+    >>> @weft.jit
+    ... def f(x):
+    ...     weft.io_callback(lambda v: seen.append(float(v)), None, x, ordered=True)
+    ...     return x
+    >>> f(2.0).block_until_ready(); weft.effects_barrier(); seen
+    Array(2., dtype=float32, weak_type=True)
+    [2.0]
+    """
+    if not callable(callback):
+        raise TypeError(f"io_callback: callback must be a function, got {callback!r:.100}")
+    effect = ORDERED_IO if ordered else IO
+    return _call("io_callback", callback, result_shape_dtypes, args, kwargs, effect, None)
+
+
+def _call(
+    who: str,
+    callback: Callable,
+    result_shape_dtypes: Any,
+    args: tuple,
+    kwargs: dict,
+    effect: Effect | None,
+    vmap_method: str | None,
+) -> Any:
+    avals, tree = _result_avals(who, result_shape_dtypes)
+    leaves, in_tree = flatten((args, kwargs))
+    function = HostFunction(who, callback, in_tree, tree)
+    outs = callback_p.bind(
+        *leaves,
+        callback=function,
+        out_avals=tuple(avals),
+        effect=effect,
+        vmap_method="expand_dims" if vmap_method == "legacy_vectorized" else vmap_method,
+        partitioned=False,
+    )
+    return tree.unflatten(outs)
+
+
+def debug_callback(
+    callback: Callable, *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any
+) -> None:
+    """Calls a Python function when the program runs, for its side effects; its result is dropped.
+
+    Works under every transformation: derivatives pass it by, and vmap calls it for each example.
+    ordered: keep the program's order among such calls. partitioned: call it for each shard with
+    the shard's part of the arguments. Arguments that are no arrays reach it as they are.
+
+    >>> import weft
+    >>> weft.debug.callback(lambda x: print("x is", x), 3)
+    x is 3
+    """
+    if not callable(callback):
+        raise TypeError(f"debug.callback: callback must be a function, got {callback!r:.100}")
+    if ordered and partitioned:
+        raise ValueError("debug.callback: ordered and partitioned exclude each other")
+    leaves, tree = flatten((args, kwargs))
+    traced = [is_array_like(x) for x in leaves]
+    arrays = [x for x, t in zip(leaves, traced, strict=True) if t]
+
+    def call(*given: Any) -> None:
+        it = iter(given)
+        full = [next(it) if t else x for x, t in zip(leaves_static, traced, strict=True)]
+        inner_args, inner_kwargs = tree.unflatten(full)
+        callback(*inner_args, **inner_kwargs)
+
+    leaves_static = [None if t else x for x, t in zip(leaves, traced, strict=True)]
+    call.__name__ = getattr(callback, "__name__", "callback")
+    callback_p.bind(
+        *arrays,
+        callback=HostFunction("debug.callback", call, flatten((tuple(arrays), {}))[1], None),
+        out_avals=(),
+        effect=ORDERED_DEBUG if ordered else DEBUG,
+        vmap_method=None,
+        partitioned=bool(partitioned),
+    )
+
+
+def debug_print(
+    fmt: str,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> None:
+    """Prints values when the program runs, formatted as by `fmt.format(*args, **kwargs)`.
+
+    Works under every transformation, as `weft.debug.callback`. Raises at once if the arguments do
+    not match the placeholders of `fmt`.
+
+    >>> import weft
+    >>> weft.jit(lambda x: weft.debug.print("x = {x}", x=x))(2)
+    >>> weft.effects_barrier()
+    x = 2
+    """
+    if not isinstance(fmt, str):
+        raise TypeError(f"debug.print: fmt must be a string, got {type(fmt).__name__}")
+    if not skip_format_check:
+        _check_format(fmt, len(args), kwargs)
+    debug_callback(_Printer(fmt), *args, ordered=ordered, partitioned=partitioned, **kwargs)
+
+
+class _Printer:
+    """Prints a formatted line."""
+
+    __slots__ = ("fmt",)
+    __name__ = "print"
+
+    def __init__(self, fmt: str) -> None:
+        self.fmt = fmt
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        print(self.fmt.format(*args, **kwargs))
+
+
+def _check_format(fmt: str, num_args: int, kwargs: dict) -> None:
+    """Raises unless placeholders and arguments match."""
+    used: set = set()
+    position = 0
+
+    def visit(text: str) -> None:
+        nonlocal position
+        for _, field, spec, _ in string.Formatter().parse(text):
+            if field is None:
+                continue
+            root = field.split(".")[0].split("[")[0]
+            if not root:
+                root, position = str(position), position + 1
+            used.add(int(root) if root.isdigit() else root)
+            visit(spec or "")
+
+    visit(fmt)
+    given = {*range(num_args), *kwargs}
+    missing, unused = used - given, given - used
+    if missing:
+        raise ValueError(
+            f"debug.print: {fmt!r} has placeholders without an argument: "
+            f"{sorted(map(str, missing))}"
+        )
+    if unused:
+        raise ValueError(
+            f"debug.print: {fmt!r} has no placeholder for {sorted(map(str, unused))}; do not use "
+            "an f-string, which would format the traced value: debug.print('x = {x}', x=x)"
+        )
