@@ -107,4 +107,5 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+import weft.numpy.methods  # noqa: E402, F401  (gives arrays and tracers their operators)
 from weft.numpy import methods as _methods  # noqa: E402, F401  (gives arrays their methods)

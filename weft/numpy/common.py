@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import weft.transforms.jit  # noqa: F401  (eager ops run through it)
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.state import state

@@ -1,0 +1,521 @@
+"""Differences, integrals, interpolation, convolution, covariance, bits."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.trace import Tracer, typeof
+from weft.numpy.common import aval_of, axes_of, canonical, cast, check_array, inexact, to_array
+from weft.ops import elementwise as ew
+from weft.ops import shape as ops
+from weft.ops.base import canonical_axis
+from weft.ops.promote import broadcast_to as _broadcast_to
+from weft.ops.promote import promote, promote_inexact
+from weft.ops.slicing import slice_in_dim
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """The differences of neighbours along an axis, n times over. Source: numpy.diff.
+
+    >>> import weft
+    >>> weft.numpy.diff(weft.numpy.array([1, 4, 9]))
+    Array([3, 5], dtype=int32)
+    """
+    aval = aval_of("diff", a)
+    n = operator.index(n)
+    if n < 0:
+        raise ValueError(f"weft.numpy.diff: n must not be negative, got {n}")
+    if aval.ndim == 0:
+        raise ValueError("weft.numpy.diff: a must have a dimension")
+    axis = canonical_axis(axis, aval.ndim)
+    x = to_array(a)
+    if n == 0:
+        return x
+    parts = [x]
+    for value, front in ((prepend, True), (append, False)):
+        if value is None:
+            continue
+        value = to_array(value)
+        if typeof(value).ndim == 0:
+            shape = list(aval.shape)
+            shape[axis] = 1
+            value = _broadcast_to(value, tuple(shape))
+        parts.insert(0, value) if front else parts.append(value)
+    if len(parts) > 1:
+        x = ops.concatenate(list(promote(*parts)), axis)
+    prim = ew.ne_p if typeof(x).dtype == dtypes.bool_ else ew.sub_p
+    for _ in range(n):
+        size = typeof(x).shape[axis]
+        if size == 0:
+            return x
+        x = prim.bind(
+            slice_in_dim(x, 1, size, axis=axis), slice_in_dim(x, 0, size - 1, axis=axis)
+        )
+    return x
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """The differences of neighbours of the flat array, with values put before and after."""
+    from weft.numpy.shaping import ravel
+
+    aval = aval_of("ediff1d", ary)
+    out = diff(ravel(ary))
+    parts = [out]
+    for value, front in ((to_begin, True), (to_end, False)):
+        if value is not None:
+            check_array("ediff1d", value)
+            part = cast(ravel(value), aval.dtype)
+            parts.insert(0, part) if front else parts.append(part)
+    return ops.concatenate(parts, 0) if len(parts) > 1 else out
+
+
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
+    """Central differences inside, one-sided ones at the ends, along each axis.
+
+    varargs: the spacing: one number, one for each axis, or coordinates along each axis.
+    edge_order: 1 or 2, the order at the ends. Source: numpy.gradient.
+
+    >>> import weft
+    >>> weft.numpy.gradient(weft.numpy.array([1.0, 2.0, 4.0]))
+    Array([1. , 1.5, 2. ], dtype=float32)
+    """
+    if edge_order not in (None, 1, 2):
+        raise ValueError(f"weft.numpy.gradient: edge_order must be 1 or 2, got {edge_order}")
+    f = inexact(f)
+    aval = typeof(f)
+    axes = axes_of(tuple(axis) if isinstance(axis, Sequence) else axis, aval.ndim)
+    if not varargs:
+        spacing: list[Any] = [1.0] * len(axes)
+    elif len(varargs) == 1 and typeof(to_array(varargs[0])).ndim == 0:
+        spacing = [varargs[0]] * len(axes)
+    elif len(varargs) == len(axes):
+        spacing = list(varargs)
+    else:
+        raise TypeError(
+            f"weft.numpy.gradient: {len(varargs)} spacings for {len(axes)} axes; give one, or one each"
+        )
+    order = edge_order or 1
+    parts = [_gradient(f, h, i, order) for i, h in zip(axes, spacing, strict=True)]
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _gradient(f: Any, h: Any, axis: int, order: int) -> Any:
+    from weft.numpy import ufuncs as u
+
+    n = typeof(f).shape[axis]
+    if n < order + 1:
+        raise ValueError(
+            f"weft.numpy.gradient: axis {axis} of size {n} is too small, it must be at least "
+            f"{order + 1}"
+        )
+    rank = typeof(f).ndim
+
+    def part(start: int, stop: int) -> Any:
+        return slice_in_dim(f, start, stop, axis=axis)
+
+    h = to_array(h)
+    if typeof(h).ndim == 0:
+        left = right = h
+        steps = None
+    else:
+        if typeof(h).shape != (n,):
+            raise ValueError(
+                f"weft.numpy.gradient: coordinates of shape {typeof(h).shape} along an axis of size {n}"
+            )
+        steps = cast(diff(h), typeof(f).dtype)
+        column = tuple(-1 if d == axis else 1 for d in range(rank))
+        left = ops.reshape(slice_in_dim(steps, 0, n - 2), column)
+        right = ops.reshape(slice_in_dim(steps, 1, n - 1), column)
+
+    def step(i: int) -> Any:
+        return h if steps is None else steps[i]
+
+    parts = []
+    if order == 1:
+        parts.append(u.true_divide(u.subtract(part(1, 2), part(0, 1)), step(0)))
+    else:
+        parts.append(_three_points(part(0, 1), part(1, 2), part(2, 3), step(0), step(1), False))
+    if n > 2:
+        if steps is None:
+            inner = u.true_divide(u.subtract(part(2, n), part(0, n - 2)), u.multiply(2, h))
+        else:
+            total = u.add(left, right)
+            a = u.negative(u.true_divide(right, u.multiply(left, total)))
+            b = u.true_divide(u.subtract(right, left), u.multiply(left, right))
+            c = u.true_divide(left, u.multiply(right, total))
+            inner = u.add(
+                u.add(u.multiply(a, part(0, n - 2)), u.multiply(b, part(1, n - 1))),
+                u.multiply(c, part(2, n)),
+            )
+        parts.append(inner)
+    if order == 1:
+        parts.append(u.true_divide(u.subtract(part(n - 1, n), part(n - 2, n - 1)), step(-1)))
+    else:
+        parts.append(
+            _three_points(part(n - 3, n - 2), part(n - 2, n - 1), part(n - 1, n), step(-2), step(-1), True)
+        )
+    return ops.concatenate(parts, axis)
+
+
+def _three_points(x: Any, y: Any, z: Any, h1: Any, h2: Any, at_end: bool) -> Any:
+    """The second-order one-sided derivative at the first or the last of three points."""
+    from weft.numpy import ufuncs as u
+
+    total = u.add(h1, h2)
+    if at_end:
+        a = u.true_divide(h2, u.multiply(h1, total))
+        b = u.negative(u.true_divide(total, u.multiply(h1, h2)))
+        c = u.true_divide(u.add(u.multiply(2, h2), h1), u.multiply(h2, total))
+    else:
+        a = u.negative(u.true_divide(u.add(u.multiply(2, h1), h2), u.multiply(h1, total)))
+        b = u.true_divide(total, u.multiply(h1, h2))
+        c = u.negative(u.true_divide(h1, u.multiply(h2, total)))
+    return u.add(u.add(u.multiply(a, x), u.multiply(b, y)), u.multiply(c, z))
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral along an axis by the trapezoidal rule. Source: numpy.trapezoid."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.reductions import sum
+    from weft.numpy.shaping import moveaxis
+
+    check_array("trapezoid", y)
+    if x is None:
+        y, step = promote_inexact(y, dx)
+        y = moveaxis(y, axis, -1)
+    else:
+        y, x = promote_inexact(y, x)
+        if typeof(x).ndim == 1:
+            y = moveaxis(y, axis, -1)
+            step = diff(x)
+        else:
+            step = diff(moveaxis(x, axis, -1))
+            y = moveaxis(y, axis, -1)
+    n = typeof(y).shape[-1]
+    last = typeof(y).ndim - 1
+    if n == 0:
+        return sum(y, axis=-1)
+    pairs = u.add(slice_in_dim(y, 1, n, axis=last), slice_in_dim(y, 0, n - 1, axis=last))
+    return u.multiply(cast(0.5, typeof(y).dtype), sum(u.multiply(step, pairs), axis=-1))
+
+
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Any:
+    """Piecewise linear interpolation through the points (xp, fp), xp rising.
+
+    left, right: values beyond the ends, by default those at the ends; 'extrapolate' continues the
+    outer segments. period: the period of the data. Source: numpy.interp.
+
+    >>> import weft
+    >>> weft.numpy.interp(2.5, weft.numpy.array([2.0, 3.0]), weft.numpy.array([4.0, 6.0]))
+    Array(5., dtype=float32)
+    """
+    from weft.numpy import ufuncs as u
+    from weft.numpy.selection import take, where
+    from weft.numpy.sorting import argsort, searchsorted
+
+    check_array("interp", x, xp, fp)
+    if typeof(xp).ndim != 1 or typeof(xp).shape != typeof(fp).shape:
+        raise ValueError(
+            "weft.numpy.interp: xp and fp must be vectors of equal size, got "
+            f"{typeof(xp).str_short()} and {typeof(fp).str_short()}"
+        )
+    x, xp = promote_inexact(x, xp)
+    (fp,) = promote_inexact(fp)
+    x, xp, fp = to_array(x), to_array(xp), to_array(fp)
+    if dtypes.is_complex(typeof(x).dtype):
+        raise ValueError("weft.numpy.interp: x and xp must be real")
+    if period is not None:
+        if not isinstance(period, Tracer) and np.asarray(period) == 0:
+            raise ValueError("weft.numpy.interp: period must not be zero")
+        period = u.absolute(period)
+        x, xp = u.remainder(x, period), u.remainder(xp, period)
+        order = argsort(xp)
+        xp, fp = take(xp, order), take(fp, order)
+        xp = ops.concatenate(
+            [u.subtract(xp[-1:], period), xp, u.add(xp[:1], period)], 0
+        )
+        fp = ops.concatenate([fp[-1:], fp, fp[:1]], 0)
+    n = typeof(xp).shape[0]
+    i = u.clip(searchsorted(xp, x, side="right"), 1, max(n - 1, 1))
+    before = u.subtract(i, 1)
+    x0, x1 = take(xp, before, mode="clip"), take(xp, i, mode="clip")
+    f0, f1 = take(fp, before, mode="clip"), take(fp, i, mode="clip")
+    gap = u.subtract(x1, x0)
+    flat = u.equal(gap, 0)
+    slope = u.true_divide(u.subtract(f1, f0), where(flat, 1, gap))
+    out = where(flat, f0, u.add(f0, u.multiply(u.subtract(x, x0), slope)))
+    if period is None:
+        if not (isinstance(left, str) and left == "extrapolate"):
+            out = where(u.less(x, xp[0]), fp[0] if left is None else left, out)
+        if not (isinstance(right, str) and right == "extrapolate"):
+            out = where(u.greater(x, xp[-1]), fp[-1] if right is None else right, out)
+    return out
+
+
+def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Any:
+    """Angles with jumps of more than half a period taken out. Source: numpy.unwrap."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.reductions import cumsum
+    from weft.numpy.selection import where
+
+    aval = aval_of("unwrap", p)
+    whole = dtypes.is_integer(aval.dtype)
+    if whole:
+        p, period = promote(p, period)
+        p = to_array(p)
+    dtype = typeof(p).dtype
+    half = u.floor_divide(period, 2) if dtypes.is_integer(dtype) else u.true_divide(period, 2)
+    d = diff(p, axis=axis)
+    moved = u.subtract(u.remainder(u.add(d, half), period), half)
+    moved = where(u.logical_and(u.equal(moved, u.negative(half)), u.greater(d, 0)), half, moved)
+    limit = half if discont is None else discont
+    shift = where(u.less(u.absolute(d), limit), cast(0, dtype), u.subtract(moved, d))
+    i = canonical_axis(axis, typeof(p).ndim)
+    first = slice_in_dim(to_array(p), 0, 1, axis=i)
+    rest = u.add(slice_in_dim(to_array(p), 1, typeof(p).shape[i], axis=i), cumsum(shift, axis=i))
+    return ops.concatenate([first, cast(rest, dtype)], i)
+
+
+# Convolution ----------------------------------------------------------------------------------
+
+
+def _convolve(
+    name: str, a: Any, v: Any, mode: str, flip: bool, precision: Any, preferred: Any
+) -> Any:
+    from weft.ops.conv import conv_general_dilated
+
+    x, y = aval_of(name, a), aval_of(name, v)
+    if x.ndim != 1 or y.ndim != 1:
+        raise ValueError(
+            f"weft.numpy.{name}: takes vectors, got {x.str_short()} and {y.str_short()}"
+        )
+    if x.size == 0 or y.size == 0:
+        raise ValueError(f"weft.numpy.{name}: the vectors must not be empty")
+    a, v = (to_array(t) for t in promote_inexact(a, v))
+    preferred = canonical(preferred, name)
+    swapped = x.size < y.size
+    if flip:  # convolution commutes
+        if swapped:
+            a, v = v, a
+        kernel = ops.rev(v, (0,))
+    else:
+        from weft.numpy.ufuncs import conjugate
+
+        v = conjugate(v)
+        if swapped:
+            a, v = v, a
+        kernel = v
+    m = typeof(v).shape[0]
+    if mode == "full":
+        padding = (m - 1, m - 1)
+    elif mode == "same":
+        padding = (m // 2, m - 1 - m // 2)  # of the shorter vector, as NumPy centres it
+    elif mode == "valid":
+        padding = (0, 0)
+    else:
+        raise ValueError(
+            f"weft.numpy.{name}: mode must be 'full', 'same' or 'valid', got {mode!r}"
+        )
+    out = conv_general_dilated(
+        ops.reshape(a, (1, 1, typeof(a).shape[0])),
+        ops.reshape(kernel, (1, 1, m)),
+        (1,),
+        [padding],
+        precision=precision,
+        preferred_element_type=preferred,
+    )
+    out = ops.reshape(out, (typeof(out).size,))
+    return ops.rev(out, (0,)) if swapped and not flip else out
+
+
+def convolve(
+    a: Any,
+    v: Any,
+    mode: str = "full",
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """The convolution of two vectors.
+
+    mode: 'full' for every overlap, 'same' for the size of the longer one, 'valid' for whole
+    overlaps. Source: numpy.convolve.
+
+    >>> import weft
+    >>> weft.numpy.convolve(weft.numpy.array([1.0, 2.0]), weft.numpy.array([1.0, 1.0]))
+    Array([1., 3., 2.], dtype=float32)
+    """
+    return _convolve("convolve", a, v, mode, True, precision, preferred_element_type)
+
+
+def correlate(
+    a: Any,
+    v: Any,
+    mode: str = "valid",
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """The cross-correlation of two vectors, the second conjugated; modes as in `convolve`."""
+    return _convolve("correlate", a, v, mode, False, precision, preferred_element_type)
+
+
+# Covariance -----------------------------------------------------------------------------------
+
+
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: builtins.bool = True,
+    bias: builtins.bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    dtype: Any = None,
+) -> Any:
+    """The covariance matrix of variables in rows (columns with rowvar=False). Source: numpy.cov."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.joining import concatenate
+    from weft.numpy.linear import dot
+    from weft.numpy.reductions import average, mean, sum
+    from weft.numpy.shaping import atleast_2d, squeeze, transpose
+
+    given = [v for v in (m, y) if v is not None]
+    for v in given:
+        if aval_of("cov", v).ndim > 2:
+            raise ValueError(f"weft.numpy.cov: m and y have at most two dimensions, got {typeof(v).str_short()}")
+    if ddof is not None and ddof != int(ddof):
+        raise ValueError(f"weft.numpy.cov: ddof must be an integer, got {ddof}")
+    given = list(promote_inexact(*given))
+    if dtype is not None:
+        given = [cast(v, canonical(dtype, "cov")) for v in given]
+    parts = []
+    for v in given:
+        v = atleast_2d(v)
+        if not rowvar and typeof(v).shape[0] != 1:
+            v = transpose(v)
+        parts.append(v)
+    x = concatenate(parts, 0) if len(parts) > 1 else parts[0]
+    if ddof is None:
+        ddof = 0 if bias else 1
+    n = typeof(x).shape[1]
+    w = None
+    for name, weights, whole in (("fweights", fweights, True), ("aweights", aweights, False)):
+        if weights is None:
+            continue
+        wval = aval_of("cov", weights)
+        if wval.shape != (n,):
+            raise ValueError(
+                f"weft.numpy.cov: {name} must be a vector with one entry for each of the {n} "
+                f"observations, got {wval.str_short()}"
+            )
+        if whole and not dtypes.is_integer(wval.dtype):
+            raise TypeError("weft.numpy.cov: fweights must be integers")
+        w = weights if w is None else u.multiply(w, weights)
+    if w is None:
+        center = mean(x, axis=1, keepdims=True)
+        norm: Any = n - ddof
+        scaled = x = u.subtract(x, center)
+    else:
+        w = cast(w, typeof(x).dtype)
+        center, total = average(x, axis=1, weights=w, returned=True)
+        total = total[0]
+        if ddof == 0:
+            norm = total
+        elif aweights is None:
+            norm = u.subtract(total, ddof)
+        else:
+            share = u.true_divide(sum(u.multiply(w, aweights)), total)
+            norm = u.subtract(total, u.multiply(ddof, share))
+        x = u.subtract(x, ops.reshape(center, (-1, 1)))
+        scaled = u.multiply(x, w)
+    out = u.true_divide(dot(scaled, u.conjugate(transpose(x))), norm)
+    return squeeze(out) if 1 in typeof(out).shape else out
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: builtins.bool = True, dtype: Any = None) -> Any:
+    """The matrix of correlation coefficients, within [-1, 1]. Source: numpy.corrcoef."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.creation import diag
+
+    c = cov(x, y, rowvar, dtype=dtype)
+    if typeof(c).ndim == 0:
+        return u.true_divide(c, c)
+    root = u.sqrt(u.real(diag(c)))
+    c = u.true_divide(u.true_divide(c, root[:, None]), root[None, :])
+    if dtypes.is_complex(typeof(c).dtype):
+        return ew.complex_p.bind(u.clip(u.real(c), -1, 1), u.clip(u.imag(c), -1, 1))
+    return u.clip(c, -1, 1)
+
+
+# Bits -----------------------------------------------------------------------------------------
+
+
+def _bit_weights(bitorder: str, name: str) -> np.ndarray:
+    if bitorder not in ("big", "little"):
+        raise ValueError(f"weft.numpy.{name}: bitorder must be 'big' or 'little', got {bitorder!r}")
+    shifts = np.arange(8, dtype=np.uint8)
+    return shifts[::-1] if bitorder == "big" else shifts
+
+
+def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
+    """Eight booleans or integers to a byte, along an axis or of the flat array."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.reductions import sum
+    from weft.numpy.shaping import moveaxis, ravel
+
+    aval = aval_of("packbits", a)
+    shifts = _bit_weights(bitorder, "packbits")
+    if not (dtypes.is_integer(aval.dtype) or dtypes.is_bool(aval.dtype)):
+        raise TypeError(f"weft.numpy.packbits: a must be integers or booleans, got {aval.str_short()}")
+    bits = cast(u.greater(a, 0) if dtypes.is_integer(aval.dtype) else to_array(a), dtypes.uint8)
+    if axis is None:
+        bits, axis = ravel(bits), 0
+    bits = moveaxis(bits, axis, -1)
+    shape = typeof(bits).shape
+    missing = -shape[-1] % 8
+    if missing:
+        config = (*((0, 0, 0) for _ in shape[:-1]), (0, missing, 0))
+        bits = ops.pad_p.bind(bits, np.uint8(0), padding_config=config)
+    groups = ops.reshape(bits, (*shape[:-1], (shape[-1] + missing) // 8, 8))
+    packed = sum(u.left_shift(groups, shifts), axis=-1, dtype=dtypes.uint8)
+    return moveaxis(packed, -1, axis)
+
+
+def unpackbits(
+    a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Any:
+    """The bits of bytes as zeros and ones, along an axis or of the flat array."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.shaping import moveaxis, ravel
+
+    aval = aval_of("unpackbits", a)
+    if aval.dtype != dtypes.uint8:
+        raise TypeError(f"weft.numpy.unpackbits: a must be uint8, got {aval.str_short()}")
+    shifts = _bit_weights(bitorder, "unpackbits")
+    a = to_array(a)
+    if axis is None:
+        a, axis = ravel(a), 0
+    a = moveaxis(a, axis, -1)
+    shape = typeof(a).shape
+    bits = u.bitwise_and(u.right_shift(ops.reshape(a, (*shape, 1)), shifts), np.uint8(1))
+    bits = ops.reshape(bits, (*shape[:-1], shape[-1] * 8))
+    if count is not None:
+        total = shape[-1] * 8
+        if count > total:
+            config = (*((0, 0, 0) for _ in shape[:-1]), (0, count - total, 0))
+            bits = ops.pad_p.bind(bits, np.uint8(0), padding_config=config)
+        else:
+            stop = total + count if count < 0 else count
+            bits = slice_in_dim(bits, 0, stop, axis=len(shape) - 1)
+    return moveaxis(bits, -1, axis)
+
+

@@ -1,0 +1,75 @@
+"""Comparison of whole arrays, and closeness of floats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.trace import typeof
+from weft.numpy.common import INEXACT, aval_of, fill
+from weft.ops.promote import promote
+
+
+def isclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Any:
+    """Whether |a - b| <= atol + rtol * |b|, element by element; infinities equal themselves.
+
+    Source: numpy.isclose.
+    """
+    from weft.numpy import ufuncs as u
+
+    aval_of("isclose", a), aval_of("isclose", b)
+    a, b = promote(a, b)
+    dtype = typeof(a).dtype
+    if dtype not in INEXACT:
+        if dtype == dtypes.bool_:
+            return u.equal(a, b)
+        a, b = u.inexact(a), u.inexact(b)
+    bound = u.add(atol, u.multiply(rtol, u.absolute(b)))
+    near = u.less_equal(u.absolute(u.subtract(a, b)), bound)
+    finite = u.logical_and(u.isfinite(a), u.isfinite(b))
+    out = u.logical_or(u.logical_and(finite, near), u.equal(a, b))
+    if equal_nan:
+        out = u.logical_or(out, u.logical_and(u.isnan(a), u.isnan(b)))
+    return out
+
+
+def allclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Any:
+    """Whether all elements are close; see `isclose`."""
+    from weft.numpy.reductions import all
+
+    return all(isclose(a, b, rtol, atol, equal_nan))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Whether shapes and all elements are equal."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.creation import asarray
+    from weft.numpy.reductions import all
+
+    try:
+        a1, a2 = asarray(a1), asarray(a2)
+    except TypeError:
+        return fill((), False, dtypes.bool_)
+    if a1.shape != a2.shape:
+        return fill((), False, dtypes.bool_)
+    same = u.equal(a1, a2)
+    if equal_nan:
+        same = u.logical_or(same, u.logical_and(u.isnan(a1), u.isnan(a2)))
+    return all(same)
+
+
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """Whether the arrays broadcast to one shape with equal elements."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.creation import asarray
+    from weft.numpy.reductions import all
+
+    try:
+        a1, a2 = asarray(a1), asarray(a2)
+        return all(u.equal(a1, a2))
+    except (TypeError, ValueError):
+        return fill((), False, dtypes.bool_)

@@ -1,0 +1,230 @@
+"""Discrete Fourier transforms: weft.numpy.fft."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.trace import typeof
+from weft.numpy.common import (
+    aval_of,
+    axes_of,
+    canonical,
+    constant,
+    inexact,
+    place,
+    strong,
+    to_array,
+)
+from weft.ops import elementwise as ew
+from weft.ops import fft as fft_ops
+from weft.ops import shape as ops
+from weft.ops.base import canonical_axes
+from weft.ops.slicing import slice_in_dim
+
+_FORWARD = ("FFT", "RFFT")
+
+
+def _lengths(name: str, s: Any, axes: Any, rank: int) -> tuple[Any, tuple[int, ...]]:
+    """Sizes (or None) and axes in the form of the multi-dimensional functions."""
+    if s is not None:
+        s = tuple(operator.index(n) for n in s)
+    if axes is None:
+        axes = tuple(range(rank)) if s is None else tuple(range(rank - len(s), rank))
+    axes = tuple(axes)
+    if s is not None and len(s) != len(axes):
+        raise ValueError(f"weft.numpy.fft.{name}: {len(s)} sizes for {len(axes)} axes")
+    return s, canonical_axes(axes, rank, "axes")
+
+
+def _resized(x: Any, axis: int, n: int) -> Any:
+    """Cut or filled with zeros at the end to size n."""
+    have = typeof(x).shape[axis]
+    if have == n:
+        return x
+    if have > n:
+        return slice_in_dim(x, 0, n, axis=axis)
+    config = tuple((0, n - have if d == axis else 0, 0) for d in range(typeof(x).ndim))
+    return ops.pad_p.bind(x, typeof(x).dtype.type(0), padding_config=config)
+
+
+def _transform(name: str, kind: str, a: Any, s: Any, axes: Any, norm: Any) -> Any:
+    aval = aval_of(f"fft.{name}", a)
+    x = strong(inexact(to_array(a)))
+    if norm not in (None, "backward", "ortho", "forward"):
+        raise ValueError(
+            f"weft.numpy.fft.{name}: norm must be None, 'backward', 'ortho' or 'forward', got {norm!r}"
+        )
+    s, axes = _lengths(name, s, axes, aval.ndim)
+    if kind == "RFFT" and dtypes.is_complex(typeof(x).dtype):
+        raise ValueError(f"weft.numpy.fft.{name}: takes real numbers, got {aval.str_short()}")
+    if not axes:
+        return x
+    if kind != "RFFT" and not dtypes.is_complex(typeof(x).dtype):
+        wide = typeof(x).dtype == dtypes.float64
+        x = ew.convert(x, dtypes.complex128 if wide else dtypes.complex64)
+    if kind == "RFFT" and typeof(x).dtype.itemsize < 4:
+        x = ew.convert(x, dtypes.float32)
+    shape = typeof(x).shape
+    if s is None:
+        s = tuple(shape[i] for i in axes)
+        if kind == "IRFFT":
+            s = (*s[:-1], 2 * (s[-1] - 1))
+    if any(n < 1 for n in s):
+        raise ValueError(f"weft.numpy.fft.{name}: sizes must be positive, got {s}")
+    for i, n in zip(axes, s, strict=True):
+        half = kind == "IRFFT" and i == axes[-1]
+        x = _resized(x, i, n // 2 + 1 if half else n)
+    # The op works on up to three last dimensions: the transformed ones are moved there.
+    rank = len(shape)
+    order = (*(d for d in range(rank) if d not in axes), *axes)
+    moved = order != tuple(range(rank))
+    if moved:
+        x = ops.transpose(x, order)
+    x = _staged(x, kind, s)
+    if moved:
+        back = tuple(order.index(d) for d in range(rank))
+        x = ops.transpose(x, back)
+    total = math.prod(s)
+    factor = 1.0
+    if norm == "ortho":
+        factor = 1 / math.sqrt(total) if kind in _FORWARD else math.sqrt(total)
+    elif norm == "forward":
+        factor = 1 / total if kind in _FORWARD else float(total)
+    return x if factor == 1.0 else ew.mul_p.bind(x, typeof(x).dtype.type(factor))
+
+
+def _staged(x: Any, kind: str, s: Sequence[int]) -> Any:
+    """More than three dimensions are transformed in steps, the half spectrum with the last ones."""
+    s = tuple(s)
+    if len(s) <= 3:
+        return fft_ops.fft(x, kind, s)
+    complex_kind = "FFT" if kind in _FORWARD else "IFFT"
+
+    def leading(x: Any) -> Any:
+        rank = typeof(x).ndim
+        first = rank - len(s)
+        done = len(s) - 3
+        order = (*range(first), *range(first + done, rank), *range(first, first + done))
+        x = _staged(ops.transpose(x, order), complex_kind, s[:done])
+        return ops.transpose(x, tuple(order.index(d) for d in range(rank)))
+
+    if kind == "IRFFT":
+        return fft_ops.fft(leading(x), kind, s[-3:])
+    return leading(fft_ops.fft(x, kind, s[-3:]))
+
+
+def _one(name: str, kind: str, doc: str) -> Callable:
+    def function(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+        axis = operator.index(axis)
+        return _transform(name, kind, a, None if n is None else (n,), (axis,), norm)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{doc}
+
+    n: the size along the axis: the input is cut or filled with zeros. norm: 'backward' (default)
+    divides by n in the inverse, 'forward' in the forward transform, 'ortho' both by its root.
+    Source: numpy.fft.{name}."""
+    return function
+
+
+fft = _one("fft", "FFT", "The Fourier transform along an axis.")
+ifft = _one("ifft", "IFFT", "The inverse Fourier transform along an axis.")
+rfft = _one("rfft", "RFFT", "The first n // 2 + 1 frequencies of a real signal along an axis.")
+irfft = _one("irfft", "IRFFT", "The real signal whose `rfft` is given; n is its size.")
+
+
+def _several(name: str, kind: str, doc: str, default: Any) -> Callable:
+    def function(
+        a: Any, s: Any = None, axes: Any = default, norm: str | None = None
+    ) -> Any:
+        if default is not None and axes is not None and len(axes) != 2:
+            raise ValueError(f"weft.numpy.fft.{name}: takes two axes, got {axes}")
+        return _transform(name, kind, a, s, axes, norm)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{doc} s: sizes along the axes. Source: numpy.fft.{name}."
+    return function
+
+
+fftn = _several("fftn", "FFT", "The Fourier transform over several axes.", None)
+ifftn = _several("ifftn", "IFFT", "The inverse Fourier transform over several axes.", None)
+rfftn = _several("rfftn", "RFFT", "The transform of a real signal over several axes.", None)
+irfftn = _several("irfftn", "IRFFT", "The real signal whose `rfftn` is given.", None)
+fft2 = _several("fft2", "FFT", "The Fourier transform over two axes.", (-2, -1))
+ifft2 = _several("ifft2", "IFFT", "The inverse Fourier transform over two axes.", (-2, -1))
+rfft2 = _several("rfft2", "RFFT", "The transform of a real signal over two axes.", (-2, -1))
+irfft2 = _several("irfft2", "IRFFT", "The real signal whose `rfft2` is given.", (-2, -1))
+
+
+def _opposite(norm: str | None) -> str | None:
+    return {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
+
+
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The real spectrum of a signal with Hermitian symmetry. Source: numpy.fft.hfft."""
+    conjugate = ew.conj(inexact(to_array(a)))
+    return _transform("hfft", "IRFFT", conjugate, None if n is None else (n,), (axis,), _opposite(norm))
+
+
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The inverse of `hfft`. Source: numpy.fft.ihfft."""
+    s = None if n is None else (n,)
+    return ew.conj(_transform("ihfft", "RFFT", a, s, (axis,), _opposite(norm)))
+
+
+def _frequencies(name: str, n: int, d: Any, dtype: Any, device: Any, half: bool) -> Any:
+    n = operator.index(n)
+    if n <= 0:
+        raise ValueError(f"weft.numpy.fft.{name}: n must be positive, got {n}")
+    dtype = dtypes.canonicalize_dtype(float) if dtype is None else canonical(dtype, name)
+    steps = np.fft.rfftfreq(n) if half else np.fft.fftfreq(n)
+    if typeof(d).ndim:
+        raise ValueError(f"weft.numpy.fft.{name}: d must be a number")
+    if isinstance(d, int | float):
+        return place(constant((steps / d).astype(dtype)), device)
+    from weft.numpy.ufuncs import true_divide
+
+    return place(ew.convert(true_divide(steps.astype(dtype), d), dtype), device)
+
+
+def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """The frequencies of `fft` for n samples d apart.
+
+    >>> import weft
+    >>> weft.numpy.fft.fftfreq(4)
+    Array([ 0.  ,  0.25, -0.5 , -0.25], dtype=float32)
+    """
+    return _frequencies("fftfreq", n, d, dtype, device, False)
+
+
+def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """The frequencies of `rfft` for n samples d apart."""
+    return _frequencies("rfftfreq", n, d, dtype, device, True)
+
+
+def _shifted(name: str, x: Any, axes: Any, direction: int) -> Any:
+    from weft.numpy.shaping import roll
+
+    aval = aval_of(f"fft.{name}", x)
+    dims = axes_of(tuple(axes) if isinstance(axes, Sequence) else axes, aval.ndim)
+    if direction > 0:
+        shifts = tuple(aval.shape[d] // 2 for d in dims)
+    else:
+        shifts = tuple(-(aval.shape[d] // 2) for d in dims)
+    return roll(x, shifts, dims)
+
+
+def fftshift(x: Any, axes: Any = None) -> Any:
+    """Frequency 0 moved to the middle."""
+    return _shifted("fftshift", x, axes, 1)
+
+
+def ifftshift(x: Any, axes: Any = None) -> Any:
+    """The inverse of `fftshift`."""
+    return _shifted("ifftshift", x, axes, -1)

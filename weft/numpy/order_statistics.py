@@ -1,0 +1,587 @@
+"""Medians, quantiles, histograms and counts."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.trace import typeof
+from weft.numpy.common import (
+    aval_of,
+    axes_of,
+    cast,
+    check_array,
+    concrete,
+    inexact,
+    is_concrete,
+    place,
+    refuse_out,
+    strong,
+    to_array,
+)
+from weft.ops import shape as ops
+from weft.ops import sort as sorts
+from weft.ops.promote import promote_inexact
+
+_METHODS = (
+    "linear",
+    "lower",
+    "higher",
+    "midpoint",
+    "nearest",
+    "inverted_cdf",
+    "averaged_inverted_cdf",
+    "closest_observation",
+    "interpolated_inverted_cdf",
+    "hazen",
+    "weibull",
+    "median_unbiased",
+    "normal_unbiased",
+)
+# (alpha, beta) of the continuous methods: Hyndman and Fan, "Sample quantiles in statistical
+# packages", 1996.
+_PLOTTING = {
+    "linear": (1.0, 1.0),
+    "interpolated_inverted_cdf": (0.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}
+
+
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: builtins.bool = False,
+    method: str = "linear",
+    keepdims: builtins.bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """The q-th quantiles over an axis, a tuple of axes, or all; q is within [0, 1].
+
+    The dimensions of q come first in the result. method: one of NumPy's. weights: of the elements
+    along the axis, with method 'inverted_cdf'. Source: numpy.quantile.
+
+    >>> import weft
+    >>> weft.numpy.quantile(weft.numpy.arange(5), 0.5)
+    Array(2., dtype=float32)
+    """
+    return _quantile("quantile", a, q, axis, out, overwrite_input, method, keepdims, weights, False)
+
+
+def nanquantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: builtins.bool = False,
+    method: str = "linear",
+    keepdims: builtins.bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """As `quantile`, of the elements that are not NaN."""
+    return _quantile("nanquantile", a, q, axis, out, overwrite_input, method, keepdims, weights, True)
+
+
+def _quantile(
+    name: str,
+    a: Any,
+    q: Any,
+    axis: Any,
+    out: Any,
+    overwrite: builtins.bool,
+    method: str,
+    keepdims: builtins.bool,
+    weights: Any,
+    skip_nan: builtins.bool,
+) -> Any:
+    refuse_out(name, out)
+    if overwrite:
+        raise ValueError(f"weft.numpy.{name}: overwrite_input=True is impossible, arrays are immutable")
+    if method not in _METHODS:
+        raise ValueError(f"weft.numpy.{name}: method must be one of {_METHODS}, got {method!r}")
+    check_array(name, a, q)
+    a, q = (strong(v) for v in promote_inexact(a, q))
+    if typeof(q).ndim > 1:
+        raise ValueError(f"weft.numpy.{name}: q must be a number or a vector")
+    aval = typeof(a)
+    if dtypes.is_complex(aval.dtype):
+        raise ValueError(f"weft.numpy.{name}: complex numbers have no order")
+    axes = axes_of(axis, aval.ndim)
+    kept = [d for d in range(aval.ndim) if d not in axes]
+    n = math.prod(aval.shape[d] for d in axes)
+    x = ops.transpose(a, (*kept, *axes)) if axes else to_array(a)
+    x = ops.reshape(x, (*(aval.shape[d] for d in kept), n))
+    dtype = aval.dtype
+    narrow = dtype.itemsize < 4
+    if narrow:
+        x, q = cast(x, dtypes.float32), cast(q, dtypes.float32)
+    if weights is not None:
+        if method != "inverted_cdf":
+            raise ValueError(f"weft.numpy.{name}: weights need method 'inverted_cdf', got {method!r}")
+        result = _weighted(name, x, q, weights, aval, axes, kept, skip_nan)
+    else:
+        result = _plain(x, q, method, skip_nan)
+    if narrow:
+        result = cast(result, dtype)
+    if keepdims:
+        shape = tuple(1 if d in axes else s for d, s in enumerate(aval.shape))
+        result = ops.reshape(result, typeof(q).shape + shape)
+    return result
+
+
+def _plain(x: Any, q: Any, method: str, skip_nan: builtins.bool) -> Any:
+    """Quantiles along the last dimension; those of q come first."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.reductions import any, sum
+    from weft.numpy.selection import take_along_axis, where
+
+    last = typeof(x).ndim - 1
+    n = typeof(x).shape[-1]
+    nan = u.isnan(x)
+    ordered = sorts.sort(x, last, False)  # NaN last
+    lead = typeof(x).shape[:-1]
+    qs = ops.reshape(q, typeof(q).shape + (1,) * len(lead))
+    if skip_nan:
+        count = cast(sum(u.logical_not(nan), axis=-1), typeof(x).dtype)
+    else:
+        count = typeof(x).dtype.type(n)
+    low, high, weight = _bracket(qs, count, method)
+    if not skip_nan and not lead:
+        low = ops.reshape(low, typeof(q).shape)
+    shape = ops.broadcast_shapes(typeof(low).shape, typeof(q).shape + lead)
+    low, high, weight = (_spread(v, shape) for v in (low, high, weight))
+
+    def at(position: Any) -> Any:
+        index = cast(position, dtypes.canonicalize_dtype(np.int32))
+        extra = len(shape) - len(lead)
+        index = ops.reshape(index, shape) if extra == 0 else index
+        if extra == 0:
+            return take_along_axis(ordered, index[..., None], -1, mode="clip")[..., 0]
+        moved = ops.transpose(index, (*range(1, len(shape)), 0))
+        return ops.transpose(
+            take_along_axis(ordered, moved, -1, mode="clip"), (len(shape) - 1, *range(len(shape) - 1))
+        )
+
+    if method in ("lower", "inverted_cdf", "closest_observation", "nearest"):
+        out = at(low)
+    elif method == "higher":
+        out = at(high)
+    else:
+        below, above = at(low), at(high)
+        if method == "midpoint":
+            weight = _spread(
+                where(u.equal(low, high), cast(0.0, typeof(x).dtype), cast(0.5, typeof(x).dtype)),
+                shape,
+            )
+        # Where both are equal, infinities included, there is nothing to interpolate.
+        step = where(u.equal(below, above), cast(0.0, typeof(x).dtype), u.subtract(above, below))
+        out = u.add(below, u.multiply(step, weight))
+    invalid = u.logical_not(u.logical_and(u.greater_equal(qs, 0), u.less_equal(qs, 1)))
+    if skip_nan:
+        invalid = u.logical_or(invalid, u.equal(count, 0))
+    else:
+        invalid = u.logical_or(invalid, any(nan, axis=-1))
+    return where(invalid, cast(np.nan, typeof(x).dtype), out)
+
+
+def _spread(x: Any, shape: tuple) -> Any:
+    from weft.ops.promote import broadcast_to
+
+    return broadcast_to(to_array(x), shape)
+
+
+def _bracket(q: Any, n: Any, method: str) -> tuple[Any, Any, Any]:
+    """The positions below and above the quantile, and the weight of the upper one."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.selection import where
+
+    top = u.subtract(n, 1)
+    if method in _PLOTTING:
+        alpha, beta = _PLOTTING[method]
+        place_ = u.add(u.multiply(n, q), u.subtract(u.add(alpha, u.multiply(q, 1 - alpha - beta)), 1))
+        if method == "linear":
+            place_ = u.multiply(q, top)
+        place_ = u.clip(place_, 0, top)
+        low = u.floor(place_)
+        return low, u.minimum(u.add(low, 1), top), u.subtract(place_, low)
+    if method in ("inverted_cdf", "averaged_inverted_cdf"):
+        exact = u.multiply(n, q)
+        low = u.clip(u.subtract(u.ceil(exact), 1), 0, top)
+        whole = u.equal(u.floor(exact), exact)
+        high = u.clip(where(whole, u.add(low, 1), low), 0, top)
+        return low, high, where(whole, 0.5, cast(0.0, typeof(low).dtype))
+    if method == "closest_observation":
+        exact = u.subtract(u.multiply(n, q), 0.5)
+        down = u.floor(exact)
+        stay = u.logical_and(u.equal(exact, down), u.equal(u.remainder(down, 2), 1))
+        low = u.clip(where(stay, u.subtract(down, 1), down), 0, top)
+        return low, low, u.multiply(low, 0)
+    place_ = u.clip(u.multiply(q, top), 0, top)
+    if method == "nearest":
+        low = u.rint(place_)
+        return low, low, u.multiply(low, 0)
+    low, high = u.floor(place_), u.ceil(place_)
+    return low, high, u.subtract(place_, low)
+
+
+def _weighted(
+    name: str, x: Any, q: Any, weights: Any, aval: Any, axes: tuple, kept: list, skip_nan: Any
+) -> Any:
+    """The least element whose share of the weight up to it reaches q."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.reductions import any, cumsum, sum
+    from weft.numpy.selection import take_along_axis, where
+    from weft.ops.promote import broadcast_to
+
+    wval = aval_of(name, weights)
+    w = cast(weights, typeof(x).dtype)
+    if wval.shape != aval.shape:
+        if wval.ndim != 1 or len(axes) != 1 or wval.shape[0] != aval.shape[axes[0]]:
+            raise ValueError(
+                f"weft.numpy.{name}: weights of shape {wval.shape} match neither the array "
+                f"{aval.shape} nor its axis"
+            )
+        w = broadcast_to(w, typeof(x).shape)
+    else:
+        w = ops.reshape(ops.transpose(w, (*kept, *axes)), typeof(x).shape)
+    nan = u.isnan(x)
+    if skip_nan:
+        w = where(nan, 0, w)
+    last = typeof(x).ndim - 1
+    ordered, w = sorts.sort((x, w), last, True, 1)
+    share = cumsum(w, axis=-1)
+    total = share[..., -1:]
+
+    def one(level: Any) -> Any:
+        reached = u.greater_equal(share, u.multiply(level, total))
+        positive = u.greater(share, 0)
+        index = sum(u.logical_not(u.logical_and(reached, positive)), axis=-1, keepdims=True)
+        value = take_along_axis(ordered, index, -1, mode="clip")[..., 0]
+        bad = u.logical_not(u.logical_and(u.greater_equal(level, 0), u.less_equal(level, 1)))
+        if not skip_nan:
+            bad = u.logical_or(bad, any(nan, axis=-1))
+        return where(bad, cast(np.nan, typeof(x).dtype), value)
+
+    if typeof(q).ndim == 0:
+        return one(q)
+    from weft.numpy.joining import stack
+
+    return stack([one(q[i]) for i in range(typeof(q).shape[0])])
+
+
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: builtins.bool = False,
+    method: str = "linear",
+    keepdims: builtins.bool = False,
+    *,
+    weights: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """As `quantile`, with q within [0, 100]."""
+    check_array("percentile", a, q)
+    result = _quantile(
+        "percentile", a, _hundredth(q), axis, out, overwrite_input, method, keepdims, weights, False
+    )
+    return place(result, None, out_sharding)
+
+
+def nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: builtins.bool = False,
+    method: str = "linear",
+    keepdims: builtins.bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """As `percentile`, of the elements that are not NaN."""
+    check_array("nanpercentile", a, q)
+    return _quantile(
+        "nanpercentile", a, _hundredth(q), axis, out, overwrite_input, method, keepdims, weights, True
+    )
+
+
+def _hundredth(q: Any) -> Any:
+    from weft.numpy.ufuncs import true_divide
+
+    return true_divide(q, 100)
+
+
+def median(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: builtins.bool = False,
+    keepdims: builtins.bool = False,
+) -> Any:
+    """The middle element over an axis, a tuple of axes, or all; the mean of two in the middle.
+
+    >>> import weft
+    >>> weft.numpy.median(weft.numpy.array([1.0, 3.0, 2.0]))
+    Array(2., dtype=float32)
+    """
+    return _quantile(
+        "median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, False
+    )
+
+
+def nanmedian(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: builtins.bool = False,
+    keepdims: builtins.bool = False,
+) -> Any:
+    """As `median`, of the elements that are not NaN."""
+    return _quantile(
+        "nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, True
+    )
+
+
+# Counting -------------------------------------------------------------------------------------
+
+
+def bincount(
+    x: Any,
+    weights: Any = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out_sharding: Any = None,
+) -> Any:
+    """How often each of 0, 1, 2, … occurs, or the sum of weights there.
+
+    length: a static number of results, which makes the function traceable; negative numbers count
+    as 0, those of length and above are dropped. Source: numpy.bincount.
+
+    >>> import weft
+    >>> weft.numpy.bincount(weft.numpy.array([0, 2, 2]))
+    Array([1, 0, 2], dtype=int32)
+    """
+    from weft.numpy.creation import zeros
+    from weft.numpy.ufuncs import maximum
+
+    aval = aval_of("bincount", x)
+    if aval.ndim != 1 or not dtypes.is_integer(aval.dtype):
+        raise TypeError(f"weft.numpy.bincount: x must be a vector of integers, got {aval.str_short()}")
+    if weights is not None and aval_of("bincount", weights).shape != aval.shape:
+        raise ValueError(
+            f"weft.numpy.bincount: weights {typeof(weights).str_short()} must have the shape of x, "
+            f"{aval.shape}"
+        )
+    if length is None:
+        known = concrete(x, "bincount: x (without length)")
+        length = max(int(known.max()) + 1 if known.size else 0, operator.index(minlength))
+    index = maximum(to_array(x), 0)
+    dtype = dtypes.canonicalize_dtype(int) if weights is None else typeof(weights).dtype
+    out = zeros((operator.index(length),), dtype)
+    out = out.at[index].add(dtype.type(1) if weights is None else weights, mode="drop")
+    return place(out, None, out_sharding)
+
+
+def digitize(
+    x: Any, bins: Any, right: builtins.bool = False, *, method: str | None = None
+) -> Any:
+    """The number of the bin that each x belongs to; bins rise or fall. Source: numpy.digitize."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.selection import where
+    from weft.numpy.sorting import searchsorted
+
+    bval = aval_of("digitize", bins)
+    aval_of("digitize", x)
+    if bval.ndim != 1:
+        raise ValueError(f"weft.numpy.digitize: bins must be a vector, got {bval.str_short()}")
+    n = bval.shape[0]
+    if n == 0:
+        from weft.numpy.creation import zeros_like
+
+        return zeros_like(to_array(x), dtypes.canonicalize_dtype(int))
+    side = "right" if not right else "left"
+    other = "left" if not right else "right"
+    method = method or "scan"
+    bins = to_array(bins)
+    up = searchsorted(bins, x, side=side, method=method)
+    down = u.subtract(n, searchsorted(ops.rev(bins, (0,)), x, side=other, method=method))
+    return where(u.greater_equal(bins[-1], bins[0]), up, cast(down, typeof(up).dtype))
+
+
+def _limits(a: Any, range_: Any) -> tuple[Any, Any]:
+    """The lowest and highest edge; of one value, half a unit to both sides."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.reductions import max as max_
+    from weft.numpy.reductions import min as min_
+    from weft.numpy.selection import where
+
+    if range_ is None:
+        if typeof(a).size == 0:
+            return np.float32(0), np.float32(1)
+        lo, hi = min_(a), max_(a)
+    elif isinstance(range_, Sequence):
+        lo, hi = range_
+        if is_concrete(lo) and is_concrete(hi) and np.asarray(lo) > np.asarray(hi):
+            raise ValueError(f"weft.numpy.histogram: range {range_} must rise")
+    else:
+        lo, hi = range_[0], range_[1]
+    lo, hi = inexact(lo), inexact(hi)
+    flat = u.equal(lo, hi)
+    return where(flat, u.subtract(lo, 0.5), lo), where(flat, u.add(hi, 0.5), hi)
+
+
+def histogram_bin_edges(
+    a: Any, bins: Any = 10, range: Any = None, weights: Any = None
+) -> Any:
+    """The edges of the bins of a histogram. Source: numpy.histogram_bin_edges."""
+    from weft.numpy.creation import linspace
+    from weft.numpy.shaping import ravel
+
+    if isinstance(bins, str):
+        raise NotImplementedError(
+            "weft.numpy.histogram: bins must be a number or an array of edges; rules such as "
+            f"{bins!r} make the shape depend on the data"
+        )
+    aval_of("histogram", a)
+    if isinstance(bins, list | tuple):
+        from weft.numpy.creation import asarray
+
+        bins = asarray(bins)
+    bval = aval_of("histogram", bins)
+    dtype = dtypes.to_inexact(typeof(a).dtype)
+    if bval.ndim == 1:
+        return cast(bins, dtypes.promote_types([(bval.dtype, False), (dtype, False)])[0])
+    n = int(concrete(bins, "histogram: bins"))
+    a = cast(ravel(a), dtype)
+    lo, hi = _limits(a, range)
+    return linspace(cast(lo, dtype), cast(hi, dtype), n + 1, dtype=dtype)
+
+
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = None
+) -> tuple[Any, Any]:
+    """The number of elements in each bin, and the edges of the bins.
+
+    bins: how many, or their edges. range: (lowest, highest) edge. weights: what each element
+    counts. density: whether the counts are divided so that the integral is 1.
+    Source: numpy.histogram.
+    """
+    from weft.numpy import ufuncs as u
+    from weft.numpy.calculus import diff
+    from weft.numpy.reductions import sum
+    from weft.numpy.selection import where
+    from weft.numpy.shaping import ravel
+    from weft.numpy.sorting import searchsorted
+
+    edges = histogram_bin_edges(a, bins, range)
+    shape = typeof(a).shape
+    a = ravel(cast(a, dtypes.to_inexact(typeof(a).dtype)))
+    if weights is None:
+        weights = _ones(typeof(a).shape, typeof(edges).dtype)
+    else:
+        if aval_of("histogram", weights).shape != shape:
+            raise ValueError("weft.numpy.histogram: weights must have the shape of a")
+        weights = ravel(inexact(weights))
+    n = typeof(edges).shape[0] - 1
+    slot = u.subtract(searchsorted(edges, a, side="right"), 1)
+    slot = where(u.equal(a, edges[-1]), n - 1, slot)  # the last bin has both edges
+    outside = u.logical_or(u.less(slot, 0), u.logical_not(u.less_equal(a, edges[-1])))
+    slot = where(outside, n, slot)
+    counts = _zeros((n,), typeof(weights).dtype).at[slot].add(weights, mode="drop")
+    if density:
+        counts = u.true_divide(u.true_divide(counts, diff(edges)), sum(counts))
+    return counts, edges
+
+
+def _zeros(shape: tuple, dtype: Any) -> Any:
+    from weft.numpy.creation import zeros
+
+    return zeros(shape, dtype)
+
+
+def _ones(shape: tuple, dtype: Any) -> Any:
+    from weft.numpy.creation import ones
+
+    return ones(shape, dtype)
+
+
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = None
+) -> tuple[Any, Any, Any]:
+    """Counts of pairs in a grid of bins, and the edges in both directions."""
+    from weft.numpy.joining import stack
+
+    edges = bins
+    if not isinstance(bins, Sequence) and typeof(bins).ndim == 1 and typeof(bins).shape[0] > 2 or isinstance(bins, Sequence) and len(bins) not in (1, 2):
+        edges = [bins, bins]
+    counts, (ex, ey) = histogramdd(stack([x, y], axis=1), edges, range, weights, density)
+    return counts, ex, ey
+
+
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = None
+) -> tuple[Any, list]:
+    """Counts of points in a grid of bins of any dimension, and the list of edges.
+
+    sample: an array of shape (points, dimensions), or a sequence of coordinates.
+    Source: numpy.histogramdd.
+    """
+    from weft.numpy import ufuncs as u
+    from weft.numpy.calculus import diff
+    from weft.numpy.joining import column_stack
+    from weft.numpy.reductions import sum
+    from weft.numpy.selection import where
+    from weft.numpy.sorting import searchsorted
+
+    if isinstance(sample, Sequence):
+        sample = column_stack([to_array(s) for s in sample])
+    sample = to_array(sample)
+    points, rank = typeof(sample).shape
+    per = list(bins) if isinstance(bins, Sequence) else [bins] * rank
+    if len(per) != rank:
+        raise ValueError(f"weft.numpy.histogramdd: {len(per)} bins for {rank} dimensions")
+    ranges = [None] * rank if range is None else list(range)
+    if len(ranges) != rank:
+        raise ValueError(f"weft.numpy.histogramdd: {len(ranges)} ranges for {rank} dimensions")
+    edges, slots, outside = [], [], None
+    for d, (b, r) in enumerate(zip(per, ranges, strict=True)):
+        x = cast(sample[:, d], dtypes.to_inexact(typeof(sample).dtype))
+        e = histogram_bin_edges(x, b, r)
+        n = typeof(e).shape[0] - 1
+        slot = u.subtract(searchsorted(e, x, side="right"), 1)
+        slot = where(u.equal(x, e[-1]), n - 1, slot)
+        bad = u.logical_or(u.less(slot, 0), u.logical_not(u.less_equal(x, e[-1])))
+        outside = bad if outside is None else u.logical_or(outside, bad)
+        edges.append(e)
+        slots.append(slot)
+    shape = tuple(typeof(e).shape[0] - 1 for e in edges)
+    slots = [where(outside, n, s) for s, n in zip(slots, shape, strict=True)]
+    if weights is None:
+        one = dtypes.canonicalize_dtype(int).type(1)
+        counts = _zeros(shape, dtypes.canonicalize_dtype(int)).at[tuple(slots)].add(one, mode="drop")
+    else:
+        counts = _zeros(shape, typeof(weights).dtype).at[tuple(slots)].add(weights, mode="drop")
+    if density:
+        volume: Any = 1.0
+        for d, e in enumerate(edges):
+            width = ops.reshape(diff(e), tuple(-1 if k == d else 1 for k in builtins.range(rank)))
+            volume = u.multiply(volume, width)
+        counts = u.true_divide(counts, u.multiply(volume, sum(counts)))
+    return counts, edges
+
+

@@ -1,0 +1,283 @@
+"""Polynomials as vectors of coefficients, the highest power first."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.trace import typeof
+from weft.numpy import ufuncs as u
+from weft.numpy.common import cast, check_array, concrete, to_array
+from weft.ops import shape as ops
+from weft.ops.promote import promote, promote_inexact
+
+
+def _vector(name: str, p: Any) -> Any:
+    from weft.numpy.shaping import atleast_1d
+
+    check_array(name, p)
+    p = atleast_1d(p)
+    if typeof(p).ndim != 1:
+        raise ValueError(
+            f"weft.numpy.{name}: coefficients are a vector, got {typeof(p).str_short()}"
+        )
+    return p
+
+
+def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
+    """The polynomial's value at x, by Horner's rule. Source: numpy.polyval.
+
+    >>> import weft
+    >>> weft.numpy.polyval(weft.numpy.array([1.0, 0.0, 2.0]), 3.0)
+    Array(11., dtype=float32)
+    """
+    check_array("polyval", p, x)
+    p, x = (to_array(v) for v in promote(p, x))
+    n = typeof(p).shape[0]
+    shape = ops.broadcast_shapes(typeof(p).shape[1:], typeof(x).shape)
+    from weft.numpy.common import fill
+
+    y = fill(shape, 0, typeof(p).dtype)
+    if n <= unroll:
+        for i in range(n):
+            y = u.add(u.multiply(y, x), p[i])
+        return y
+    from weft.lax import scan
+
+    return scan(lambda y, c: (u.add(u.multiply(y, x), c), None), y, p, unroll=unroll)[0]
+
+
+def _aligned(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
+    """Coefficients padded in front to one length."""
+    a1, a2 = promote(_vector(name, a1), _vector(name, a2))
+    n, m = typeof(a1).shape[0], typeof(a2).shape[0]
+
+    def front(p: Any, missing: int) -> Any:
+        if missing <= 0:
+            return p
+        return ops.pad_p.bind(p, typeof(p).dtype.type(0), padding_config=((missing, 0, 0),))
+
+    return front(a1, m - n), front(a2, n - m)
+
+
+def polyadd(a1: Any, a2: Any) -> Any:
+    """The sum of polynomials."""
+    return u.add(*_aligned("polyadd", a1, a2))
+
+
+def polysub(a1: Any, a2: Any) -> Any:
+    """The difference of polynomials."""
+    return u.subtract(*_aligned("polysub", a1, a2))
+
+
+def _without_leading_zeros(p: Any, name: str) -> Any:
+    known = concrete(p, f"{name}: coefficients (with trim_leading_zeros)")
+    nonzero = np.flatnonzero(known)
+    return p[int(nonzero[0]) if nonzero.size else known.size - 1 :]
+
+
+def polymul(a1: Any, a2: Any, *, trim_leading_zeros: builtins.bool = False) -> Any:
+    """The product of polynomials."""
+    from weft.numpy.calculus import convolve
+
+    a1, a2 = promote_inexact(_vector("polymul", a1), _vector("polymul", a2))
+    a1, a2 = to_array(a1), to_array(a2)
+    if trim_leading_zeros:
+        a1, a2 = (_without_leading_zeros(p, "polymul") for p in (a1, a2))
+    if typeof(a1).shape[0] == 0:
+        a1 = cast(np.zeros(1), typeof(a2).dtype)
+    if typeof(a2).shape[0] == 0:
+        a2 = cast(np.zeros(1), typeof(a1).dtype)
+    return convolve(a1, a2)
+
+
+def polydiv(u: Any, v: Any, *, trim_leading_zeros: builtins.bool = False) -> tuple[Any, Any]:
+    """Quotient and remainder of polynomials. Source: numpy.polydiv."""
+    from weft.numpy.joining import stack
+    from weft.numpy.ufuncs import multiply, negative, true_divide
+
+    a, b = (to_array(p) for p in promote_inexact(_vector("polydiv", u), _vector("polydiv", v)))
+    n, m = typeof(a).shape[0], typeof(b).shape[0]
+    if n < m:
+        return cast(np.zeros(1), typeof(a).dtype), a
+    quotient = []
+    for k in range(n - m + 1):
+        q = true_divide(a[k], b[0])
+        quotient.append(q)
+        a = a.at[k : k + m].add(negative(multiply(q, b)))
+    if trim_leading_zeros:
+        a = _without_leading_zeros(a, "polydiv")
+    return stack(quotient), a
+
+
+def polyder(p: Any, m: int = 1) -> Any:
+    """The m-th derivative of a polynomial."""
+    p = _vector("polyder", p)
+    m = operator.index(m)
+    if m < 0:
+        raise ValueError(f"weft.numpy.polyder: m must not be negative, got {m}")
+    if m == 0:
+        return p
+    (p,) = promote_inexact(p)
+    n = typeof(p).shape[0]
+    if n <= m:
+        return p[:0]
+    factors = np.ones(n - m)
+    for k in range(m):
+        factors *= np.arange(n - 1 - k, m - 1 - k, -1)
+    return u.multiply(p[: n - m], factors.astype(typeof(p).dtype))
+
+
+def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+    """The m-th antiderivative of a polynomial, with constants of integration k."""
+    from weft.numpy.joining import concatenate
+    from weft.numpy.shaping import atleast_1d, broadcast_to
+
+    p = _vector("polyint", p)
+    m = operator.index(m)
+    if m < 0:
+        raise ValueError(f"weft.numpy.polyint: m must not be negative, got {m}")
+    constants = np.zeros(max(m, 1), np.float32) if k is None else k
+    check_array("polyint", constants)
+    p, constants = promote_inexact(p, constants)
+    constants = atleast_1d(constants)
+    if typeof(constants).shape[0] == 1:
+        constants = broadcast_to(constants, (max(m, 1),))
+    if typeof(constants).shape[0] < m:
+        raise ValueError(f"weft.numpy.polyint: k must hold one constant or {m} of them")
+    p = to_array(p)
+    for i in range(m):
+        n = typeof(p).shape[0]
+        divisors = np.arange(n, 0, -1).astype(typeof(p).dtype)
+        p = concatenate([u.true_divide(p, divisors), constants[i : i + 1]])
+    return p
+
+
+def poly(seq_of_zeros: Any) -> Any:
+    """The coefficients of the polynomial with the given roots, or of a matrix's eigenvalues."""
+    from weft.numpy.calculus import convolve
+    from weft.numpy.common import fill
+    from weft.numpy.joining import stack
+
+    check_array("poly", seq_of_zeros)
+    (roots_,) = promote_inexact(seq_of_zeros)
+    aval = typeof(roots_)
+    if aval.ndim == 2 and aval.shape[0] == aval.shape[1] and aval.size:
+        from weft.numpy.linalg import eigvals
+
+        roots_ = eigvals(roots_)
+    elif aval.ndim > 1:
+        raise ValueError(
+            f"weft.numpy.poly: takes roots as a vector or a square matrix, got {aval.str_short()}"
+        )
+    from weft.numpy.shaping import atleast_1d
+
+    roots_ = atleast_1d(roots_)
+    dtype = typeof(roots_).dtype
+    out = fill((1,), 1, dtype)
+    one = dtype.type(1)
+    for i in range(typeof(roots_).shape[0]):
+        out = convolve(out, stack([to_array(one), u.negative(roots_[i])]))
+    return out
+
+
+def roots(p: Any, *, strip_zeros: builtins.bool = True) -> Any:
+    """The roots of a polynomial: the eigenvalues of its companion matrix.
+
+    strip_zeros: leading and trailing zeros are taken off, for which p must be known while
+    tracing; with False they stay, and leading zeros make the result NaN. Source: numpy.roots.
+    """
+    from weft.numpy.common import fill
+    from weft.numpy.creation import diag, ones, zeros
+    from weft.numpy.joining import concatenate
+    from weft.numpy.linalg import eigvals
+
+    (p,) = promote_inexact(_vector("roots", p))
+    p = to_array(p)
+    dtype = typeof(p).dtype
+    out_dtype = dtype
+    if not dtypes.is_complex(dtype):
+        out_dtype = dtypes.complex128 if dtype == dtypes.float64 else dtypes.complex64
+    trailing = 0
+    if strip_zeros:
+        known = np.flatnonzero(concrete(p, "roots: p (with strip_zeros=True)"))
+        if known.size == 0:
+            return zeros((0,), out_dtype)
+        trailing = typeof(p).shape[0] - 1 - int(known[-1])
+        p = p[int(known[0]) : int(known[-1]) + 1]
+    n = typeof(p).shape[0] - 1
+    if n <= 0:
+        found = zeros((0,), out_dtype)
+    else:
+        companion = diag(ones((n - 1,), dtype), -1) if n > 1 else fill((1, 1), 0, dtype)
+        companion = companion.at[0, :].set(u.negative(u.true_divide(p[1:], p[0])))
+        found = cast(eigvals(companion), out_dtype)
+    return concatenate([found, zeros((trailing,), out_dtype)]) if trailing else found
+
+
+def polyfit(
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: Any = None,
+    full: builtins.bool = False,
+    w: Any = None,
+    cov: Any = False,
+) -> Any:
+    """The polynomial of a degree that fits points best by least squares.
+
+    full: also residuals, rank, singular values and rcond. w: weights of the points. cov: also the
+    covariance of the coefficients ('unscaled' without scaling by the residuals).
+    Source: numpy.polyfit.
+    """
+    from weft.numpy.creation import vander
+    from weft.numpy.linalg import inv, lstsq
+    from weft.numpy.linear import dot, outer
+    from weft.numpy.reductions import sum
+
+    deg = int(concrete(deg, "polyfit: deg"))
+    if deg < 0:
+        raise ValueError(f"weft.numpy.polyfit: deg must not be negative, got {deg}")
+    x, y = (to_array(v) for v in promote_inexact(_vector("polyfit", x), y))
+    n = typeof(x).shape[0]
+    if n == 0:
+        raise TypeError("weft.numpy.polyfit: x is empty")
+    if typeof(y).ndim not in (1, 2) or typeof(y).shape[0] != n:
+        raise TypeError(
+            f"weft.numpy.polyfit: y must be a vector or matrix of {n} rows, got {typeof(y).str_short()}"
+        )
+    if rcond is None:
+        rcond = n * float(dtypes.finfo(typeof(x).dtype).eps)
+    left, right = vander(x, deg + 1), y
+    if w is not None:
+        (w,) = promote_inexact(w)
+        w = to_array(w)
+        if typeof(w).shape != (n,):
+            raise TypeError(f"weft.numpy.polyfit: w must be a vector of {n}, got {typeof(w).shape}")
+        left = u.multiply(left, w[:, None])
+        right = u.multiply(right, w[:, None] if typeof(y).ndim == 2 else w)
+    scale = u.sqrt(sum(u.multiply(left, left), axis=0))
+    left = u.true_divide(left, scale)
+    c, residuals, rank, s = lstsq(left, right, rcond)
+    column = scale[:, None] if typeof(c).ndim == 2 else scale
+    c = u.true_divide(c, column)
+    if full:
+        return c, residuals, rank, s, rcond
+    if cov:
+        base = u.true_divide(inv(dot(left.T, left)), outer(scale, scale))
+        if isinstance(cov, str) and cov == "unscaled":
+            factor: Any = 1
+        else:
+            if n <= deg + 1:
+                raise ValueError(
+                    f"weft.numpy.polyfit: {n} points are too few for the covariance of degree {deg}"
+                )
+            factor = u.true_divide(residuals, n - (deg + 1))
+        if typeof(y).ndim == 1:
+            return c, u.multiply(base, factor)
+        return c, u.multiply(base[:, :, None], factor)
+    return c

@@ -1,0 +1,600 @@
+"""Elements chosen by conditions and indices: where, select, take, put, diagonal, nonzero."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.trace import typeof
+from weft.numpy.common import (
+    aval_of,
+    axes_of,
+    cast,
+    check_array,
+    concrete,
+    constant,
+    fill,
+    is_concrete,
+    refuse_out,
+    to_array,
+)
+from weft.ops import elementwise as ew
+from weft.ops import shape as ops
+from weft.ops.base import canonical_axis
+from weft.ops.promote import broadcast_to as _broadcast_to
+from weft.ops.promote import promote, promote_numpy
+from weft.ops.shape import broadcast_shapes
+
+_bool = dtypes.bool_
+
+
+def where(
+    condition: Any,
+    x: Any = None,
+    y: Any = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """x where the condition holds, else y; with one argument, the indices of what is nonzero.
+
+    Source: numpy.where.
+
+    >>> import weft
+    >>> weft.numpy.where(weft.numpy.array([True, False]), 1.0, weft.numpy.zeros(2))
+    Array([1., 0.], dtype=float32)
+    """
+    if x is None and y is None:
+        return nonzero(condition, size=size, fill_value=fill_value)
+    if x is None or y is None:
+        raise ValueError("weft.numpy.where: give both x and y, or neither")
+    if size is not None or fill_value is not None:
+        raise ValueError("weft.numpy.where: size and fill_value belong to the one-argument form")
+    mask = aval_of("where", condition)
+    if mask.dtype is not _bool and mask.dtype != _bool:
+        condition = ew.ne_p.bind(condition, mask.dtype.type(0))
+    try:
+        x, y = promote_numpy("where", x, y)
+    except TypeError:
+        check_array("where", x, y)
+        raise
+    a, b = typeof(x), typeof(y)
+    if a.shape == b.shape and (mask.shape == a.shape or not mask.shape):
+        return ew.select_n_p.bind(condition, y, x)
+    shape = broadcast_shapes(mask.shape, a.shape, b.shape)
+    if mask.shape and mask.shape != shape:
+        condition = _broadcast_to(condition, shape)
+    x = x if a.shape == shape else _broadcast_to(x, shape)
+    y = y if b.shape == shape else _broadcast_to(y, shape)
+    return ew.select_n_p.bind(condition, y, x)
+
+
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """Elements of the first choice whose condition holds, else the default. Source: numpy.select."""
+    if len(condlist) != len(choicelist):
+        raise ValueError(
+            f"weft.numpy.select: {len(condlist)} conditions for {len(choicelist)} choices"
+        )
+    if not condlist:
+        raise ValueError("weft.numpy.select: condlist is empty")
+    *choices, out = promote(*choicelist, default)
+    for i, c in enumerate(condlist):
+        if aval_of("select", c).dtype != _bool:
+            raise TypeError(
+                f"weft.numpy.select: condition {i} must be boolean, got {typeof(c).str_short()}"
+            )
+    for cond, choice in zip(builtins.reversed(condlist), builtins.reversed(choices), strict=True):
+        out = where(cond, choice, out)
+    return out
+
+
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """Of the choices the one whose number stands in a, element by element.
+
+    mode: what to do with numbers out of range, 'wrap' or 'clip'; 'raise' needs them known.
+    Source: numpy.choose.
+    """
+    from weft.numpy.joining import stack
+    from weft.numpy.shaping import broadcast_arrays
+    from weft.numpy.ufuncs import clip, remainder
+
+    refuse_out("choose", out)
+    if not dtypes.is_integer(aval_of("choose", a).dtype):
+        raise ValueError(f"weft.numpy.choose: a must be integers, got {typeof(a).str_short()}")
+    choices = list(choices)
+    n = len(choices)
+    if mode == "raise":
+        known = concrete(a, "choose: a (with mode='raise'; use 'wrap' or 'clip')")
+        if known.size and (known.min() < 0 or known.max() >= n):
+            raise ValueError(f"weft.numpy.choose: a must be within [0, {n}), use mode")
+    elif mode == "wrap":
+        a = remainder(a, n)
+    elif mode == "clip":
+        a = clip(a, 0, n - 1)
+    else:
+        raise ValueError(f"weft.numpy.choose: mode must be raise, wrap or clip, got {mode!r}")
+    which, *cases = broadcast_arrays(a, *promote(*choices))
+    return take_along_axis(stack(cases), which[None], 0)[0]
+
+
+def piecewise(x: Any, condlist: Any, funclist: Sequence, *args: Any, **kw: Any) -> Any:
+    """Of the functions the value of that whose condition holds, the later one where several do.
+
+    An additional function or value is the default, else 0. Source: numpy.piecewise.
+    """
+    x = to_array(x)
+    several = isinstance(condlist, Sequence) or typeof(condlist).ndim > x.ndim
+    conds = list(condlist) if several else [condlist]
+    if len(funclist) == len(conds) + 1:
+        *functions, default = funclist
+    elif len(funclist) == len(conds):
+        functions, default = list(funclist), 0
+    else:
+        raise ValueError(
+            f"weft.numpy.piecewise: {len(conds)} conditions need {len(conds)} or {len(conds) + 1} "
+            f"functions, got {len(funclist)}"
+        )
+
+    def value(f: Any) -> Any:
+        return cast(f(x, *args, **kw) if callable(f) else f, x.dtype)
+
+    out = _broadcast_to(value(default), x.shape)
+    for cond, f in zip(conds, functions, strict=True):
+        out = where(cond, value(f), out)
+    return out
+
+
+# Indices of what is nonzero -------------------------------------------------------------------
+
+
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple:
+    """For each dimension the indices of the nonzero elements.
+
+    size: a static number of indices, which makes the function traceable; missing ones are
+    fill_value (0 by default), extra ones are dropped. Source: numpy.nonzero.
+
+    >>> import weft
+    >>> weft.numpy.nonzero(weft.numpy.array([0, 3, 4]))
+    (Array([1, 2], dtype=int32),)
+    """
+    aval = aval_of("nonzero", a)
+    if aval.ndim == 0:
+        raise ValueError(
+            "weft.numpy.nonzero: a scalar has no indices; use weft.numpy.atleast_1d first"
+        )
+    index = dtypes.canonicalize_dtype(int)
+    fills = fill_value if isinstance(fill_value, tuple | list) else (fill_value,) * aval.ndim
+    if len(fills) != aval.ndim:
+        raise ValueError(
+            f"weft.numpy.nonzero: {len(fills)} fill values for {aval.ndim} dimensions"
+        )
+    if size is None:
+        found = np.nonzero(concrete(a, "nonzero: a (without size)"))
+        return tuple(constant(i.astype(index)) for i in found)
+    size = operator.index(size)
+    if is_concrete(a):
+        found = np.nonzero(np.asarray(a))
+        if all(is_concrete(f) for f in fills if f is not None):
+            out = []
+            for i, f in zip(found, fills, strict=True):
+                full = np.full((size,), 0 if f is None else np.asarray(f), index)
+                full[: min(size, i.size)] = i[:size]
+                out.append(constant(full))
+            return tuple(out)
+    from weft.numpy import ufuncs as u
+    from weft.numpy.creation import arange
+    from weft.numpy.reductions import cumsum
+
+    flat = ops.reshape(u._as_bool("nonzero", to_array(a)), (aval.size,))
+    if size == 0 or aval.size == 0:
+        flat_index = fill((size,), 0, index)
+        count = cast(np.int32(0), index)
+    else:
+        ranks = cumsum(cast(flat, index))
+        count = ranks[-1]
+        # The i-th nonzero element is at the number of elements whose rank is at most i.
+        slots = where(flat, u.subtract(ranks, 1), size)
+        base = fill((size,), 0, index)
+        flat_index = base.at[slots].set(arange(aval.size, dtype=index), mode="drop")
+    present = u.less(arange(size), count)
+    strides = [math.prod(aval.shape[d + 1 :]) for d in range(aval.ndim)]
+    out = []
+    for d, f in enumerate(fills):
+        i = u.remainder(u.floor_divide(flat_index, max(strides[d], 1)), max(aval.shape[d], 1))
+        out.append(where(present, i, cast(0 if f is None else f, index)))
+    return tuple(out)
+
+
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The indices of nonzero elements in the flat array."""
+    from weft.numpy.shaping import ravel
+
+    return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The indices of nonzero elements, a row for each."""
+    from weft.numpy.creation import zeros
+    from weft.numpy.joining import stack
+    from weft.numpy.shaping import atleast_1d
+
+    rank = aval_of("argwhere", a).ndim
+    found = nonzero(atleast_1d(a), size=size, fill_value=fill_value)
+    if rank == 0:
+        return zeros((found[0].shape[0], 0), dtypes.canonicalize_dtype(int))
+    return stack(list(found), axis=1)
+
+
+# Taking and putting ---------------------------------------------------------------------------
+
+
+def _index_array(name: str, indices: Any) -> Any:
+    indices = to_array(indices)
+    if not dtypes.is_integer(typeof(indices).dtype):
+        raise TypeError(
+            f"weft.numpy.{name}: indices must be integers, got {typeof(indices).str_short()}"
+        )
+    return indices
+
+
+def take(
+    a: Any,
+    indices: Any,
+    axis: int | None = None,
+    out: Any = None,
+    mode: str | None = None,
+    unique_indices: builtins.bool = False,
+    indices_are_sorted: builtins.bool = False,
+    fill_value: Any = None,
+) -> Any:
+    """The slices of an axis at indices; None takes from the flat array.
+
+    mode: 'fill' (the default) gives fill_value or NaN for indices out of bounds, 'clip' and 'wrap'
+    move them into bounds. Source: numpy.take.
+
+    >>> import weft
+    >>> weft.numpy.take(weft.numpy.array([10, 20, 30]), weft.numpy.array([2, 0]))
+    Array([30, 10], dtype=int32)
+    """
+    from weft.numpy.indexing import Options, get
+
+    refuse_out("take", out)
+    aval = aval_of("take", a)
+    a = to_array(a)
+    if axis is None:
+        a, axis = ops.reshape(a, (aval.size,)), 0
+    axis = canonical_axis(axis, typeof(a).ndim)
+    indices = _index_array("take", indices)
+    if mode == "wrap":
+        from weft.numpy.ufuncs import remainder
+
+        indices, mode = remainder(indices, typeof(a).shape[axis]), "clip"
+    elif mode == "raise":
+        raise NotImplementedError(
+            "weft.numpy.take: mode 'raise' cannot be compiled; use 'fill', 'clip' or 'wrap'"
+        )
+    options = Options(mode or "fill", fill_value, indices_are_sorted, unique_indices)
+    return get(a, (slice(None),) * axis + (indices,), options)
+
+
+def _along(name: str, arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:
+    """Operands of take_along_axis and put_along_axis, of equal rank."""
+    x, i = to_array(arr), _index_array(name, indices)
+    if axis is None:
+        if typeof(i).ndim != 1:
+            raise ValueError(
+                f"weft.numpy.{name}: indices must be a vector for axis None, got "
+                f"{typeof(i).str_short()}"
+            )
+        return ops.reshape(x, (typeof(x).size,)), i, 0
+    if typeof(i).ndim != typeof(x).ndim:
+        raise ValueError(
+            f"weft.numpy.{name}: indices {typeof(i).str_short()} and arr {typeof(x).str_short()} "
+            "must have the same number of dimensions"
+        )
+    return x, i, canonical_axis(axis, typeof(x).ndim)
+
+
+def _mesh(shape: tuple, indices: Any, axis: int) -> tuple:
+    """An index for each dimension, so that those other than `axis` run along with it."""
+    rank = len(shape)
+    parts = []
+    for d in range(rank):
+        if d == axis:
+            parts.append(indices)
+        elif shape[d] == 1:
+            parts.append(np.zeros((1,) * rank, np.int32))
+        else:
+            size = shape[d]
+            parts.append(
+                np.arange(size, dtype=np.int32).reshape(
+                    tuple(size if k == d else 1 for k in range(rank))
+                )
+            )
+    return tuple(parts)
+
+
+def take_along_axis(
+    arr: Any,
+    indices: Any,
+    axis: int | None = -1,
+    mode: Any = None,
+    fill_value: Any = None,
+    *,
+    wrap_negative_indices: builtins.bool | None = None,
+) -> Any:
+    """Elements along an axis, by indices that run along with the other dimensions.
+
+    Source: numpy.take_along_axis.
+
+    >>> import weft
+    >>> x = weft.numpy.array([[3, 1], [2, 4]])
+    >>> weft.numpy.take_along_axis(x, weft.numpy.argsort(x, axis=1), axis=1)
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
+    from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
+
+    aval_of("take_along_axis", arr)
+    x, i, axis = _along("take_along_axis", arr, indices, axis)
+    shape, sizes = typeof(x).shape, typeof(i).shape
+    rank = len(shape)
+    n = shape[axis]
+    from weft.numpy.ufuncs import add, less
+
+    idtype = typeof(i).dtype
+    if idtype.itemsize < 4:
+        i = cast(i, dtypes.int32)
+        idtype = dtypes.int32
+    if wrap_negative_indices is not False and not dtypes.is_unsigned(idtype):
+        i = where(less(i, 0), add(i, n), i)
+    # Dimensions of equal size are batched; where indices have size 1, the whole slice is taken;
+    # where arr has size 1, it is dropped and the indices' own dimension remains.
+    batch, window, dropped = [], [], []
+    for d in range(rank):
+        if d == axis:
+            continue
+        if shape[d] == sizes[d]:
+            batch.append(d)
+        elif sizes[d] == 1:
+            window.append(d)
+        elif shape[d] == 1:
+            dropped.append(d)
+        else:
+            raise ValueError(
+                f"weft.numpy.take_along_axis: dimension {d} has size {shape[d]} in arr and {sizes[d]} "
+                "in indices; other dimensions than axis must broadcast"
+            )
+    grid = ops.reshape(i, tuple(sizes[d] for d in range(rank) if d not in window) + (1,))
+    rows = [d for d in range(rank) if d not in window]
+    numbers = GatherDimensionNumbers(
+        offset_dims=tuple(window),
+        collapsed_slice_dims=tuple(sorted([axis, *dropped])),
+        start_index_map=(axis,),
+        operand_batching_dims=tuple(batch),
+        start_indices_batching_dims=tuple(rows.index(d) for d in batch),
+    )
+    slice_sizes = tuple(shape[d] if d in window else 1 for d in range(rank))
+    mode = GatherScatterMode.from_any("fill" if mode is None else mode)
+    return gather(x, grid, numbers, slice_sizes, mode=mode, fill_value=fill_value)
+
+
+def put_along_axis(
+    arr: Any,
+    indices: Any,
+    values: Any,
+    axis: int | None,
+    inplace: builtins.bool = True,
+    *,
+    mode: Any = None,
+) -> Any:
+    """arr with values set at indices along an axis; needs inplace=False, and arr is unchanged."""
+    _refuse_inplace("put_along_axis", inplace)
+    check_array("put_along_axis", arr, values)
+    shape = typeof(arr).shape
+    x, i, axis = _along("put_along_axis", arr, indices, axis)
+    index = _mesh(typeof(x).shape, i, axis)
+    out = x.at[index].set(cast(values, typeof(x).dtype), mode=mode)
+    return ops.reshape(out, shape)
+
+
+def _refuse_inplace(name: str, inplace: builtins.bool) -> None:
+    if inplace:
+        raise ValueError(
+            f"weft.numpy.{name}: arrays are immutable; pass inplace=False and use the result"
+        )
+
+
+def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: builtins.bool = True) -> Any:
+    """a with values set at indices of the flat array, repeated if too few. Source: numpy.put."""
+    from weft.numpy.joining import resize
+    from weft.numpy.shaping import ravel
+    from weft.numpy.ufuncs import clip, remainder
+
+    _refuse_inplace("put", inplace)
+    check_array("put", a, ind, v)
+    aval = typeof(a)
+    index, values = ravel(_index_array("put", ind)), ravel(v)
+    if typeof(index).size == 0 or typeof(values).size == 0:
+        return to_array(a)
+    if mode == "wrap":
+        index = remainder(index, aval.size)
+    elif mode == "clip":
+        index = clip(index, 0, aval.size - 1)
+    elif mode is not None:
+        raise ValueError(f"weft.numpy.put: mode must be None, 'clip' or 'wrap', got {mode!r}")
+    values = cast(resize(values, typeof(index).shape), aval.dtype)
+    return ops.reshape(ravel(a).at[index].set(values, mode="drop"), aval.shape)
+
+
+def place(arr: Any, mask: Any, vals: Any, *, inplace: builtins.bool = True) -> Any:
+    """arr with the elements under the mask replaced by vals in turn. Source: numpy.place."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.reductions import cumsum
+    from weft.numpy.shaping import ravel
+
+    _refuse_inplace("place", inplace)
+    check_array("place", arr, mask, vals)
+    aval, values = typeof(arr), ravel(vals)
+    if typeof(mask).size != aval.size:
+        raise ValueError(
+            f"weft.numpy.place: mask {typeof(mask).str_short()} and arr {aval.str_short()} must have "
+            "the same number of elements"
+        )
+    n = typeof(values).size
+    if n == 0:
+        raise ValueError("weft.numpy.place: vals is empty")
+    flat = u._as_bool("place", ravel(mask))
+    turn = u.remainder(u.subtract(cumsum(flat), 1), n)
+    out = where(flat, cast(take(values, turn, mode="clip"), aval.dtype), ravel(arr))
+    return ops.reshape(out, aval.shape)
+
+
+def compress(
+    condition: Any,
+    a: Any,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = 0,
+    out: Any = None,
+) -> Any:
+    """The slices of an axis for which the condition holds; size makes it traceable."""
+    refuse_out("compress", out)
+    aval = aval_of("compress", a)
+    cval = aval_of("compress", condition)
+    if cval.ndim != 1:
+        raise ValueError(
+            f"weft.numpy.compress: condition must be a vector, got {cval.str_short()}"
+        )
+    x = to_array(a)
+    if axis is None:
+        x, axis = ops.reshape(x, (aval.size,)), 0
+    axis = canonical_axis(axis, typeof(x).ndim)
+    n = typeof(x).shape[axis]
+    (index,) = nonzero(condition, size=size, fill_value=n)
+    return take(x, index, axis, mode="fill", fill_value=fill_value)
+
+
+def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+    """The elements of the flat array for which the condition holds."""
+    from weft.numpy.shaping import ravel
+
+    return compress(ravel(condition), arr, size=size, fill_value=fill_value)
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The diagonal of two axes, as a last dimension. Source: numpy.diagonal."""
+    from weft.numpy.indexing import getitem
+    from weft.numpy.shaping import moveaxis
+
+    aval = aval_of("diagonal", a)
+    if aval.ndim < 2:
+        raise ValueError(
+            f"weft.numpy.diagonal: needs two dimensions or more, got {aval.str_short()}"
+        )
+    i, j = axes_of((axis1, axis2), aval.ndim)
+    offset = operator.index(offset)
+    a = moveaxis(a, (i, j), (-2, -1))
+    rows, cols = typeof(a).shape[-2:]
+    n = max(0, min(rows + min(offset, 0), cols - max(offset, 0)))
+    k = np.arange(n, dtype=np.int32)
+    return getitem(a, (..., k - min(offset, 0), k + max(offset, 0)))
+
+
+def fill_diagonal(
+    a: Any, val: Any, wrap: builtins.bool = False, *, inplace: builtins.bool = True
+) -> Any:
+    """a with its main diagonal set to val, repeated if too short; needs inplace=False."""
+    from weft.numpy.joining import resize
+    from weft.numpy.shaping import ravel
+
+    _refuse_inplace("fill_diagonal", inplace)
+    if wrap:
+        raise NotImplementedError("weft.numpy.fill_diagonal: wrap=True is not supported")
+    aval = aval_of("fill_diagonal", a)
+    if aval.ndim < 2 or (aval.ndim > 2 and len(set(aval.shape)) > 1):
+        raise ValueError(
+            "weft.numpy.fill_diagonal: a must have two dimensions, or more of equal size, got "
+            f"{aval.str_short()}"
+        )
+    n = min(aval.shape)
+    k = np.arange(n, dtype=np.int32)
+    value = cast(resize(ravel(val), (n,)), aval.dtype)
+    return to_array(a).at[(k,) * aval.ndim].set(value)
+
+
+# Flat and multi-dimensional indices -----------------------------------------------------------
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple:
+    """Indices into the flat array as indices of each dimension. Source: numpy.unravel_index."""
+    from weft.numpy import ufuncs as u
+
+    shape = ops.check_shape(shape)
+    indices = to_array(indices)
+    if not dtypes.is_integer(typeof(indices).dtype):
+        raise TypeError(
+            f"weft.numpy.unravel_index: indices must be integers, got {typeof(indices).str_short()}"
+        )
+    total = math.prod(shape)
+    # Out of bounds indices are moved to the nearest in bounds.
+    index = u.clip(where(u.less(indices, 0), u.add(indices, total), indices), 0, max(total - 1, 0))
+    out = []
+    for d in builtins.reversed(shape):
+        out.append(u.remainder(index, max(d, 1)))
+        index = u.floor_divide(index, max(d, 1))
+    return tuple(out[::-1])
+
+
+def ravel_multi_index(
+    multi_index: Sequence[Any],
+    dims: Sequence[int],
+    mode: Any = "raise",
+    order: str = "C",
+    *,
+    dtype: Any = None,
+) -> Any:
+    """Indices of each dimension as indices into the flat array. Source: numpy.ravel_multi_index."""
+    from weft.numpy import ufuncs as u
+
+    if len(multi_index) != len(dims):
+        raise ValueError(
+            f"weft.numpy.ravel_multi_index: {len(multi_index)} index arrays for {len(dims)} dimensions"
+        )
+    dims = ops.check_shape(dims, "dims")
+    modes = mode if isinstance(mode, tuple) else (mode,) * len(dims)
+    parts = []
+    for i, n, m in zip(multi_index, dims, modes, strict=True):
+        i = to_array(i) if dtype is None else cast(to_array(i), np.dtype(dtype))
+        if m == "raise":
+            known = concrete(i, "ravel_multi_index: indices (with mode='raise')")
+            if known.size and (known.min() < 0 or known.max() >= n):
+                raise ValueError(
+                    f"weft.numpy.ravel_multi_index: an index is out of bounds for size {n}; "
+                    "use mode 'wrap' or 'clip'"
+                )
+        elif m == "wrap":
+            i = u.remainder(i, n)
+        elif m == "clip":
+            i = u.clip(i, 0, n - 1)
+        else:
+            raise ValueError(
+                f"weft.numpy.ravel_multi_index: mode must be raise, wrap or clip, got {m!r}"
+            )
+        parts.append(i)
+    if order not in ("C", "F"):
+        raise ValueError(f"weft.numpy.ravel_multi_index: order must be 'C' or 'F', got {order!r}")
+    sizes = dims if order == "C" else dims[::-1]
+    parts = parts if order == "C" else parts[::-1]
+    out: Any = 0
+    for i, n in zip(parts, sizes, strict=True):
+        out = i if out.__class__ is int else u.add(u.multiply(out, n), i)
+    return out

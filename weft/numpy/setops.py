@@ -1,0 +1,345 @@
+"""Sets: unique elements, unions, intersections, membership. Sizes are static where given."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.trace import typeof
+from weft.numpy.common import (
+    INEXACT,
+    aval_of,
+    cast,
+    check_array,
+    concrete,
+    constant,
+    fill,
+    is_concrete,
+    to_array,
+)
+from weft.ops import shape as ops
+from weft.ops.base import canonical_axis
+from weft.ops.promote import promote
+
+
+class _UniqueAll(NamedTuple):
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class _UniqueCounts(NamedTuple):
+    values: Any
+    counts: Any
+
+
+class _UniqueInverse(NamedTuple):
+    values: Any
+    inverse_indices: Any
+
+
+def unique(
+    ar: Any,
+    return_index: builtins.bool = False,
+    return_inverse: builtins.bool = False,
+    return_counts: builtins.bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: builtins.bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+    sorted: builtins.bool = True,
+) -> Any:
+    """The distinct elements, sorted, or the distinct slices along an axis.
+
+    return_index, return_inverse, return_counts: also their first positions, the positions that
+    rebuild the array, and how often each occurs. size: a static number of results, which makes
+    the function traceable; missing ones are fill_value (the least element by default).
+    Source: numpy.unique.
+
+    >>> import weft
+    >>> weft.numpy.unique(weft.numpy.array([3, 1, 3]), return_counts=True)
+    (Array([1, 3], dtype=int32), Array([1, 2], dtype=int32))
+    """
+    aval = aval_of("unique", ar)
+    x = to_array(ar)
+    if axis is None:
+        rows = ops.reshape(x, (aval.size,))
+        at = 0
+    else:
+        at = canonical_axis(axis, aval.ndim)
+        from weft.numpy.shaping import moveaxis
+
+        rows = moveaxis(x, at, 0)
+    wanted = (return_index, return_inverse, return_counts)
+    if size is None and is_concrete(x):
+        values, first, inverse, counts = _on_host(rows, equal_nan, axis is not None)
+    else:
+        if size is None:
+            concrete(x, "unique: ar (without size)")
+        values, first, inverse, counts = _traced(rows, operator.index(size), fill_value, equal_nan)
+    if size is not None and values.shape[0] != size:
+        raise ValueError(f"weft.numpy.unique: size must not be negative, got {size}")
+    if axis is not None:
+        from weft.numpy.shaping import moveaxis
+
+        values = moveaxis(values, 0, at)
+        inverse = ops.reshape(inverse, (inverse.shape[0],))
+    else:
+        inverse = ops.reshape(inverse, aval.shape)
+    extra = [v for v, want in zip((first, inverse, counts), wanted, strict=True) if want]
+    return (values, *extra) if extra else values
+
+
+def _on_host(rows: Any, equal_nan: builtins.bool, along_axis: builtins.bool) -> tuple:
+    host = np.asarray(rows)
+    index = dtypes.canonicalize_dtype(int)
+    wide = host.astype(np.float64) if host.dtype.kind == "V" else host  # ml_dtypes
+    values, first, inverse, counts = np.unique(
+        wide,
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
+        axis=0 if along_axis else None,
+        equal_nan=equal_nan,
+    )
+    return (
+        constant(values.astype(host.dtype)),
+        constant(first.astype(index)),
+        constant(inverse.reshape(-1).astype(index)),
+        constant(counts.astype(index)),
+    )
+
+
+def _traced(rows: Any, size: int, fill_value: Any, equal_nan: builtins.bool) -> tuple:
+    """Sorts rows, marks where a new one starts, and numbers the groups."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.creation import arange, zeros
+    from weft.numpy.reductions import any, cumsum
+    from weft.numpy.selection import nonzero, take, where
+    from weft.numpy.sorting import lexsort
+
+    aval = typeof(rows)
+    n = aval.shape[0]
+    index = dtypes.canonicalize_dtype(int)
+    if n == 0 or size == 0:
+        if size and fill_value is None:
+            raise ValueError("weft.numpy.unique: an empty array with size > 0 needs fill_value")
+        shape = (size, *aval.shape[1:])
+        values = fill(shape, 0, aval.dtype)
+        if fill_value is not None:
+            from weft.numpy.creation import full
+
+            values = full(shape, cast(fill_value, aval.dtype))
+        return values, zeros((size,), index), zeros((n,), index), zeros((size,), index)
+    columns = ops.reshape(rows, (n, -1)) if aval.size else zeros((n, 1))
+    keys = [columns[:, i] for i in range(columns.shape[1])]
+    order = lexsort(keys[::-1])
+    ordered = take(columns, order, 0, mode="clip")
+    differs = u.not_equal(ordered[1:], ordered[:-1])
+    if equal_nan and aval.dtype in INEXACT:
+        both = u.logical_and(u.isnan(ordered[1:]), u.isnan(ordered[:-1]))
+        differs = u.logical_and(differs, u.logical_not(both))
+    starts = ops.concatenate([fill((1,), True, dtypes.bool_), any(differs, axis=1)], 0)
+    group = u.subtract(cumsum(starts), 1)
+    (heads,) = nonzero(starts, size=size, fill_value=0)
+    count = u.add(group[-1], 1)
+    slots = arange(size)
+    present = u.less(slots, count)
+    first = take(order, heads, mode="clip")
+    values = take(rows, first, 0, mode="clip")
+    if fill_value is not None:
+        mask = ops.reshape(present, (size,) + (1,) * (aval.ndim - 1))
+        values = where(mask, values, cast(fill_value, aval.dtype))
+    inverse = zeros((n,), index).at[order].set(cast(group, index), unique_indices=True)
+    counts = zeros((size,), index).at[group].add(index.type(1), mode="drop")
+    return values, where(present, first, first[0]), inverse, counts
+
+
+def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Distinct values, first indices, inverse and counts (array API standard)."""
+    return _UniqueAll(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Distinct values and their counts (array API standard)."""
+    return _UniqueCounts(
+        *unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
+    )
+
+
+def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Distinct values and the positions that rebuild x (array API standard)."""
+    return _UniqueInverse(
+        *unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
+    )
+
+
+def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Distinct values (array API standard)."""
+    return unique(x, equal_nan=False, size=size, fill_value=fill_value)
+
+
+def _flat(name: str, *xs: Any) -> list:
+    check_array(name, *xs)
+    return [ops.reshape(to_array(x), (typeof(x).size,)) for x in promote(*xs)]
+
+
+def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The sorted distinct elements of both."""
+    both = ops.concatenate(_flat("union1d", ar1, ar2), 0)
+    return unique(both, size=size, fill_value=fill_value)
+
+
+def _member(a: Any, b: Any) -> Any:
+    """Whether each element of the vector a is in the vector b, by sorting b."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.selection import take
+    from weft.numpy.sorting import searchsorted, sort
+
+    n = typeof(b).shape[0]
+    if n == 0:
+        return fill(typeof(a).shape, False, dtypes.bool_)
+    ordered = sort(b)
+    at = searchsorted(ordered, a)
+    return u.equal(take(ordered, u.minimum(at, n - 1), mode="clip"), a)
+
+
+def isin(
+    element: Any,
+    test_elements: Any,
+    assume_unique: builtins.bool = False,
+    invert: builtins.bool = False,
+    *,
+    method: str = "auto",
+) -> Any:
+    """Whether each element is among the test elements.
+
+    method: 'compare_all' compares every pair, 'binary_search' and 'sort' sort the test elements;
+    'auto' chooses by size. Source: numpy.isin.
+    """
+    from weft.numpy import ufuncs as u
+    from weft.numpy.reductions import any
+
+    if method not in ("auto", "compare_all", "binary_search", "sort"):
+        raise ValueError(
+            "weft.numpy.isin: method must be auto, compare_all, binary_search or sort, got "
+            f"{method!r}"
+        )
+    shape = aval_of("isin", element).shape
+    a, b = _flat("isin", element, test_elements)
+    n = typeof(b).shape[0]
+    if method == "compare_all" or (method == "auto" and n <= 32):
+        pairs = u.equal(ops.reshape(a, (-1, 1)), ops.reshape(b, (1, n))) if typeof(a).size else None
+        found = fill((0,), False, dtypes.bool_) if pairs is None else any(pairs, axis=1)
+    else:
+        found = _member(a, b)
+    found = ops.reshape(found, shape)
+    return u.logical_not(found) if invert else found
+
+
+def _filtered(values: Any, keep: Any, size: int | None, fill_value: Any) -> Any:
+    from weft.numpy.selection import nonzero, take, where
+
+    n = typeof(values).shape[0]
+    (at,) = nonzero(keep, size=size, fill_value=n)
+    out = take(values, at, mode="clip") if n else values
+    if size is not None:
+        filler = cast(0 if fill_value is None else fill_value, typeof(values).dtype)
+        if fill_value is None and n:
+            filler = out[0]
+        out = where(at < n, out, filler)
+    return out
+
+
+def setdiff1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: builtins.bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The distinct elements of the first that are not in the second."""
+    from weft.numpy import ufuncs as u
+
+    a, b = _flat("setdiff1d", ar1, ar2)
+    if not assume_unique:
+        if size is None:
+            a = unique(a)
+        else:
+            a, first = _distinct_sorted(a)
+            keep = u.logical_and(first, u.logical_not(_member(a, b)))
+            return _filtered(a, keep, size, 0 if fill_value is None else fill_value)
+    keep = u.logical_not(_member(a, b))
+    if size is not None and fill_value is None:
+        fill_value = 0
+    return _filtered(a, keep, size, fill_value)
+
+
+def _distinct_sorted(a: Any) -> tuple[Any, Any]:
+    """The sorted vector, and where an element differs from the one before."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.sorting import sort
+
+    a = sort(a)
+    if typeof(a).shape[0] == 0:
+        return a, fill((0,), True, dtypes.bool_)
+    return a, ops.concatenate([fill((1,), True, dtypes.bool_), u.not_equal(a[1:], a[:-1])], 0)
+
+
+def setxor1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: builtins.bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The sorted distinct elements that are in exactly one of both."""
+    from weft.numpy import ufuncs as u
+
+    a, b = _flat("setxor1d", ar1, ar2)
+    both, first = _distinct_sorted(ops.concatenate([a, b], 0))
+    keep = u.logical_and(first, u.not_equal(_member(both, a), _member(both, b)))
+    return _filtered(both, keep, size, fill_value)
+
+
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: builtins.bool = False,
+    return_indices: builtins.bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The sorted distinct elements of both; with return_indices, also where they first stand."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.selection import nonzero, take
+    from weft.numpy.sorting import argsort
+
+    a, b = _flat("intersect1d", ar1, ar2)
+    order = argsort(a)
+    ordered, first = _distinct_sorted(a)
+    keep = u.logical_and(first, _member(ordered, b))
+    values = _filtered(ordered, keep, size, fill_value)
+    if not return_indices:
+        return values
+    (at,) = nonzero(keep, size=size, fill_value=typeof(a).shape[0])
+    order_b = argsort(b)
+    from weft.numpy.sorting import searchsorted
+
+    in_a = take(order, at, mode="fill", fill_value=typeof(a).shape[0])
+    where_b = searchsorted(take(b, order_b, mode="clip"), values)
+    in_b = take(order_b, where_b, mode="clip")
+    if size is not None:
+        from weft.numpy.selection import where
+
+        in_b = where(at < typeof(a).shape[0], in_b, typeof(b).shape[0])
+    return values, in_a, in_b

@@ -1,0 +1,243 @@
+"""Sorting, and searching in sorted arrays."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.trace import typeof
+from weft.numpy.common import aval_of, cast, check_array, to_array
+from weft.ops import elementwise as ew
+from weft.ops import shape as ops
+from weft.ops import sort as sorts
+from weft.ops.base import canonical_axis
+
+
+def _axis(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
+    aval = aval_of(name, a)
+    x = to_array(a)
+    if axis is None:
+        return ops.reshape(x, (aval.size,)), 0
+    return x, canonical_axis(axis, aval.ndim)
+
+
+def _check_kind(name: str, kind: Any, order: Any, stable: Any) -> bool:
+    """Whether the sort must be stable; `kind` is NumPy's older way to say it."""
+    if order is not None:
+        raise ValueError(f"weft.numpy.{name}: order= is for structured dtypes, which do not exist")
+    if kind is not None:
+        if kind not in ("quicksort", "mergesort", "heapsort", "stable"):
+            raise ValueError(f"weft.numpy.{name}: unknown kind {kind!r}; use stable=True or False")
+        return kind in ("stable", "mergesort")
+    return bool(stable)
+
+
+def sort(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: Any = None,
+    order: Any = None,
+    stable: builtins.bool = True,
+    descending: builtins.bool = False,
+) -> Any:
+    """The array sorted along an axis; NaN last, complex numbers by real then imaginary part.
+
+    Source: numpy.sort.
+
+    >>> import weft
+    >>> weft.numpy.sort(weft.numpy.array([3, 1, 2]), descending=True)
+    Array([3, 2, 1], dtype=int32)
+    """
+    stable = _check_kind("sort", kind, order, stable)
+    x, axis = _axis("sort", a, axis)
+    out = sorts.sort(x, axis, stable)
+    return ops.rev(out, (axis,)) if descending else out
+
+
+def argsort(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: Any = None,
+    order: Any = None,
+    stable: builtins.bool = True,
+    descending: builtins.bool = False,
+) -> Any:
+    """The indices that sort along an axis; equal elements keep their order if stable.
+
+    >>> import weft
+    >>> weft.numpy.argsort(weft.numpy.array([3, 1, 2]))
+    Array([1, 2, 0], dtype=int32)
+    """
+    stable = _check_kind("argsort", kind, order, stable)
+    x, axis = _axis("argsort", a, axis)
+    if descending:
+        x = ops.rev(x, (axis,))
+    n = typeof(x).shape[axis]
+    index = _positions(typeof(x).shape, axis)
+    out = sorts.sort((x, index), axis, stable, 1)[1]
+    if descending:
+        # Sorted backwards from the reversed array, equal elements come out in order.
+        out = ew.sub_p.bind(typeof(out).dtype.type(n - 1), ops.rev(out, (axis,)))
+    return out
+
+
+def _positions(shape: tuple, axis: int) -> Any:
+    dtype = dtypes.canonicalize_dtype(int)
+    return ops.iota_p.bind(dtype=dtype, shape=shape, dimension=axis)
+
+
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """The indices that sort by several keys, the last one first. Source: numpy.lexsort."""
+    from weft.numpy.joining import unstack
+
+    keys = list(keys) if isinstance(keys, Sequence) else list(unstack(keys))
+    if not keys:
+        raise TypeError("weft.numpy.lexsort: needs at least one key")
+    check_array("lexsort", *keys)
+    keys = [to_array(k) for k in keys]
+    shape = typeof(keys[0]).shape
+    for i, k in enumerate(keys):
+        if typeof(k).shape != shape:
+            raise ValueError(
+                f"weft.numpy.lexsort: key {i} has shape {typeof(k).shape}, key 0 has {shape}"
+            )
+    if not shape:
+        return cast(np.int32(0), dtypes.canonicalize_dtype(int))
+    axis = canonical_axis(axis, len(shape))
+    return sorts.sort((*keys[::-1], _positions(shape, axis)), axis, True, len(keys))[-1]
+
+
+def sort_complex(a: Any) -> Any:
+    """Sorted along the last axis, as complex numbers."""
+    from weft.numpy.common import inexact
+
+    out = inexact(sort(a, axis=0) if aval_of("sort_complex", a).ndim else a)
+    dtype = typeof(out).dtype
+    if dtypes.is_complex(dtype):
+        return out
+    wide = dtypes.complex128 if dtype == dtypes.float64 else dtypes.complex64
+    return cast(out, wide)
+
+
+def _kth(kth: Any, n: int, name: str) -> int:
+    kth = int(kth)
+    if not -n <= kth < n:
+        raise ValueError(f"weft.numpy.{name}: kth {kth} is out of bounds for an axis of size {n}")
+    return kth + n if kth < 0 else kth
+
+
+def partition(a: Any, kth: int, axis: int = -1) -> Any:
+    """The array with its kth smallest element in place, smaller ones before, others after it."""
+    x, axis = _axis("partition", a, axis)
+    _kth(kth, typeof(x).shape[axis], "partition")
+    return sorts.sort(x, axis, False)
+
+
+def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
+    """The indices by which `partition` orders the array."""
+    x, axis = _axis("argpartition", a, axis)
+    _kth(kth, typeof(x).shape[axis], "argpartition")
+    return argsort(x, axis)
+
+
+def searchsorted(
+    a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
+) -> Any:
+    """The positions in the sorted vector a before which each v keeps the order.
+
+    side: 'left' gives the first such position, 'right' the last. sorter: indices that sort a.
+    method: 'scan' and 'scan_unrolled' halve the range, 'sort' sorts a and v together,
+    'compare_all' compares every pair. Source: numpy.searchsorted.
+
+    >>> import weft
+    >>> weft.numpy.searchsorted(weft.numpy.array([1, 3, 5]), weft.numpy.array([3, 4]))
+    Array([1, 2], dtype=int32)
+    """
+    from weft.numpy import ufuncs as u
+    from weft.numpy.selection import take
+    from weft.ops.promote import promote
+
+    if side not in ("left", "right"):
+        raise ValueError(f"weft.numpy.searchsorted: side must be 'left' or 'right', got {side!r}")
+    if method not in ("scan", "scan_unrolled", "sort", "compare_all"):
+        raise ValueError(
+            "weft.numpy.searchsorted: method must be scan, scan_unrolled, sort or compare_all, got "
+            f"{method!r}"
+        )
+    aval, vval = aval_of("searchsorted", a), aval_of("searchsorted", v)
+    if aval.ndim != 1:
+        raise ValueError(f"weft.numpy.searchsorted: a must be a vector, got {aval.str_short()}")
+    if sorter is not None:
+        a = take(a, sorter)
+    a, v = (to_array(x) for x in promote(a, v))
+    n = aval.shape[0]
+    index = dtypes.canonicalize_dtype(int)
+    if n == 0:
+        from weft.numpy.common import fill
+
+        return fill(vval.shape, 0, index)
+    below = _precedes(side)
+    if method == "compare_all":
+        from weft.numpy.reductions import sum
+
+        flat = ops.reshape(v, (1, vval.size))
+        hits = below(ops.reshape(a, (n, 1)), flat)
+        return cast(ops.reshape(sum(hits, axis=0), vval.shape), index)
+    if method == "sort":
+        return _by_sorting(a, v, side, index)
+    # Binary search: after each step the answer is in (low, low + size].
+    size = 1
+    while size < n + 1:
+        size *= 2
+    base = np.zeros(vval.shape, index) if vval.ndim else index.type(0)
+    low = u.subtract(base, 1)
+    while size > 1:
+        size //= 2
+        at = u.add(low, size)
+        inside = u.less(at, n)
+        value = take(a, u.minimum(at, n - 1), mode="clip")
+        low = ew.select(u.logical_and(inside, below(value, v)), at, low)
+    return u.add(low, 1)
+
+
+def _precedes(side: str) -> Any:
+    """Whether an element of a stands before v: a < v, or a <= v; NaN is the greatest."""
+    from weft.numpy import ufuncs as u
+
+    def below(x: Any, v: Any) -> Any:
+        if not dtypes.is_inexact(typeof(x).dtype):
+            return u.less(x, v) if side == "left" else u.less_equal(x, v)
+        if side == "left":
+            return u.logical_or(
+                u.less(x, v), u.logical_and(u.isnan(v), u.logical_not(u.isnan(x)))
+            )
+        return u.logical_or(u.less_equal(x, v), u.isnan(v))
+
+    return below
+
+
+def _by_sorting(a: Any, v: Any, side: str, index: Any) -> Any:
+    """Ranks among both: the position in a is the rank less the rank among v alone."""
+    from weft.numpy import ufuncs as u
+
+    n, shape = typeof(a).shape[0], typeof(v).shape
+    flat = ops.reshape(v, (-1,))
+    m = typeof(flat).shape[0]
+    both = [flat, a] if side == "left" else [a, flat]
+    order = argsort(ops.concatenate(both, 0))
+    rank = _inverse(order, n + m, index)
+    mine = rank[:m] if side == "left" else rank[n:]
+    alone = _inverse(argsort(flat), m, index)
+    return ops.reshape(u.subtract(mine, alone), shape)
+
+
+def _inverse(order: Any, n: int, index: Any) -> Any:
+    from weft.numpy.creation import arange, zeros
+
+    return zeros((n,), index).at[order].set(arange(n, dtype=index), unique_indices=True)

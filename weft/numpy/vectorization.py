@@ -1,0 +1,195 @@
+"""Functions of scalars or vectors applied to arrays: vectorize, apply_along_axis."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.trace import typeof
+from weft.numpy.common import to_array
+from weft.ops import shape as ops
+from weft.ops.base import canonical_axis
+
+Core = tuple[str, ...]
+
+_NAME = r"\w+"
+_ARGUMENT = rf"\((?:{_NAME}(?:,{_NAME})*)?,?\)"
+_SIGNATURE = re.compile(rf"^{_ARGUMENT}(?:,{_ARGUMENT})*->{_ARGUMENT}(?:,{_ARGUMENT})*$")
+
+
+def _parse(signature: str) -> tuple[list[Core], list[Core]]:
+    """'(m,n),(n)->(m)' as the core dimensions of operands and results."""
+    text = re.sub(r"\s", "", signature)
+    if not _SIGNATURE.match(text):
+        raise ValueError(
+            f"weft.numpy.vectorize: signature {signature!r} is not of the form '(m,n),(n)->(m)'"
+        )
+
+    def groups(part: str) -> list[Core]:
+        return [tuple(re.findall(_NAME, g)) for g in re.findall(_ARGUMENT, part)]
+
+    left, right = text.split("->")
+    return groups(left), groups(right)
+
+
+def vectorize(
+    pyfunc: Callable, *, excluded: Any = frozenset(), signature: str | None = None
+) -> Callable:
+    """A function that maps pyfunc over leading dimensions, broadcast by NumPy's rules.
+
+    excluded: positions and names of arguments passed as they are. signature: the core dimensions
+    pyfunc works on, such as '(m,n),(n)->(m)'; without it pyfunc works on scalars.
+    Source: numpy.vectorize, and "Generalized universal function API" in NumPy's reference.
+
+    >>> import weft
+    >>> dot = weft.numpy.vectorize(weft.numpy.dot, signature="(n),(n)->()")
+    >>> dot(weft.numpy.ones((2, 3)), weft.numpy.arange(3.0))
+    Array([3., 3.], dtype=float32)
+    """
+    excluded = frozenset(excluded)
+    for key in excluded:
+        if not isinstance(key, int | str) or (isinstance(key, int) and key < 0):
+            raise ValueError(
+                "weft.numpy.vectorize: excluded holds nonnegative positions and names, got "
+                f"{key!r}"
+            )
+    cores = None if signature is None else _parse(signature)
+
+    @functools.wraps(pyfunc)
+    def vectorized(*args: Any, **kwargs: Any) -> Any:
+        fixed = {i: args[i] for i in excluded if isinstance(i, int) and i < len(args)}
+        named = {k: v for k, v in kwargs.items() if k in excluded}
+        mapped_names = [k for k in kwargs if k not in excluded]
+        positions = [i for i in range(len(args)) if i not in fixed]
+
+        def call(*mapped: Any) -> Any:
+            full = dict(fixed)
+            full.update(zip(positions, mapped, strict=False))
+            rest = dict(zip(mapped_names, mapped[len(positions) :], strict=True))
+            return pyfunc(*(full[i] for i in range(len(args))), **named, **rest)
+
+        operands = [to_array(args[i]) for i in positions]
+        operands += [to_array(kwargs[k]) for k in mapped_names]
+        return _map(call, operands, cores, signature)
+
+    return vectorized
+
+
+def _map(call: Callable, operands: list, cores: Any, signature: str | None) -> Any:
+    from weft.transforms.vmap_api import vmap
+
+    if cores is not None:
+        inputs, outputs = cores
+        if len(inputs) != len(operands):
+            raise TypeError(
+                f"weft.numpy.vectorize: signature {signature!r} has {len(inputs)} operands, "
+                f"{len(operands)} were given"
+            )
+    else:
+        inputs, outputs = [()] * len(operands), None
+    sizes: dict[str, int] = {}
+    leads = []
+    for i, (x, core) in enumerate(zip(operands, inputs, strict=True)):
+        shape = typeof(x).shape
+        if len(shape) < len(core):
+            raise ValueError(
+                f"weft.numpy.vectorize: operand {i} of shape {shape} lacks the core dimensions "
+                f"{core} of {signature!r}"
+            )
+        lead = shape[: len(shape) - len(core)]
+        leads.append(lead)
+        for name, n in zip(core, shape[len(lead) :], strict=True):
+            expected = int(name) if name.isdigit() else sizes.setdefault(name, n)
+            if expected != n:
+                raise ValueError(
+                    f"weft.numpy.vectorize: core dimension {name!r} of {signature!r} has size {n} in "
+                    f"operand {i} and {expected} elsewhere"
+                )
+    lead = ops.broadcast_shapes(*leads) if leads else ()
+    function = _checked(call, outputs, sizes, signature)
+    squeezed = []
+    ranks = [len(own) for own in leads]
+    for x, own in zip(operands, leads, strict=True):
+        ones = tuple(d for d, n in enumerate(own) if n == 1 and lead[len(lead) - len(own) + d] != 1)
+        squeezed.append(ops.squeeze(x, ones) if ones else x)
+    for k in range(len(lead) - 1, -1, -1):
+        axes = []
+        for own, rank in zip(leads, ranks, strict=True):
+            d = k - (len(lead) - rank)
+            axes.append(0 if d >= 0 and own[d] == lead[k] else None)
+        if any(a is not None for a in axes):
+            function = vmap(function, in_axes=tuple(axes))
+        else:
+            function = vmap(function, in_axes=tuple(axes), axis_size=lead[k])
+    return function(*squeezed)
+
+
+def _checked(call: Callable, outputs: Any, sizes: dict, signature: str | None) -> Callable:
+    """The function with its results held against the signature."""
+    if outputs is None:
+        return call
+
+    def function(*xs: Any) -> Any:
+        out = call(*xs)
+        results = out if isinstance(out, tuple) else (out,)
+        if len(results) != len(outputs):
+            raise TypeError(
+                f"weft.numpy.vectorize: the function gave {len(results)} results, signature "
+                f"{signature!r} has {len(outputs)}"
+            )
+        for r, core in zip(results, outputs, strict=True):
+            shape = typeof(r).shape
+            if len(shape) != len(core) or any(
+                n != (int(c) if c.isdigit() else sizes.setdefault(c, n))
+                for c, n in zip(core, shape, strict=True)
+            ):
+                raise ValueError(
+                    f"weft.numpy.vectorize: a result of shape {shape} does not fit {core} of "
+                    f"{signature!r} with sizes {sizes}"
+                )
+        return out
+
+    return function
+
+
+def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """func1d applied to every vector along an axis. Source: numpy.apply_along_axis.
+
+    >>> import weft
+    >>> weft.numpy.apply_along_axis(weft.numpy.sum, 0, weft.numpy.ones((2, 3)))
+    Array([2., 2., 2.], dtype=float32)
+    """
+    from weft.transforms.vmap_api import vmap
+
+    arr = to_array(arr)
+    rank = typeof(arr).ndim
+    axis = canonical_axis(axis, rank)
+    function = lambda v: func1d(v, *args, **kwargs)
+    for i in range(1, rank - axis):
+        function = vmap(function, in_axes=i, out_axes=-1)
+    for _ in range(axis):
+        function = vmap(function, in_axes=0, out_axes=0)
+    return function(arr)
+
+
+def apply_over_axes(func: Callable, a: Any, axes: Any) -> Any:
+    """func(a, axis) applied over one axis after the other; reduced dimensions stay with size 1."""
+    a = to_array(a)
+    rank = typeof(a).ndim
+    for axis in axes if isinstance(axes, Sequence) else (axes,):
+        out = func(a, axis)
+        shape = typeof(out).shape
+        if len(shape) == rank - 1:
+            axis = canonical_axis(axis, rank)
+            out = ops.reshape(out, (*shape[:axis], 1, *shape[axis:]))
+        elif len(shape) != rank:
+            raise ValueError(
+                f"weft.numpy.apply_over_axes: func gave {len(shape)} dimensions for {rank}; it must "
+                "keep them or drop the axis"
+            )
+        a = out
+    return a
+
+

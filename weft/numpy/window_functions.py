@@ -1,0 +1,53 @@
+"""Window functions of signal processing, computed on the host: their sizes are static."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.trace import Tracer, typeof
+from weft.numpy.common import concrete, constant, to_array
+
+
+def _made(values: np.ndarray) -> Any:
+    return constant(values.astype(dtypes.canonicalize_dtype(float)))
+
+
+def _size(M: Any, name: str) -> int:
+    return int(concrete(M, f"{name}: M"))
+
+
+def bartlett(M: int) -> Any:
+    """A triangle of M points. Source: numpy.bartlett."""
+    return _made(np.bartlett(_size(M, "bartlett")))
+
+
+def blackman(M: int) -> Any:
+    """The Blackman window of M points. Source: numpy.blackman."""
+    return _made(np.blackman(_size(M, "blackman")))
+
+
+def hamming(M: int) -> Any:
+    """The Hamming window of M points. Source: numpy.hamming."""
+    return _made(np.hamming(_size(M, "hamming")))
+
+
+def hanning(M: int) -> Any:
+    """The Hann window of M points. Source: numpy.hanning."""
+    return _made(np.hanning(_size(M, "hanning")))
+
+
+def kaiser(M: int, beta: Any) -> Any:
+    """The Kaiser window of M points; beta may be traced. Source: numpy.kaiser."""
+    n = _size(M, "kaiser")
+    if not isinstance(beta, Tracer) and typeof(beta).ndim == 0:
+        return _made(np.kaiser(n, np.float64(np.asarray(beta))))
+    from weft.numpy.ufuncs import i0, multiply, true_divide
+
+    half = (n - 1) / 2
+    arch = np.sqrt(np.maximum(1 - ((np.arange(n) - half) / max(half, 0.5)) ** 2, 0))
+    beta = to_array(beta)
+    shape = arch.astype(typeof(beta).dtype)
+    return true_divide(i0(multiply(beta, shape)), i0(beta))
