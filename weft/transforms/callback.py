@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.aval import ShapedArray
+from weft.core.aval import Mat, ShapedArray
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Effect
 from weft.core.jaxpr import NO_EFFECTS
 from weft.core.primitive import Primitive
 from weft.core.state import state
-from weft.core.trace import EVAL, is_array_like, typeof
+from weft.core.trace import EVAL, is_array_like
 from weft.core.tree import flatten, leaf_names
 from weft.runtime.executable import effects_barrier as effects_barrier
 from weft.transforms.boundary import api_boundary
@@ -71,6 +71,12 @@ class _eager:
 # The op ----------------------------------------------------------------------------------------
 
 _FALLS_SILENT = (DEBUG, ORDERED_DEBUG)
+
+
+def _abstract(*avals: Any, out_avals: tuple, **params: Any) -> list:
+    """What Python computes from values that vary along mesh axes varies along them too."""
+    varying: frozenset = frozenset().union(*(a.mat.varying for a in avals))
+    return [a.update(mat=Mat(varying)) for a in out_avals] if varying else list(out_avals)
 
 
 def _impl(*args: Any, callback: HostFunction, out_avals: tuple, **params: Any) -> list:
@@ -215,7 +221,7 @@ def _rank(aval: Any) -> int:
 
 callback_p = Primitive(
     "callback",
-    abstract=lambda *avals, out_avals, **params: list(out_avals),
+    abstract=_abstract,
     effects=lambda avals, params: (
         NO_EFFECTS if params["effect"] is None else frozenset((params["effect"],))
     ),
@@ -225,6 +231,7 @@ callback_p = Primitive(
     batch=_batch,
     lower=_lower,
     multiple_results=True,
+    own_types=True,
     higher_order=True,
 )
 

@@ -7,6 +7,7 @@ from weft._xla.mlir import ir
 from weft.partition import shelter
 from weft.partition.layout import Atoms, Layout
 from weft.partition.localize import Localizer, rule
+from weft.partition.localize_rules.host import host_call, is_host_call
 from weft.partition.localize_rules.shape import reshape
 from weft.partition.reshard import Local
 
@@ -20,6 +21,8 @@ def custom_call(lz: Localizer, op: ir.Operation) -> list[Local]:
         if hidden == "stablehlo.reshape":
             return reshape(lz, op)
         return _chlo(lz, op, hidden, xs, outs)
+    if is_host_call(op):
+        return host_call(lz, op, xs, outs)
     batch = _num_batch_dims(op)
     if "sdy.sharding_rule" in op.attributes:
         if not batch:
