@@ -96,3 +96,22 @@ def register_lapack_targets() -> None:
         if name.endswith("_ffi"):
             register_batch_partitionable(name)
     _lapack_registered = True
+
+
+def package_dir() -> str:
+    """The folder of the jaxlib package, whose `include` has the FFI headers."""
+    import os
+
+    import jaxlib
+
+    return os.path.dirname(os.path.abspath(jaxlib.__file__))
+
+
+def register_type(name: str, registration: dict[str, Any], platform: str = "cpu") -> None:
+    """Register a C++ type of handler state: capsules `type_id` and optionally `type_info`."""
+    if platform_name(platform) != "Host":
+        raise ValueError(
+            f"types of handler state for platform {platform!r} are registered by its PJRT plugin; "
+            "jaxlib 0.10.2 gives Python only the CPU's registry"
+        )
+    _jax.register_custom_type(name, registration)

@@ -1,0 +1,31 @@
+"""Native code as an operation of the language: shardable, batchable, differentiable by rule."""
+
+from weft.ffi.build import BuildError, build
+from weft.ffi.call import ffi_call, ffi_lowering
+from weft.ffi.differentiable import differentiable
+from weft.ffi.registry import (
+    include_dir,
+    pycapsule,
+    register_ffi_target,
+    register_ffi_target_as_batch_partitionable,
+    register_ffi_type,
+    register_ffi_type_id,
+    registered_targets,
+)
+from weft.ffi.rule import ShardingRule
+
+__all__ = [
+    "BuildError",
+    "ShardingRule",
+    "build",
+    "differentiable",
+    "ffi_call",
+    "ffi_lowering",
+    "include_dir",
+    "pycapsule",
+    "register_ffi_target",
+    "register_ffi_target_as_batch_partitionable",
+    "register_ffi_type",
+    "register_ffi_type_id",
+    "registered_targets",
+]

@@ -1,0 +1,110 @@
+"""Attributes of a call: Python values that a native handler reads by name."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+Frozen = tuple
+"""A hashable form: (kind, value…), with arrays and dicts as nested tuples."""
+
+_DENSE = frozenset(["bool", "int8", "int16", "int32", "int64", "float32", "float64"])
+
+
+def freeze(name: str, value: Any) -> Frozen:
+    """A hashable form of an attribute; raises TypeError naming it if its type has no place."""
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if isinstance(value, bool | np.bool_):
+        return "bool", bool(value)
+    if isinstance(value, np.generic):
+        if value.dtype.kind in "iuf" or value.dtype.name == "bfloat16":
+            return "scalar", value.dtype.name, value.item()
+    elif isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(f"attribute {name!r}: {value} does not fit in 64 bits")
+        return "scalar", "int64", value
+    elif isinstance(value, float):
+        return "scalar", "float64", value
+    elif isinstance(value, str):
+        return "string", value
+    elif isinstance(value, np.ndarray | list | tuple):
+        return _freeze_array(name, np.asarray(value))
+    elif isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"attribute {name!r}: keys of a dict must be strings, got {key!r}")
+        return "dict", tuple((k, freeze(f"{name}.{k}", v)) for k, v in sorted(value.items()))
+    raise TypeError(
+        f"attribute {name!r} of type {type(value).__name__} cannot be passed to native code; use a "
+        "bool, int, float, NumPy scalar (its width is kept), string, 1-D array of numbers, enum, "
+        "or a dict of these. Arrays of the program are operands, not attributes"
+    )
+
+
+def _freeze_array(name: str, array: np.ndarray) -> Frozen:
+    if array.ndim != 1 or array.dtype.name not in _DENSE:
+        raise TypeError(
+            f"attribute {name!r}: an array attribute must be 1-D with dtype "
+            f"{', '.join(sorted(_DENSE))}, got {array.dtype}{list(array.shape)}"
+        )
+    return "array", array.dtype.name, tuple(array.tolist())
+
+
+_TYPES = {
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "ui8",
+    "uint16": "ui16",
+    "uint32": "ui32",
+    "uint64": "ui64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "bool": "i1",
+}
+
+
+def text(value: Frozen) -> str:
+    """The attribute as MLIR text."""
+    kind, *rest = value
+    if kind == "bool":
+        return "true" if rest[0] else "false"
+    if kind == "scalar":
+        dtype, number = rest
+        return f"{_number(dtype, number)} : {_TYPES[dtype]}"
+    if kind == "string":
+        return quoted(rest[0])
+    if kind == "array":
+        dtype, items = rest
+        if dtype == "bool":
+            body = ", ".join("true" if i else "false" for i in items)
+        else:
+            body = ", ".join(_number(dtype, i) for i in items)
+        return f"array<{_TYPES[dtype]}{': ' + body if items else ''}>"
+    return "{" + ", ".join(f"{quoted(k)} = {text(v)}" for k, v in rest[0]) + "}"
+
+
+def _number(dtype: str, value: Any) -> str:
+    if "float" not in dtype:
+        return str(value)
+    if np.isfinite(value):
+        return f"{value:.17e}"
+    width = {"float16": np.uint16, "float32": np.uint32, "float64": np.uint64}.get(dtype)
+    if width is None:
+        return {"inf": "0x7F80", "-inf": "0xFF80"}.get(str(value), "0x7FC0")
+    return hex(int(np.asarray(value, dtype).view(width)))
+
+
+def quoted(value: str) -> str:
+    """A string as MLIR writes it."""
+    out = []
+    for byte in value.encode():
+        ok = 32 <= byte < 127 and byte not in (34, 92)
+        out.append(chr(byte) if ok else f"\\{byte:02X}")
+    return '"' + "".join(out) + '"'

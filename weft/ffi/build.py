@@ -1,0 +1,222 @@
+"""build: compiles native handlers to a cached shared library and registers them."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from weft.ffi.registry import include_dir, pycapsule, register_ffi_target
+
+_CXX_FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared")
+_MARCH = "-march=native"
+_HANDLER = re.compile(r"XLA_FFI_DEFINE_HANDLER(?:_SYMBOL|_AUTO)?\s*\(\s*(\w+)")
+
+
+class BuildError(RuntimeError):
+    """The compiler refused the sources; the message holds its errors with file and line."""
+
+
+class Library:
+    """A loaded library: `targets` names what it registered, `path` is the file."""
+
+    __slots__ = ("handle", "path", "targets")
+
+    def __init__(self, path: Path, handle: Any, targets: tuple[str, ...]) -> None:
+        self.path = path
+        self.handle = handle
+        self.targets = targets
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.handle, name)
+
+    def __repr__(self) -> str:
+        return f"Library({self.path.name!r}, targets={self.targets})"
+
+
+def build(
+    sources: str | os.PathLike | Sequence[str | os.PathLike],
+    *,
+    targets: Mapping[str, str] | Sequence[str] | None = None,
+    name: str | None = None,
+    platform: str = "cpu",
+    flags: Sequence[str] = (),
+    include_dirs: Sequence[str | os.PathLike] = (),
+    libraries: Sequence[str] = (),
+    compiler: str | None = None,
+    cache_dir: str | os.PathLike | None = None,
+    native: bool = True,
+    verbose: bool = False,
+) -> Library:
+    """Compiles C++ (or CUDA) handlers and registers them as FFI targets.
+
+    sources: files (.cc, .cpp, .c, .cu), or C++ code itself (a string with a newline). targets:
+    target name -> exported symbol, or names that are both; by default every symbol that the
+    sources define with XLA_FFI_DEFINE_HANDLER_SYMBOL. flags, include_dirs, libraries: added to
+    the compiler's. native: compile for this machine's processor. The library is cached by the
+    sources, the headers' version and the flags; nothing is compiled twice.
+
+    Raises BuildError with the compiler's messages, ValueError for what it cannot find.
+
+    >>> import weft  # doctest: +SKIP
+    >>> weft.ffi.build("rms_norm.cc").targets  # doctest: +SKIP
+    ('RmsNorm', 'RmsNormGrad')
+    """
+    given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    if not given:
+        raise ValueError("build: sources is empty")
+    files, texts = _read(given)
+    cuda = any(f.suffix == ".cu" for f in files)
+    if cuda and platform == "cpu":
+        platform = "cuda"
+    program = compiler or _compiler(cuda)
+    command_flags = list(_nvcc_flags() if cuda else _CXX_FLAGS)
+    if native and not cuda:
+        command_flags.append(_MARCH)
+    command_flags += [f"-I{d}" for d in (include_dir(), *include_dirs)]
+    command_flags += list(flags)
+    key = _digest(program, command_flags, libraries, texts)
+    folder = Path(cache_dir or _default_cache())
+    stem = name or files[0].stem
+    path = folder / f"{stem}-{key}.so"
+    if not path.exists():
+        _compile(program, command_flags, files, libraries, path, verbose)
+    handle = ctypes.CDLL(str(path))
+    symbols = _symbols(targets, texts)
+    for target, symbol in symbols.items():
+        try:
+            function = getattr(handle, symbol)
+        except AttributeError:
+            raise ValueError(
+                f"build: {path.name} exports no symbol {symbol!r}; define it with "
+                f'XLA_FFI_DEFINE_HANDLER_SYMBOL({symbol}, …) (extern "C", default visibility)'
+            ) from None
+        register_ffi_target(target, pycapsule(function), platform)
+    return Library(path, handle, tuple(symbols))
+
+
+def _read(given: Sequence[Any]) -> tuple[list[Path], list[str]]:
+    files, texts = [], []
+    for source in given:
+        if isinstance(source, str) and "\n" in source:
+            digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+            path = Path(_default_cache()) / f"source-{digest}.cc"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                _write(path, source.encode())
+            files.append(path)
+            texts.append(source)
+        else:
+            path = Path(source)
+            if not path.is_file():
+                raise ValueError(f"build: there is no source file {str(path)!r}")
+            files.append(path)
+            texts.append(path.read_text())
+    return files, texts
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Writes a file whole: others see it complete or not at all."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "wb") as f:
+        f.write(data)
+    os.replace(temporary, path)
+
+
+def _compiler(cuda: bool) -> str:
+    names = ("nvcc",) if cuda else (os.environ.get("CXX", ""), "c++", "g++", "clang++")
+    for name in names:
+        found = shutil.which(name) if name else None
+        if found:
+            return found
+    need = "nvcc (the CUDA toolkit)" if cuda else "a C++17 compiler (c++, g++ or clang++)"
+    raise BuildError(f"build: found no {need} on PATH; install one, or pass compiler=")
+
+
+def _nvcc_flags() -> tuple[str, ...]:
+    return ("-std=c++17", "-O3", "-shared", "-Xcompiler", "-fPIC", "-arch=native")
+
+
+def _default_cache() -> str:
+    root = os.environ.get("WEFT_BUILD_CACHE_DIR")
+    return root or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "weft", "ffi"
+    )
+
+
+def _digest(program: str, flags: Sequence[str], libraries: Sequence[str], texts: list) -> str:
+    from weft._xla import version
+
+    digest = hashlib.sha256()
+    for part in (program, repr(flags), repr(list(libraries)), repr(version), *texts):
+        digest.update(part.encode() + b"\0")
+    if _MARCH in flags:
+        digest.update(_cpu().encode())
+    return digest.hexdigest()[:16]
+
+
+def _cpu() -> str:
+    """What -march=native looks at: the cache may lie on a disk that other machines read."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        import platform
+
+        return platform.processor()
+    found = re.search(r"^(flags|Features)\s*:.*$", text, re.MULTILINE)
+    return found.group(0) if found else ""
+
+
+def _compile(
+    program: str,
+    flags: Sequence[str],
+    files: Sequence[Path],
+    libraries: Sequence[str],
+    path: Path,
+    verbose: bool,
+) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        out = Path(folder) / path.name
+        command = [program, *flags, *map(str, files), "-o", str(out)]
+        command += [f"-l{name}" for name in libraries]
+        if verbose:
+            print(" ".join(command))
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise BuildError(_readable(done.stderr, files))
+        os.replace(out, path)
+
+
+def _readable(stderr: str, files: Sequence[Path]) -> str:
+    """The errors in the user's own files first; template backtraces are left out."""
+    own = {str(f) for f in files}
+    lines = stderr.splitlines()
+    chosen: list[str] = []
+    for i, line in enumerate(lines):
+        if " error: " in line or " fatal error: " in line or "static assertion failed" in line:
+            context = [entry for entry in lines[max(0, i - 12) : i] if any(o in entry for o in own)]
+            chosen += context[-1:] + [line, *lines[i + 1 : i + 3]]
+    shown = list(dict.fromkeys(chosen)) or lines[-20:]
+    return "the compiler refused the sources:\n" + "\n".join(shown[:40])
+
+
+def _symbols(targets: Any, texts: Sequence[str]) -> dict[str, str]:
+    if isinstance(targets, Mapping):
+        return dict(targets)
+    if targets is not None:
+        return {t: t for t in ([targets] if isinstance(targets, str) else targets)}
+    found = dict.fromkeys(s for text in texts for s in _HANDLER.findall(text))
+    if not found:
+        raise ValueError(
+            "build: the sources define no handler with XLA_FFI_DEFINE_HANDLER_SYMBOL; name the "
+            "exported symbols with targets="
+        )
+    return {s: s for s in found}

@@ -1,0 +1,40 @@
+"""differentiable: a native forward and backward call as one differentiable function."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+
+def differentiable(
+    forward: Callable[..., Any],
+    backward: Callable[..., Any],
+    *,
+    nondiff_argnums: tuple[int, ...] = (),
+) -> Callable[..., Any]:
+    """A function computed by `forward` whose derivative is computed by `backward`.
+
+    forward(*args) returns (result, residuals); backward(residuals, cotangent) returns a tuple
+    with one cotangent for each argument (with the nondiff arguments in front of residuals, as
+    weft.custom_vjp has it). When nothing is differentiated the residuals are dropped, and the
+    compiler drops what only they need.
+
+    >>> import weft
+    >>> cube = weft.ffi.differentiable(lambda x: (x * x * x, x), lambda x, ct: (3 * x * x * ct,))
+    >>> weft.grad(cube)(2.0)
+    Array(12., dtype=float32, weak_type=True)
+    """
+    from weft.transforms.custom import custom_vjp
+
+    for name, f in (("forward", forward), ("backward", backward)):
+        if not callable(f):
+            raise TypeError(f"differentiable: {name} must be a function, got {type(f).__name__}")
+
+    @functools.wraps(forward)
+    def function(*args: Any) -> Any:
+        return forward(*args)[0]
+
+    wrapped = custom_vjp(function, nondiff_argnums=nondiff_argnums)
+    wrapped.defvjp(forward, backward)
+    return wrapped

@@ -1,0 +1,157 @@
+"""Registration of native targets by platform, and the headers to build them with."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+from weft._xla import ffi as _xla
+
+STAGES = ("instantiate", "prepare", "initialize", "execute")
+_batch_partitionable: set[str] = set()
+_platforms: dict[str, set[str]] = {}
+
+
+def register_ffi_target(
+    name: str, fn: Any, platform: str = "cpu", api_version: int = 1, **kwargs: Any
+) -> None:
+    """Makes native code callable as `ffi_call(name, …)` on one platform.
+
+    fn: a capsule (see `pycapsule`), or a dict of capsules by stage ('instantiate', 'prepare',
+    'initialize', 'execute'). platform: 'cpu', 'cuda', 'rocm'. api_version: 1 for XLA's typed FFI,
+    0 for the untyped calls of old.
+
+    Raises TypeError for what is not a capsule, ValueError for an unknown stage or version.
+
+    Source: XLA, "Foreign function interface" (xla/ffi/api/ffi.h).
+
+    >>> import weft
+    >>> weft.ffi.register_ffi_target("scale", lambda x: x)
+    Traceback (most recent call last):
+        ...
+    TypeError: register_ffi_target: fn for 'scale' must be a capsule...
+    """
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"register_ffi_target: name must be a non-empty string, got {name!r}")
+    if api_version not in (0, 1):
+        raise ValueError(
+            f"register_ffi_target: api_version must be 1 (typed FFI) or 0 (untyped), got "
+            f"{api_version!r}"
+        )
+    if isinstance(fn, dict):
+        unknown = sorted(set(fn) - set(STAGES))
+        if unknown:
+            raise ValueError(
+                f"register_ffi_target: {unknown[0]!r} is not a stage of a handler; the stages are "
+                f"{', '.join(STAGES)}"
+            )
+        if "execute" not in fn:
+            raise ValueError(f"register_ffi_target: {name!r} has no 'execute' stage")
+        for stage, capsule in fn.items():
+            _check_capsule(name, capsule, f"the {stage!r} stage of ")
+    else:
+        _check_capsule(name, fn, "")
+    _xla.register_target(name, fn, platform, api_version, **kwargs)
+    _platforms.setdefault(name, set()).add(_xla.platform_name(platform))
+
+
+def _check_capsule(name: str, fn: Any, what: str) -> None:
+    if type(fn).__name__ != "PyCapsule":
+        raise TypeError(
+            f"register_ffi_target: {what}fn for {name!r} must be a capsule, got "
+            f"{type(fn).__name__}; wrap a ctypes function with weft.ffi.pycapsule"
+        )
+
+
+def register_ffi_target_as_batch_partitionable(name: str) -> None:
+    """Declares that a target treats its leading batch dimensions independently.
+
+    Calls of it stay sharded in the dimensions that vmap added or `num_batch_dims` names, with no
+    communication before or behind them. A sharding_rule of the call says more than this.
+    """
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"a target's name must be a non-empty string, got {name!r}")
+    if name not in _batch_partitionable:
+        _xla.register_batch_partitionable(name)
+        _batch_partitionable.add(name)
+
+
+def is_batch_partitionable(name: str) -> bool:
+    return name in _batch_partitionable
+
+
+def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
+    """Registers the id of a C++ type that handlers keep as state or user data.
+
+    obj: a capsule of the `XLA_FFI_TypeId`.
+    """
+    register_ffi_type(name, {"type_id": obj}, platform)
+
+
+def register_ffi_type(name: str, type_registration: dict[str, Any], platform: str = "cpu") -> None:
+    """Registers a C++ type for handler state: capsules 'type_id' and optionally 'type_info'."""
+    for key, capsule in type_registration.items():
+        if key not in ("type_id", "type_info"):
+            raise ValueError(
+                f"register_ffi_type: {key!r} is not a part of a type's registration; give "
+                "'type_id' and, where the state has a destructor, 'type_info'"
+            )
+        if type(capsule).__name__ != "PyCapsule":
+            raise TypeError(
+                f"register_ffi_type: {key!r} of {name!r} must be a capsule, got "
+                f"{type(capsule).__name__}; export it from C++ as an nb::capsule or use "
+                "weft.ffi.pycapsule"
+            )
+    _xla.register_type(name, type_registration, platform)
+
+
+def pycapsule(funcptr: Any) -> Any:
+    """A capsule around a native function: a ctypes function pointer or an address.
+
+    Raises TypeError or ValueError for anything else. The library must stay loaded.
+
+    >>> import ctypes, weft
+    >>> type(weft.ffi.pycapsule(ctypes.pythonapi.Py_IncRef)).__name__
+    'PyCapsule'
+    """
+    if not isinstance(funcptr, int) and not isinstance(funcptr, ctypes._CFuncPtr):
+        raise TypeError(
+            f"pycapsule: expected a ctypes function pointer or an address, got "
+            f"{type(funcptr).__name__}"
+        )
+    return _xla.capsule(funcptr)
+
+
+def include_dir() -> str:
+    """The folder of XLA's FFI headers: `#include "xla/ffi/api/ffi.h"`."""
+    return os.path.join(_xla.package_dir(), "include")
+
+
+def registered_targets(platform: str = "cpu") -> list[str]:
+    """Names of the targets that calls on the platform can use."""
+    return sorted(_xla.registered_targets(platform))
+
+
+def check_registered(name: str, platforms: Any, source: Any) -> None:
+    """Raises ValueError naming what is registered if a platform has no such target."""
+    for platform in platforms:
+        known = _xla.registered_targets(platform)
+        if name in known:
+            continue
+        elsewhere = sorted(_platforms.get(name, set()) - {_xla.platform_name(platform)})
+        own = [t for t in sorted(known) if t in _platforms]
+        hint = (
+            f"it is registered for {', '.join(elsewhere)} only"
+            if elsewhere
+            else f"registered there: {', '.join(own) or 'none of yours'}"
+        )
+        import difflib
+
+        close = difflib.get_close_matches(name, list(known), n=1)
+        raise ValueError(
+            f"ffi_call ({source}): target {name!r} is not registered for platform {platform!r}; "
+            f"{hint}. "
+            + (f"Did you mean {close[0]!r}? " if close else "")
+            + "Register it with weft.ffi.register_ffi_target(name, capsule, platform=...)"
+        )

@@ -1,0 +1,200 @@
+"""Sharding rules of calls: Einstein-like factor mappings, as Shardy's op_sharding_rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+class ShardingRule:
+    """Says along which dimensions a native call may run on shards.
+
+    spec: one group of factor names for each operand and result, in order, as in
+    'b i, b j -> b k': a factor that operands and results share passes a sharding through. Factors
+    only in operands or only in results need their dimension whole, unless they are named in
+    `reduction` (results of the shards are then added up). permutation: factors whose shards the
+    call may see, though it exchanges data along them itself.
+
+    Source: Shardy's `sdy.op_sharding_rule`.
+
+    >>> import weft
+    >>> weft.ffi.ShardingRule("b i, i j -> b j", reduction="i")
+    ShardingRule('b i, i j -> b j', reduction=('i',))
+    """
+
+    __slots__ = ("need_replication", "operands", "permutation", "reduction", "results")
+
+    operands: tuple[tuple[str, ...], ...]
+    results: tuple[tuple[str, ...], ...]
+
+    def __init__(
+        self,
+        spec: str,
+        *,
+        reduction: str | Iterable[str] = (),
+        need_replication: str | Iterable[str] = (),
+        permutation: str | Iterable[str] = (),
+    ) -> None:
+        if not isinstance(spec, str) or spec.count("->") != 1:
+            raise ValueError(
+                f"sharding_rule {spec!r}: write factors of operands and results with one '->', as "
+                "in 'b i, b j -> b k'"
+            )
+        left, right = spec.split("->")
+        self.operands = _groups(left)
+        self.results = _groups(right)
+        self.reduction = _names(reduction)
+        self.need_replication = _names(need_replication)
+        self.permutation = _names(permutation)
+        for name in self.operands + self.results:
+            if len(set(name)) != len(name):
+                raise ValueError(f"sharding_rule {spec!r}: {' '.join(name)!r} repeats a factor")
+        used = {f for group in self.operands + self.results for f in group}
+        for kind in ("reduction", "need_replication", "permutation"):
+            for f in getattr(self, kind):
+                if f not in used:
+                    raise ValueError(
+                        f"sharding_rule {spec!r}: {kind} names {f!r}, which is no factor of it"
+                    )
+        in_results = {f for group in self.results for f in group}
+        for f in self.reduction:
+            if f in in_results:
+                raise ValueError(
+                    f"sharding_rule {spec!r}: {f!r} is summed over (reduction) and so cannot be a "
+                    "dimension of a result"
+                )
+
+    def _key(self) -> tuple:
+        return self.operands, self.results, self.reduction, self.need_replication, self.permutation
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShardingRule) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    @property
+    def spec(self) -> str:
+        def side(groups: tuple) -> str:
+            return ", ".join(" ".join(g) for g in groups)
+
+        return f"{side(self.operands)} -> {side(self.results)}"
+
+    def __repr__(self) -> str:
+        kinds = "".join(
+            f", {k}={getattr(self, k)!r}"
+            for k in ("reduction", "need_replication", "permutation")
+            if getattr(self, k)
+        )
+        return f"ShardingRule({self.spec!r}{kinds})"
+
+    def batched(self, operands: Sequence[bool]) -> ShardingRule:
+        """The rule with a new leading factor on the batched operands and on all results."""
+        used = {f for g in self.operands + self.results for f in g}
+        name = next(n for n in (f"batch{i}" for i in range(len(used) + 1)) if n not in used)
+        rule = object.__new__(ShardingRule)
+        rule.operands = tuple(
+            (name, *g) if b else g for g, b in zip(self.operands, operands, strict=True)
+        )
+        rule.results = tuple((name, *g) for g in self.results)
+        rule.reduction = self.reduction
+        rule.need_replication, rule.permutation = self.need_replication, self.permutation
+        return rule
+
+    def sizes(self, operands: Sequence[Any], results: Sequence[Any], what: str) -> dict[str, int]:
+        """Each factor's size from the shapes; raises ValueError where they disagree."""
+        found: dict[str, int] = {}
+        where: dict[str, str] = {}
+        for kind, groups, avals in (
+            ("operand", self.operands, operands),
+            ("result", self.results, results),
+        ):
+            if len(groups) != len(avals):
+                raise ValueError(
+                    f"{what}: sharding_rule {self.spec!r} describes {len(groups)} {kind}s, the "
+                    f"call has {len(avals)}"
+                )
+            for i, (group, aval) in enumerate(zip(groups, avals, strict=True)):
+                if len(group) != len(aval.shape):
+                    raise ValueError(
+                        f"{what}: sharding_rule {self.spec!r} gives {kind} {i} the factors "
+                        f"{' '.join(group)!r}, but its type is {aval.str_short()}; give one for "
+                        "each dimension"
+                    )
+                for f, size in zip(group, aval.shape, strict=True):
+                    if found.setdefault(f, size) != size:
+                        raise ValueError(
+                            f"{what}: factor {f!r} of sharding_rule {self.spec!r} has size "
+                            f"{found[f]} in {where[f]} and {size} in {kind} {i}"
+                        )
+                    where.setdefault(f, f"{kind} {i}")
+        return found
+
+    def text(self, operands: Sequence[Any], results: Sequence[Any], what: str) -> str:
+        """The rule as an `sdy.op_sharding_rule` attribute."""
+        sizes = self.sizes(operands, results, what)
+        order = list(sizes)
+        symbol = {f: _symbol(i) for i, f in enumerate(order)}
+
+        def tensors(groups: tuple) -> str:
+            return ", ".join("[" + ", ".join(symbol[f] for f in g) + "]" for g in groups)
+
+        ins = {f for g in self.operands for f in g}
+        outs = {f for g in self.results for f in g}
+        alone = (ins ^ outs) - set(self.reduction) - set(self.permutation)
+        replicated = [f for f in order if f in alone or f in self.need_replication]
+        kinds = ""
+        for kind, factors in (
+            ("reduction", [f for f in order if f in self.reduction]),
+            ("need_replication", replicated),
+            ("permutation", [f for f in order if f in self.permutation]),
+        ):
+            if factors:
+                kinds += f" {kind}={{{', '.join(symbol[f] for f in factors)}}}"
+        listing = ", ".join(f"{symbol[f]}={sizes[f]}" for f in order)
+        body = f"({tensors(self.operands)})->({tensors(self.results)})"
+        return f"#sdy.op_sharding_rule<{body} {{{listing}}}{kinds}, custom>"
+
+
+def _symbol(i: int) -> str:
+    """Shardy's factor names: i … z, then z_1, z_2, …"""
+    return chr(ord("i") + i) if i < 18 else f"z_{i - 17}"
+
+
+def _groups(side: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(group.split()) for group in side.split(",")) if side.strip() else ()
+
+
+def _names(value: str | Iterable[str]) -> tuple[str, ...]:
+    return tuple(value.split()) if isinstance(value, str) else tuple(value)
+
+
+def as_rule(value: Any) -> ShardingRule | None:
+    if value is None or isinstance(value, ShardingRule):
+        return value
+    if isinstance(value, str):
+        return ShardingRule(value)
+    raise TypeError(
+        f"sharding_rule must be a string such as 'b i -> b i' or a weft.ffi.ShardingRule, got "
+        f"{type(value).__name__}"
+    )
+
+
+def batch_rule(
+    operands: Sequence[Any], results: Sequence[Any], num_batch_dims: int
+) -> ShardingRule:
+    """The rule of a call whose leading dimensions are independent and whose others are whole."""
+    shape = results[0].shape[:num_batch_dims] if results else ()
+
+    def group(kind: str, i: int, aval: Any) -> tuple[str, ...]:
+        names = []
+        for d in range(len(aval.shape)):
+            shared = d < num_batch_dims and aval.shape[d] == shape[d]
+            names.append(f"b{d}" if shared else f"{kind}{i}_{d}")
+        return tuple(names)
+
+    rule = object.__new__(ShardingRule)
+    rule.operands = tuple(group("o", i, a) for i, a in enumerate(operands))
+    rule.results = tuple(group("r", i, a) for i, a in enumerate(results))
+    rule.reduction = rule.need_replication = rule.permutation = ()
+    return rule
