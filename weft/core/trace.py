@@ -232,15 +232,15 @@ def check_not_leaked(args: Sequence[Any]) -> None:
 class StagedTracer(Tracer):
     """A variable of the jaxpr under construction."""
 
-    __slots__ = ("eqn", "var")
+    __slots__ = ("eqn", "variable")
 
-    var: Var
+    variable: Var
     eqn: Eqn | None
 
     def __init__(self, trace: StagingTrace, aval: Any, var: Var, eqn: Eqn | None) -> None:
         self._trace = trace
         self.aval = aval
-        self.var = var
+        self.variable = var
         self.eqn = eqn
 
     def source(self) -> Source | None:
@@ -276,7 +276,7 @@ class StagingTrace:
         avals = []
         for a in args:
             if a.__class__ is StagedTracer and a._trace is self:
-                atoms.append(a.var)
+                atoms.append(a.variable)
                 avals.append(a.aval)
             else:
                 atom = self.atom(a)
@@ -325,7 +325,7 @@ class StagingTrace:
     def atom(self, x: Any) -> Atom:
         """The variable or literal for any value: own tracer, outer tracer, array or scalar."""
         if x.__class__ is StagedTracer and x._trace is self:
-            return x.var
+            return x.variable
         atom = self._atoms.get(id(x))
         if atom is not None:
             return atom
@@ -362,7 +362,7 @@ class StagingTrace:
         self.finished = True
         return Jaxpr(
             self.constvars,
-            [a.var for a in args],
+            [a.variable for a in args],
             [self.atom(o) for o in outs],
             self.eqns,
             self.effects,

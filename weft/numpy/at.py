@@ -133,8 +133,7 @@ def _update_window(plan: Plan, x: Any, starts: list | None, combine: Callable) -
         for n, size, step in zip(typeof(new).shape, hull_shape, s.strides, strict=True):
             taken = (n - 1) * step + 1 if n else 0
             config.append((0, size - taken, step - 1))
-        dtype = typeof(new).dtype
-        spread = pad_p.bind(new, dtype.type(0), padding_config=tuple(config))
+        spread = pad_p.bind(new, _filler(new), padding_config=tuple(config))
         inside = broadcast_in_dim(np.bool_(True), typeof(new).shape, ())
         inside = pad_p.bind(inside, np.bool_(False), padding_config=tuple(config))
         new = ops.select(inside, spread, hull)
@@ -143,6 +142,16 @@ def _update_window(plan: Plan, x: Any, starts: list | None, combine: Callable) -
     if starts is None:
         starts = [np.int32(i) for i in s.starts]
     return dynamic_update_slice_p.bind(x, new, *starts)
+
+
+def _filler(x: Any) -> Any:
+    """Any scalar of x's dtype: zero, or for keys, which have none, one of x's elements."""
+    aval = typeof(x)
+    if not dtypes.is_extended(aval.dtype):
+        return aval.dtype.type(0)
+    zeros, ones = (0,) * aval.ndim, (1,) * aval.ndim
+    first = slice_p.bind(x, start_indices=zeros, limit_indices=ones, strides=None)
+    return reshape(first, ())
 
 
 def _static_update(
@@ -294,9 +303,9 @@ def _eager_static(plan: Plan, x: Any, y: Any, options: Options, name: str) -> An
 
 def _check_values(y: Any, name: str) -> Any:
     if isinstance(y, list | tuple):
-        from weft import numpy as wnp
+        from weft.numpy.creation import asarray
 
-        return wnp.asarray(y)
+        return asarray(y)
     if not is_array_like(y):
         raise TypeError(
             f"x.at[index].{name}: values must be an array or a number, got {type(y).__name__} "
@@ -324,6 +333,13 @@ class AtIndex:
     """
 
     __slots__ = ("array", "index")
+
+    set: Callable[..., Any]  # these are made below
+    add: Callable[..., Any]
+    multiply: Callable[..., Any]
+    mul: Callable[..., Any]
+    min: Callable[..., Any]
+    max: Callable[..., Any]
 
     def __init__(self, array: Any, index: Any) -> None:
         self.array = array
@@ -361,9 +377,9 @@ class AtIndex:
         >>> weft.numpy.ones(3).at[1].divide(4.0)
         Array([1.  , 0.25, 1.  ], dtype=float32)
         """
-        from weft import numpy as wnp
+        from weft.numpy.ufuncs import divide
 
-        return wnp.divide(self.array, self._ones(values, out_sharding, options))
+        return divide(self.array, self._ones(values, out_sharding, options))
 
     def power(self, values: Any, *, out_sharding: Any = None, **options: Any) -> Any:
         """x to the power of values at the index.
@@ -372,14 +388,14 @@ class AtIndex:
         >>> weft.numpy.arange(3.0).at[2].power(3.0)
         Array([0., 1., 8.], dtype=float32)
         """
-        from weft import numpy as wnp
+        from weft.numpy.ufuncs import power
 
-        return wnp.power(self.array, self._ones(values, out_sharding, options))
+        return power(self.array, self._ones(values, out_sharding, options))
 
     def _ones(self, values: Any, out_sharding: Any, options: dict) -> Any:
-        from weft import numpy as wnp
+        from weft.numpy.creation import ones_like
 
-        ones = AtIndex(wnp.ones_like(self.array), self.index)
+        ones = AtIndex(ones_like(self.array), self.index)
         return ones.multiply(values, out_sharding=out_sharding, **options)
 
     def subtract(self, values: Any, *, out_sharding: Any = None, **options: Any) -> Any:
@@ -391,7 +407,7 @@ class AtIndex:
         """
         if values.__class__ not in _SCALARS:
             values = _check_values(values, "subtract")
-        return self.add(ops.neg(values), out_sharding=out_sharding, **options)  # type: ignore[attr-defined]
+        return self.add(ops.neg(values), out_sharding=out_sharding, **options)
 
 
 def _method(name: str, doc: str) -> Callable:
@@ -423,7 +439,7 @@ for _name, _doc, _shown in (
     Array({_shown}, dtype=float32)
     """
     setattr(AtIndex, _name, _method(_name, _doc))
-AtIndex.mul = AtIndex.multiply  # type: ignore[attr-defined]
+AtIndex.mul = AtIndex.multiply
 
 
 class At:

@@ -364,9 +364,9 @@ def _as_index_array(i: Any) -> Any:
         return i
     if isinstance(i, list | tuple):
         if any(isinstance(v, Tracer) or hasattr(v, "aval") for v in i):
-            from weft import numpy as wnp
+            from weft.numpy.creation import asarray
 
-            return wnp.asarray(i)
+            return asarray(i)
         array = np.asarray(i)
         return array.astype(np.int32) if not array.size else array
     if hasattr(i, "__weft_array__"):
@@ -422,7 +422,7 @@ def _with_masks(x: Any, index: tuple) -> tuple[Any, Plan, list, Shape]:
     for position, i in enumerate(index):
         if isinstance(i, list):
             i = np.asarray(i)
-        if not (hasattr(i, "dtype") and getattr(i, "ndim", 0) and dtypes.is_bool(i.dtype)):
+        if not (hasattr(i, "dtype") and i.ndim and dtypes.is_bool(i.dtype)):
             new.append(i)
             continue
         mask = i.concrete() if isinstance(i, Tracer) else i

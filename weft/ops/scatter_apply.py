@@ -40,7 +40,7 @@ def _apply_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any
     avals = [typeof(x) for x in operands]
     active = [i for i, a in enumerate(avals) if has_tangent(a)]
     given = [i for i in active if tangents[i] is not None]
-    with_jacobian = jaxpr.memo(
+    with_jacobian = jaxpr.memo(  # type: ignore[misc]
         ("scatter_apply", tuple(active), tuple(given)),
         lambda: _with_jacobian(jaxpr, active, given),
     )

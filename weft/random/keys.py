@@ -241,9 +241,9 @@ class PRNGKeyArray(Array):
 
     @property
     def at(self) -> Any:
-        from weft.numpy.at import IndexUpdateHelper
+        from weft.numpy.at import At
 
-        return IndexUpdateHelper(self)
+        return At(self)
 
     def __eq__(self, other: object) -> Any:
         from weft.numpy import equal

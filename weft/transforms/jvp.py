@@ -31,6 +31,8 @@ def tangent_aval(aval: Any) -> Any:
 
 def cotangent_aval(aval: Any) -> Any:
     """The type of cotangents: as tangents, with reduced and unreduced exchanged."""
+    if hasattr(aval, "to_cotangent"):
+        return aval.to_cotangent()
     aval = tangent_aval(aval)
     mat = getattr(aval, "mat", None)
     if mat and (mat.reduced or mat.unreduced):
@@ -331,12 +333,12 @@ def _linearize_jaxpr(
         trace.finished = True
         linear = frame.to_jaxpr(linear_args, [t for t in tangents if t is not None])
         # Residuals: constants of the linear program that the primal program computes.
-        by_var = {p.var: i for i, p in enumerate(primals)}
+        by_var = {p.variable: i for i, p in enumerate(primals)}
         residual_vars, residual_inputs, extra = [], [], []
         kept_vars, kept_consts = [], []
         for var, value in zip(linear.constvars, frame.consts, strict=True):
             if isinstance(value, StagedTracer) and value._trace is primal_trace:
-                position = by_var.get(value.var)
+                position = by_var.get(value.variable)
                 residual_vars.append(var)
                 residual_inputs.append(position)
                 if position is None:

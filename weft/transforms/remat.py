@@ -421,12 +421,12 @@ def saved_residuals(fun: Callable, *args: Any, **kwargs: Any) -> list[tuple[Any,
 
     def run(*xs: Any) -> list:
         outs, lin = linearize_flat(flat_fun, xs)
-        by_var = {x.var: n for x, n in zip(xs, names, strict=True)}
+        by_var = {x.variable: n for x, n in zip(xs, names, strict=True)}
         for c in lin.consts:
             aval = typeof(c)
             if isinstance(c, StagedTracer):
-                if c.var in by_var:
-                    what = f"the argument {by_var[c.var]}"
+                if c.variable in by_var:
+                    what = f"the argument {by_var[c.variable]}"
                 elif c.eqn is None:
                     what = "a constant"
                 elif c.eqn.primitive is name_p:
