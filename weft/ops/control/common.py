@@ -33,8 +33,19 @@ def function_text(fun: Callable) -> str:
 
 
 def same_type(a: Any, b: Any) -> bool:
-    """Whether two types are equal, weak types aside."""
-    return a is b or a.strip_weak_type() == b.strip_weak_type()
+    """Whether two types are equal, weak types aside.
+
+    A value without an explicit sharding may stand for a replicated one.
+    """
+    return a is b or _bare(a) == _bare(b)
+
+
+def _bare(aval: Any) -> Any:
+    aval = aval.strip_weak_type()
+    sharding = getattr(aval, "sharding", None)
+    if sharding is None or sharding.spec.used_axes() or sharding.spec.unreduced:
+        return aval
+    return aval.update(sharding=None)
 
 
 def remedy_for(expected: Any, got: Any, first: str, second: str) -> str:
@@ -54,7 +65,9 @@ def remedy_for(expected: Any, got: Any, first: str, second: str) -> str:
             if missing:
                 return f"Cast {value}: weft.lax.pcast(x, {missing!r}, to='varying')."
         return f"Cast {second} with weft.lax.pcast, or add it up with weft.lax.psum."
-    return f"Reshard {second}: weft.sharding.reshard(x, {expected.sharding})."
+    if expected.sharding is None:
+        return f"Place {first} alike: weft.reshard(x, weft.{got.sharding.spec})."
+    return f"Place {second} alike: weft.reshard(x, weft.{expected.sharding.spec})."
 
 
 def check_same_types(

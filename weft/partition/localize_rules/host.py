@@ -23,8 +23,9 @@ def host_call(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layou
     values = [lz.at(x, _whole(x.layout)) for x in xs]
     whole = [_whole(o) for o in outs]
     free = tuple(i for i in range(len(lz.mesh.atoms)) if i not in lz.manual[-1])
-    effect = op.attributes["has_side_effect"] if "has_side_effect" in op.attributes else None
-    if not free or effect is None or not effect.value:
+    attributes = op.attributes
+    effectful = "has_side_effect" in attributes and attributes["has_side_effect"].value
+    if not free or not effectful:
         got = lz.keep(op, values, whole)
         lz.after(op)
     else:

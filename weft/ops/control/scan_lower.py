@@ -1,0 +1,126 @@
+"""Lowering of scan: a stablehlo.while with the body in its region."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.jaxpr import ClosedJaxpr
+from weft.ops.control.common import (
+    ordered_effects_of,
+)
+
+
+def lower_scan(
+    ctx: Any,
+    *operands: Any,
+    jaxpr: ClosedJaxpr,
+    length: int,
+    reverse: bool,
+    unroll: int,
+    num_consts: int,
+    num_carry: int,
+) -> list:
+    """A stablehlo.while over (index, constants, carry, xs, ys); the body stands in its region."""
+    end = num_consts + num_carry
+    consts, carry, xs = operands[:num_consts], list(operands[num_consts:end]), operands[end:]
+    x_avals = [physical(a) for a in jaxpr.in_avals[end:]]
+    y_avals = [physical(a) for a in jaxpr.out_avals[num_carry:]]
+    if length == 0:
+        return carry + [ctx.splat(0, (0, *a.shape), a.dtype) for a in y_avals]
+    tokens = ctx.function.tokens
+    effects = ordered_effects_of(jaxpr)
+    index_type = ctx.tensor((), dtypes.int32)
+    zero = ctx.splat(0, (), dtypes.int32)
+
+    def step(position: Any, consts: Any, carry: list, xs: Any, ys: list) -> tuple[list, list]:
+        """One iteration, at a position that is a value or a Python int."""
+        static = isinstance(position, int)
+        at = position
+        if reverse:
+            at = length - 1 - position if static else _sub(ctx, length - 1, position)
+        slices = [_take(ctx, x, at, a, length) for x, a in zip(xs, x_avals, strict=True)]
+        outs = ctx.inline(jaxpr, *consts, *carry, *slices)
+        if static:
+            at = ctx.splat(at, (), dtypes.int32)
+        ys = [_put(ctx, y, o, at, a) for y, o, a in zip(ys, outs[num_carry:], y_avals, strict=True)]
+        return outs[:num_carry], ys
+
+    ys = [ctx.splat(0, (length, *a.shape), a.dtype) for a in y_avals]
+    trips = 0 if unroll >= length else length // unroll * unroll
+    if trips:
+        values = [zero, *consts, *carry, *xs, *ys, *(tokens[e] for e in effects)]
+        types = [v.type for v in values]
+        loop = ctx.operation("stablehlo.while", values, types, regions=2)
+        bounds = np.cumsum([1, num_consts, num_carry, len(xs), len(ys)]).tolist()
+
+        def condition(*v: Any) -> list:
+            return [ctx.compare(v[0], ctx.splat(trips, (), dtypes.int32), "LT", dtypes.int32)]
+
+        def body(*v: Any) -> list:
+            index, (b0, b1, b2, b3, b4) = v[0], bounds
+            consts, carry, xs, ys = v[b0:b1], list(v[b1:b2]), v[b2:b3], list(v[b3:b4])
+            for e, token in zip(effects, v[b4:], strict=True):
+                tokens[e] = token
+            for k in range(unroll):
+                at = index
+                if k:
+                    offset = ctx.splat(k, (), dtypes.int32)
+                    at = ctx.op("stablehlo.add", [index, offset], [index_type])[0]
+                carry, ys = step(at, consts, carry, xs, ys)
+            following = ctx.op(
+                "stablehlo.add", [index, ctx.splat(unroll, (), dtypes.int32)], [index_type]
+            )[0]
+            return [following, *consts, *carry, *xs, *ys, *(tokens[e] for e in effects)]
+
+        ctx.region(loop, 0, types, condition)
+        ctx.region(loop, 1, types, body)
+        results = list(loop.results)
+        carry, ys = results[bounds[1] : bounds[2]], results[bounds[3] : bounds[4]]
+        for e, token in zip(effects, results[bounds[4] :], strict=True):
+            tokens[e] = token
+    for position in range(trips, length):
+        carry, ys = step(position, consts, carry, xs, ys)
+    return [*carry, *ys]
+
+
+def physical(aval: ShapedArray) -> ShapedArray:
+    """The array that holds values of the type: keys are arrays of their words."""
+    if dtypes.is_extended(aval.dtype):
+        return ShapedArray(aval.shape + aval.dtype.physical_shape, aval.dtype.physical_dtype)
+    if aval.dtype == dtypes.float0:
+        return ShapedArray(aval.shape, dtypes.bool_)
+    return aval
+
+
+def _sub(ctx: Any, value: int, index: Any) -> Any:
+    total = ctx.splat(value, (), dtypes.int32)
+    return ctx.op("stablehlo.subtract", [total, index], [index.type])[0]
+
+
+def _take(ctx: Any, x: Any, at: Any, aval: ShapedArray, length: int) -> Any:
+    """Row `at` of x."""
+    row = ctx.tensor((1, *aval.shape), aval.dtype)
+    rank = aval.ndim + 1
+    if isinstance(at, int):
+        attrs = {
+            "start_indices": ctx.i64s((at,) + (0,) * aval.ndim),
+            "limit_indices": ctx.i64s((at + 1, *aval.shape)),
+            "strides": ctx.i64s((1,) * rank),
+        }
+        piece = ctx.op("stablehlo.slice", [x], [row], attrs)[0]
+    else:
+        starts = [at] + [ctx.splat(0, (), dtypes.int32)] * aval.ndim
+        attrs = {"slice_sizes": ctx.i64s((1, *aval.shape))}
+        piece = ctx.op("stablehlo.dynamic_slice", [x, *starts], [row], attrs)[0]
+    return ctx.op("stablehlo.reshape", [piece], [ctx.tensor(aval.shape, aval.dtype)])[0]
+
+
+def _put(ctx: Any, ys: Any, y: Any, at: Any, aval: ShapedArray) -> Any:
+    """ys with row `at` replaced."""
+    row = ctx.op("stablehlo.reshape", [y], [ctx.tensor((1, *aval.shape), aval.dtype)])[0]
+    starts = [at] + [ctx.splat(0, (), dtypes.int32)] * aval.ndim
+    return ctx.op("stablehlo.dynamic_update_slice", [ys, row, *starts], [ys.type])[0]

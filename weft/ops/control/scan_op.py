@@ -1,0 +1,523 @@
+"""The scan op: types, derivatives, transposition, batching, dead code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Var, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.source import UNKNOWN
+from weft.core.state import state
+from weft.core.trace import typeof
+from weft.ops.control.common import (
+    carry_fixpoint,
+    dependents,
+    eager,
+    join_axes,
+    needed_eqns,
+    pick,
+    reorder,
+)
+from weft.ops.control.scan_lower import lower_scan
+from weft.transforms.dce import DCE_RULES, dce_closed, dce_jaxpr
+from weft.transforms.jvp import cotangent_aval, jvp_jaxpr, linearize_jaxpr, tangent_aval
+from weft.transforms.transpose import is_undefined, transpose_jaxpr
+from weft.transforms.vmap import AxisData, add_dim, batch_jaxpr, move_dim
+
+# Types -----------------------------------------------------------------------------------------
+
+
+def _abstract(
+    *avals: Any, jaxpr: ClosedJaxpr, length: int, num_consts: int, num_carry: int, **params: Any
+) -> list:
+    ys = [_stacked(a, length) for a in jaxpr.out_avals[num_carry:]]
+    return [*jaxpr.in_avals[num_consts : num_consts + num_carry], *ys]
+
+
+def _stacked(aval: Any, length: int) -> Any:
+    return add_dim(aval.strip_weak_type(), 0, AxisData(None, length))
+
+
+# Derivatives -----------------------------------------------------------------------------------
+
+
+def _carry_nonzero(
+    jaxpr: ClosedJaxpr, nonzero: Sequence[bool], num_consts: int, num_carry: int
+) -> list[bool]:
+    """The nonzero mask of all inputs, with the carries that become nonzero in the loop."""
+    end = num_consts + num_carry
+    consts, xs = list(nonzero[:num_consts]), list(nonzero[end:])
+    carry = carry_fixpoint(
+        jaxpr.jaxpr,
+        num_consts,
+        nonzero[num_consts:end],
+        lambda marked: [*consts, *marked, *xs],
+        differentiable=True,
+    )
+    return [*consts, *carry, *xs]
+
+
+def _instantiated(primals: Sequence[Any], tangents: Sequence[Any], mask: Sequence[bool]) -> list:
+    from weft.ops.special import instantiate_zero
+
+    return [
+        instantiate_zero(tangent_aval(typeof(p))) if t is None else t
+        for p, t, m in zip(primals, tangents, mask, strict=True)
+        if m
+    ]
+
+
+def _jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    jaxpr: ClosedJaxpr,
+    num_consts: int,
+    num_carry: int,
+    **params: Any,
+) -> tuple:
+    n, n_out, end = len(primals), len(jaxpr.out_avals), num_consts + num_carry
+    nonzero = _carry_nonzero(jaxpr, [t is not None for t in tangents], num_consts, num_carry)
+    carry_mask = nonzero[num_consts:end]
+    pushed, out_nonzero = jvp_jaxpr(jaxpr, nonzero, [*carry_mask, *(False,) * (n_out - num_carry)])
+    counts = [sum(nonzero[:num_consts]), sum(carry_mask), sum(nonzero[end:])]
+    t0 = list(range(n, n + counts[0]))
+    t1 = list(range(n + counts[0], n + counts[0] + counts[1]))
+    t2 = list(range(n + counts[0] + counts[1], n + sum(counts)))
+    inputs = [*range(num_consts), *t0, *range(num_consts, end), *t1, *range(end, n), *t2]
+    first_ys = n_out + counts[1]
+    outputs = [
+        *range(num_carry),
+        *range(n_out, first_ys),
+        *range(num_carry, n_out),
+        *range(first_ys, len(pushed.out_avals)),
+    ]
+    given = _instantiated(primals, tangents, nonzero)
+    t_of = dict(zip(range(n, n + len(given)), given, strict=True))
+    outs = scan_p.bind(
+        *(primals[i] if i < n else t_of[i] for i in inputs),
+        jaxpr=reorder(pushed, inputs, outputs),
+        num_consts=num_consts + counts[0],
+        num_carry=num_carry + counts[1],
+        **params,
+    )
+    by_output = dict(zip(outputs, outs, strict=True))
+    out_t = iter([by_output[i] for i in range(n_out, len(outputs))])
+    return [by_output[i] for i in range(n_out)], [next(out_t) if nz else None for nz in out_nonzero]
+
+
+class _Split:
+    """A scan's body split by linearization into a primal and a tangent body.
+
+    `hoisted` computes the residuals that do not change from one iteration to the next. Residuals
+    are (kind, index): a "const" or "xs" input, a "hoisted" value, or an output "ys".
+    """
+
+    __slots__ = ("hoist", "hoisted_read", "out_nonzero", "primal", "residuals", "tangent")
+
+
+def _split_body(
+    jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], num_consts: int, num_carry: int
+) -> _Split:
+    n_out, end = len(jaxpr.out_avals), num_consts + num_carry
+    carry_mask = nonzero[num_consts:end]
+    lin = linearize_jaxpr(jaxpr, nonzero, [*carry_mask, *(False,) * (n_out - num_carry)])
+    p = lin.primal.jaxpr
+    tangent = dce_closed(lin.tangent)[0]
+    t = tangent.jaxpr
+    read = {v for eqn in t.eqns for v in eqn.invars if v.__class__ is Var}
+    read.update(v for v in t.outvars if v.__class__ is Var)
+    varying = dependents(p, p.invars[num_consts:])
+    varying.update(v for eqn in p.eqns if eqn.effects for v in eqn.outvars)
+    varying = dependents(p, varying)
+    ys = {v: i for i, v in enumerate(p.outvars[num_carry:n_out]) if v.__class__ is Var}
+    stacked: list[Any] = []
+    hoisted: list[Any] = []
+    slots: dict[Any, tuple[str, int]] = {}
+    extra = iter(p.outvars[n_out:])
+    num_residuals = len(lin.residual_inputs)
+    residuals: list[tuple[str, int] | None] = []
+    for var, position in zip(t.invars[:num_residuals], lin.residual_inputs, strict=True):
+        v = next(extra) if position is None else p.invars[position]
+        if var not in read:
+            residuals.append(None)
+            continue
+        slot = slots.get(v)
+        if slot is None:
+            if position is not None and position < num_consts:
+                slot = ("const", position)
+            elif position is not None and position >= end:
+                slot = ("xs", position)
+            elif v in varying:
+                if v in ys:
+                    slot = ("ys", ys[v])
+                else:
+                    slot = ("ys", n_out - num_carry + len(stacked))
+                    stacked.append(v)
+            else:
+                slot = ("hoisted", len(hoisted))
+                hoisted.append(v)
+            slots[v] = slot
+        residuals.append(slot)
+    split = _Split()
+    split.hoist = None
+    body = p.replace(outvars=[*p.outvars[:n_out], *stacked])
+    if hoisted:
+        eqns = needed_eqns(p.eqns, hoisted)
+        split.hoist = (
+            Jaxpr(p.constvars, p.invars[:num_consts], hoisted, eqns, NO_EFFECTS, p.debug),
+            lin.primal.consts,
+        )
+        given = set(hoisted)
+        constvars = [v for v in p.constvars if v not in given]
+        body = body.replace(
+            invars=[*p.invars[:num_consts], *hoisted, *p.invars[num_consts:]],
+            eqns=[e for e in p.eqns if not all(v in given for v in e.outvars)],
+            constvars=constvars,
+        )
+        consts = [c for v, c in zip(p.constvars, lin.primal.consts, strict=True) if v not in given]
+    else:
+        consts = lin.primal.consts
+    split.primal, read_inputs = dce_closed(ClosedJaxpr(body, consts))
+    # Hoisted values that only the tangent body reads are no operands of the primal one.
+    split.hoisted_read = read_inputs[num_consts : num_consts + len(hoisted)]
+    unread = {v for v, r in zip(hoisted, split.hoisted_read, strict=True) if not r}
+    if unread:
+        pj = split.primal.jaxpr
+        split.primal = ClosedJaxpr(
+            pj.replace(invars=[v for v in pj.invars if v not in unread]), split.primal.consts
+        )
+    kept = [i for i, r in enumerate(residuals) if r is not None]
+    invariant = [i for i in kept if residuals[i][0] in ("const", "hoisted")]  # type: ignore[index]
+    changing = [i for i in kept if residuals[i][0] in ("xs", "ys")]  # type: ignore[index]
+    a, b = sum(nonzero[:num_consts]), sum(carry_mask)
+    first = num_residuals
+    order = [
+        *invariant,
+        *range(first, first + a),
+        *range(first + a, first + a + b),
+        *changing,
+        *range(first + a + b, len(t.invars)),
+    ]
+    split.tangent = ClosedJaxpr(t.replace(invars=[t.invars[i] for i in order]), tangent.consts)
+    split.residuals = ([residuals[i] for i in invariant], [residuals[i] for i in changing])
+    split.out_nonzero = lin.nonzero_out
+    return split
+
+
+def _linearize(
+    primals: Any,
+    tangents: Any,
+    *,
+    jaxpr: ClosedJaxpr,
+    num_consts: int,
+    num_carry: int,
+    **params: Any,
+) -> tuple:
+    n_out, end = len(jaxpr.out_avals), num_consts + num_carry
+    nonzero = tuple(_carry_nonzero(jaxpr, [t is not None for t in tangents], num_consts, num_carry))
+    split = jaxpr.memo(
+        ("scan split", nonzero, num_consts, num_carry),
+        lambda: _split_body(jaxpr, nonzero, num_consts, num_carry),
+    )
+    hoisted: list = []
+    if split.hoist is not None:
+        hoist, consts = split.hoist
+        hoisted = eval_jaxpr(hoist, consts, *primals[:num_consts])
+    outs = scan_p.bind(
+        *primals[:num_consts],
+        *pick(hoisted, split.hoisted_read),
+        *primals[num_consts:],
+        jaxpr=split.primal,
+        num_consts=num_consts + sum(split.hoisted_read),
+        num_carry=num_carry,
+        **params,
+    )
+    if not any(split.out_nonzero):
+        return outs[:n_out], [None] * n_out
+    ys = outs[num_carry:]
+    sources = {"const": primals, "hoisted": hoisted, "xs": primals, "ys": ys}
+    invariant, changing = ([sources[k][i] for k, i in part] for part in split.residuals)
+    t_consts = pick(tangents[:num_consts], nonzero[:num_consts])
+    t_carry = _instantiated(
+        primals[num_consts:end], tangents[num_consts:end], nonzero[num_consts:end]
+    )
+    t_xs = pick(tangents[end:], nonzero[end:])
+    given = scan_p.bind(
+        *invariant,
+        *t_consts,
+        *t_carry,
+        *changing,
+        *t_xs,
+        jaxpr=split.tangent,
+        num_consts=len(invariant) + len(t_consts),
+        num_carry=len(t_carry),
+        **params,
+    )
+    out_t = iter(given)
+    return outs[:n_out], [next(out_t) if nz else None for nz in split.out_nonzero]
+
+
+class _Backward:
+    """The body of a transposed scan; see `_transpose`."""
+
+    __slots__ = ("ct_consts", "ct_xs", "jaxpr")
+
+
+def _backward_body(
+    jaxpr: ClosedJaxpr,
+    linear: tuple[bool, ...],
+    nonzero_ys: tuple[bool, ...],
+    num_consts: int,
+    num_carry: int,
+) -> _Backward:
+    """Accumulators of the constants' cotangents, then cotangents of the carry, are carried."""
+    from weft.ops.special import add_any_p
+
+    end = num_consts + num_carry
+    lin_consts, lin_carry, lin_xs = linear[:num_consts], linear[num_consts:end], linear[end:]
+    back, nonzero = transpose_jaxpr(
+        jaxpr,
+        linear,
+        [*lin_carry, *nonzero_ys],
+        [*(False,) * num_consts, *lin_carry, *(False,) * len(lin_xs)],
+    )
+    j = back.jaxpr
+    known = [not m for m in linear]
+    a, b, c = sum(known[:num_consts]), sum(known[num_consts:end]), sum(known[end:])
+    k = sum(lin_carry)
+    start = a + b + c
+    n_consts = sum(lin_consts)
+    flags = iter(nonzero)
+    ct_consts = [next(flags) for _ in range(n_consts)]
+    for _ in range(k):
+        next(flags)
+    ct_xs = list(flags)
+    m = sum(ct_consts)
+    accumulators, totals, eqns = [], [], list(j.eqns)
+    for v in j.outvars[:m]:
+        aval = v.aval.strip_weak_type()
+        acc, total = Var(aval), Var(aval)
+        eqns.append(Eqn(add_any_p, [acc, v], [total], {}, NO_EFFECTS, state.source or UNKNOWN))
+        accumulators.append(acc)
+        totals.append(total)
+    ins = j.invars
+    result = _Backward()
+    result.jaxpr = ClosedJaxpr(
+        j.replace(
+            invars=[
+                *ins[:a],
+                *accumulators,
+                *ins[start : start + k],
+                *ins[start + k :],
+                *ins[a : a + b],
+                *ins[a + b : start],
+            ],
+            outvars=[*totals, *j.outvars[m:]],
+            eqns=eqns,
+        ),
+        back.consts,
+    )
+    result.ct_consts, result.ct_xs = ct_consts, ct_xs
+    return result
+
+
+def _transpose(
+    cts: Any,
+    *args: Any,
+    jaxpr: ClosedJaxpr,
+    length: int,
+    reverse: bool,
+    unroll: int,
+    num_consts: int,
+    num_carry: int,
+) -> list:
+    from weft.ops.special import instantiate_zero
+
+    end = num_consts + num_carry
+    undefined = [is_undefined(x) for x in args]
+    consts, xs = undefined[:num_consts], undefined[end:]
+    lin_carry = carry_fixpoint(
+        jaxpr.jaxpr,
+        num_consts,
+        undefined[num_consts:end],
+        lambda marked: [*consts, *marked, *xs],
+        differentiable=False,
+    )
+    linear = (*consts, *lin_carry, *xs)
+    counters: list = []
+    if not all(lin_carry):
+        counters = _known_carries(
+            args, jaxpr, linear, length, reverse, unroll, num_consts, num_carry
+        )
+    nonzero_ys = tuple(ct is not None for ct in cts[num_carry:])
+    back = jaxpr.memo(
+        ("scan transpose", linear, nonzero_ys, num_consts, num_carry),
+        lambda: _backward_body(jaxpr, linear, nonzero_ys, num_consts, num_carry),
+    )
+    n_acc = sum(back.ct_consts)
+    avals = back.jaxpr.in_avals
+    known_consts = [x for x in args[:num_consts] if not is_undefined(x)]
+    start = len(known_consts)
+    accumulators = [instantiate_zero(a) for a in avals[start : start + n_acc]]
+    ct_carry = [
+        instantiate_zero(cotangent_aval(a)) if ct is None else ct
+        for ct, a, lin in zip(
+            cts[:num_carry], jaxpr.in_avals[num_consts:end], lin_carry, strict=True
+        )
+        if lin
+    ]
+    outs = scan_p.bind(
+        *known_consts,
+        *accumulators,
+        *ct_carry,
+        *(ct for ct in cts[num_carry:] if ct is not None),
+        *counters,
+        *(x for x in args[end:] if not is_undefined(x)),
+        jaxpr=back.jaxpr,
+        length=length,
+        reverse=not reverse,
+        unroll=unroll,
+        num_consts=start,
+        num_carry=n_acc + len(ct_carry),
+    )
+    found = iter(outs)
+    totals = iter([next(found) if nz else None for nz in back.ct_consts])
+    carries = iter([next(found) for _ in ct_carry])
+    slices = iter([next(found) if nz else None for nz in back.ct_xs])
+    result: list = [next(totals) if lin else None for lin in consts]
+    for lin, was_undefined in zip(lin_carry, undefined[num_consts:end], strict=True):
+        ct = next(carries) if lin else None
+        result.append(ct if was_undefined else None)
+    return result + [next(slices) if lin else None for lin in xs]
+
+
+def _known_carries(
+    args: Sequence[Any],
+    jaxpr: ClosedJaxpr,
+    linear: Sequence[bool],
+    length: int,
+    reverse: bool,
+    unroll: int,
+    num_consts: int,
+    num_carry: int,
+) -> list:
+    """What the carries that are no linear operands, such as counters, hold in every iteration."""
+    end = num_consts + num_carry
+    known = [not m for m in linear]
+    j = jaxpr.jaxpr
+    carried = [v for v, k in zip(j.invars[num_consts:end], known[num_consts:end], strict=True) if k]
+    outs = pick(j.outvars[:num_carry], known[num_consts:end])
+    body = ClosedJaxpr(
+        j.replace(
+            invars=pick(j.invars, known),
+            outvars=[*outs, *carried],
+            eqns=needed_eqns(j.eqns, outs),
+            effects=NO_EFFECTS,
+        ),
+        jaxpr.consts,
+    )
+    result = scan_p.bind(
+        *(x for x in args if not is_undefined(x)),
+        jaxpr=dce_closed(body)[0],
+        length=length,
+        reverse=reverse,
+        unroll=unroll,
+        num_consts=sum(known[:num_consts]),
+        num_carry=len(carried),
+    )
+    return result[len(carried) :]
+
+
+# Batching --------------------------------------------------------------------------------------
+
+
+def _batch(
+    axis: AxisData,
+    args: Any,
+    dims: Any,
+    *,
+    jaxpr: ClosedJaxpr,
+    num_consts: int,
+    num_carry: int,
+    **params: Any,
+) -> tuple:
+    end = num_consts + num_carry
+    batched = [d is not None for d in dims]
+    consts, carry, xs = batched[:num_consts], batched[num_consts:end], batched[end:]
+    n_ys = len(jaxpr.out_avals) - num_carry
+    if not join_axes(jaxpr):
+        # Without collectives what depends on a batched value is batched.
+        carry = carry_fixpoint(
+            jaxpr.jaxpr, num_consts, carry, lambda m: [*consts, *m, *xs], differentiable=False
+        )
+    while True:
+        inner, out_batched = batch_jaxpr(
+            jaxpr, axis, [*consts, *carry, *xs], [*carry, *(False,) * n_ys]
+        )
+        joined = [a or b for a, b in zip(carry, out_batched, strict=False)]
+        if joined == carry:
+            break
+        carry = joined
+    moved = []
+    for i, (x, d) in enumerate(zip(args, dims, strict=True)):
+        if i < num_consts or i >= end:
+            moved.append(x if d is None else move_dim(x, d, int(i >= end), axis))
+        else:
+            moved.append(move_dim(x, d, 0, axis) if carry[i - num_consts] else x)
+    outs = scan_p.bind(*moved, jaxpr=inner, num_consts=num_consts, num_carry=num_carry, **params)
+    out_dims = [0 if b else None for b in carry]
+    return outs, out_dims + [1 if b else None for b in out_batched[num_carry:]]
+
+
+# Dead code -------------------------------------------------------------------------------------
+
+
+def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn | None:
+    """Drops carries, stacked results and operands that nothing reads."""
+    jaxpr: ClosedJaxpr = eqn.params["jaxpr"]
+    num_consts, num_carry = eqn.params["num_consts"], eqn.params["num_carry"]
+    end = num_consts + num_carry
+    used_carry, used_ys = list(used[:num_carry]), list(used[num_carry:])
+    while True:
+        body, read = dce_jaxpr(jaxpr.jaxpr, [*used_carry, *used_ys])
+        joined = [a or b for a, b in zip(used_carry, read[num_consts:end], strict=True)]
+        if joined == used_carry:
+            break
+        used_carry = joined
+    keep = [*read[:num_consts], *used_carry, *read[end:]]
+    used = [*used_carry, *used_ys]
+    if all(keep) and all(used):
+        return eqn
+    closed = ClosedJaxpr(body.replace(invars=pick(body.invars, keep)), jaxpr.consts)
+    params = {
+        **eqn.params,
+        "jaxpr": closed,
+        "num_consts": sum(keep[:num_consts]),
+        "num_carry": sum(used_carry),
+    }
+    return eqn.replace(
+        invars=pick(eqn.invars, keep), outvars=pick(eqn.outvars, used), params=params
+    )
+
+
+scan_p = Primitive(
+    "scan",
+    abstract=_abstract,
+    effects=lambda avals, params: params["jaxpr"].effects,
+    jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    lower=lower_scan,
+    impl=eager(lambda params: params["jaxpr"], lambda: scan_p),
+    named_axes=lambda params: join_axes(params["jaxpr"]),
+    multiple_results=True,
+    own_types=True,
+    higher_order=True,
+)
+DCE_RULES[scan_p] = _dce
+
+
+__all__ = ["scan_p"]
