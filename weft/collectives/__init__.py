@@ -10,9 +10,18 @@ The public names are in weft.lax:
     ragged_all_to_all                           ragged.py
     axis_index axis_size                        axis.py
     pcast pvary                                 casts.py
+    psum_start all_gather_start … (.done())     async_.py
 """
 
 from weft.collectives.all_to_all import all_to_all, pswapaxes
+from weft.collectives.async_ import (
+    all_gather_start,
+    all_to_all_start,
+    pbroadcast_start,
+    ppermute_start,
+    psum_scatter_start,
+    psum_start,
+)
 from weft.collectives.axis import axis_index, axis_size
 from weft.collectives.casts import pcast, pvary
 from weft.collectives.gather import all_gather, pbroadcast
@@ -23,22 +32,28 @@ from weft.collectives.scatter import psum_scatter
 
 __all__ = [
     "all_gather",
+    "all_gather_start",
     "all_to_all",
+    "all_to_all_start",
     "axis_index",
     "axis_size",
     "pargmax",
     "pargmin",
     "pbroadcast",
+    "pbroadcast_start",
     "pcast",
     "pmax",
     "pmean",
     "pmin",
     "ppermute",
+    "ppermute_start",
     "precv",
     "psend",
     "pshuffle",
     "psum",
     "psum_scatter",
+    "psum_scatter_start",
+    "psum_start",
     "pswapaxes",
     "pvary",
     "ragged_all_to_all",

@@ -31,11 +31,16 @@ from weft.core.tree import tree_map
 from weft.ops.base import canonical_axis
 
 
-def _abstract(x: ShapedArray, *, over: Team, split: int, concat: int) -> ShapedArray:
+def _abstract(
+    x: ShapedArray, *, over: Team, split: int, concat: int, tiled: bool
+) -> ShapedArray:
     size = equal_groups("all_to_all", over)
     shape = list(x.shape)
-    shape[split] //= size
-    shape[concat] *= size
+    if tiled:
+        shape[split] //= size
+        shape[concat] *= size
+    else:
+        shape.insert(concat, shape.pop(split))
     mat = result_mat("all_to_all", x, over, VARYING)
     return ShapedArray(tuple(shape), x.dtype, False, x.sharding, mat)
 
@@ -44,9 +49,9 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
     return all_to_all_p.bind(primals[0], **params), all_to_all_p.bind(tangents[0], **params)
 
 
-def _transpose(ct: Any, x: Any, *, over: Team, split: int, concat: int) -> list:
+def _transpose(ct: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool) -> list:
     ct = varying_over(ct, over.tracked)
-    return [all_to_all_p.bind(ct, over=over, split=concat, concat=split)]
+    return [all_to_all_p.bind(ct, over=over, split=concat, concat=split, tiled=tiled)]
 
 
 class _Exchange:
@@ -90,48 +95,106 @@ class _Exchange:
         self.take = take.reshape(s.m, s.n * size)
 
 
-def _batch(axis: Any, args: Any, dims: Any, *, over: Team, split: int, concat: int) -> tuple:
+def _batch(
+    axis: Any, args: Any, dims: Any, *, over: Team, split: int, concat: int, tiled: bool
+) -> tuple:
     (x,), (dim,) = args, dims
-    if axis.name not in over.names:
-        at = split + (dim <= split)
-        to = concat + (dim <= concat)
-        return all_to_all_p.bind(x, over=over, split=at, concat=to), dim
-    return _batch_own(axis, x, dim, over, split, concat), 0
+    if axis.name in over.names:
+        return _batch_own(axis, x, dim, over, split, concat, tiled), 0
+    at = split + (dim <= split)
+    left = dim if tiled else dim - (at < dim)  # the batch dimension once the split one is gone
+    to = concat + (dim <= concat if tiled else left < concat)
+    out = all_to_all_p.bind(x, over=over, split=at, concat=to, tiled=tiled)
+    return out, dim if tiled else left + (to <= left)
 
 
-def _batch_own(axis: Any, x: Any, dim: Any, over: Team, at: int, to: int) -> Any:
+def _batch_own(
+    axis: Any, x: Any, dim: Any, over: Team, at: int, to: int, tiled: bool
+) -> Any:
     from weft.ops.shape import moveaxis, reshape
 
     x = batch_in_front(x, dim, axis.size)
     s = split(over, axis.name)
     size = equal_groups("all_to_all", over)
-    shape = list(typeof(x).shape)
-    shape[at + 1 : at + 2] = [size, shape[at + 1] // size]
-    x = moveaxis(reshape(x, tuple(shape)), at + 1, 1)  # [n, rank, …block]
+    if tiled:
+        shape = list(typeof(x).shape)
+        shape[at + 1 : at + 2] = [size, shape[at + 1] // size]
+        x = reshape(x, tuple(shape))
+    x = moveaxis(x, at + 1, 1)  # [n, rank, …block]
     block = typeof(x).shape[2:]
     exchange = over.memo(("exchange", axis.name), lambda: _Exchange(s, over))
     x = reshape(x, (s.n * size, *block))
     x = s.take(x, exchange.send)
     if s.c > 1 or s.rest.tracked:
-        x = all_to_all_p.bind(x, over=s.rest, split=0, concat=0)
+        x = all_to_all_p.bind(x, over=s.rest, split=0, concat=0, tiled=True)
     x = s.take(x, exchange.take)
     x = moveaxis(reshape(x, (s.n, size, *block)), 1, 1 + to)
-    full = list(block)
-    full[to] *= size
-    return reshape(x, (s.n, *full))
+    if tiled:
+        full = list(block)
+        full[to] *= size
+        x = reshape(x, (s.n, *full))
+    return x
 
 
-def _lower(ctx: Any, x: Any, *, over: Team, split: int, concat: int) -> Any:
+def _lower(ctx: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool) -> Any:
+    aval = ctx.avals_in[0]
+    shape = list(aval.shape)
+    if not tiled:  # the new dimension stands in the operand with size 1, the split one goes after
+        concat = concat if concat <= split else concat + 1
+        split += concat <= split
+        shape.insert(concat, 1)
+        x = ctx.op("stablehlo.reshape", [x], [ctx.tensor(tuple(shape), aval.dtype)])[0]
+    if communicates(over):
+        shape[split] //= over.group_size
+        shape[concat] *= over.group_size
+        attrs = {
+            "split_dimension": ctx.i64(split),
+            "concat_dimension": ctx.i64(concat),
+            "split_count": ctx.i64(over.group_size),
+            "replica_groups": ctx.int_matrix(replica_groups(ctx, over)),
+            "channel_handle": channel(ctx),
+        }
+        result = ctx.tensor(tuple(shape), aval.dtype)
+        x = ctx.op("stablehlo.all_to_all", [x], [result], attrs)[0]
+    return x if tiled else ctx.op("stablehlo.reshape", [x], ctx.out_types())[0]
+
+
+def lower_in_front(
+    ctx: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool
+) -> Any:
+    """As `_lower`, by an all_to_all of blocks along dimension 0, other work standing around it.
+
+    XLA takes no other form in asynchronous computations (jaxlib 0.10.2).
+    """
     if not communicates(over):
-        return x
+        return _lower(ctx, x, over=over, split=split, concat=concat, tiled=tiled)
+    size, dtype = over.group_size, ctx.avals_in[0].dtype
+    shape = list(ctx.avals_in[0].shape)
+
+    def reshape(x: Any, shape: Sequence[int]) -> Any:
+        return ctx.op("stablehlo.reshape", [x], [ctx.tensor(tuple(shape), dtype)])[0]
+
+    def move(x: Any, shape: list[int], source: int, target: int) -> Any:
+        order = [i for i in range(len(shape)) if i != source]
+        order.insert(target, source)
+        shape[:] = [shape[i] for i in order]
+        attrs = {"permutation": ctx.i64s(order)}
+        return ctx.op("stablehlo.transpose", [x], [ctx.tensor(tuple(shape), dtype)], attrs)[0]
+
+    if tiled:
+        shape[split : split + 1] = [size, shape[split] // size]
+        x = reshape(x, shape)
+    x = move(x, shape, split, 0)
     attrs = {
-        "split_dimension": ctx.i64(split),
-        "concat_dimension": ctx.i64(concat),
-        "split_count": ctx.i64(over.group_size),
+        "split_dimension": ctx.i64(0),
+        "concat_dimension": ctx.i64(0),
+        "split_count": ctx.i64(size),
         "replica_groups": ctx.int_matrix(replica_groups(ctx, over)),
         "channel_handle": channel(ctx),
     }
-    return ctx.op("stablehlo.all_to_all", [x], ctx.out_types(), attrs)[0]
+    x = ctx.op("stablehlo.all_to_all", [x], [x.type], attrs)[0]
+    x = move(x, shape, 0, concat)
+    return reshape(x, ctx.avals_out[0].value.shape) if tiled else x
 
 
 all_to_all_p = Primitive(
@@ -188,8 +251,6 @@ def _all_to_all(
     size = equal_groups(who, over)
 
     def leaf_of(leaf: Any) -> Any:
-        from weft.ops.shape import expand_dims, squeeze
-
         leaf = as_traced(leaf)
         aval = typeof(leaf)
         if not aval.ndim:
@@ -200,14 +261,7 @@ def _all_to_all(
         b = canonical_axis(to, aval.ndim, f"{who}: concat_axis")
         check_divides(who, "split_axis", aval, a, over, size, tiled)
         leaf = varying_over(leaf, over.tracked)
-        if tiled:
-            return all_to_all_p.bind(leaf, over=over, split=a, concat=b)
-        # The new dimension has its place in the result once the split one is gone.
-        place = b if b <= a else b + 1
-        leaf = expand_dims(leaf, (place,))
-        a += place <= a
-        leaf = all_to_all_p.bind(leaf, over=over, split=a, concat=place)
-        return squeeze(leaf, (a,))
+        return all_to_all_p.bind(leaf, over=over, split=a, concat=b, tiled=tiled)
 
     return leaf_of(x) if isinstance(x, Tracer) else tree_map(leaf_of, x)
 

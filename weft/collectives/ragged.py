@@ -54,7 +54,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
 
 def _exchange_indices(x: Any, over: Team) -> Any:
     """Entry i of the result is what the device of its rank had for this one."""
-    return all_to_all_p.bind(x, over=over, split=0, concat=0)
+    return all_to_all_p.bind(x, over=over, split=0, concat=0, tiled=True)
 
 
 def _transpose(
@@ -141,7 +141,7 @@ def exchange(
     def round_of(i: Any, out: Any) -> Any:
         first = mul(i, np.int32(width))
         block = _slices(operand, sources, first, width)
-        block = all_to_all_p.bind(block, over=over, split=0, concat=0)
+        block = all_to_all_p.bind(block, over=over, split=0, concat=0, tiled=True)
         return _write(out, block, starts, receives, first, width, add)
 
     if width == longest:

@@ -49,8 +49,10 @@ _HOMES = {
     "weft.ops.control.scan": "scan",
     "weft.ops.control.mapping": "associative_scan map",
     "weft.ops.control.solves": "custom_linear_solve custom_root",
-    "weft.collectives": "all_gather all_to_all axis_index axis_size pbroadcast pcast pmax pmean pmin ppermute "
-    "precv psend pshuffle psum psum_scatter pswapaxes ragged_all_to_all",
+    "weft.collectives": "all_gather all_gather_start all_to_all all_to_all_start axis_index "
+    "axis_size pargmax pargmin pbroadcast pbroadcast_start pcast pmax pmean pmin ppermute "
+    "ppermute_start precv psend pshuffle psum psum_scatter psum_scatter_start psum_start "
+    "pswapaxes pvary ragged_all_to_all",
     "weft.sharding.explicit": "with_sharding_constraint",
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}

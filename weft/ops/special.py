@@ -54,6 +54,8 @@ def instantiate_zero(aval: Any) -> Any:
     """A zero of the type, as a value."""
     if isinstance(aval, AbstractToken):
         return create_token()
+    if hasattr(aval, "instantiate_zero"):
+        return aval.instantiate_zero()
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
     zero = full(aval.shape, aval.dtype.type(0), aval.dtype)

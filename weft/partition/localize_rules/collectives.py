@@ -165,3 +165,30 @@ def replica_id(lz: Localizer, op: ir.Operation) -> list[Local]:
     """The global program has one replica."""
     zero = lz.e.const(0, op.results[0].type.element_type)
     return lz.replace(op, Local(zero, lz.layout(None, ())))
+
+
+@rule("stablehlo.async_start")
+def async_start(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Written by the user: what it starts stays as it is, on operands whole along free axes."""
+    for i, x in enumerate(lz.operands(op)):
+        op.operands[i] = lz.at(x, _whole(lz, op.operands[i]))
+    for view in op.regions[0].blocks[0].operations:
+        for name in ("channel_handle", "use_global_device_ids"):
+            if name in view.operation.attributes:
+                del view.operation.attributes[name]
+    return [Local(op.results[0], lz.layout(None, ()))]
+
+
+@rule("stablehlo.async_done")
+def async_done(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """The value of what was started, whole along free axes."""
+    out = lz.layouts(op)[0]
+    if "sdy.sharding" in op.attributes:
+        del op.attributes["sdy.sharding"]
+    lz.after(op)
+    return [lz.move(Local(op.results[0], _whole(lz, op.results[0])), out)]
+
+
+def _whole(lz: Localizer, value: ir.Value) -> Layout:
+    shape = tuple(value.type.shape)
+    return Layout(lz.mesh, shape, ((),) * len(shape))

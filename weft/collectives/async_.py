@@ -1,0 +1,360 @@
+"""Asynchronous collectives: each started here, its value taken where `.done()` is called.
+
+`x_start(...)` takes the arguments of `x` and returns a `Future`. In the jaxpr, `x_start` gives a
+value of type `in_flight[x f32[8]]` and `done` takes it. In StableHLO they are `async_start` and
+`async_done`, with what stands between them free to overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.collectives.all_to_all import all_to_all, all_to_all_p, lower_in_front
+from weft.collectives.gather import all_gather, all_gather_p, pbroadcast, pbroadcast_p
+from weft.collectives.groups import named_axes
+from weft.collectives.permute import ppermute, ppermute_p
+from weft.collectives.reduce import psum, psum_p
+from weft.collectives.scatter import psum_scatter, psum_scatter_p
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.state import current_trace, state
+from weft.core.trace import Tracer, typeof
+from weft.core.tree import tree_map
+
+
+class InFlight:
+    """The type of a collective under way: which one, and the type of its value. Interned."""
+
+    __slots__ = ("collective", "value")
+
+    shape: tuple = ()
+    ndim = 0
+    size = 0
+    sharding = None
+    weak_type = False
+    dtype = np.dtype([])
+    _interned: dict[tuple, InFlight] = {}
+
+    collective: str
+    value: ShapedArray
+
+    def __new__(cls, collective: str, value: ShapedArray) -> InFlight:
+        self = cls._interned.get((collective, value))
+        if self is None:
+            self = object.__new__(cls)
+            self.collective, self.value = collective, value
+            cls._interned[collective, value] = self
+        return self
+
+    def __reduce__(self) -> tuple:
+        return InFlight, (self.collective, self.value)
+
+    mat = property(lambda self: self.value.mat)
+
+    def str_short(self) -> str:
+        return f"in_flight[{self.collective} {self.value.str_short()}]"
+
+    __repr__ = __str__ = str_short
+
+    def strip_weak_type(self) -> InFlight:
+        return self
+
+    def to_tangent(self) -> InFlight:
+        from weft.transforms.jvp import tangent_aval
+
+        return InFlight(self.collective, tangent_aval(self.value))
+
+    def to_cotangent(self) -> ShapedArray:
+        from weft.transforms.jvp import cotangent_aval
+
+        return cotangent_aval(self.value)
+
+    def instantiate_zero(self) -> Any:
+        from weft.ops.special import instantiate_zero
+
+        return landed_p.bind(instantiate_zero(self.value), collective=self.collective)
+
+    def ir_type(self) -> Any:
+        from weft.lowering.context import ir_type
+
+        return ir_type(self.value)
+
+    def remove_dim(self, dim: int) -> InFlight:
+        from weft.transforms.vmap import remove_dim
+
+        return InFlight(self.collective, remove_dim(self.value, dim))
+
+    def add_dim(self, dim: int, size: int) -> InFlight:
+        from weft.transforms.vmap import AxisData, add_dim
+
+        return InFlight(self.collective, add_dim(self.value, dim, AxisData(None, size)))
+
+    def moveaxis(self, x: Any, source: int, target: int) -> Any:
+        from weft.ops.shape import moveaxis
+
+        moved = moveaxis(done_p.bind(x), source, target)
+        return landed_p.bind(moved, collective=self.collective)
+
+    def broadcast_to_dim(self, x: Any, dim: int, size: int) -> Any:
+        from weft.ops.shape import broadcast_to_dim
+
+        spread = broadcast_to_dim(done_p.bind(x), dim, size)
+        return landed_p.bind(spread, collective=self.collective)
+
+
+class _Starting:
+    """While the batch rule of a collective runs: the collective itself is started instead."""
+
+    __slots__ = ("finished", "parent", "start", "sync")
+
+    def __init__(self, parent: Any, sync: Primitive, start: Primitive) -> None:
+        self.parent, self.sync, self.start = parent, sync, start
+        self.finished = False
+
+    def process(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        prim = self.start if prim is self.sync else prim
+        return self.parent.process(prim, args, params)
+
+
+STARTS: dict[Primitive, Primitive] = {}
+"""Collective → the op that starts it."""
+
+
+def _start_of(sync: Primitive) -> Primitive:
+    """The op that starts a collective; all its rules come from the collective's."""
+
+    def batch(axis: Any, args: Any, dims: Any, /, **params: Any) -> tuple:
+        if axis.name in params["over"].names:  # becomes local work, and maybe other collectives
+            out, dim = sync.batch(axis, args, dims, **params)  # type: ignore[misc]
+            return landed_p.bind(out, collective=sync.name), dim
+        with current_trace(_Starting(state.trace, sync, start)):
+            return sync.batch(axis, args, dims, **params)  # type: ignore[misc]
+
+    start = Primitive(
+        f"{sync.name}_start",
+        abstract=lambda x, **params: InFlight(sync.name, sync.abstract(x, **params)),  # type: ignore[misc]
+        jvp=lambda primals, tangents, **params: (
+            start.bind(primals[0], **params),
+            start.bind(tangents[0], **params),
+        ),
+        transpose=sync.transpose,
+        batch=batch,
+        lower=lambda ctx, x, **params: _lower_start(ctx, sync, x, params),
+        named_axes=named_axes,
+        own_types=True,
+    )
+    STARTS[sync] = start
+    return start
+
+
+psum_start_p = _start_of(psum_p)
+all_gather_start_p = _start_of(all_gather_p)
+psum_scatter_start_p = _start_of(psum_scatter_p)
+all_to_all_start_p = _start_of(all_to_all_p)
+pbroadcast_start_p = _start_of(pbroadcast_p)
+ppermute_start_p = _start_of(ppermute_p)
+
+
+def _linear(prim: Callable[[], Primitive]) -> Callable:
+    return lambda primals, tangents, **params: (
+        prim().bind(primals[0], **params),
+        prim().bind(tangents[0], **params),
+    )
+
+
+done_p = Primitive(
+    "done",
+    abstract=lambda future: future.value,
+    jvp=_linear(lambda: done_p),
+    transpose=lambda ct, future: [ct],
+    batch=lambda axis, args, dims: (done_p.bind(args[0]), dims[0]),
+    lower=lambda ctx, future: _lower_done(ctx, future),
+    own_types=True,
+)
+landed_p = Primitive(
+    "landed",
+    abstract=lambda x, *, collective: InFlight(collective, x),
+    jvp=_linear(lambda: landed_p),
+    transpose=lambda ct, x, *, collective: [ct],
+    batch=lambda axis, args, dims, **params: (landed_p.bind(args[0], **params), dims[0]),
+    lower=lambda ctx, x, *, collective: x,
+    own_types=True,
+)
+"""A value that is here already, where one in flight is expected."""
+
+
+# Lowering ------------------------------------------------------------------------------------------
+#
+# A value in flight is represented by the result of its async_done, which `start` emits right behind
+# async_start, and `done` moves to its own place. So a future may also be carried by a loop or pass
+# through a branch, which HLO cannot: it then arrives at the boundary.
+
+_COLLECTIVES = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "all_reduce",
+        "all_gather",
+        "reduce_scatter",
+        "all_to_all",
+        "collective_permute",
+        "collective_broadcast",
+    )
+)
+_TAILS = frozenset(
+    f"stablehlo.{name}" for name in ("reshape", "bitcast_convert", "convert", "transpose")
+)
+
+
+def _tail(x: Any, names: frozenset) -> tuple[list, Any]:
+    """The unary ops behind the op that matters, last first, and that op (None: a block argument)."""
+    from weft._xla.mlir import ir
+
+    chain = []
+    op = x.owner
+    while not isinstance(op, ir.Block) and op.name in _TAILS and op.name not in names:
+        chain.append(op)
+        op = op.operands[0].owner
+    found = not isinstance(op, ir.Block) and op.name in names
+    return chain, op if found else None
+
+
+def _lower_start(ctx: Any, sync: Primitive, x: Any, params: dict[str, Any]) -> Any:
+    from weft._xla.mlir import ir
+
+    lower = lower_in_front if sync is all_to_all_p else sync.lower
+    value = lower(ctx, x, **params)  # type: ignore[misc]
+    chain, op = _tail(value, _COLLECTIVES)
+    if op is None or op.operands[0] == value:
+        return value  # nothing to wait for
+    (operand,), (result,) = op.operands, op.results
+    future = ctx.type(f"!stablehlo.future<{result.type}>")
+    with ir.InsertionPoint(op):
+        start = ctx.operation("stablehlo.async_start", [operand], [future], {}, regions=1)
+        block = start.regions[0].blocks.append(operand.type, arg_locs=[ctx.loc])
+        done = ctx.operation("stablehlo.async_done", [start.results[0]], [result.type])
+    result.replace_all_uses_with(done.results[0])
+    op.operands[0] = block.arguments[0]
+    with ir.InsertionPoint(block):
+        end = ctx.operation("stablehlo.return", [op.results[0]], [])
+    op.move_before(end)
+    return value if chain else done.results[0]
+
+
+def _lower_done(ctx: Any, future: Any) -> Any:
+    from weft._xla.mlir import ir
+
+    chain, done = _tail(future, frozenset(("stablehlo.async_done",)))
+    here = ir.InsertionPoint.current.block
+    if done is None or done.operation.block != here:
+        return future
+    ops = [*chain, done]
+    users = [len(list(op.results[0].uses)) for op in ops]
+    if users[0] or any(n != 1 for n in users[1:]):
+        return future  # taken already
+    mark = ctx.splat(0, (), np.dtype(np.int32)).owner  # where we are: blocks have no end to move to
+    for op in reversed(ops):
+        op.operation.move_before(mark)
+    mark.operation.erase()
+    return future
+
+
+# Public functions ----------------------------------------------------------------------------------
+
+
+class Future:
+    """A collective under way; `done()` gives its value (a pytree if the operand is one)."""
+
+    __slots__ = ("_started",)
+
+    def __init__(self, started: Any) -> None:
+        self._started = started
+
+    def done(self) -> Any:
+        """The collective's value. Work traced before this call may overlap with it."""
+        return tree_map(
+            lambda x: done_p.bind(x) if isinstance(typeof(x), InFlight) else x, self._started
+        )
+
+    def __repr__(self) -> str:
+        types = tree_map(lambda x: str(typeof(x)), self._started)
+        return f"Future({types})"
+
+
+def _flatten_future(future: Future) -> tuple[tuple, None]:
+    return (future._started,), None
+
+
+def _unflatten_future(_: None, children: Sequence[Any]) -> Future:
+    return Future(children[0])
+
+
+def _register() -> None:
+    from weft._xla import pytree
+
+    pytree.register_node(Future, _flatten_future, _unflatten_future)
+
+
+class _Started:
+    """While a public collective runs: the last op it binds is started instead."""
+
+    __slots__ = ("finished", "parent", "start", "sync")
+
+    def __init__(self, parent: Any, sync: Primitive) -> None:
+        self.parent, self.sync, self.start = parent, sync, STARTS[sync]
+        self.finished = False
+
+    def process(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if prim is not self.sync:
+            return self.parent.process(prim, args, params)
+        return self.parent.process(self.start, args, params)
+
+
+def _public(function: Callable, sync: Primitive, example: str, result: str) -> Callable:
+    name = f"{function.__name__}_start"
+
+    def started(*args: Any, **kwargs: Any) -> Future:
+        with current_trace(_Started(state.trace, sync)):
+            return Future(function(*args, **kwargs))
+
+    started.__name__ = started.__qualname__ = name
+    started.__doc__ = f"""Starts `{function.__name__}`; the value is that of `.done()` on the result.
+
+    Arguments, types, errors and derivative are those of `{function.__name__}`. Between start and
+    done, other work may overlap with the communication. The future is a pytree: it may be
+    returned from branches and carried by loops, where it arrives at the boundary.
+
+    Source: StableHLO specification, `async_start`.
+
+    >>> import weft
+    >>> f = lambda x: weft.lax.{name}({example}).done()
+    >>> weft.vmap(f, axis_name="i")(weft.numpy.arange(2))
+    {result}
+    """
+    return started
+
+
+psum_start = _public(psum, psum_p, 'x, "i"', "Array([1, 1], dtype=int32)")
+all_gather_start = _public(
+    all_gather, all_gather_p, 'x, "i"', "Array([[0, 1],\n           [0, 1]], dtype=int32)"
+)
+psum_scatter_start = _public(
+    psum_scatter, psum_scatter_p, 'x[None].repeat(2), "i"', "Array([1, 1], dtype=int32)"
+)
+all_to_all_start = _public(
+    all_to_all,
+    all_to_all_p,
+    'x[None].repeat(2), "i", 0, 0, tiled=True',
+    "Array([[0, 1],\n           [0, 1]], dtype=int32)",
+)
+pbroadcast_start = _public(pbroadcast, pbroadcast_p, 'x, "i", 1', "Array([1, 1], dtype=int32)")
+ppermute_start = _public(
+    ppermute, ppermute_p, 'x, "i", [(0, 1), (1, 0)]', "Array([1, 0], dtype=int32)"
+)
+_register()
+
+
+def is_future(x: Any) -> bool:
+    return isinstance(x, Tracer) and isinstance(x.aval, InFlight)
