@@ -133,6 +133,7 @@ TABLE = [
         None,
         P(("x", "y"), None),
     ),
+    ("reshape merge split", [(A, P("x", "y"))], lambda x: x.reshape(32), None, P(("x", "y"))),
     ("reshape split", [(A, P("x"))], lambda x: x.reshape(4, 2, 4), None, P("x", None, None)),
     (
         "reshape split axes",
@@ -244,7 +245,7 @@ def test_the_type_tells_the_placement_and_the_values_are_numpys(case):
 
 
 # Where propagation is free to choose otherwise: it may keep a summed dimension split, or scatter.
-FREE = {"reduce all"}
+FREE = {"reduce all", "reshape merge split"}
 
 
 @pytest.mark.parametrize("case", [r for r in TABLE if r[0] not in FREE][::2], ids=lambda r: r[0])

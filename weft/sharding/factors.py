@@ -363,7 +363,7 @@ class _Join:
             axes: tuple = ()
             for position, name in enumerate(names):
                 mine = self.axes.get(name, ())
-                if mine and position and not self.covered(names[:position]):
+                if mine and not all(self.axes.get(n) for n in names[:position]):
                     raise self.fail(
                         f"result dimension {d} of size {aval.shape[d]} would be split inside only, "
                         f"over {_axes(mine)}",
@@ -384,18 +384,11 @@ class _Join:
                 raise self.fail(
                     f"result dimension {d} would have size {aval.shape[d]}, which is not divisible "
                     f"by the {parts} parts of mesh axis {_axes(axes)}",
-                    "Join the operand's dimension first with weft.reshard(x, P(...)), or choose a "
-                    "size that divides",
+                    "Join the operand's dimension first with weft.reshard(x, P(...)), choose a "
+                    "size that divides, or index with x.at[...] and out_sharding=P(...)",
                 )
             entries.append(axes or None)
         return NamedSharding(self.mesh, PartitionSpec(*entries))
-
-    def covered(self, names: Sequence[str]) -> bool:
-        """Whether these factors are split as far as their sizes go."""
-        return all(
-            math.prod(self.mesh.shape[a] for a in self.axes.get(n, ())) == self.sizes.get(n)
-            for n in names
-        )
 
 
 def _axes(axes: Sequence[Any]) -> str:

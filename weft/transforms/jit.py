@@ -20,7 +20,7 @@ from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.transforms.boundary import api_boundary
 from weft.transforms.compiled import executable_for, execute, is_debugging
-from weft.transforms.jit_op import jit_p
+from weft.transforms.jit_op import jit_p, typed_as
 from weft.transforms.staging import _check_callable, aval_of_spec, function_name, split_static
 
 
@@ -131,6 +131,11 @@ class JitInfo:
 
     def trace(self, fun: Callable, in_tree: Any, avals: tuple, args: tuple, kwargs: dict) -> Entry:
         flat_fun, out = flatten_fun(fun, in_tree)
+        in_shardings = self.flat_shardings(
+            self.in_shardings, in_tree.children()[0], len(avals), "in_shardings"
+        )
+        if self.in_shardings is not None:
+            avals = tuple(typed_as(a, s) for a, s in zip(avals, in_shardings, strict=True))
         jaxpr, consts = trace_to_jaxpr(flat_fun, avals, self.name)
         entry = Entry()
         tracers = [isinstance(c, Tracer) for c in consts]
@@ -143,9 +148,7 @@ class JitInfo:
         entry.closed = ClosedJaxpr(jaxpr, consts)
         entry.out_tree = out.tree
         n, n_const = len(avals), len(entry.consts)
-        entry.in_shardings = (None,) * n_const + self.flat_shardings(
-            self.in_shardings, in_tree.children()[0], n, "in_shardings"
-        )
+        entry.in_shardings = (None,) * n_const + in_shardings
         entry.out_shardings = self.flat_shardings(
             self.out_shardings, out.tree, len(entry.closed.out_avals), "out_shardings"
         )

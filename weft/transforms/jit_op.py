@@ -8,6 +8,7 @@ from typing import Any
 from weft.core.effects import Effect
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
+from weft.sharding.named import type_sharding
 from weft.transforms.jvp import jvp_jaxpr, linearize_jaxpr
 from weft.transforms.transpose import is_undefined, transpose_jaxpr
 from weft.transforms.vmap import AxisData, batch_jaxpr, to_front
@@ -15,8 +16,16 @@ from weft.transforms.vmap import AxisData, batch_jaxpr, to_front
 Placements = tuple  # per flat operand or result a Sharding, or None where propagation decides
 
 
-def _abstract(*avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> list:
-    return list(jaxpr.out_avals)
+def _abstract(*avals: Any, jaxpr: ClosedJaxpr, out_shardings: Placements, **params: Any) -> list:
+    if not any(out_shardings):
+        return list(jaxpr.out_avals)
+    return [typed_as(a, s) for a, s in zip(jaxpr.out_avals, out_shardings, strict=True)]
+
+
+def typed_as(aval: Any, sharding: Any) -> Any:
+    """The type of a value that jit places: Explicit axes of the sharding are part of it."""
+    typed = type_sharding(sharding, aval.ndim) if sharding is not None else None
+    return aval if typed is None or typed is aval.sharding else aval.update(sharding=typed)
 
 
 def _effects(avals: Sequence[Any], params: dict[str, Any]) -> frozenset[Effect]:
