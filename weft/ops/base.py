@@ -47,9 +47,13 @@ def check_kind(name: str, dtype: Any, kind: str) -> None:
 
 
 def scalar(value: Any, like: Any) -> np.generic:
-    """A constant of the dtype of `like` (an array, a tracer or a dtype)."""
-    dtype = like if isinstance(like, np.dtype) else like.dtype
-    return dtype.type(value)
+    """A constant of the dtype of `like` (an array, a tracer, a scalar or a dtype)."""
+    if isinstance(like, np.dtype):
+        return like.type(value)
+    try:
+        return like.dtype.type(value)
+    except AttributeError:  # a Python scalar
+        return typeof(like).dtype.type(value)
 
 
 def common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:

@@ -602,6 +602,14 @@ is_finite_p = elementwise(
 )
 
 
+def no_derivative(op: str, operand: str) -> Any:
+    """Raises: the op is not differentiated with respect to that operand."""
+    raise TypeError(
+        f"{op} has no derivative with respect to {operand}: wrap {operand} in "
+        "weft.lax.stop_gradient, or give a rule with weft.custom_jvp"
+    )
+
+
 def _trigamma(x: Any) -> Any:
     return polygamma_p.bind(_like(scalar(1, x), x), x)
 
@@ -610,7 +618,10 @@ polygamma_p = elementwise(
     "polygamma",
     "chlo.polygamma",
     accepts=FLOAT,
-    jvps=[None, lambda t, out, m, x: _mul(t, polygamma_p.bind(_plus(m, 1), x))],
+    jvps=[
+        lambda t, out, m, x: no_derivative("polygamma", "m"),
+        lambda t, out, m, x: _mul(t, polygamma_p.bind(_plus(m, 1), x)),
+    ],
 )
 
 

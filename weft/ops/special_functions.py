@@ -36,6 +36,7 @@ from weft.ops.elementwise import (
     mul,
     ne,
     neg,
+    no_derivative,
     or_p,
     select,
     sign,
@@ -51,10 +52,7 @@ def _unknown(op: str, operand: str) -> Callable:
     """The derivative rule of an operand for which there is none."""
 
     def rule(t: Any, out: Any, *primals: Any) -> Any:
-        raise TypeError(
-            f"{op} has no derivative with respect to {operand}: wrap {operand} in "
-            "weft.lax.stop_gradient, or give a rule with weft.custom_jvp"
-        )
+        return no_derivative(op, operand)
 
     return rule
 

@@ -1,0 +1,335 @@
+"""Elementwise ops: values against NumPy and SciPy, derivatives, batching; dtypes at the edges."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import scipy.special as sp
+
+import weft
+from tests.ops.numerics import Case, check
+from weft import lax
+from weft.ops.special_functions import betainc_grad_a_p
+
+POSITIVE = np.array([[0.3, 1.7, 2.2], [0.9, 4.1, 0.6]])
+UNIT = np.array([[0.3, -0.7, 0.2], [0.9, -0.1, 0.6]])
+SIGNED = np.array([[0.3, -1.7, 2.2], [-0.9, 1.1, 0.6]])
+OTHER = np.array([[1.4, -0.6, -1.3], [0.8, 2.9, -1.2]])
+COMPLEX = SIGNED + 1j * OTHER
+COMPLEX2 = OTHER - 0.5j * SIGNED
+INTS = np.array([[3, -7, 12], [5, 0, 100]], np.int32)
+INTS2 = np.array([[2, 3, -5], [1, 4, 7]], np.int32)
+BITS = np.array([[3, 8, 12], [5, 0, 255]], np.uint32)
+BOOLS = np.array([[True, False, True], [False, False, True]])
+BOOLS2 = np.array([[True, True, False], [False, True, True]])
+
+
+def unary(op, ref, x=SIGNED, diff=(0,), prim=None, **kwargs):
+    return Case(prim or op, getattr(lax, op), ref, (x,), diff, **kwargs)
+
+
+def binary(op, ref, x=SIGNED, y=OTHER, diff=(0, 1), prim=None, **kwargs):
+    return Case(prim or op, getattr(lax, op), ref, (x, y), diff, **kwargs)
+
+
+def complex_case(case):
+    return Case(
+        case.op,
+        case.fun,
+        case.ref,
+        (COMPLEX, COMPLEX2)[: len(case.args)],
+        case.diff,
+        "complex",
+        batch=False,
+        order2=False,
+    )
+
+
+HOLOMORPHIC = [
+    unary("exp", np.exp),
+    unary("log", np.log, POSITIVE),
+    unary("log1p", np.log1p, POSITIVE),
+    unary("expm1", np.expm1),
+    unary("tanh", np.tanh),
+    unary("sin", np.sin),
+    unary("cos", np.cos),
+    unary("tan", np.tan, UNIT),
+    unary("sinh", np.sinh),
+    unary("cosh", np.cosh),
+    unary("sqrt", np.sqrt, POSITIVE),
+    unary("rsqrt", lambda x: 1 / np.sqrt(x), POSITIVE),
+    unary("logistic", lambda x: 1 / (1 + np.exp(-x))),
+    unary("neg", np.negative),
+    unary("exp2", lambda x: np.exp(x * np.log(2))),
+    unary("asin", np.arcsin, UNIT, rtol=1e-9),
+    unary("acos", np.arccos, UNIT, rtol=1e-9),
+    unary("atan", np.arctan),
+    unary("asinh", np.arcsinh),
+    unary("acosh", np.arccosh, POSITIVE + 1),
+    unary("atanh", np.arctanh, UNIT),
+    binary("add", np.add),
+    binary("sub", np.subtract),
+    binary("mul", np.multiply),
+    binary("div", np.divide),
+    Case("integer_pow", lambda x: lax.integer_pow(x, -3), lambda x: x**-3.0, (SIGNED,), (0,)),
+]
+REAL = [
+    unary("square", np.square, prim="integer_pow", name="square"),
+    unary("cbrt", np.cbrt, SIGNED),
+    unary("erf", sp.erf),
+    unary("erfc", sp.erfc),
+    unary("erf_inv", sp.erfinv, UNIT),
+    unary("lgamma", sp.gammaln, POSITIVE),
+    unary("digamma", sp.digamma, POSITIVE),
+    unary("abs", np.abs),
+    unary("sign", np.sign),
+    unary("floor", np.floor),
+    unary("ceil", np.ceil),
+    unary("round", lambda x: np.trunc(x + np.copysign(0.5, x)), OTHER),
+    unary("is_finite", np.isfinite, diff=None),
+    unary("bessel_i0e", sp.i0e, SIGNED * 4),
+    unary("bessel_i1e", sp.i1e, SIGNED * 4),
+    binary("rem", np.fmod),
+    binary("max", np.maximum),
+    binary("min", np.minimum),
+    binary("pow", np.power, POSITIVE, OTHER),
+    binary("atan2", np.arctan2),
+    binary("nextafter", np.nextafter, diff=None),
+    binary("igamma", sp.gammainc, POSITIVE, POSITIVE[::-1], order2=False),
+    binary("igammac", sp.gammaincc, POSITIVE, POSITIVE[::-1], order2=False),
+    Case(
+        "igamma_grad_a",
+        lax.igamma_grad_a,
+        lambda a, x: (sp.gammainc(a + 1e-6, x) - sp.gammainc(a - 1e-6, x)) / 2e-6,
+        (POSITIVE, POSITIVE[::-1]),
+        None,
+        rtol=1e-8,
+    ),
+    Case(
+        "random_gamma_grad",
+        lax.random_gamma_grad,
+        lambda a, x: (
+            -(sp.gammainc(a + 1e-6, x) - sp.gammainc(a - 1e-6, x))
+            / 2e-6
+            / (x ** (a - 1) * np.exp(-x) / sp.gamma(a))
+        ),
+        (POSITIVE, POSITIVE[::-1]),
+        None,
+        rtol=1e-8,
+    ),
+    Case(
+        "regularized_incomplete_beta",
+        lax.betainc,
+        sp.betainc,
+        (POSITIVE, POSITIVE[::-1], np.abs(UNIT)),
+        (0, 1, 2),
+        order2=False,
+    ),
+    Case(
+        "betainc_grad_a",
+        betainc_grad_a_p.bind,
+        lambda a, b, x: (sp.betainc(a + 1e-6, b, x) - sp.betainc(a - 1e-6, b, x)) / 2e-6,
+        (POSITIVE, POSITIVE[::-1], np.abs(UNIT)),
+        None,
+        rtol=1e-8,
+    ),
+    Case(
+        "zeta",
+        lambda q: lax.zeta(2.5, q),
+        lambda q: sp.zeta(2.5, q),
+        (POSITIVE,),
+        (0,),
+    ),
+    Case(
+        "polygamma",
+        lambda x: lax.polygamma(1.0, x),
+        lambda x: sp.polygamma(1, x),
+        (POSITIVE,),
+        (0,),
+    ),
+    Case(
+        "clamp",
+        lax.clamp,
+        lambda lo, x, hi: np.clip(x, lo, hi),
+        (np.float64(-0.8), SIGNED, np.float64(1.3)),
+        (0, 1, 2),
+        batch=False,
+    ),
+    Case(
+        "select_n",
+        lax.select_n,
+        lambda w, x, y: np.where(w, y, x),
+        (BOOLS, SIGNED, OTHER),
+        (1, 2),
+    ),
+    Case(
+        "select_n",
+        lambda w, *cases: lax.select_n(w, *cases),
+        lambda w, *cases: np.choose(w, cases),
+        (np.array([2, 0, 1], np.int32), SIGNED[0], OTHER[0], POSITIVE[0]),
+        (1, 3),
+        "of three",
+    ),
+    Case(
+        "convert_element_type",
+        lambda x: lax.convert_element_type(x, "float32"),
+        lambda x: x.astype(np.float32),
+        (SIGNED,),
+        None,
+    ),
+    Case(
+        "reduce_precision",
+        lambda x: lax.reduce_precision(x, 8, 7),
+        lambda x: x.astype(ml_dtypes.bfloat16).astype(np.float64),
+        (SIGNED,),
+        None,
+    ),
+    Case(
+        "bitcast_convert_type",
+        lambda x: lax.bitcast_convert_type(x, "uint32"),
+        lambda x: x.view(np.uint32).reshape(2, 3, 2),
+        (SIGNED,),
+        None,
+    ),
+    unary("real", np.real, COMPLEX),
+    unary("imag", np.imag, COMPLEX),
+    unary("conj", np.conj, COMPLEX),
+    unary("abs", np.abs, COMPLEX, name="complex"),
+    unary("sign", lambda x: x / np.abs(x), COMPLEX, name="complex"),
+    binary("complex", lambda x, y: x + 1j * y),
+    binary("pow", np.power, COMPLEX, COMPLEX2, name="complex", order2=False),
+]
+INTEGER = [
+    unary(
+        "population_count",
+        lambda x: np.vectorize(lambda v: bin(v).count("1"))(x).astype(x.dtype),
+        BITS,
+        None,
+    ),
+    unary(
+        "clz",
+        lambda x: np.vectorize(lambda v: 32 - int(v).bit_length())(x).astype(x.dtype),
+        BITS,
+        None,
+    ),
+    unary("bitwise_not", np.invert, INTS, None, "not"),
+    binary("bitwise_and", np.bitwise_and, INTS, INTS2, None, "and"),
+    binary("bitwise_or", np.bitwise_or, INTS, INTS2, None, "or"),
+    binary("bitwise_xor", np.bitwise_xor, INTS, INTS2, None, "xor"),
+    binary("shift_left", np.left_shift, INTS, np.abs(INTS2), None),
+    binary("shift_right_arithmetic", np.right_shift, INTS, np.abs(INTS2), None),
+    binary("shift_right_logical", np.right_shift, BITS, np.abs(INTS2).astype(np.uint32), None),
+    binary(
+        "mulhi",
+        lambda x, y: ((x.astype(np.int64) * y) >> 32).astype(np.int32),
+        INTS * 2**20,
+        INTS2 * 2**20,
+        None,
+    ),
+    binary("div", lambda x, y: (x / y).astype(np.int32), INTS, INTS2, None, name="integer"),
+    *(
+        binary(name, getattr(np, ref), x, y, None)
+        for name, ref, x, y in (
+            ("eq", "equal", INTS, INTS2),
+            ("ne", "not_equal", SIGNED, OTHER),
+            ("lt", "less", SIGNED, OTHER),
+            ("le", "less_equal", INTS, INTS2),
+            ("gt", "greater", SIGNED, OTHER),
+            ("ge", "greater_equal", INTS, INTS2),
+        )
+    ),
+    *(
+        Case(
+            name,
+            getattr(lax, f"{name}_p").bind,
+            ref,
+            (SIGNED, OTHER),
+            None,
+        )
+        for name, ref in (("eq_to", np.equal), ("lt_to", np.less), ("le_to", np.less_equal))
+    ),
+]
+CASES = [*HOLOMORPHIC, *map(complex_case, HOLOMORPHIC), *REAL, *INTEGER]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_values_batches_and_derivatives(case, rng):
+    check(case, rng)
+
+
+FLOATS = ["bfloat16", "float16", "float8_e4m3fn", "float8_e5m2"]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_small_floats_keep_their_dtype_and_round_once(dtype):
+    x = np.array([0.5, 1.5, 2.0, 0.25]).astype(dtype)
+    for fun, ref in ((lax.add, np.add), (lax.mul, np.multiply), (lax.max, np.maximum)):
+        got = fun(x, x[::-1].copy())
+        assert got.dtype == x.dtype
+        want = ref(x.astype(np.float32), x[::-1].astype(np.float32)).astype(dtype)
+        np.testing.assert_array_equal(np.asarray(got), want)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int8", "uint8", "int16", "uint16", "uint32"])
+def test_narrow_integers_wrap_around(dtype):
+    info = ml_dtypes.iinfo(dtype)
+    top = np.array([info.max, 1]).astype(dtype)
+    got = np.asarray(lax.add(top, np.array([1, 1]).astype(dtype)))
+    assert got.dtype == top.dtype
+    np.testing.assert_array_equal(got.astype(np.int64), [info.min, 2])
+
+
+def test_python_scalars_take_the_arrays_dtype_and_stay_weak_alone():
+    x = np.ones(2, np.float16)
+    assert lax.add(x, 1).dtype == np.float16
+    assert lax.mul(2, x).dtype == np.float16
+    assert weft.typeof(lax.add(1, 2)).weak_type
+    assert not weft.typeof(lax.add(np.float32(1), 2)).weak_type
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_ties_share_the_derivative(name):
+    fun = getattr(lax, name)
+    _, out = weft.jvp(fun, (2.0, 2.0), (1.0, 0.0))
+    assert out == 0.5
+
+
+def test_nan_wins_in_max_and_min():
+    x, y = np.float32([np.nan, 1]), np.float32([1, np.nan])
+    assert np.isnan(lax.max(x, y)).all() and np.isnan(lax.min(x, y)).all()
+
+
+@pytest.mark.parametrize(
+    ("fun", "at", "slope"),
+    [
+        (lambda x: lax.pow(x, 2.0), 0.0, 0.0),
+        (lambda x: lax.pow(x, 1.0), 0.0, 1.0),
+        (lambda x: lax.pow(x, 0.0), 0.0, 0.0),
+        (lambda x: lax.pow(2.0, x), 0.0, np.log(2)),
+        (lax.abs, 0.0, 0.0),
+        (lambda x: lax.clamp(0.0, x, 1.0), 2.0, 0.0),
+        (lax.bessel_i1e, 0.0, 0.5),
+    ],
+)
+def test_derivatives_at_special_points_are_finite(fun, at, slope):
+    np.testing.assert_allclose(weft.grad(fun)(at), slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (
+            lambda: lax.add(np.ones(2, np.float32), np.ones(3, np.float32)),
+            TypeError,
+            r"f32\[2\], f32\[3\]",
+        ),
+        (lambda: lax.add(np.ones(2, np.float32), np.ones(2, np.int32)), TypeError, "equal dtypes"),
+        (lambda: lax.sin(np.ones(2, np.int32)), TypeError, "takes inexact operands"),
+        (lambda: lax.bitwise_and(1.0, 2.0), TypeError, "takes bits"),
+        (lambda: lax.select(True, np.ones(2), np.ones(3)), TypeError, "case 1 is"),
+        (lambda: weft.grad(lambda s: lax.zeta(s, 2.0))(2.0), TypeError, "stop_gradient"),
+        (lambda: weft.grad(lambda m: lax.polygamma(m, 2.0))(1.0), TypeError, "stop_gradient"),
+    ],
+)
+def test_errors_say_what_is_wrong(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
