@@ -1,7 +1,7 @@
 """Programs as people write them, once for weft and once for NumPy, with random shardings.
 
-Most are written against a NumPy-like namespace and run unchanged by both; the rest come with a NumPy
-reference of their own.
+Most are written against a NumPy-like namespace and run unchanged by both; the rest come with a
+NumPy reference of their own.
 """
 
 from __future__ import annotations

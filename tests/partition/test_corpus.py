@@ -14,7 +14,7 @@ MESHES = ({"x": 4, "y": 2}, {"x": 2, "y": 2, "z": 2}, {"data": 8})
 @pytest.mark.parametrize("name", sorted(CORPUS))
 def test_sharded_programs_equal_numpy(name, variant, rng):
     entry, sizes = CORPUS[name], MESHES[variant]
-    mesh = weft.make_mesh(tuple(sizes.values()), tuple(sizes))
+    mesh = weft.make_mesh(tuple(sizes.values()), tuple(sizes), (weft.AxisType.Auto,) * len(sizes))
     args = entry.arguments(rng)
     specs = tuple(NamedSharding(mesh, P(*shardings(rng, sizes, a.shape))) for a in args)
     function = weft.jit(entry.run(weft.numpy), in_shardings=specs, partitioner="weft")

@@ -92,8 +92,24 @@ def _gather_dim(e: Emitter, value: ir.Value, now: Layout, dim: int, keep: Atoms)
         groups = np.arange(now.counts[dim]) // now.mesh.count(gone)
         size = target.local[dim]
         return window(e, Local(value, now), dim, groups * size, size, exact=False)
+    held, count = now.local[dim], now.mesh.count(gone)
+    if not keep and 2 * now.shape[dim] < count * held:  # most shards are padding
+        return _gather_few(e, value, now, dim)
     value = e.all_gather(value, gone, dim)
     return e.slice(value, dim, 0, target.local[dim])
+
+
+def _gather_few(e: Emitter, value: ir.Value, now: Layout, dim: int) -> ir.Value:
+    """Gathers a dimension with fewer elements than shards, as a sum of parts padded with zeros."""
+    atoms, held, size = now.dims[dim], now.local[dim], now.shape[dim]
+    value = fill_padding(e, Local(value, now), [dim]).value
+    shape = list(value.type.shape)
+    shape[dim] = size + held  # room behind the end for devices that hold nothing
+    zeros = e.splat(0, shape, value.type.element_type)
+    start = e.lookup(atoms, [min(k * held, size) for k in range(now.counts[dim])])
+    whole = e.slice(e.dynamic_update(zeros, value, dim, start), dim, 0, size)
+    kind = "or" if value.type.element_type == e.i1 else "add"
+    return e.all_reduce(whole, atoms, kind)
 
 
 def _slice_dim(e: Emitter, value: ir.Value, now: Layout, dim: int, want: Atoms) -> ir.Value:

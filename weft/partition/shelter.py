@@ -1,9 +1,9 @@
 """Carries operations through Shardy as custom calls with sharding rules of our own.
 
-Shardy has no rules for CHLO: an elementwise CHLO operation (erf, lgamma, …) gets a pointwise one and
-is itself again in the local program, so XLA sees the operation and not its expansion. Reshapes whose
-dimensions do not nest, such as 2×6×3 to 18×2, end the process in Shardy's passes (jaxlib 0.10.2):
-they get a rule that shares only the major factor.
+Shardy has no rules for CHLO: an elementwise CHLO operation (erf, lgamma, …) gets a pointwise one
+and is itself again in the local program, so XLA sees the operation and not its expansion. Reshapes
+whose dimensions do not nest, such as 2×6×3 to 18×2, end the process in Shardy's passes (jaxlib
+0.10.2): they get a rule that shares only the major factor.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def nests(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
 def _reshape_rule(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[str, list[int], list[str]]:
     """The mapping, factor sizes, and unsplittable factors of a reshape that does not nest.
 
-    Leading equal dimensions share their factors, and the first unequal ones their common major part.
+    Leading equal dimensions share their factors, the first unequal ones their common major part.
     """
     sizes: list[int] = []
     whole: list[str] = []

@@ -77,8 +77,7 @@ def broadcast_in_dim(lz: Localizer, op: ir.Operation) -> list[Local]:
         return lz.e.broadcast(source(target), target.local, places)
 
     [out] = lz.keep(op, [source(layout)], [layout])
-    if not shape or x.remake is not None:
-        out.remake = make
+    out.remake = make  # the operand is smaller: move it rather than the result
     return [out]
 
 
