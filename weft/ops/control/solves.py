@@ -1,0 +1,338 @@
+"""custom_linear_solve and custom_root: derivatives of solvers by the implicit function theorem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.jaxpr import ClosedJaxpr, eval_closed
+from weft.core.primitive import Primitive
+from weft.core.trace import closed_call_jaxpr, typeof
+from weft.core.tree import flatten
+from weft.ops.control.common import check_function, join_axes
+from weft.transforms.boundary import api_boundary
+from weft.transforms.transpose import is_undefined, linear_transpose_flat
+from weft.transforms.vmap import AxisData, batch_jaxpr, move_dim, to_front
+
+# The op solves A x = b. Operands: the constants of four jaxprs, in the order of `_PARTS`, then b.
+# A jaxpr that was not given is None.
+_PARTS = ("matvec", "vecmat", "solve", "transpose_solve")
+
+
+def _constants(args: Sequence[Any], counts: tuple) -> tuple[list[Any], list]:
+    parts, start = [], 0
+    for n in counts:
+        parts.append(args[start : start + n])
+        start += n
+    return parts, list(args[start:])
+
+
+def _abstract(*avals: Any, solve: ClosedJaxpr, **params: Any) -> list:
+    return list(solve.out_avals)
+
+
+def _impl(*args: Any, solve: ClosedJaxpr, counts: tuple, **params: Any) -> list:
+    parts, b = _constants(args, counts)
+    return eval_closed(solve, *parts[2], *b)
+
+
+def _jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) -> tuple:
+    """A dx = db - dA x: the tangent solves the same system."""
+    from weft.ops.elementwise import neg_p
+    from weft.ops.special import add_any, instantiate_zero
+    from weft.transforms.custom_vmap import push_inline
+    from weft.transforms.jvp import tangent_aval
+
+    outs = linear_solve_p.bind(*primals, counts=counts, **params)
+    parts, b = _constants(primals, counts)
+    t_parts, tb = _constants(tangents, counts)
+    x = outs[: len(b)]
+    rhs = list(tb)
+    if any(t is not None for t in t_parts[0]):
+        matvec = params["matvec"]
+        _, moved = push_inline(lambda *c: eval_closed(matvec, *c, *x), parts[0], t_parts[0])
+        for i, t in enumerate(moved):
+            if t is not None:
+                minus = neg_p.bind(t)
+                rhs[i] = minus if rhs[i] is None else add_any(rhs[i], minus)
+    if all(t is None for t in rhs):
+        return outs, [None] * len(outs)
+    full = [
+        instantiate_zero(tangent_aval(typeof(v))) if t is None else t
+        for t, v in zip(rhs, b, strict=True)
+    ]
+    consts = [c for part in parts for c in part]
+    dx = linear_solve_p.bind(*consts, *full, counts=counts, **params)
+    return outs, [*dx[: len(b)], *[None] * (len(outs) - len(b))]
+
+
+def _transpose(cts: Any, *args: Any, counts: tuple, num_aux: int, **params: Any) -> list:
+    from weft.ops.special import instantiate_zero
+    from weft.transforms.jvp import cotangent_aval
+
+    if params["transpose_solve"] is None:
+        raise TypeError(
+            "custom_linear_solve: reverse-mode differentiation solves the transposed system; give "
+            "transpose_solve, or symmetric=True if the matrix is symmetric"
+        )
+    parts, b = _constants(args, counts)
+    n = len(b)
+    given = [
+        instantiate_zero(cotangent_aval(a)) if ct is None else ct
+        for ct, a in zip(cts[:n], params["solve"].out_avals, strict=False)
+    ]
+    m, v, s, t = parts
+    outs = linear_solve_p.bind(
+        *v,
+        *m,
+        *t,
+        *s,
+        *given,
+        matvec=params["vecmat"],
+        vecmat=params["matvec"],
+        solve=params["transpose_solve"],
+        transpose_solve=params["solve"],
+        counts=(counts[1], counts[0], counts[3], counts[2]),
+        num_aux=num_aux,
+    )
+    cts_b = [ct if is_undefined(x) else None for ct, x in zip(outs, b, strict=False)]
+    return [None] * sum(counts) + cts_b
+
+
+def _batch(
+    axis: AxisData, args: Any, dims: Any, *, counts: tuple, num_aux: int, **params: Any
+) -> tuple:
+    n = sum(counts)
+    consts, mask = to_front(args[:n], dims[:n])
+    b = [move_dim(x, d, 0, axis) for x, d in zip(args[n:], dims[n:], strict=True)]
+    masks, _ = _constants(mask, counts)
+    batched = {
+        name: None
+        if params[name] is None
+        else batch_jaxpr(params[name], axis, [*masks[i], *(True,) * len(b)], True)[0]
+        for i, name in enumerate(_PARTS)
+    }
+    outs = linear_solve_p.bind(*consts, *b, counts=counts, num_aux=num_aux, **batched)
+    return outs, [0] * len(outs)
+
+
+def _lower(ctx: Any, *operands: Any, solve: ClosedJaxpr, counts: tuple, **params: Any) -> list:
+    parts, b = _constants(operands, counts)
+    return ctx.inline(solve, *parts[2], *b)
+
+
+linear_solve_p = Primitive(
+    "custom_linear_solve",
+    abstract=_abstract,
+    effects=lambda avals, params: params["solve"].effects,
+    impl=_impl,
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
+    named_axes=lambda params: join_axes(
+        *(params[name] for name in _PARTS if params[name] is not None)
+    ),
+    multiple_results=True,
+    own_types=True,
+    higher_order=True,
+)
+
+
+@api_boundary
+def custom_linear_solve(
+    matvec: Callable,
+    b: Any,
+    solve: Callable,
+    transpose_solve: Callable | None = None,
+    symmetric: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """Solves `matvec(x) = b` by a given solver; derivatives solve the same system again.
+
+    Args:
+      matvec: a linear function, of the structure of b to the same.
+      b: the right-hand side, a pytree.
+      solve: `solve(matvec, b)` returns x; it may iterate as it likes.
+      transpose_solve: `transpose_solve(vecmat, b)` for the transposed system, which reverse mode
+        needs; `solve` serves if symmetric.
+      has_aux: the solvers return (x, anything else); the rest has no derivative.
+
+    >>> import weft
+    >>> solve = lambda matvec, b: b / 2.0
+    >>> weft.grad(lambda b: weft.lax.custom_linear_solve(lambda x: 2.0 * x, b, solve, solve))(3.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
+    who = "custom_linear_solve"
+    check_function(who, "matvec", matvec)
+    check_function(who, "solve", solve)
+    if transpose_solve is None and symmetric:
+        transpose_solve = solve
+    leaves, tree = flatten(b)
+    avals = [typeof(x).strip_weak_type() for x in leaves]
+    n = len(leaves)
+    aux_tree: list = []
+
+    def flat_matvec(*xs: Any) -> list:
+        return _same_structure(matvec(tree.unflatten(xs)), tree, f"{who}: matvec")
+
+    def solver(function: Callable, apply: Callable, what: str) -> Callable:
+        def flat(*xs: Any) -> list:
+            result = function(lambda v: tree.unflatten(apply(*flatten(v)[0])), tree.unflatten(xs))
+            if not has_aux:
+                return _same_structure(result, tree, f"{who}: {what}")
+            if not (isinstance(result, tuple | list) and len(result) == 2):
+                raise TypeError(f"{who}: with has_aux=True, {what} must return a pair (x, aux)")
+            rest, rest_tree = flatten(result[1])
+            aux_tree[:] = aux_tree or [rest_tree]
+            return [*_same_structure(result[0], tree, f"{who}: {what}"), *rest]
+
+        return flat
+
+    m, m_consts = closed_call_jaxpr(flat_matvec, avals, "matvec")
+    _check_avals(f"{who}: matvec", avals, m.out_avals)
+    s, s_consts = closed_call_jaxpr(solver(solve, flat_matvec, "solve"), avals, "solve")
+    _check_avals(f"{who}: solve", avals, s.out_avals[:n])
+    v = t = None
+    v_consts: list = []
+    t_consts: list = []
+    if transpose_solve is not None:
+
+        def flat_vecmat(*cts: Any) -> list:
+            from weft.ops.special import instantiate_zero
+
+            found = linear_transpose_flat(flat_matvec, avals)(cts)
+            return [
+                instantiate_zero(a) if ct is None else ct
+                for ct, a in zip(found, avals, strict=True)
+            ]
+
+        transposed = flat_matvec if symmetric else flat_vecmat
+        v, v_consts = closed_call_jaxpr(transposed, avals, "vecmat")
+        t, t_consts = closed_call_jaxpr(
+            solver(transpose_solve, transposed, "transpose_solve"), avals, "transpose_solve"
+        )
+        _check_avals(f"{who}: transpose_solve", avals, t.out_avals[:n])
+    outs = linear_solve_p.bind(
+        *m_consts,
+        *v_consts,
+        *s_consts,
+        *t_consts,
+        *leaves,
+        matvec=m,
+        vecmat=v,
+        solve=s,
+        transpose_solve=t,
+        counts=(len(m_consts), len(v_consts), len(s_consts), len(t_consts)),
+        num_aux=len(s.out_avals) - n,
+    )
+    x = tree.unflatten(outs[:n])
+    return (x, aux_tree[0].unflatten(outs[n:])) if has_aux else x
+
+
+def _same_structure(result: Any, tree: Any, who: str) -> list:
+    leaves, got = flatten(result)
+    if got != tree:
+        raise TypeError(f"{who} must return the structure of b, {tree}, got {got}")
+    return leaves
+
+
+def _check_avals(who: str, want: Sequence[Any], got: Sequence[Any]) -> None:
+    for a, b in zip(want, got, strict=True):
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            raise TypeError(
+                f"{who} must return what has the type of b, {a.str_short()}, got {b.str_short()}"
+            )
+
+
+@api_boundary
+def custom_root(
+    f: Callable,
+    initial_guess: Any,
+    solve: Callable,
+    tangent_solve: Callable,
+    has_aux: bool = False,
+) -> Any:
+    """A root of f found by a given solver; its derivative is that of the implicit function.
+
+    Args:
+      f: from a pytree like initial_guess to the same; what it closes over is differentiated.
+      solve: `solve(f, initial_guess)` returns x with f(x) = 0 (or (x, aux) if has_aux).
+      tangent_solve: `tangent_solve(g, y)` solves g(x) = y for a linear g.
+
+    >>> import weft
+    >>> def cube_root(y):
+    ...     newton = lambda f, x: weft.lax.fori_loop(0, 9, lambda _, x: x - f(x) / (3 * x * x), x)
+    ...     return weft.lax.custom_root(lambda x: x**3 - y, y, newton, lambda g, y: y / g(1.0))
+    >>> weft.grad(cube_root)(8.0)
+    Array(0.08333333, dtype=float32, weak_type=True)
+    """
+    from weft.core.jaxpr import jaxpr_as_fun
+    from weft.transforms.autodiff import linearize
+    from weft.transforms.custom_common import SymbolicZero
+    from weft.transforms.custom_jvp import custom_jvp
+
+    for name, function in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
+        check_function("custom_root", name, function)
+    guess, tree = flatten(initial_guess)
+
+    def flat_f(*xs: Any) -> list:
+        leaves, got = flatten(f(tree.unflatten(xs)))
+        if got != tree:
+            raise TypeError(
+                f"custom_root: f must return the structure of initial_guess, {tree}, got {got}"
+            )
+        return leaves
+
+    closed, consts = closed_call_jaxpr(flat_f, [typeof(x) for x in guess], "f")
+    apply = jaxpr_as_fun(closed)
+
+    def at(consts: Sequence[Any]) -> Callable:
+        return lambda x: tree.unflatten(apply(*consts, *flatten(x)[0]))
+
+    @custom_jvp
+    def root(consts: list, guess: Any) -> Any:
+        result = solve(at(consts), guess)
+        if has_aux and not (isinstance(result, tuple | list) and len(result) == 2):
+            raise TypeError("custom_root: with has_aux=True, solve must return a pair (x, aux)")
+        return result if has_aux else (result, ())
+
+    def rule(primals: tuple, tangents: tuple) -> tuple:
+        consts, guess = primals
+        x, aux = root(consts, guess)
+        leaves = flatten(x)[0]
+        given = [None if t.__class__ is SymbolicZero else t for t in tangents[0]]
+        _, moved = _push(lambda *c: apply(*c, *leaves), consts, given)
+        still = _zeros(aux)
+        if all(t is None for t in moved):
+            return (x, aux), (_zeros(x), still)
+        from weft.ops.elementwise import neg_p
+        from weft.ops.special import instantiate_zero
+        from weft.transforms.jvp import tangent_aval
+
+        rhs = [
+            instantiate_zero(tangent_aval(typeof(v))) if t is None else neg_p.bind(t)
+            for t, v in zip(moved, leaves, strict=True)
+        ]
+        _, linear = linearize(at(consts), x)
+        return (x, aux), (tangent_solve(linear, tree.unflatten(rhs)), still)
+
+    root.defjvp(rule, symbolic_zeros=True)
+    x, aux = root(consts, initial_guess)
+    return (x, aux) if has_aux else x
+
+
+def _push(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list, list]:
+    from weft.transforms.custom_vmap import push_inline
+
+    return push_inline(fun, primals, tangents)
+
+
+def _zeros(x: Any) -> Any:
+    from weft.core.tree import tree_map
+    from weft.transforms.custom_common import zero_from_primal
+
+    return tree_map(lambda v: zero_from_primal(v, symbolic_zeros=True), x)
+
+
+__all__ = ["custom_linear_solve", "custom_root", "linear_solve_p"]
