@@ -388,3 +388,31 @@ def test_both_partitioners_hold_the_types(partitioner):
 
     f = weft.jit(step, partitioner=partitioner)
     check(f(put(B, None, "y"), put(A, "x")), (), np.maximum(A @ B, 0).sum(0))
+
+
+# Partial sums -------------------------------------------------------------------------------------
+
+
+def test_unreduced_results_are_partial_sums_until_they_are_added_up():
+    x, y = put(A, "x", "y"), put(B, "y")
+    f = weft.jit(lambda x, y: wnp.dot(x, y, out_sharding=P("x", None, unreduced={"y"})))
+    partial = f(x, y)
+    assert type_of(partial) == "f32[8@x,4]{U:y}"
+    assert "all-reduce" not in f.lower(x, y).compile().as_text()
+    check(weft.reshard(partial, P("x")), ("x",), A @ B)
+    check(weft.reshard(partial + partial, P("x")), ("x",), 2 * A @ B)
+    with pytest.raises(ShardingTypeError, match="partial sum.*not additive.*weft.reshard"):
+        partial * partial
+    with pytest.raises(ValueError, match="partial sum.*weft.reshard"):
+        np.asarray(partial)
+
+
+def test_partial_sums_inside_a_program():
+    def loss(x, y):
+        partial = wnp.dot(x, y, out_sharding=P("x", None, unreduced={"y"}))
+        return weft.reshard(partial, P("x")).sum()
+
+    g = weft.jit(weft.grad(loss))(put(A, "x", "y"), put(B, "y"))
+    check(g, ("x", "y"), np.ones((8, 4)) @ B.T)
+    eager = wnp.dot(put(A, "x", "y"), put(B, "y"), out_sharding=P("x", None, unreduced={"y"}))
+    check(weft.reshard(eager, P("x")), ("x",), A @ B)

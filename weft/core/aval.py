@@ -159,7 +159,11 @@ class ShapedArray:
     def str_short(self) -> str:
         """For example `f32[8@data,64]{V:model}`: dims with their mesh axes, then manual axes."""
         dims = ",".join(_dim_text(self, i) for i in range(self.ndim))
-        mat = repr(self.mat) if self.mat else ""
+        mat = self.mat
+        spec = self.sharding.spec if self.sharding is not None else None
+        if spec is not None and (spec.unreduced or spec.reduced):
+            mat = Mat(mat.varying, mat.unreduced | spec.unreduced, mat.reduced | spec.reduced)
+        mat = repr(mat) if mat else ""
         return f"{short_name(self.dtype)}[{dims}]{mat}"
 
     __str__ = str_short

@@ -138,6 +138,10 @@ def _splat_attr(value: bytes, shape: tuple[int, ...], dtype: Any) -> ir.Attribut
     return ir.DenseElementsAttr.get_splat(type_, element)
 
 
+_traced: dict[tuple, tuple] = {}
+"""What `RuleContext.lower_fun` has traced, with the functions (their code's ids are in the keys)."""
+
+
 class RuleContext:
     """Given to a lowering rule: the equation's types, the module under construction, emitters."""
 
@@ -320,7 +324,19 @@ class RuleContext:
     def lower_fun(
         self, fun: Callable, *operands: ir.Value, avals: Sequence[Any] | None = None
     ) -> list:
-        """Emits what a Python function on flat arrays computes: rules written with ops."""
+        """Emits what a Python function on flat arrays computes: rules written with ops.
+
+        The function must follow from the equation alone (its types and params): what it traces to
+        is kept for equal equations.
+        """
+        key = (self.eqn.primitive, *self.eqn.params.items(), *(avals or self.avals_in))
+        key = (*key, *self.avals_out, id(fun.__code__), self.module.platforms)
+        known = _traced.get(key)
+        if known is None:
+            known = _traced[key] = (self._trace(fun, avals or self.avals_in), fun)
+        return self.inline(known[0], *operands)
+
+    def _trace(self, fun: Callable, avals: Sequence[Any]) -> Any:
         from weft.core.jaxpr import ClosedJaxpr
         from weft.core.trace import trace_to_jaxpr
 
@@ -331,7 +347,7 @@ class RuleContext:
         # How the parts of one op are placed follows from its operands and result.
         types = [
             a.update(sharding=None) if getattr(a, "sharding", None) is not None else a
-            for a in avals or self.avals_in
+            for a in avals
         ]
         jaxpr, consts = trace_to_jaxpr(flat, types, self.eqn.primitive.name)
-        return self.inline(ClosedJaxpr(jaxpr, consts), *operands)
+        return ClosedJaxpr(jaxpr, consts)

@@ -12,7 +12,7 @@ from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from weft.core.source import Source
-from weft.core.trace import typeof
+from weft.core.trace import gc_paused, typeof
 from weft.lowering.context import (
     RuleContext,
     bool_attr,
@@ -137,7 +137,7 @@ class ModuleContext:
         env: dict[Any, ir.Value] = dict(zip(jaxpr.invars, operands, strict=True))
         for var, const in zip(jaxpr.constvars, consts, strict=True):
             env[var] = const if isinstance(const, ir.Value) else self.constant(const)
-        typed = self.mesh is not None and self.num_partitions > 1 and self.mesh.explicit_axes
+        typed = self.mesh is not None and self.num_partitions > 1
         for eqn in jaxpr.eqns:
             prim = eqn.primitive
             if prim.lower is None:
@@ -304,7 +304,7 @@ def lower_module(
     from weft.lowering.sharding import physical_rank, sharding_text
     from weft.sharding.named import mhlo_sharding_text, sdy_sharding_text
 
-    with mlir.context(), mlir.unknown_location():
+    with gc_paused(), mlir.context(), mlir.unknown_location():
         ctx = ModuleContext(
             name,
             num_partitions=num_partitions,

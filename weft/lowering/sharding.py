@@ -37,6 +37,8 @@ def constrain(
         sharding = _named(sharding, module.mesh, rank)
     if module.use_shardy:
         text = sharding_text(module, sharding, rank, priorities, by_type)
+        if sharding.spec.unreduced and _set_sharding(x, text):
+            return x  # the op that makes the value leaves out the sum over these axes
         attrs = {"sharding": parse_attr(text)}
         return ctx.op("sdy.sharding_constraint", [x], [x.type], attrs)[0]
     sharding = module.localize_sharding(sharding)
@@ -100,20 +102,27 @@ def annotate(ctx: Any, x: Any, aval: Any) -> Any:
     module = ctx.module
     if not module.use_shardy or not isinstance(x, ir.OpResult):
         return constrain(ctx, x, aval.sharding, aval, by_type=True)
-    owner = x.owner.operation
-    simple = len(owner.results) == 1 and not len(owner.regions)
-    if owner.name == "sdy.sharding_constraint":
+    if x.owner.operation.name == "sdy.sharding_constraint":
         return x
-    if not simple or not owner.name.startswith("stablehlo.") or owner.name.endswith("custom_call"):
-        return constrain(ctx, x, aval.sharding, aval, by_type=True)
-    text = sharding_text(module, aval.sharding, physical_rank(aval)).removeprefix("#sdy.sharding")
-    attr = parse_attr(f"#sdy.sharding_per_value<[{text}]>")
+    if _set_sharding(x, sharding_text(module, aval.sharding, physical_rank(aval))):
+        return x
+    return constrain(ctx, x, aval.sharding, aval, by_type=True)
+
+
+def _set_sharding(x: Any, text: str) -> bool:
+    """Gives the op that makes the value this sharding; False where it cannot be told so."""
+    if not isinstance(x, ir.OpResult):
+        return False
+    owner = x.owner.operation
+    if len(owner.results) != 1 or len(owner.regions) or not owner.name.startswith("stablehlo."):
+        return False
+    attr = parse_attr(f"#sdy.sharding_per_value<[{text.removeprefix('#sdy.sharding')}]>")
     if "sdy.sharding" in owner.attributes:
-        if owner.attributes["sdy.sharding"] == attr:
-            return x
-        return constrain(ctx, x, aval.sharding, aval, by_type=True)
+        return bool(owner.attributes["sdy.sharding"] == attr)
+    if owner.name == "stablehlo.custom_call":
+        return False
     owner.attributes["sdy.sharding"] = attr
-    return x
+    return True
 
 
 def in_memory(ctx: Any, x: Any, kind: str | None, aval: Any) -> Any:
@@ -132,7 +141,7 @@ def in_memory(ctx: Any, x: Any, kind: str | None, aval: Any) -> Any:
     return ctx.op("stablehlo.custom_call", [x], [x.type], attrs)[0]
 
 
-def fixed_by_type(aval: Any, mesh: Any) -> NamedSharding | None:
-    """The whole placement that a type gives: its sharding, where all axes are Explicit."""
+def fixed_by_type(aval: Any) -> NamedSharding | None:
+    """The whole placement that a type gives: its sharding, where no axis is Auto."""
     typed = getattr(aval, "sharding", None)
-    return typed if typed is not None and not mesh.auto_axes else None
+    return typed if typed is not None and not typed.mesh.auto_axes else None

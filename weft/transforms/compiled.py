@@ -278,7 +278,7 @@ def lower_program(
         if not multi:
             return [None] * len(avals)
         return [
-            on_mesh(s if s is not None else fixed_by_type(a, mesh), mesh, a.ndim)
+            on_mesh(s if s is not None else fixed_by_type(a), mesh, a.ndim)
             for s, a in zip(shardings, avals, strict=True)
         ]
 
@@ -395,6 +395,7 @@ def compile_program(program: Program) -> Executable:
     else:
         ins = _final(program, program.in_shardings, program.jaxpr.in_avals, compiled, "parameter")
         outs = _final(program, program.out_shardings, program.jaxpr.out_avals, compiled, "output")
+    outs = [_on_typed_mesh(a, s) for a, s in zip(program.jaxpr.out_avals, outs, strict=True)]
     donated = list(program.donated)
     program.executable = Executable(
         compiled,
@@ -416,6 +417,18 @@ def _typed(aval: Any, sharding: Any) -> Any:
     if not isinstance(aval, ShapedArray):
         return aval
     return aval.update(sharding=type_sharding(sharding, aval.ndim))
+
+
+def _on_typed_mesh(aval: Any, sharding: Any) -> Any:
+    """The result's sharding over a mesh with the axis types that its own type has."""
+    typed = getattr(aval, "sharding", None)
+    if typed is None or type(sharding) is not NamedSharding:
+        return sharding
+    types = typed.mesh.axis_types
+    mesh = sharding.mesh
+    if mesh.axis_types == types or mesh.shape != typed.mesh.shape:
+        return sharding
+    return sharding.update(mesh=mesh.update(axis_types=types))
 
 
 def _final(
