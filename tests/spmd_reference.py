@@ -118,9 +118,7 @@ def all_to_all(machine: Machine, value: Value, axis, split, concat, groups=None,
         blocks = [np.split(x, len(xs), split) for x in xs]
         if tiled:
             return [np.concatenate([b[r] for b in blocks], concat) for r in range(len(xs))]
-        return [
-            np.stack([np.squeeze(b[r], split) for b in blocks], concat) for r in range(len(xs))
-        ]
+        return [np.stack([np.squeeze(b[r], split) for b in blocks], concat) for r in range(len(xs))]
 
     return _all(machine, value, axis, groups, exchange)
 

@@ -44,9 +44,7 @@ def program(
     def local(*xs):
         outs = body(*(weft.lax.reshape(x, x.shape[k:]) for x in xs))
         many = isinstance(outs, tuple)
-        outs = tuple(
-            weft.lax.reshape(o, (1,) * k + o.shape) for o in (outs if many else (outs,))
-        )
+        outs = tuple(weft.lax.reshape(o, (1,) * k + o.shape) for o in (outs if many else (outs,)))
         return outs if many else outs[0]
 
     spec = weft.P(*mesh_axes)

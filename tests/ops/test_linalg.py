@@ -100,9 +100,7 @@ CASES = [
     Case("lu", lambda x: linalg.lu(x)[0], None, (definite(real),), (0,), "square"),
     Case("lu", lambda x: linalg.lu(x)[0], None, (definite(real, 5)[:, :3],), (0,), "tall"),
     Case("lu", lambda x: linalg.lu(x)[0], None, (definite(cplx, 5)[:3],), (0,), "wide"),
-    Case(
-        "qr", lambda x: linalg.qr(x, full_matrices=False), None, (real(5, 3),), (0,), "tall"
-    ),
+    Case("qr", lambda x: linalg.qr(x, full_matrices=False), None, (real(5, 3),), (0,), "tall"),
     Case("qr", lambda x: linalg.qr(x), None, (cplx(3, 3),), (0,), "square complex"),
     Case("qr", lambda x: linalg.qr(x), None, (real(3, 5),), (0,), "wide"),
     Case(
@@ -122,9 +120,7 @@ CASES = [
         (0,),
         "complex",
     ),
-    Case(
-        "svd", lambda x: linalg.svd(x, full_matrices=False), None, (real(4, 3),), (0,), "tall"
-    ),
+    Case("svd", lambda x: linalg.svd(x, full_matrices=False), None, (real(4, 3),), (0,), "tall"),
     Case("svd", lambda x: linalg.svd(x, full_matrices=False), None, (real(3, 4),), (0,), "wide"),
     Case(
         "svd",
@@ -136,9 +132,9 @@ CASES = [
     ),
     Case(
         "eig",
-        lambda x: linalg.eig(
-            x, compute_left_eigenvectors=False, compute_right_eigenvectors=False
-        )[0],
+        lambda x: linalg.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[
+            0
+        ],
         None,
         (np.diag(np.arange(1.0, 5)) + 0.1 * real(4, 4),),
         (0,),
@@ -318,7 +314,9 @@ def test_empty_matrices_have_empty_decompositions():
         (lambda: linalg.qr(np.ones((2, 2), np.float16)), TypeError, "convert it first"),
         (lambda: linalg.svd(np.ones(3, np.float32)), ValueError, r"\(\.\.\., m, n\)"),
         (
-            lambda: linalg.triangular_solve(np.eye(2, dtype=np.float32), np.ones((2, 3), np.float32)),
+            lambda: linalg.triangular_solve(
+                np.eye(2, dtype=np.float32), np.ones((2, 3), np.float32)
+            ),
             TypeError,
             "b's dimension -1",
         ),
@@ -328,7 +326,9 @@ def test_empty_matrices_have_empty_decompositions():
             "full_matrices=False",
         ),
         (
-            lambda: weft.jvp(linalg.eig, (np.eye(2, dtype=np.float32),), (np.eye(2, dtype=np.float32),)),
+            lambda: weft.jvp(
+                linalg.eig, (np.eye(2, dtype=np.float32),), (np.eye(2, dtype=np.float32),)
+            ),
             TypeError,
             "enable_eigvec_derivs=True",
         ),

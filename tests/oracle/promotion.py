@@ -10,10 +10,26 @@ import os
 import jax
 import jax.numpy as jnp
 
-STRONG = (
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 bfloat16 float16 float32 float64 "
-    "complex64 complex128 float8_e4m3fn float8_e5m2 int4"
-).split()
+STRONG = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bfloat16",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "int4",
+]
 WEAK = {"int": 1, "float": 1.0, "complex": 1j}
 
 

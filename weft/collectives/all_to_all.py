@@ -31,9 +31,7 @@ from weft.core.tree import tree_map
 from weft.ops.base import canonical_axis
 
 
-def _abstract(
-    x: ShapedArray, *, over: Team, split: int, concat: int, tiled: bool
-) -> ShapedArray:
+def _abstract(x: ShapedArray, *, over: Team, split: int, concat: int, tiled: bool) -> ShapedArray:
     size = equal_groups("all_to_all", over)
     shape = list(x.shape)
     if tiled:
@@ -108,9 +106,7 @@ def _batch(
     return out, dim if tiled else left + (to <= left)
 
 
-def _batch_own(
-    axis: Any, x: Any, dim: Any, over: Team, at: int, to: int, tiled: bool
-) -> Any:
+def _batch_own(axis: Any, x: Any, dim: Any, over: Team, at: int, to: int, tiled: bool) -> Any:
     from weft.ops.shape import moveaxis, reshape
 
     x = batch_in_front(x, dim, axis.size)
@@ -159,9 +155,7 @@ def _lower(ctx: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool
     return x if tiled else ctx.op("stablehlo.reshape", [x], ctx.out_types())[0]
 
 
-def lower_in_front(
-    ctx: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool
-) -> Any:
+def lower_in_front(ctx: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool) -> Any:
     """As `_lower`, by an all_to_all of blocks along dimension 0, other work standing around it.
 
     XLA takes no other form in asynchronous computations (jaxlib 0.10.2).

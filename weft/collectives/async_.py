@@ -186,7 +186,7 @@ landed_p = Primitive(
 """A value that is here already, where one in flight is expected."""
 
 
-# Lowering ------------------------------------------------------------------------------------------
+# Lowering -----------------------------------------------------------------------------------------
 #
 # A value in flight is represented by the result of its async_done, which `start` emits right behind
 # async_start, and `done` moves to its own place. So a future may also be carried by a loop or pass
@@ -209,7 +209,8 @@ _TAILS = frozenset(
 
 
 def _tail(x: Any, names: frozenset) -> tuple[list, Any]:
-    """The unary ops behind the op that matters, last first, and that op (None: a block argument)."""
+    """The unary ops behind the op that matters, last first, and that op (None: a block "
+    "argument)."""
     from weft._xla.mlir import ir
 
     chain = []
@@ -261,7 +262,7 @@ def _lower_done(ctx: Any, future: Any) -> Any:
     return future
 
 
-# Public functions ----------------------------------------------------------------------------------
+# Public functions ---------------------------------------------------------------------------------
 
 
 class Future:
@@ -320,7 +321,7 @@ def _public(function: Callable, sync: Primitive, example: str, result: str) -> C
             return Future(function(*args, **kwargs))
 
     started.__name__ = started.__qualname__ = name
-    started.__doc__ = f"""Starts `{function.__name__}`; the value is that of `.done()` on the result.
+    started.__doc__ = f"""Starts `{function.__name__}`; `.done()` on the result gives its value.
 
     Arguments, types, errors and derivative are those of `{function.__name__}`. Between start and
     done, other work may overlap with the communication. The future is a pytree: it may be

@@ -268,7 +268,7 @@ all_slice_p = Primitive(
     named_axes=named_axes,
     own_types=True,
 )
-"""The device's own part of a value that is equal on all: the transpose of all_gather to invarying."""
+"""A device's own part of an equal value: the transpose of all_gather to invarying."""
 
 
 # pbroadcast -----------------------------------------------------------------------------------
@@ -404,7 +404,8 @@ def check_index(who: str, what: str, value: Any, over: Team) -> int:
         raise TypeError(f"{who}: {what} must be an int, got {value!r}") from None
     if not 0 <= index < over.size:
         raise ValueError(
-            f"{who}: {what} {index} is out of range: axis {axes_text(over.names)} has size {over.size}, its "
+            f"{who}: {what} {index} is out of range: axis {axes_text(over.names)} has size "
+            f"{over.size}, its "
             f"indices are 0 to {over.size - 1}"
         )
     return index

@@ -181,7 +181,8 @@ def equal_groups(who: str, team: Team) -> int:
     if team.group_size is None:
         sizes = [len(g) for g in team.all_groups]
         raise ValueError(
-            f"{who}: axis_index_groups must have equal sizes, because the result's shape depends on "
+            f"{who}: axis_index_groups must have equal sizes, because the result's shape "
+            "depends on "
             f"them; got groups of sizes {sizes}. Use equal groups (psum, pmax and pmin take "
             "unequal ones)"
         )

@@ -145,7 +145,8 @@ def check_perm(who: str, perm: Any, over: Team) -> Pairs:
         if len(set(indices)) != len(indices):
             twice = next(i for i in indices if indices.count(i) > 1)
             raise ValueError(
-                f"{who}: perm {list(result)!r:.300} is not a permutation: {twice} is a {what} twice; "
+                f"{who}: perm {list(result)!r:.300} is not a permutation: {twice} is a {what} "
+                "twice; "
                 f"every device sends to at most one and receives from at most one"
             )
     return result
@@ -382,7 +383,8 @@ def precv(token: Any, out_shape: Any, axis_name: Any, perm: Any) -> Any:
             raise TypeError(f"precv: token must be what weft.lax.psend returned, got {t!r:.100}")
         if sent.over is not over or sent.perm != pairs:
             raise ValueError(
-                f"precv: the message was sent over {sent.over!r} with perm {list(sent.perm)}, but is "
+                f"precv: the message was sent over {sent.over!r} with perm {list(sent.perm)}, "
+                "but is "
                 f"received over {over!r} with perm {list(pairs)}; both must be the same"
             )
         want = (tuple(like.shape), np.dtype(like.dtype))

@@ -46,8 +46,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
 
     out = ragged_all_to_all_p.bind(*primals, **params)
     given = [
-        zeros_like(p) if t is None else t
-        for p, t in zip(primals[:2], tangents[:2], strict=True)
+        zeros_like(p) if t is None else t for p, t in zip(primals[:2], tangents[:2], strict=True)
     ]
     return out, ragged_all_to_all_p.bind(*given, *primals[2:], **params)
 
@@ -57,9 +56,7 @@ def _exchange_indices(x: Any, over: Team) -> Any:
     return all_to_all_p.bind(x, over=over, split=0, concat=0, tiled=True)
 
 
-def _transpose(
-    ct: Any, operand: Any, output: Any, *indices: Any, over: Team, add: bool
-) -> list:
+def _transpose(ct: Any, operand: Any, output: Any, *indices: Any, over: Team, add: bool) -> list:
     """Slices go back to where they came from; there, overlapping ones add up."""
     from weft.ops.elementwise import select
     from weft.ops.special import full, zeros_like
@@ -166,9 +163,7 @@ def _slices(operand: Any, starts: Any, first: Any, width: int) -> Any:
     return reshape(taken, (k, width, *shape[1:]))
 
 
-def _write(
-    out: Any, block: Any, starts: Any, sizes: Any, first: Any, width: int, add: bool
-) -> Any:
+def _write(out: Any, block: Any, starts: Any, sizes: Any, first: Any, width: int, add: bool) -> Any:
     """The received rows in their places."""
     from weft.ops.elementwise import add as plus
     from weft.ops.elementwise import select
@@ -206,9 +201,7 @@ def _add_rows(out: Any, flat: Any, starts: Any, sizes: Any, first: Any, width: i
     return scatter_add(out, reshape(target, (k * width, 1)), flat, dims)
 
 
-def _batch(
-    axis: Any, args: Any, dims: Any, *, over: Team, add: bool
-) -> tuple:
+def _batch(axis: Any, args: Any, dims: Any, *, over: Team, add: bool) -> tuple:
     """Arrays batched alone take the batch along as columns; else the exchange is batched."""
     from weft.ops.shape import broadcast_to_dim, moveaxis
     from weft.transforms.vmap import batch_flat
@@ -227,9 +220,7 @@ def _batch(
     return outs[0], out_dims[0]
 
 
-def _lower(
-    ctx: Any, operand: Any, output: Any, *indices: Any, over: Team, add: bool
-) -> Any:
+def _lower(ctx: Any, operand: Any, output: Any, *indices: Any, over: Team, add: bool) -> Any:
     if not add and communicates(over) and "cpu" not in ctx.module.platforms:
         return _lower_native(ctx, operand, output, indices, over)
     untyped = Team(over.names, over.sizes, over.groups)
@@ -291,7 +282,7 @@ def ragged_all_to_all(
     results there. On CPU it is rounds of all_to_all, as many as the longest slice takes.
 
     Raises:
-      NameError: an axis is not in scope. TypeError: wrong dtypes. ValueError: wrong ranks or lengths.
+      NameError: an axis is not in scope. TypeError: wrong dtypes. ValueError: wrong ranks.
 
     Source: XLA operation semantics, `RaggedAllToAll`.
 

@@ -184,7 +184,9 @@ def check_divides(
     """Whether the dimension can be split among the devices of a group."""
     n = aval.shape[dim]
     place = f"{what}={dim} of the operand {aval.str_short()} has size {n}"
-    among = f"axis {axes_text(over.names)} has {size} devices" + (" in a group" if over.groups is not None else "")
+    among = f"axis {axes_text(over.names)} has {size} devices" + (
+        " in a group" if over.groups is not None else ""
+    )
     if tiled and n % size:
         raise ValueError(
             f"{who}: {place}, which does not divide among them: {among}. Pad it to "

@@ -101,7 +101,8 @@ def check_state(who: str, aval: ShapedArray, axes: tuple, accepted: set[str]) ->
     state = state_over(who, aval, axes)
     if state not in accepted:
         raise ValueError(
-            f"{who} over {axes_text(axes)}: the operand of type {aval.str_short()} is {state} along "
+            f"{who} over {axes_text(axes)}: the operand of type {aval.str_short()} is {state} "
+            "along "
             f"the axis, but {who} takes {' or '.join(sorted(accepted))} values; "
             + _REMEDY[state].format(axes=axes_text(axes))
         )

@@ -17,6 +17,7 @@ import numpy as np
 
 from weft.core import dtypes, errors
 from weft.core.aval import ShapedArray
+from weft.core.config import config
 from weft.core.jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from weft.core.primitive import PRIMITIVES, Primitive
 from weft.core.source import Source, capture
@@ -139,8 +140,16 @@ aval_of: dict[type, Callable[[Any], Any]] = {}
 """Python type -> function giving the aval of its values. The runtime adds Array."""
 
 
+_scalar_avals: dict[tuple[type, bool], ShapedArray] = {}
+
+
 def _scalar_aval(x: Any) -> ShapedArray:
-    return ShapedArray((), dtypes.scalar_dtype(x), weak_type=not isinstance(x, bool))
+    key = (x.__class__, config.enable_x64)
+    aval = _scalar_avals.get(key)
+    if aval is None:
+        weak = not isinstance(x, bool)
+        aval = _scalar_avals[key] = ShapedArray((), dtypes.scalar_dtype(x), weak_type=weak)
+    return aval
 
 
 for _type in (bool, int, float, complex):

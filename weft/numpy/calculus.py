@@ -54,9 +54,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         size = typeof(x).shape[axis]
         if size == 0:
             return x
-        x = prim.bind(
-            slice_in_dim(x, 1, size, axis=axis), slice_in_dim(x, 0, size - 1, axis=axis)
-        )
+        x = prim.bind(slice_in_dim(x, 1, size, axis=axis), slice_in_dim(x, 0, size - 1, axis=axis))
     return x
 
 
@@ -158,7 +156,9 @@ def _gradient(f: Any, h: Any, axis: int, order: int) -> Any:
         parts.append(u.true_divide(u.subtract(part(n - 1, n), part(n - 2, n - 1)), step(-1)))
     else:
         parts.append(
-            _three_points(part(n - 3, n - 2), part(n - 2, n - 1), part(n - 1, n), step(-2), step(-1), True)
+            _three_points(
+                part(n - 3, n - 2), part(n - 2, n - 1), part(n - 1, n), step(-2), step(-1), True
+            )
         )
     return ops.concatenate(parts, axis)
 
@@ -239,9 +239,7 @@ def interp(
         x, xp = u.remainder(x, period), u.remainder(xp, period)
         order = argsort(xp)
         xp, fp = take(xp, order), take(fp, order)
-        xp = ops.concatenate(
-            [u.subtract(xp[-1:], period), xp, u.add(xp[:1], period)], 0
-        )
+        xp = ops.concatenate([u.subtract(xp[-1:], period), xp, u.add(xp[:1], period)], 0)
         fp = ops.concatenate([fp[-1:], fp, fp[:1]], 0)
     n = typeof(xp).shape[0]
     i = u.clip(searchsorted(xp, x, side="right"), 1, max(n - 1, 1))
@@ -321,9 +319,7 @@ def _convolve(
     elif mode == "valid":
         padding = (0, 0)
     else:
-        raise ValueError(
-            f"weft.numpy.{name}: mode must be 'full', 'same' or 'valid', got {mode!r}"
-        )
+        raise ValueError(f"weft.numpy.{name}: mode must be 'full', 'same' or 'valid', got {mode!r}")
     out = conv_general_dilated(
         ops.reshape(a, (1, 1, typeof(a).shape[0])),
         ops.reshape(kernel, (1, 1, m)),
@@ -391,7 +387,9 @@ def cov(
     given = [v for v in (m, y) if v is not None]
     for v in given:
         if aval_of("cov", v).ndim > 2:
-            raise ValueError(f"weft.numpy.cov: m and y have at most two dimensions, got {typeof(v).str_short()}")
+            raise ValueError(
+                f"weft.numpy.cov: m and y have at most two dimensions, got {typeof(v).str_short()}"
+            )
     if ddof is not None and ddof != int(ddof):
         raise ValueError(f"weft.numpy.cov: ddof must be an integer, got {ddof}")
     given = list(promote_inexact(*given))
@@ -475,7 +473,9 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
     aval = aval_of("packbits", a)
     shifts = _bit_weights(bitorder, "packbits")
     if not (dtypes.is_integer(aval.dtype) or dtypes.is_bool(aval.dtype)):
-        raise TypeError(f"weft.numpy.packbits: a must be integers or booleans, got {aval.str_short()}")
+        raise TypeError(
+            f"weft.numpy.packbits: a must be integers or booleans, got {aval.str_short()}"
+        )
     bits = cast(u.greater(a, 0) if dtypes.is_integer(aval.dtype) else to_array(a), dtypes.uint8)
     if axis is None:
         bits, axis = ravel(bits), 0
@@ -517,5 +517,3 @@ def unpackbits(
             stop = total + count if count < 0 else count
             bits = slice_in_dim(bits, 0, stop, axis=len(shape) - 1)
     return moveaxis(bits, -1, axis)
-
-

@@ -152,9 +152,7 @@ def zeros_of(aval: ShapedArray) -> Any:
 
 def fill(shape: Sequence[int], value: Any, dtype: Any) -> Any:
     """An array of one repeated host scalar."""
-    return broadcast_in_dim_p.bind(
-        dtype.type(value), shape=tuple(shape), broadcast_dimensions=()
-    )
+    return broadcast_in_dim_p.bind(dtype.type(value), shape=tuple(shape), broadcast_dimensions=())
 
 
 def place(x: Any, device: Any, out_sharding: Any = None) -> Any:

@@ -65,7 +65,9 @@ def asarray(
             return a
         if isinstance(a, SCALARS):
             return scalar_array(a)
-    return array(a, dtype, copy=builtins.bool(copy), order=order, device=device, out_sharding=out_sharding)
+    return array(
+        a, dtype, copy=builtins.bool(copy), order=order, device=device, out_sharding=out_sharding
+    )
 
 
 def array(
@@ -230,9 +232,7 @@ def copy(a: Any, order: str | None = None) -> Any:
     return array(a, copy=True, order=order)
 
 
-def astype(
-    x: Any, dtype: Any, /, *, copy: builtins.bool = False, device: Any = None
-) -> Any:
+def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = False, device: Any = None) -> Any:
     """The array in another dtype: floats truncate to integers, complex numbers drop their imaginary part.
 
     >>> import weft
@@ -265,12 +265,16 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: builtins.bool | None = N
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
     """An array from the bytes of a buffer. Source: numpy.frombuffer."""
-    return array(np.frombuffer(buffer, dtype=dtypes.canonicalize_dtype(dtype), count=count, offset=offset))
+    return array(
+        np.frombuffer(buffer, dtype=dtypes.canonicalize_dtype(dtype), count=count, offset=offset)
+    )
 
 
 def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
     """An array from numbers in a text. Source: numpy.fromstring."""
-    return array(np.fromstring(string, dtype=dtypes.canonicalize_dtype(dtype), count=count, sep=sep))
+    return array(
+        np.fromstring(string, dtype=dtypes.canonicalize_dtype(dtype), count=count, sep=sep)
+    )
 
 
 def fromiter(iterable: Any, dtype: Any, count: int = -1) -> Any:
@@ -337,9 +341,7 @@ def _x64() -> builtins.bool:
     return dtypes.config.enable_x64
 
 
-def zeros(
-    shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None
-) -> Any:
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
     """Zeros of a shape, float by default.
 
     >>> import weft
@@ -349,9 +351,7 @@ def zeros(
     return _filled(shape, 0, dtype, "zeros", device, out_sharding)
 
 
-def ones(
-    shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None
-) -> Any:
+def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
     """Ones of a shape, float by default.
 
     >>> import weft
@@ -361,9 +361,7 @@ def ones(
     return _filled(shape, 1, dtype, "ones", device, out_sharding)
 
 
-def empty(
-    shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None
-) -> Any:
+def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
     """Zeros of a shape: arrays without defined content do not exist."""
     return _filled(shape, 0, dtype, "empty", device, out_sharding)
 
@@ -861,7 +859,9 @@ def ix_(*args: Any) -> tuple:
         a = to_array(a) if not isinstance(a, list | tuple) else asarray(a)
         aval = typeof(a)
         if aval.ndim != 1:
-            raise ValueError(f"weft.numpy.ix_: argument {i} must be a vector, got {aval.str_short()}")
+            raise ValueError(
+                f"weft.numpy.ix_: argument {i} must be a vector, got {aval.str_short()}"
+            )
         if dtypes.is_bool(aval.dtype):
             from weft.numpy.selection import nonzero
 
@@ -915,7 +915,9 @@ def mask_indices(n: int, mask_func: Callable, k: int = 0, *, size: int | None = 
 def diag_indices(n: int, ndim: int = 2) -> tuple:
     """Indices of the main diagonal of an array of ndim dimensions of size n."""
     if n < 0 or ndim < 0:
-        raise ValueError(f"weft.numpy.diag_indices: n and ndim must not be negative, got {n}, {ndim}")
+        raise ValueError(
+            f"weft.numpy.diag_indices: n and ndim must not be negative, got {n}, {ndim}"
+        )
     return (arange(n),) * ndim
 
 
@@ -928,5 +930,3 @@ def diag_indices_from(arr: Any) -> tuple:
             f"got {aval.str_short()}"
         )
     return diag_indices(aval.shape[0], aval.ndim)
-
-

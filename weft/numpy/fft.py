@@ -140,9 +140,7 @@ irfft = _one("irfft", "IRFFT", "The real signal whose `rfft` is given; n is its 
 
 
 def _several(name: str, kind: str, doc: str, default: Any) -> Callable:
-    def function(
-        a: Any, s: Any = None, axes: Any = default, norm: str | None = None
-    ) -> Any:
+    def function(a: Any, s: Any = None, axes: Any = default, norm: str | None = None) -> Any:
         if default is not None and axes is not None and len(axes) != 2:
             raise ValueError(f"weft.numpy.fft.{name}: takes two axes, got {axes}")
         return _transform(name, kind, a, s, axes, norm)
@@ -169,7 +167,9 @@ def _opposite(norm: str | None) -> str | None:
 def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The real spectrum of a signal with Hermitian symmetry. Source: numpy.fft.hfft."""
     conjugate = ew.conj(inexact(to_array(a)))
-    return _transform("hfft", "IRFFT", conjugate, None if n is None else (n,), (axis,), _opposite(norm))
+    return _transform(
+        "hfft", "IRFFT", conjugate, None if n is None else (n,), (axis,), _opposite(norm)
+    )
 
 
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:

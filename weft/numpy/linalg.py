@@ -225,9 +225,7 @@ def inv(a: Any) -> Any:
     return solve(a, eye(typeof(a).shape[-1], dtype=typeof(a).dtype))
 
 
-def pinv(
-    a: Any, rtol: Any = None, hermitian: builtins.bool = False, *, rcond: Any = None
-) -> Any:
+def pinv(a: Any, rtol: Any = None, hermitian: builtins.bool = False, *, rcond: Any = None) -> Any:
     """The Moore-Penrose inverse; singular values below rtol times the largest count as zero.
 
     Source: numpy.linalg.pinv.
@@ -410,9 +408,7 @@ def _qr_determinant(a: Any) -> tuple[Any, Any]:
 
     packed, taus = _lax().geqrf(a)
     n = typeof(a).shape[-1]
-    vectors = where(
-        np.tri(n, n, -1, dtype=bool), packed, cast(0, typeof(a).dtype)
-    )
+    vectors = where(np.tri(n, n, -1, dtype=bool), packed, cast(0, typeof(a).dtype))
     size = u.add(1, sum(u.real(u.multiply(vectors, u.conjugate(vectors))), axis=-2))
     phase = u.subtract(1, u.multiply(taus, cast(size, typeof(a).dtype)))
     return prod(phase, axis=-1), diagonal(packed, 0, -2, -1)
@@ -533,7 +529,11 @@ def cond(x: Any, p: Any = None) -> Any:
     a = _matrices("cond", x)
     if p in (None, 2, -2):
         s = svd(a, compute_uv=False)
-        return u.true_divide(s[..., 0], s[..., -1]) if p != -2 else u.true_divide(s[..., -1], s[..., 0])
+        return (
+            u.true_divide(s[..., 0], s[..., -1])
+            if p != -2
+            else u.true_divide(s[..., -1], s[..., 0])
+        )
     out = u.multiply(norm(a, ord=p, axis=(-2, -1)), norm(inv(a), ord=p, axis=(-2, -1)))
     known = u.logical_not(u.isnan(sum(a, axis=(-2, -1))))
     return where(u.logical_and(u.isnan(out), known), cast(np.inf, typeof(out).dtype), out)
@@ -569,7 +569,9 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
                 f"weft.numpy.linalg.multi_dot: array {i} must be a matrix (a vector only at the "
                 f"ends), got {typeof(a).str_short()}"
             )
-    return einsum(",".join(terms) + "->" + "".join(ends), *arrays, optimize="optimal", precision=precision)
+    return einsum(
+        ",".join(terms) + "->" + "".join(ends), *arrays, optimize="optimal", precision=precision
+    )
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
@@ -604,11 +606,11 @@ def outer(x1: Any, x2: Any, /) -> Any:
     return linear.outer(x1, x2)
 
 
-def matmul(x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def matmul(
+    x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None
+) -> Any:
     """The matrix product; see `weft.numpy.matmul`."""
-    return linear.matmul(
-        x1, x2, precision=precision, preferred_element_type=preferred_element_type
-    )
+    return linear.matmul(x1, x2, precision=precision, preferred_element_type=preferred_element_type)
 
 
 def tensordot(

@@ -126,9 +126,7 @@ def _batched(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: Any) 
     if out_sharding is not None:
         from weft.sharding.explicit import placed
 
-        return placed(
-            lambda x, y: _batched(x, y, precision, preferred, None), out_sharding, a, b
-        )
+        return placed(lambda x, y: _batched(x, y, precision, preferred, None), out_sharding, a, b)
     x, y = typeof(a), typeof(b)
     lead = max(x.ndim, y.ndim) - 2
     sizes_a = (1,) * (lead + 2 - x.ndim) + x.shape[:-2]
@@ -343,4 +341,3 @@ def cross(
 
     out = [difference(part(1, 2), part(2, 1)), difference(part(2, 0), part(0, 2)), z]
     return stack(broadcast_arrays(*out), axis=axisc)
-

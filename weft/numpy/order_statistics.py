@@ -91,7 +91,9 @@ def nanquantile(
     weights: Any = None,
 ) -> Any:
     """As `quantile`, of the elements that are not NaN."""
-    return _quantile("nanquantile", a, q, axis, out, overwrite_input, method, keepdims, weights, True)
+    return _quantile(
+        "nanquantile", a, q, axis, out, overwrite_input, method, keepdims, weights, True
+    )
 
 
 def _quantile(
@@ -108,7 +110,9 @@ def _quantile(
 ) -> Any:
     refuse_out(name, out)
     if overwrite:
-        raise ValueError(f"weft.numpy.{name}: overwrite_input=True is impossible, arrays are immutable")
+        raise ValueError(
+            f"weft.numpy.{name}: overwrite_input=True is impossible, arrays are immutable"
+        )
     if method not in _METHODS:
         raise ValueError(f"weft.numpy.{name}: method must be one of {_METHODS}, got {method!r}")
     check_array(name, a, q)
@@ -129,7 +133,9 @@ def _quantile(
         x, q = cast(x, dtypes.float32), cast(q, dtypes.float32)
     if weights is not None:
         if method != "inverted_cdf":
-            raise ValueError(f"weft.numpy.{name}: weights need method 'inverted_cdf', got {method!r}")
+            raise ValueError(
+                f"weft.numpy.{name}: weights need method 'inverted_cdf', got {method!r}"
+            )
         result = _weighted(name, x, q, weights, aval, axes, kept, skip_nan)
     else:
         result = _plain(x, q, method, skip_nan)
@@ -171,7 +177,8 @@ def _plain(x: Any, q: Any, method: str, skip_nan: builtins.bool) -> Any:
             return take_along_axis(ordered, index[..., None], -1, mode="clip")[..., 0]
         moved = ops.transpose(index, (*range(1, len(shape)), 0))
         return ops.transpose(
-            take_along_axis(ordered, moved, -1, mode="clip"), (len(shape) - 1, *range(len(shape) - 1))
+            take_along_axis(ordered, moved, -1, mode="clip"),
+            (len(shape) - 1, *range(len(shape) - 1)),
         )
 
     if method in ("lower", "inverted_cdf", "closest_observation", "nearest"):
@@ -210,7 +217,9 @@ def _bracket(q: Any, n: Any, method: str) -> tuple[Any, Any, Any]:
     top = u.subtract(n, 1)
     if method in _PLOTTING:
         alpha, beta = _PLOTTING[method]
-        place_ = u.add(u.multiply(n, q), u.subtract(u.add(alpha, u.multiply(q, 1 - alpha - beta)), 1))
+        place_ = u.add(
+            u.multiply(n, q), u.subtract(u.add(alpha, u.multiply(q, 1 - alpha - beta)), 1)
+        )
         if method == "linear":
             place_ = u.multiply(q, top)
         place_ = u.clip(place_, 0, top)
@@ -315,7 +324,16 @@ def nanpercentile(
     """As `percentile`, of the elements that are not NaN."""
     check_array("nanpercentile", a, q)
     return _quantile(
-        "nanpercentile", a, _hundredth(q), axis, out, overwrite_input, method, keepdims, weights, True
+        "nanpercentile",
+        a,
+        _hundredth(q),
+        axis,
+        out,
+        overwrite_input,
+        method,
+        keepdims,
+        weights,
+        True,
     )
 
 
@@ -381,7 +399,9 @@ def bincount(
 
     aval = aval_of("bincount", x)
     if aval.ndim != 1 or not dtypes.is_integer(aval.dtype):
-        raise TypeError(f"weft.numpy.bincount: x must be a vector of integers, got {aval.str_short()}")
+        raise TypeError(
+            f"weft.numpy.bincount: x must be a vector of integers, got {aval.str_short()}"
+        )
     if weights is not None and aval_of("bincount", weights).shape != aval.shape:
         raise ValueError(
             f"weft.numpy.bincount: weights {typeof(weights).str_short()} must have the shape of x, "
@@ -397,9 +417,7 @@ def bincount(
     return place(out, None, out_sharding)
 
 
-def digitize(
-    x: Any, bins: Any, right: builtins.bool = False, *, method: str | None = None
-) -> Any:
+def digitize(x: Any, bins: Any, right: builtins.bool = False, *, method: str | None = None) -> Any:
     """The number of the bin that each x belongs to; bins rise or fall. Source: numpy.digitize."""
     from weft.numpy import ufuncs as u
     from weft.numpy.selection import where
@@ -445,9 +463,7 @@ def _limits(a: Any, range_: Any) -> tuple[Any, Any]:
     return where(flat, u.subtract(lo, 0.5), lo), where(flat, u.add(hi, 0.5), hi)
 
 
-def histogram_bin_edges(
-    a: Any, bins: Any = 10, range: Any = None, weights: Any = None
-) -> Any:
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
     """The edges of the bins of a histogram. Source: numpy.histogram_bin_edges."""
     from weft.numpy.creation import linspace
     from weft.numpy.shaping import ravel
@@ -527,7 +543,13 @@ def histogram2d(
     from weft.numpy.joining import stack
 
     edges = bins
-    if not isinstance(bins, Sequence) and typeof(bins).ndim == 1 and typeof(bins).shape[0] > 2 or isinstance(bins, Sequence) and len(bins) not in (1, 2):
+    if (
+        not isinstance(bins, Sequence)
+        and typeof(bins).ndim == 1
+        and typeof(bins).shape[0] > 2
+        or isinstance(bins, Sequence)
+        and len(bins) not in (1, 2)
+    ):
         edges = [bins, bins]
     counts, (ex, ey) = histogramdd(stack([x, y], axis=1), edges, range, weights, density)
     return counts, ex, ey
@@ -573,7 +595,9 @@ def histogramdd(
     slots = [where(outside, n, s) for s, n in zip(slots, shape, strict=True)]
     if weights is None:
         one = dtypes.canonicalize_dtype(int).type(1)
-        counts = _zeros(shape, dtypes.canonicalize_dtype(int)).at[tuple(slots)].add(one, mode="drop")
+        counts = (
+            _zeros(shape, dtypes.canonicalize_dtype(int)).at[tuple(slots)].add(one, mode="drop")
+        )
     else:
         counts = _zeros(shape, typeof(weights).dtype).at[tuple(slots)].add(weights, mode="drop")
     if density:
@@ -583,5 +607,3 @@ def histogramdd(
             volume = u.multiply(volume, width)
         counts = u.true_divide(counts, u.multiply(volume, sum(counts)))
     return counts, edges
-
-

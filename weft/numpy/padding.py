@@ -36,7 +36,11 @@ def _pairs(value: Any, rank: int, name: str) -> list[tuple[int, int]]:
         for axis, p in value.items():
             pairs[operator.index(axis)] = tuple(p) if isinstance(p, Sequence) else (p, p)  # type: ignore[assignment]
         value = pairs
-    given = np.asarray(concrete(value, f"pad: {name}")) if not isinstance(value, list | tuple) else np.asarray(value)
+    given = (
+        np.asarray(concrete(value, f"pad: {name}"))
+        if not isinstance(value, list | tuple)
+        else np.asarray(value)
+    )
     if given.dtype.kind not in "iu" and given.size:
         raise TypeError(f"weft.numpy.pad: {name} must consist of integers, got {value!r}")
     try:

@@ -72,7 +72,9 @@ def _sum_like(
     promote_integers: builtins.bool = True,
 ) -> Any:
     aval = aval_of(name, a)
-    out_dtype = _sum_dtype(aval.dtype, promote_integers) if dtype is None else canonical(dtype, name)
+    out_dtype = (
+        _sum_dtype(aval.dtype, promote_integers) if dtype is None else canonical(dtype, name)
+    )
     # Narrow floats are added up in float32 and rounded once.
     narrow = out_dtype.itemsize < 4 and out_dtype in dtypes._FLOATS
     computed = dtypes.float32 if narrow else out_dtype
@@ -114,7 +116,17 @@ def sum(
     if out is not None:
         refuse_out("sum", out)
     return _sum_like(
-        "sum", ops.reduce_sum_p, 0, ew.add_p, a, axis, dtype, keepdims, initial, where, promote_integers
+        "sum",
+        ops.reduce_sum_p,
+        0,
+        ew.add_p,
+        a,
+        axis,
+        dtype,
+        keepdims,
+        initial,
+        where,
+        promote_integers,
     )
 
 
@@ -131,7 +143,17 @@ def prod(
     """The product over an axis, a tuple of axes, or all. Arguments as for `sum`."""
     refuse_out("prod", out)
     return _sum_like(
-        "prod", ops.reduce_prod_p, 1, ew.mul_p, a, axis, dtype, keepdims, initial, where, promote_integers
+        "prod",
+        ops.reduce_prod_p,
+        1,
+        ew.mul_p,
+        a,
+        axis,
+        dtype,
+        keepdims,
+        initial,
+        where,
+        promote_integers,
     )
 
 
@@ -361,7 +383,8 @@ def average(
 
         order = tuple(int(i) for i in np.argsort(axes))
         weights = reshape(
-            transpose(weights, order), tuple(d if i in axes else 1 for i, d in enumerate(aval.shape))
+            transpose(weights, order),
+            tuple(d if i in axes else 1 for i, d in enumerate(aval.shape)),
         )
         weights = _broadcast_to(weights, aval.shape)
     total = sum(weights, axis, keepdims=keepdims)
@@ -641,7 +664,9 @@ nanargmin = _nan_position(
 # Running reductions ---------------------------------------------------------------------------
 
 
-def _running(name: str, op: str, a: Any, axis: Any, dtype: Any, out: Any, skip_nan: Any = None) -> Any:
+def _running(
+    name: str, op: str, a: Any, axis: Any, dtype: Any, out: Any, skip_nan: Any = None
+) -> Any:
     from weft.ops import cumulative
 
     refuse_out(name, out)

@@ -51,7 +51,22 @@ def _scalar_type(name: str, dtype: Any) -> ScalarType:
     )
 
 
-for _name in ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "complex64", "complex128", "bfloat16"] + [*dtypes.float8_names, *dtypes.int4_names]:
+for _name in [
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "bfloat16",
+] + [*dtypes.float8_names, *dtypes.int4_names]:
     globals()[_name] = _scalar_type(_name, getattr(dtypes, _name))
 bool_ = _scalar_type("bool_", dtypes.bool_)
 globals()["bool"] = bool_

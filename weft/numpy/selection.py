@@ -172,9 +172,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     index = dtypes.canonicalize_dtype(int)
     fills = fill_value if isinstance(fill_value, tuple | list) else (fill_value,) * aval.ndim
     if len(fills) != aval.ndim:
-        raise ValueError(
-            f"weft.numpy.nonzero: {len(fills)} fill values for {aval.ndim} dimensions"
-        )
+        raise ValueError(f"weft.numpy.nonzero: {len(fills)} fill values for {aval.ndim} dimensions")
     if size is None:
         found = np.nonzero(concrete(a, "nonzero: a (without size)"))
         return tuple(constant(i.astype(index)) for i in found)
@@ -471,9 +469,7 @@ def compress(
     aval = aval_of("compress", a)
     cval = aval_of("compress", condition)
     if cval.ndim != 1:
-        raise ValueError(
-            f"weft.numpy.compress: condition must be a vector, got {cval.str_short()}"
-        )
+        raise ValueError(f"weft.numpy.compress: condition must be a vector, got {cval.str_short()}")
     x = to_array(a)
     if axis is None:
         x, axis = ops.reshape(x, (aval.size,)), 0

@@ -163,7 +163,9 @@ def _traced(rows: Any, size: int, fill_value: Any, equal_nan: builtins.bool) -> 
 
 def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
     """Distinct values, first indices, inverse and counts (array API standard)."""
-    return _UniqueAll(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
+    return _UniqueAll(
+        *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
+    )
 
 
 def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:

@@ -178,7 +178,9 @@ def expand_dims(a: Any, axis: Any) -> Any:
     rank = aval.ndim + len(axes)
     dims = canonical_axes(axes, rank, "axis")
     old = iter(aval.shape)
-    return ops.reshape_p.bind(a, new_sizes=tuple(1 if i in dims else next(old) for i in range(rank)))
+    return ops.reshape_p.bind(
+        a, new_sizes=tuple(1 if i in dims else next(old) for i in range(rank))
+    )
 
 
 def squeeze(a: Any, axis: Any = None) -> Any:

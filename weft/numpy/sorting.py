@@ -214,9 +214,7 @@ def _precedes(side: str) -> Any:
         if not dtypes.is_inexact(typeof(x).dtype):
             return u.less(x, v) if side == "left" else u.less_equal(x, v)
         if side == "left":
-            return u.logical_or(
-                u.less(x, v), u.logical_and(u.isnan(v), u.logical_not(u.isnan(x)))
-            )
+            return u.logical_or(u.less(x, v), u.logical_and(u.isnan(v), u.logical_not(u.isnan(x))))
         return u.logical_or(u.less_equal(x, v), u.isnan(v))
 
     return below

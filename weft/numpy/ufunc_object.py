@@ -173,7 +173,13 @@ class ufunc(functools.partial):
         return stack(parts, axis)
 
 
-_AT = {"add": "add", "multiply": "multiply", "maximum": "max", "minimum": "min", "subtract": "subtract"}
+_AT = {
+    "add": "add",
+    "multiply": "multiply",
+    "maximum": "max",
+    "minimum": "min",
+    "subtract": "subtract",
+}
 
 
 def _fold(

@@ -54,7 +54,9 @@ def _two_inexact(name: str, x: Any, y: Any) -> tuple[Any, Any]:
     try:
         a, b = x.aval, y.aval
         if a.dtype is b.dtype and a.dtype in INEXACT and a.weak_type is b.weak_type:
-            return (x, y) if a.shape == b.shape or not a.shape or not b.shape else broadcast_args(x, y)
+            return (
+                (x, y) if a.shape == b.shape or not a.shape or not b.shape else broadcast_args(x, y)
+            )
     except AttributeError:
         check_array(name, x, y)
     return broadcast_args(*promote_inexact(x, y))
@@ -175,9 +177,7 @@ floor = _rounding("floor", ew.floor_p.bind, "The largest integer not above x.")
 ceil = _rounding("ceil", ew.ceil_p.bind, "The smallest integer not below x.")
 trunc = _rounding(
     "trunc",
-    lambda x: ew.select(
-        ew.lt_p.bind(x, _const(x, 0)), ew.ceil_p.bind(x), ew.floor_p.bind(x)
-    ),
+    lambda x: ew.select(ew.lt_p.bind(x, _const(x, 0)), ew.ceil_p.bind(x), ew.floor_p.bind(x)),
     "x without its fraction.",
 )
 
@@ -660,7 +660,8 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
         quotient = ew.div_p.bind(x1, x2)
         rest = ew.rem_p.bind(x1, x2)
         below = ew.and_p.bind(
-            ew.ne_p.bind(rest, dtype.type(0)), ew.ne_p.bind(ew.sign_p.bind(rest), ew.sign_p.bind(x2))
+            ew.ne_p.bind(rest, dtype.type(0)),
+            ew.ne_p.bind(ew.sign_p.bind(rest), ew.sign_p.bind(x2)),
         )
         return ew.sub_p.bind(quotient, convert(below, dtype))
     return _float_divmod(x1, x2)[0]
@@ -927,9 +928,7 @@ def frexp(x: Any, /) -> Any:
         ew.and_p.bind(bits, integers.type(mask)), integers.type(mantissa)
     )
     exponent = ew.sub_p.bind(raw, integers.type(bias - 1))
-    exponent = ew.select(
-        tiny, ew.sub_p.bind(exponent, integers.type(mantissa + 1)), exponent
-    )
+    exponent = ew.select(tiny, ew.sub_p.bind(exponent, integers.type(mantissa + 1)), exponent)
     kept = ew.and_p.bind(bits, integers.type(~mask))
     half = ew.or_p.bind(kept, integers.type((bias - 1) << mantissa))
     m = ew.bitcast_convert_type_p.bind(half, new_dtype=_dtype(wide))
@@ -942,9 +941,7 @@ def frexp(x: Any, /) -> Any:
 def ldexp(x1: Any, x2: Any, /) -> Any:
     """x1 * 2**x2, exact unless it leaves the range. Source: numpy.ldexp."""
     if aval_of("ldexp", x2).dtype not in INTEGERS:
-        raise TypeError(
-            f"weft.numpy.ldexp: x2 must be integers, got {typeof(x2).str_short()}"
-        )
+        raise TypeError(f"weft.numpy.ldexp: x2 must be integers, got {typeof(x2).str_short()}")
     x1 = inexact(x1)
     if _is_complex(x1):
         raise TypeError("weft.numpy.ldexp: not defined for complex numbers")
@@ -976,9 +973,7 @@ def spacing(x: Any, /) -> Any:
 def _common_integers(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
     x1, x2 = _same_rank(*_two(name, x1, x2))
     if typeof(x1).dtype not in INTEGERS:
-        raise ValueError(
-            f"weft.numpy.{name}: takes integers, got {typeof(x1).str_short()}"
-        )
+        raise ValueError(f"weft.numpy.{name}: takes integers, got {typeof(x1).str_short()}")
     return absolute(to_array(x1)), absolute(to_array(x2))
 
 

@@ -52,8 +52,7 @@ def vectorize(
     for key in excluded:
         if not isinstance(key, int | str) or (isinstance(key, int) and key < 0):
             raise ValueError(
-                "weft.numpy.vectorize: excluded holds nonnegative positions and names, got "
-                f"{key!r}"
+                f"weft.numpy.vectorize: excluded holds nonnegative positions and names, got {key!r}"
             )
     cores = None if signature is None else _parse(signature)
 
@@ -191,5 +190,3 @@ def apply_over_axes(func: Callable, a: Any, axes: Any) -> Any:
             )
         a = out
     return a
-
-

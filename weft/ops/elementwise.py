@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -14,14 +12,12 @@ from weft.core.trace import typeof
 from weft.ops.base import (
     ANY,
     BITS,
-    BOOL,
     COMPLEX,
     FLOAT,
     INEXACT,
     INTEGER,
     NUMBER,
     REAL,
-    batch_elementwise,
     elementwise,
     scalar,
     unbroadcast,
@@ -89,9 +85,7 @@ add_p = elementwise(
     "stablehlo.add",
     accepts=ANY,
     jvps=[lambda t, out, x, y: t, lambda t, out, x, y: t],
-    transpose=lambda ct, x, y: [
-        unbroadcast(ct, a) if is_undefined(a) else None for a in (x, y)
-    ],
+    transpose=lambda ct, x, y: [unbroadcast(ct, a) if is_undefined(a) else None for a in (x, y)],
 )
 sub_p = elementwise(
     "sub",
@@ -285,9 +279,7 @@ bitcast_convert_type_p = Primitive(
         None,
     ),
     batch=_bitcast_batch,
-    lower=lambda ctx, x, *, new_dtype: ctx.op(
-        "stablehlo.bitcast_convert", [x], ctx.out_types()
-    )[0],
+    lower=lambda ctx, x, *, new_dtype: ctx.op("stablehlo.bitcast_convert", [x], ctx.out_types())[0],
     sharding="elementwise",  # type: ignore[arg-type]
 )
 
@@ -524,17 +516,16 @@ exp2_p = elementwise(
     accepts=INEXACT,
     jvps=[lambda t, out, x: _mul(t, _times(out, math.log(2)))],
 )
-log_p = elementwise(
-    "log", "stablehlo.log", accepts=INEXACT, jvps=[lambda t, out, x: _div(t, x)]
-)
+log_p = elementwise("log", "stablehlo.log", accepts=INEXACT, jvps=[lambda t, out, x: _div(t, x)])
 expm1_p = _unary("expm1", "stablehlo.exponential_minus_one", lambda x, out: _plus(out, 1))
 log1p_p = elementwise(
-    "log1p", "stablehlo.log_plus_one", accepts=INEXACT, jvps=[lambda t, out, x: _div(t, _plus(x, 1))]
+    "log1p",
+    "stablehlo.log_plus_one",
+    accepts=INEXACT,
+    jvps=[lambda t, out, x: _div(t, _plus(x, 1))],
 )
 tanh_p = _unary("tanh", "stablehlo.tanh", lambda x, out: _one_minus(_square(out)))
-logistic_p = _unary(
-    "logistic", "stablehlo.logistic", lambda x, out: _mul(out, _one_minus(out))
-)
+logistic_p = _unary("logistic", "stablehlo.logistic", lambda x, out: _mul(out, _one_minus(out)))
 sin_p = _unary("sin", "stablehlo.sine", lambda x, out: cos_p.bind(x))
 cos_p = _unary("cos", "stablehlo.cosine", lambda x, out: neg_p.bind(sin_p.bind(x)))
 tan_p = _unary("tan", "stablehlo.tan", lambda x, out: _plus(_square(out), 1))
@@ -572,7 +563,10 @@ rsqrt_p = elementwise(
     jvps=[lambda t, out, x: _mul(t, _times(_div(out, x), -0.5))],
 )
 cbrt_p = elementwise(
-    "cbrt", "stablehlo.cbrt", accepts=FLOAT, jvps=[lambda t, out, x: _mul(t, _times(_div(out, x), 1 / 3))]
+    "cbrt",
+    "stablehlo.cbrt",
+    accepts=FLOAT,
+    jvps=[lambda t, out, x: _mul(t, _times(_div(out, x), 1 / 3))],
 )
 _TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 erf_p = _unary(
@@ -597,9 +591,7 @@ lgamma_p = _unary("lgamma", "chlo.lgamma", lambda x, out: digamma_p.bind(x), FLO
 digamma_p = _unary("digamma", "chlo.digamma", lambda x, out: _trigamma(x), FLOAT)
 floor_p = elementwise("floor", "stablehlo.floor", accepts=FLOAT)
 ceil_p = elementwise("ceil", "stablehlo.ceil", accepts=FLOAT)
-is_finite_p = elementwise(
-    "is_finite", "stablehlo.is_finite", accepts=FLOAT, result=dtypes.bool_
-)
+is_finite_p = elementwise("is_finite", "stablehlo.is_finite", accepts=FLOAT, result=dtypes.bool_)
 
 
 def no_derivative(op: str, operand: str) -> Any:
@@ -665,9 +657,7 @@ abs_p = elementwise("abs", _abs_lower, accepts=NUMBER, result=_real_dtype, jvps=
 
 
 def _round_lower(ctx: Any, x: Any, *, rounding_method: int) -> Any:
-    name = (
-        "stablehlo.round_nearest_even" if rounding_method else "stablehlo.round_nearest_afz"
-    )
+    name = "stablehlo.round_nearest_even" if rounding_method else "stablehlo.round_nearest_afz"
     return ctx.op(name, [x], ctx.out_types())[0]
 
 
@@ -693,7 +683,7 @@ def _integer_pow_lower(ctx: Any, x: Any, *, y: int) -> Any:
     types = ctx.out_types()
     if y == 0:
         return ctx.splat(1, ctx.avals_in[0].shape, ctx.avals_in[0].dtype)
-    n, acc, base = abs(y), None, x
+    n, acc, base = (y if y > 0 else -y), None, x  # `abs` is this module's own
     while n:
         if n & 1:
             acc = base if acc is None else ctx.op("stablehlo.multiply", [acc, base], types)[0]
@@ -787,9 +777,7 @@ def _conj_lower(ctx: Any, x: Any) -> Any:
     return ctx.op("stablehlo.complex", [re, im], ctx.out_types())[0]
 
 
-def _reduce_precision_lower(
-    ctx: Any, x: Any, *, exponent_bits: int, mantissa_bits: int
-) -> Any:
+def _reduce_precision_lower(ctx: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
     attrs = {"exponent_bits": ctx.i32(exponent_bits), "mantissa_bits": ctx.i32(mantissa_bits)}
     return ctx.op("stablehlo.reduce_precision", [x], ctx.out_types(), attrs)[0]
 
@@ -945,9 +933,7 @@ def pow(x: Any, y: Any) -> Any:
 def clamp(min: Any, x: Any, max: Any) -> Any:
     """x limited to [min, max]; the bounds are scalars or of x's shape."""
     dtype = typeof(x).dtype
-    lo, hi = (
-        dtype.type(b) if isinstance(b, bool | int | float) else b for b in (min, max)
-    )
+    lo, hi = (dtype.type(b) if isinstance(b, bool | int | float) else b for b in (min, max))
     return clamp_p.bind(lo, x, hi)
 
 
@@ -956,5 +942,3 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
     return reduce_precision_p.bind(
         operand, exponent_bits=int(exponent_bits), mantissa_bits=int(mantissa_bits)
     )
-
-

@@ -96,7 +96,10 @@ def broadcast_args(*xs: Any) -> tuple:
     if all(s == ranked[0] for s in ranked[1:]):
         return xs
     shape = broadcast_shapes(*shapes)
-    return tuple(x if s == shape or not s else broadcast_to(x, shape) for x, s in zip(xs, shapes, strict=True))
+    return tuple(
+        x if s == shape or not s else broadcast_to(x, shape)
+        for x, s in zip(xs, shapes, strict=True)
+    )
 
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:

@@ -68,9 +68,7 @@ def _sum_transpose(ct: Any, x: Any, *, axes: Axes) -> list:
     kept = tuple(i for i in range(x.aval.ndim) if i not in axes)
     shape = x.aval.shape
     placement = x.aval.sharding  # of the operand: it may split dimensions that ct lacks
-    return [
-        bind_placed(broadcast_in_dim_p, placement, ct, shape=shape, broadcast_dimensions=kept)
-    ]
+    return [bind_placed(broadcast_in_dim_p, placement, ct, shape=shape, broadcast_dimensions=kept)]
 
 
 reduce_sum_p = reduction(
@@ -138,6 +136,8 @@ reduce_min_p = reduction(
     accepts=ANY,
     jvp=lambda p, t, *, axes: _extremum_jvp(p, t, axes=axes, prim=reduce_min_p),
 )
+
+
 def _prod_jvp(primals: Any, tangents: Any, *, axes: Axes) -> tuple:
     """Each element's factor is the product of the others: products before times after it."""
     from weft.ops.cumulative import cumprod
@@ -163,13 +163,15 @@ def _prod_jvp(primals: Any, tangents: Any, *, axes: Axes) -> tuple:
     return out, reduce_sum(mul(ts, mul(before, after)), (0,))
 
 
-reduce_prod_p = reduction(
-    "reduce_prod", "stablehlo.multiply", lambda d: d.type(1), jvp=_prod_jvp
-)
+reduce_prod_p = reduction("reduce_prod", "stablehlo.multiply", lambda d: d.type(1), jvp=_prod_jvp)
 reduce_and_p = reduction(
     "reduce_and",
     "stablehlo.and",
-    lambda d: np.bool_(True) if dtypes.is_bool(d) else d.type(-1 if dtypes.is_signed(d) else dtypes.iinfo(d).max),
+    lambda d: (
+        np.bool_(True)
+        if dtypes.is_bool(d)
+        else d.type(-1 if dtypes.is_signed(d) else dtypes.iinfo(d).max)
+    ),
     accepts=BITS,
 )
 reduce_or_p = reduction("reduce_or", "stablehlo.or", lambda d: d.type(0), accepts=BITS)

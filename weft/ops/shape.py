@@ -95,7 +95,11 @@ broadcast_in_dim_p = linear_unary(
 
 
 def broadcast_in_dim(
-    operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
+    operand: Any,
+    shape: Sequence[int],
+    broadcast_dimensions: Sequence[int],
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Places the operand's dimensions at `broadcast_dimensions` of `shape` and repeats it.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from weft.core.config import options
 from weft.runtime.executable import effects_barrier
 
-
 __all__ = ["clear_caches", "effects_barrier", *options]
 
 

@@ -93,6 +93,8 @@ def shard_map(
         )
     if isinstance(in_specs, list):
         in_specs = tuple(in_specs)
+    import weft.collectives.casts  # noqa: F401  (operands of unequal axes are cast by it)
+
     names = frozenset((axis_names,)) if isinstance(axis_names, str) else frozenset(axis_names)
     options = _Options(
         f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, axis_names=names, check_vma=check_vma
@@ -161,7 +163,8 @@ def _resolve_mesh(options: _Options) -> tuple[Any, tuple, frozenset]:
     if already and mesh is not context:
         if mesh.shape != context.shape:
             raise ValueError(
-                f"{who}: inside a shard_map over {context!r}, mesh must be that mesh, got {mesh!r}; "
+                f"{who}: inside a shard_map over {context!r}, mesh must be that mesh, got "
+                f"{mesh!r}; "
                 "leave mesh out and name the axes with axis_names"
             )
     else:
@@ -174,7 +177,8 @@ def _resolve_mesh(options: _Options) -> tuple[Any, tuple, frozenset]:
             )
         if name in already:
             raise ValueError(
-                f"{who}: axis {name!r} is already manual here, by an enclosing shard_map; name only "
+                f"{who}: axis {name!r} is already manual here, by an enclosing shard_map; name "
+                "only "
                 f"other axes: {sorted(set(mesh.axis_names) - already, key=str)}"
             )
     manual = tuple(
@@ -207,8 +211,10 @@ def _check_spec(spec: Any, what: Callable[[], str], mesh: Any, manual: tuple) ->
             )
         if axis not in manual:
             raise ValueError(
-                f"{what()} is {spec!r}: axis {axis!r} is not manual in this shard_map; specs name only "
-                f"manual axes: {', '.join(map(repr, manual))}. Add it to axis_names, or leave it out"
+                f"{what()} is {spec!r}: axis {axis!r} is not manual in this shard_map; specs "
+                "name only "
+                f"manual axes: {', '.join(map(repr, manual))}. Add it to axis_names, or leave "
+                "it out"
             )
 
 
@@ -218,7 +224,8 @@ def _local_aval(
     """The type of one device's shard."""
     if len(spec) > aval.ndim:
         raise ValueError(
-            f"{name} of type {aval.str_short()} has rank {aval.ndim}, but its in_specs {spec!r} has "
+            f"{name} of type {aval.str_short()} has rank {aval.ndim}, but its in_specs {spec!r} "
+            "has "
             f"{len(spec)} entries; give at most one for each dimension"
         )
     shape = list(aval.shape)
@@ -268,7 +275,8 @@ def _arg_specs(options: _Options, args: tuple, tree: Any, avals: list, where: tu
         return [_infer_spec(a, manual, f"{who}: {n}") for a, n in zip(avals, names(), strict=True)]
     if isinstance(given, tuple) and len(given) != len(args):
         raise ValueError(
-            f"{who}: in_specs has {len(given)} entries for {len(args)} arguments; give one for each "
+            f"{who}: in_specs has {len(given)} entries for {len(args)} arguments; give one for "
+            "each "
             "positional argument"
         )
     flat = broadcast_prefix(given, tree, f"{who}: in_specs", _is_spec)

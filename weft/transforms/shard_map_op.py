@@ -379,7 +379,8 @@ def _spread_axis(
     for spec in specs:
         if spec.used_axes() & frozenset(lead):
             raise ValueError(
-                f"vmap: spmd_axis_name {lead!r} is already used by the spec {spec!r} of a shard_map "
+                f"vmap: spmd_axis_name {lead!r} is already used by the spec {spec!r} of a "
+                "shard_map "
                 "inside; use a mesh axis that its in_specs and out_specs leave free"
             )
     if axis.name is not None and axis.name in jaxpr_axes(jaxpr):
@@ -496,7 +497,8 @@ def _check_mesh(program: Any, own: Any) -> None:
     if program.shape != own.shape:
         raise ValueError(
             f"a shard_map over {own!r} is part of a program whose arguments are placed over "
-            f"{program!r}: one program has one mesh. Move the arguments to the shard_map's mesh with "
+            f"{program!r}: one program has one mesh. Move the arguments to the shard_map's mesh "
+            "with "
             "weft.device_put, or give both the same axes"
         )
 

@@ -1,0 +1,136 @@
+"""Collective × transformation × context: `python -m tests.collectives.table` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+import weft
+from tests.collectives.cases import CASES, CONTEXTS, MACHINE, SHAPE, Case, tangent_of_extremum
+from tests.collectives.harness import draw, program
+from weft import lax
+
+
+def _scan(fun: Callable) -> Callable:
+    def scanned(v):
+        _, ys = lax.scan(lambda c, _: (c, fun(c)), v, None, length=2)
+        return lax.index_in_dim(ys, 1, 0, keepdims=False)
+
+    return scanned
+
+
+def _cond(fun: Callable) -> Callable:
+    def chosen(v):
+        everywhere = lax.pmax(lax.axis_index(MACHINE.names), MACHINE.names)
+        return lax.cond(lax.gt(everywhere, 0), fun, lambda v: lax.mul(fun(v), 2.0), v)
+
+    return chosen
+
+
+def _while(fun: Callable) -> Callable:
+    def looped(v):
+        def body(state):
+            return lax.add(state[0], 1), fun(v)
+
+        return lax.while_loop(lambda state: lax.lt(state[0], 2), body, (0, fun(v)))[1]
+
+    return looped
+
+
+def _other_vmap(fun: Callable) -> Callable:
+    def mapped(v):
+        doubled = lax.concatenate([lax.expand_dims(v, (1,)), lax.expand_dims(v, (1,))], 1)
+        return lax.index_in_dim(weft.vmap(fun, 1, -1)(doubled), 1, -1, keepdims=False)
+
+    return mapped
+
+
+INSIDE: dict[str, Callable] = {
+    "jit": weft.jit,
+    "vmap of another axis": _other_vmap,
+    "scan": _scan,
+    "cond": _cond,
+    "checkpoint": weft.checkpoint,
+    "while": _while,
+}
+"""Transformations of the per-device function; all but while are differentiated in reverse too."""
+
+COLUMNS = ("value", "jvp", "vjp", "vjp of vjp", *INSIDE)
+
+
+def check(case: Case, context: dict, rng: np.random.Generator) -> dict[str, str]:
+    """Transformation → what is wrong (empty if nothing), all from one compiled program."""
+    x, t = draw(rng, MACHINE, SHAPE, np.float32), draw(rng, MACHINE, SHAPE, np.float32)
+    want = MACHINE.stack(case.meaning(x))
+    if case.linear:
+        want_t = MACHINE.stack(case.meaning(t))
+    else:
+        want_t = tangent_of_extremum(case, x, t)
+    ct = rng.integers(-4, 4, want.shape).astype(np.float32)
+    plain = program(MACHINE, case.fun, jit=False, **context)
+    inner = {
+        name: program(MACHINE, case.fun, inside=transform, jit=False, **context)
+        for name, transform in INSIDE.items()
+    }
+
+    def everything(x, t, ct):
+        out = {}
+        out["value"], out["jvp"] = weft.jvp(plain, (x,), (t,))
+        back = weft.vjp(plain, x)[1]
+        out["vjp"] = back(ct)[0]
+        # Back of back is the function itself again, where it is linear.
+        out["vjp of vjp"] = weft.vjp(lambda c: back(c)[0], ct)[1](t)[0]
+        for name, fun in inner.items():
+            if name == "while":
+                out[name] = (fun(x), None)
+            else:
+                y, inner_back = weft.vjp(fun, x)
+                out[name] = (y, inner_back(ct)[0])
+        return out
+
+    got = weft.jit(everything)(*map(MACHINE.stack, (x, t)), ct)
+    product = np.sum(ct * want_t)
+
+    def pairs_up(cotangent) -> str:
+        found = np.sum(np.asarray(cotangent) * MACHINE.stack(t))
+        return "" if np.allclose(found, product, rtol=1e-4, atol=1e-2) else f"{found} ≠ {product}"
+
+    faults = {
+        "value": _differs(got["value"], want),
+        "jvp": _differs(got["jvp"], want_t),
+        "vjp": pairs_up(got["vjp"]),
+        "vjp of vjp": _differs(got["vjp of vjp"], want_t),
+    }
+    for name in INSIDE:
+        y, cotangent = got[name]
+        faults[name] = _differs(y, want)
+        if cotangent is not None:
+            faults[name] += _differs(cotangent, np.asarray(got["vjp"]))
+    return faults
+
+
+def _differs(got, want: np.ndarray) -> str:
+    got = np.asarray(got)
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"{got.dtype}{got.shape} instead of {want.dtype}{want.shape}"
+    return "" if np.allclose(got, want, rtol=1e-5, atol=1e-5) else "wrong values"
+
+
+def main() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="collective × transformation × context")
+    for heading in ("collective", "context", *COLUMNS):
+        table.add_column(heading)
+    for case in CASES:
+        for name, context in CONTEXTS.items():
+            faults = check(case, context, np.random.default_rng(0))
+            cells = ["[red]✗" if faults[c] else "[green]✓" for c in COLUMNS]
+            table.add_row(case.name, name, *cells)
+    Console(width=180).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Every primitive has its rules, and every one of these files' is in a table of numeric checks."""
+
+import importlib
+import pkgutil
+
+import pytest
+
+import weft.ops
+from tests.ops import (
+    test_argreduce,
+    test_conv,
+    test_cumulative,
+    test_dot,
+    test_elementwise,
+    test_fft,
+    test_linalg,
+    test_shape,
+    test_sort,
+    test_window,
+)
+from weft.core.primitive import PRIMITIVES
+from weft.core.trace import trace_to_jaxpr
+
+for module in pkgutil.walk_packages(weft.ops.__path__, "weft.ops."):
+    importlib.import_module(module.name)
+
+TABLES = (
+    test_argreduce,
+    test_conv,
+    test_cumulative,
+    test_dot,
+    test_elementwise,
+    test_fft,
+    test_linalg,
+    test_shape,
+    test_sort,
+    test_window,
+)
+CASES = [case for table in TABLES for case in table.CASES]
+COVERED = {case.op for case in CASES}
+
+# Primitives without a derivative, and why.
+NO_DERIVATIVE = {
+    "geqrf": "qr has it",
+    "geqp3": "qr has it",
+    "householder_product": "qr has it",
+    "ormqr": "qr has it",
+    "schur": "not unique",
+    "hessenberg": "not unique",
+    "tridiagonal": "not unique",
+    "lapack": "stands inside the lowering of others",
+    "create_token": "no operands",
+    "after_all": "tokens",
+    "iota": "no operands",
+    "rng_bit_generator": "bits",
+    "rng_uniform": "random",
+    "random_bits": "bits",
+}
+MECHANISM = {
+    # Not numeric ops: their own tests have them.
+    *["add_any", "after_all", "composite", "copy", "create_token", "dce_sink", "iota", "lapack"],
+    *["optimization_barrier", "stop_gradient"],
+}
+
+
+def modules_of(prim):
+    return prim.abstract.__module__ if prim.abstract is not None else ""
+
+
+OPS = sorted(
+    (p for p in PRIMITIVES.values() if modules_of(p).startswith("weft.ops")), key=lambda p: p.name
+)
+
+
+@pytest.mark.parametrize("prim", OPS, ids=lambda p: p.name)
+def test_a_primitive_has_all_its_rules(prim):
+    missing = [rule for rule in ("abstract", "batch", "lower") if getattr(prim, rule) is None]
+    assert not missing, f"{prim.name} lacks {missing}"
+    if prim.name not in NO_DERIVATIVE:
+        assert prim.jvp is not None, f"{prim.name} has no jvp rule and no reason not to"
+
+
+MINE = [
+    "elementwise",
+    "shape",
+    "reduce",
+    "argreduce",
+    "cumulative",
+    "window",
+    "conv",
+    "dot",
+    "sort",
+    "fft",
+    "small",
+    "special_functions",
+    "linalg",
+    "composite",
+]
+
+
+def test_every_numeric_primitive_stands_in_a_table():
+    mine = {
+        p.name
+        for p in OPS
+        if modules_of(p).split(".")[2] in MINE or modules_of(p) == "weft.ops.base"
+    }
+    used = set(COVERED) | MECHANISM
+    for case in CASES:
+        used.update(_primitives_of(case))
+    missing = mine - used
+    assert not missing, f"add a case for {sorted(missing)}"
+
+
+def _primitives_of(case):
+    """Names of the primitives that the case's function and its derivative run."""
+    import weft
+
+    def run(*args):
+        outs = weft.core.tree.flatten(case.fun(*args))[0]
+        return outs
+
+    with weft.enable_x64(True):
+        jaxpr, _ = trace_to_jaxpr(run, [weft.typeof(a) for a in case.args])
+    return {eqn.primitive.name for eqn in jaxpr.eqns}
+
+
+def test_case_names_are_unique():
+    names = [case.id for case in CASES]
+    assert len(names) == len(set(names))

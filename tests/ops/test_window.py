@@ -1,0 +1,116 @@
+"""Windows against NumPy's sliding windows, with pooling's gradients."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import weft
+from tests.ops.numerics import Case, check
+from weft import lax
+
+R = np.random.default_rng(9)
+X = R.permutation(24).reshape(4, 6) / 7.0
+
+
+def reference(ufunc, init):
+    def run(x, dims, strides, pads, base=(1, 1), dilation=(1, 1)):
+        spread = np.full([(d - 1) * b + 1 for d, b in zip(x.shape, base, strict=True)], init)
+        spread[:: base[0], :: base[1]] = x
+        x = np.pad(spread, pads, constant_values=init)
+        extents = [(w - 1) * d + 1 for w, d in zip(dims, dilation, strict=True)]
+        shape = [(n - e) // s + 1 for n, e, s in zip(x.shape, extents, strides, strict=True)]
+        out = np.full(shape, init)
+        for i, j in itertools.product(*map(range, shape)):
+            a, b = i * strides[0], j * strides[1]
+            window = x[a : a + extents[0] : dilation[0], b : b + extents[1] : dilation[1]]
+            out[i, j] = ufunc.reduce(window, axis=None)
+        return out
+
+    return run
+
+
+WINDOWS = {
+    "plain": ((2, 2), (1, 1), ((0, 0), (0, 0))),
+    "padded": ((2, 3), (2, 1), ((1, 0), (2, 1))),
+    "overlapping": ((3, 3), (1, 2), ((1, 1), (1, 1))),
+    "dilated": ((2, 2), (1, 2), ((1, 1), (0, 1)), (2, 1), (1, 2)),
+}
+OPS = {
+    "reduce_window_sum": (lax.add, np.add, 0.0),
+    "reduce_window_max": (lax.max, np.maximum, -np.inf),
+    "reduce_window_min": (lax.min, np.minimum, np.inf),
+    "reduce_window": (lax.mul, np.multiply, 1.0),
+}
+
+
+def case(op, name):
+    fun, ufunc, init = OPS[op]
+    window = WINDOWS[name]
+    return Case(
+        op,
+        lambda x: lax.reduce_window(x, init, fun, *window),
+        lambda x: reference(ufunc, init)(x, *window),
+        (X,),
+        (0,),
+        name,
+        order2=op != "reduce_window" or name == "plain",
+    )
+
+
+CASES = [case(op, name) for op in OPS for name in WINDOWS]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_values_batches_and_derivatives(case, rng):
+    check(case, rng)
+
+
+def test_several_operands_reduce_together():
+    """The greatest element with its index, and the index's initial value differentiates too."""
+
+    def later(a, b):
+        keep = lax.ge(a[0], b[0])
+        return lax.select(keep, a[0], b[0]), lax.select(keep, a[1], b[1])
+
+    index = np.broadcast_to(np.arange(6.0), (4, 6)).copy()
+    with weft.enable_x64(True):
+        best, at = lax.reduce_window((X, index), (-np.inf, -1.0), later, (1, 3), (1, 3))
+    blocks = X.reshape(4, 2, 3)
+    np.testing.assert_array_equal(best, blocks.max(-1))
+    np.testing.assert_array_equal(at, blocks.argmax(-1) + [[0, 3]])
+
+
+def test_initial_values_enter_each_window():
+    with weft.enable_x64(True):
+        out = weft.vmap(lambda i: lax.reduce_window(X, i, lax.add, (2, 2)))(np.array([0.0, 5.0]))
+    want = reference(np.add, 0.0)(X, (2, 2), (1, 1), ((0, 0), (0, 0)))
+    np.testing.assert_allclose(out, [want, want + 5])
+
+
+def test_padding_by_name():
+    x = np.ones((5,), np.float32)
+    np.testing.assert_array_equal(lax.reduce_window(x, 0.0, lax.add, (2,), (2,), "SAME"), [2, 2, 1])
+    assert lax.reduce_window(x, 0.0, lax.add, (2,), (2,)).shape == (2,)
+
+
+def test_equal_elements_of_a_window_give_the_gradient_to_the_first():
+    grad = weft.grad(lambda x: lax.reduce_window(x, -np.inf, lax.max, (3,))[0])(np.ones(3))
+    np.testing.assert_array_equal(grad, [1, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: lax.reduce_window(X, 0.0, lax.add, (2,)), "window_dimensions"),
+        (lambda: lax.reduce_window(X, np.zeros(2), lax.add, (2, 2)), "must be a scalar"),
+        (lambda: lax.reduce_window(X, 0.0, lambda a, b: (a, b), (2, 2)), "structure"),
+        (
+            lambda: lax.reduce_window(X, 0.0, lambda a, b: lax.gt(a, b), (2, 2)),
+            "must return scalars",
+        ),
+    ],
+)
+def test_errors_say_what_the_window_needs(call, words):
+    with pytest.raises(TypeError, match=words):
+        call()

@@ -1,0 +1,253 @@
+"""Typed keys behave as arrays do: under transformations, in containers, on devices."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import weft
+from weft import random
+from weft.sharding import AxisType
+
+wnp, lax = weft.numpy, weft.lax
+
+
+def words(keys):
+    return np.asarray(random.key_data(keys))
+
+
+@pytest.fixture
+def keys():
+    return random.split(random.key(0), 6)
+
+
+def test_a_key_shows_its_dtype_and_words():
+    key = random.key(7)
+    assert repr(key) == "Array((), dtype=key<fry>) overlaying:\n[0 7]"
+    assert key.shape == () and key.ndim == 0 and key.size == 1 and key.nbytes == 8
+    assert isinstance(key, weft.Array)
+    assert weft.dtypes.issubdtype(key.dtype, weft.dtypes.prng_key)
+    assert key.dtype == random.key(8).dtype != random.key(7, impl="rbg").dtype
+    assert str(weft.typeof(key)) == "key<fry>[]"
+
+
+def test_seeds_of_any_kind_give_the_same_key():
+    expected = words(random.key(5))
+    for seed in (np.int32(5), np.uint8(5), wnp.int32(5)):
+        np.testing.assert_array_equal(words(random.key(seed)), expected)
+    np.testing.assert_array_equal(words(weft.jit(random.key)(5)), expected)
+    np.testing.assert_array_equal(random.PRNGKey(5), expected)
+
+
+def test_a_64_bit_seed_fills_both_words():
+    with weft.enable_x64(True):
+        np.testing.assert_array_equal(words(random.key((3 << 32) + 4)), [3, 4])
+        np.testing.assert_array_equal(words(random.key(np.int64((3 << 32) + 4))), [3, 4])
+
+
+def test_raw_words_stand_for_keys_and_come_back_raw():
+    raw = random.PRNGKey(3)
+    typed = random.wrap_key_data(raw)
+    assert random.split(raw).dtype == np.uint32
+    np.testing.assert_array_equal(random.split(raw), words(random.split(typed)))
+    np.testing.assert_array_equal(random.fold_in(raw, 1), words(random.fold_in(typed, 1)))
+    np.testing.assert_array_equal(random.uniform(raw, (3,)), random.uniform(typed, (3,)))
+
+
+STRUCTURE = {
+    "index": lambda x: x[2],
+    "negative index": lambda x: x[-1],
+    "slice": lambda x: x[1:5:2],
+    "reversed": lambda x: x[::-1],
+    "new axis": lambda x: x[:, None],
+    "ellipsis": lambda x: x[..., 0],
+    "array index": lambda x: x[np.array([3, 1])],
+    "mask": lambda x: x[np.array([True, False] * 3)],
+    "reshape": lambda x: x.reshape(2, 3),
+    "ravel": lambda x: x.reshape(2, 3).ravel(),
+    "transpose": lambda x: x.reshape(2, 3).T,
+    "squeeze": lambda x: x[:1].squeeze(),
+    "concatenate": lambda x: wnp.concatenate([x[:2], x[3:]]),
+    "stack": lambda x: wnp.stack([x[0], x[1]]),
+    "where": lambda x: wnp.where(np.array([True, False] * 3), x, x[::-1]),
+    "broadcast": lambda x: wnp.broadcast_to(x[0], (2, 2)),
+    "take": lambda x: wnp.take(x, np.array([0, 5]), 0),
+    "dynamic slice": lambda x: lax.dynamic_slice(x, (np.int32(1),), (3,)),
+    "update": lambda x: lax.dynamic_update_slice(x, x[:1], (np.int32(2),)),
+    "set": lambda x: x.at[1].set(x[0]),
+}
+ON_WORDS = {
+    "squeeze": lambda x: x[0],
+    "ravel": lambda x: x,
+    "reshape": lambda x: x.reshape(2, 3, 2),
+    "transpose": lambda x: x.reshape(2, 3, 2).swapaxes(0, 1),
+    "ellipsis": lambda x: x[0],
+    "concatenate": lambda x: np.concatenate([x[:2], x[3:]]),
+    "stack": lambda x: np.stack([x[0], x[1]]),
+    "where": lambda x: np.where(np.array([True, False] * 3)[:, None], x, x[::-1]),
+    "broadcast": lambda x: np.broadcast_to(x[0], (2, 2, 2)),
+    "take": lambda x: x[[0, 5]],
+    "dynamic slice": lambda x: x[1:4],
+    "update": lambda x: np.concatenate([x[:2], x[:1], x[3:]]),
+    "set": lambda x: np.concatenate([x[:1], x[:1], x[2:]]),
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURE)
+def test_structural_functions_move_keys_as_a_whole(name, keys):
+    fun = STRUCTURE[name]
+    expected = ON_WORDS.get(name, fun)(words(keys))
+    np.testing.assert_array_equal(words(weft.jit(fun)(keys)), expected)
+    np.testing.assert_array_equal(words(fun(keys)), expected)
+
+
+def test_keys_compare_element_by_element(keys):
+    np.testing.assert_array_equal(keys == keys[::-1], [False] * 6)
+    np.testing.assert_array_equal(weft.jit(lambda x: x != x[0])(keys), [False] + [True] * 5)
+
+
+def test_iteration_gives_single_keys(keys):
+    a, b, *rest = keys
+    assert a.shape == () and len(rest) == 4
+    np.testing.assert_array_equal(words(b), words(keys)[1])
+    with pytest.raises(TypeError, match="split"):
+        iter(a)
+
+
+def test_keys_copy_and_pickle(keys):
+    for other in (copy.copy(keys), copy.deepcopy(keys), pickle.loads(pickle.dumps(keys))):
+        assert other.dtype is keys.dtype
+        np.testing.assert_array_equal(words(other), words(keys))
+
+
+def test_vmap_draws_for_each_key_what_it_gives_alone(keys):
+    rows = weft.vmap(lambda k: random.normal(k, (3,)))(keys)
+    np.testing.assert_allclose(rows[4], random.normal(keys[4], (3,)), rtol=1e-6)
+    folded = weft.vmap(random.fold_in)(keys, wnp.arange(6))
+    np.testing.assert_array_equal(words(folded[2]), words(random.fold_in(keys[2], 2)))
+
+
+def test_keys_are_carried_by_loops_and_branches():
+    def by_hand(key, n):
+        draws = []
+        for _ in range(n):
+            key, sub = random.split(key)
+            draws.append(random.bits(sub))
+        return key, np.stack(draws)
+
+    def step(key, _):
+        key, sub = random.split(key)
+        return key, random.bits(sub)
+
+    key, draws = by_hand(random.key(1), 3)
+    last, scanned = lax.scan(step, random.key(1), None, length=3)
+    np.testing.assert_array_equal(scanned, draws)
+    np.testing.assert_array_equal(words(last), words(key))
+    looped = lax.fori_loop(0, 3, lambda i, k: random.split(k)[0], random.key(1))
+    np.testing.assert_array_equal(words(looped), words(key))
+    chosen = lax.cond(True, lambda k: random.fold_in(k, 1), lambda k: k, key)
+    np.testing.assert_array_equal(words(chosen), words(random.fold_in(key, 1)))
+
+
+def test_a_derivative_passes_keys_by():
+    def f(x, key):
+        return wnp.sum(x * random.uniform(key, (3,)))
+
+    key, x = random.key(0), np.ones(3, np.float32)
+    np.testing.assert_allclose(weft.grad(f)(x, key), random.uniform(key, (3,)), rtol=1e-6)
+    _, tangent = weft.jvp(lambda x: f(x, key), (x,), (x,))
+    np.testing.assert_allclose(tangent, np.sum(random.uniform(key, (3,))), rtol=1e-6)
+
+
+def test_keys_go_to_devices_and_are_split_over_them(keys):
+    mesh = weft.make_mesh((2,), ("x",), axis_types=(AxisType.Auto,))
+    rows = weft.NamedSharding(mesh, weft.P("x"))
+    placed = weft.device_put(keys, rows)
+    assert placed.sharding.is_equivalent_to(rows, 1)
+    assert placed.addressable_shards[0].data.shape == (3,)
+    drawn = weft.jit(weft.vmap(lambda k: random.bits(k, (2,))))(placed)
+    np.testing.assert_array_equal(drawn, weft.vmap(lambda k: random.bits(k, (2,)))(keys))
+
+
+def test_sharded_samples_are_those_of_one_device():
+    mesh = weft.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    split = weft.NamedSharding(mesh, weft.P("x", "y"))
+    x = random.uniform(random.key(3), (8, 6), out_sharding=split)
+    assert x.sharding.is_equivalent_to(split, 2)
+    np.testing.assert_array_equal(x, random.uniform(random.key(3), (8, 6)))
+
+
+def test_keys_work_inside_shard_map():
+    mesh = weft.make_mesh((2,), ("x",), axis_types=(AxisType.Auto,))
+    keys = random.split(random.key(0), 2)
+    draw = weft.shard_map(
+        lambda k: random.normal(k[0], (1, 3)),
+        mesh=mesh,
+        in_specs=weft.P("x"),
+        out_specs=weft.P("x"),
+    )
+    expected = weft.vmap(lambda k: random.normal(k, (3,)))(keys)
+    np.testing.assert_allclose(draw(keys), expected, rtol=1e-6)
+
+
+BAD = {
+    "unknown generator": (lambda: random.key(0, impl="mt"), ValueError, "threefry2x32"),
+    "float seed": (lambda: random.key(1.5), TypeError, "integer"),
+    "array seed": (lambda: random.key(np.arange(2)), TypeError, "vmap"),
+    "huge seed": (lambda: random.key(1 << 70), OverflowError, "64 bits"),
+    "impl and dtype": (
+        lambda: random.key(0, impl="rbg", dtype=random.key_dtype("rbg")),
+        ValueError,
+        "not both",
+    ),
+    "no key": (lambda: random.normal(3, (2,)), TypeError, "weft.random.key"),
+    "many keys": (
+        lambda: random.normal(random.split(random.key(0)), (2,)),
+        ValueError,
+        "vmap",
+    ),
+    "shape no tuple": (lambda: random.normal(random.key(0), 3), TypeError, "tuple"),
+    "int dtype": (lambda: random.uniform(random.key(0), (), "int32"), ValueError, "float dtype"),
+    "parameters do not fit": (
+        lambda: random.gamma(random.key(0), np.ones(3, "f4"), (2,)),
+        ValueError,
+        "broadcast",
+    ),
+    "addition": (lambda: random.key(0) + 1, TypeError, "."),
+    "to numpy": (lambda: np.asarray(random.key(0)), TypeError, "key_data"),
+    "truth": (lambda: bool(random.key(0)), TypeError, "truth"),
+    "words of a wrong size": (
+        lambda: random.wrap_key_data(np.zeros(3, "uint32")),
+        TypeError,
+        "last dimension of 2",
+    ),
+    "other generator": (
+        lambda: wnp.stack([random.key(0), random.key(0, impl="rbg")]),
+        (TypeError, ValueError),
+        "random keys .* do not mix",
+    ),
+    "poisson of rbg": (
+        lambda: random.poisson(random.key(0, impl="rbg"), 1.0),
+        ValueError,
+        "threefry2x32",
+    ),
+    "too many without replacement": (
+        lambda: random.choice(random.key(0), 3, (4,), replace=False),
+        ValueError,
+        "replace=True",
+    ),
+    "p of a wrong shape": (
+        lambda: random.choice(random.key(0), 3, (2,), p=np.ones(2, "f4")),
+        ValueError,
+        r"\(3,\)",
+    ),
+    "bernoulli of an integer": (lambda: random.bernoulli(random.key(0), 1), TypeError, "float"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_wrong_argument_is_named(name):
+    call, error, words_of_it = BAD[name]
+    with pytest.raises(error, match=words_of_it):
+        call()
