@@ -41,7 +41,7 @@ def comm(
     """
     from weft.transforms.jit import jit
 
-    function = fun if hasattr(fun, "_jit_info") else jit(fun)
+    function: Any = fun if hasattr(fun, "_jit_info") else jit(fun)
     lowered = function.lower(*args, **kwargs)
     return program_report(
         lowered._program, lowered.stages, hardware, compile, names=lowered.arg_names()

@@ -163,8 +163,7 @@ class ShapedArray:
         spec = self.sharding.spec if self.sharding is not None else None
         if spec is not None and (spec.unreduced or spec.reduced):
             mat = Mat(mat.varying, mat.unreduced | spec.unreduced, mat.reduced | spec.reduced)
-        mat = repr(mat) if mat else ""
-        return f"{short_name(self.dtype)}[{dims}]{mat}"
+        return f"{short_name(self.dtype)}[{dims}]{repr(mat) if mat else ''}"
 
     __str__ = str_short
 

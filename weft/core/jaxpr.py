@@ -68,12 +68,29 @@ class Eqn:
         return print_eqn(self)
 
 
-class Jaxpr:
+class _Memoized:
+    """Keeps what was derived from an object, as long as the object lives."""
+
+    __slots__ = ("__weakref__", "_memo")
+
+    def __init__(self) -> None:
+        self._memo: dict | None = None
+
+    def memo(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What a transformation derived from this, made once."""
+        if self._memo is None:
+            self._memo = {}
+        try:
+            return self._memo[key]
+        except KeyError:
+            value = self._memo[key] = make()
+            return value
+
+
+class Jaxpr(_Memoized):
     """constvars and invars in, outvars out; `effects` joins those of the equations."""
 
     __slots__ = (
-        "__weakref__",
-        "_memo",
         "constvars",
         "debug",
         "effects",
@@ -97,7 +114,7 @@ class Jaxpr:
         self.eqns = eqns
         self.effects = effects
         self.debug = debug  # the traced function's name
-        self._memo: dict | None = None
+        self._memo = None
 
     def replace(self, **changes: Any) -> Jaxpr:
         names = ("constvars", "invars", "outvars", "eqns", "effects", "debug")
@@ -111,16 +128,6 @@ class Jaxpr:
     def out_avals(self) -> list:
         return [v.aval for v in self.outvars]
 
-    def memo(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What a transformation derived from this jaxpr, made once."""
-        if self._memo is None:
-            self._memo = {}
-        try:
-            return self._memo[key]
-        except KeyError:
-            value = self._memo[key] = make()
-            return value
-
     def __str__(self) -> str:
         from weft.core.printer import print_jaxpr
 
@@ -129,22 +136,20 @@ class Jaxpr:
     __repr__ = __str__
 
 
-class ClosedJaxpr:
+class ClosedJaxpr(_Memoized):
     """A jaxpr with the values of its constvars."""
 
-    __slots__ = ("__weakref__", "_memo", "consts", "jaxpr")
+    __slots__ = ("consts", "jaxpr")
 
     def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> None:
         self.jaxpr = jaxpr
         self.consts = list(consts)
-        self._memo: dict | None = None
+        self._memo = None
 
     in_avals = property(lambda self: self.jaxpr.in_avals)
     out_avals = property(lambda self: self.jaxpr.out_avals)
     eqns = property(lambda self: self.jaxpr.eqns)
     effects = property(lambda self: self.jaxpr.effects)
-
-    memo = Jaxpr.memo
 
     def __str__(self) -> str:
         return str(self.jaxpr)
@@ -174,7 +179,7 @@ def walk_eqns(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator[Eqn]:
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any) -> list:
     """Evaluates a jaxpr under the current trace; equations keep their own source lines."""
-    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    env: dict[Atom, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     before = state.source
     try:
@@ -187,7 +192,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any) -> list:
     return [v.val if v.__class__ is Literal else env[v] for v in jaxpr.outvars]
 
 
-def _assign(env: dict[Var, Any], eqn: Eqn, out: Any) -> None:
+def _assign(env: dict[Atom, Any], eqn: Eqn, out: Any) -> None:
     if eqn.primitive.multiple_results:
         env.update(zip(eqn.outvars, out, strict=True))
     else:

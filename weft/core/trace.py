@@ -365,6 +365,7 @@ class StagingTrace:
         atom = self.atom(x)
         if isinstance(atom, Literal):
             atom = self.atom(np.asarray(atom.val, atom.aval.dtype).reshape(()).view(_Const))
+        assert isinstance(atom, Var)
         return StagedTracer(self, atom.aval, atom, None)
 
     def to_jaxpr(self, args: Sequence[StagedTracer], outs: Sequence[Any]) -> Jaxpr:

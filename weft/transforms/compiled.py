@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,35 +35,34 @@ LARGE = 256
 """Constants of more elements are passed to the program as arguments instead of compiled in."""
 
 
+@dataclass(slots=True, eq=False)
 class Program:
     """A lowered program: the module and what is needed to compile and call it.
 
     All per-argument lists stand for the flat arguments of the jaxpr, hoisted constants first.
     """
 
-    __slots__ = (
-        "consts",
-        "devices",
-        "donated",
-        "effects",
-        "executable",
-        "in_shardings",
-        "jaxpr",
-        "kept",
-        "host_callbacks",
-        "keepalives",
-        "mesh",
-        "module",
-        "name",
-        "options",
-        "out_shardings",
-        "platforms",
-        "stages",
-        "use_shardy",
-    )
+    name: str
+    jaxpr: ClosedJaxpr
+    consts: list
+    kept: list[bool]
+    donated: list[bool]
+    devices: tuple
+    mesh: Any
+    in_shardings: list
+    out_shardings: list
+    platforms: tuple[str, ...]
+    options: Any
+    use_shardy: bool
+    module: Any = None
+    host_callbacks: list = field(default_factory=list)
+    keepalives: list = field(default_factory=list)
+    stages: Any = None
+    executable: Executable | None = None
 
-    executable: Executable | None
-    stages: Any
+    @property
+    def effects(self) -> Any:
+        return self.jaxpr.effects
 
 
 def physical(aval: Any) -> Any:
@@ -116,7 +116,7 @@ def choose_devices(
     """
     devices: tuple | None = None
     owner = ""
-    mesh = None
+    mesh: Any = None
     for i, s in enumerate([*shardings, *inner]):
         if s is None:
             continue
@@ -263,13 +263,6 @@ def lower_program(
     partitions = len(devices) or mesh.size
     if partitions > 1 and mesh is None:
         mesh = Mesh(np.array(devices, dtype=object), ("devices",))
-    program = Program()
-    program.jaxpr, program.name, program.devices, program.mesh = closed, name, devices, mesh
-    program.consts, program.kept, program.donated = consts, kept, keep(donated)
-    program.effects = closed.effects
-    program.options = options
-    program.executable = None
-    program.use_shardy = bool(config.use_shardy)
     multi = partitions > 1
 
     from weft.lowering.sharding import fixed_by_type
@@ -282,8 +275,20 @@ def lower_program(
             for s, a in zip(shardings, avals, strict=True)
         ]
 
-    program.in_shardings = place(given, closed.in_avals)
-    program.out_shardings = place(out_shardings, closed.out_avals)
+    program = Program(
+        name=name,
+        jaxpr=closed,
+        consts=consts,
+        kept=kept,
+        donated=keep(donated),
+        devices=devices,
+        mesh=mesh,
+        in_shardings=place(given, closed.in_avals),
+        out_shardings=place(out_shardings, closed.out_avals),
+        platforms=tuple(platforms or ((devices[0].platform,) if devices else ("cpu",))),
+        options=options,
+        use_shardy=bool(config.use_shardy),
+    )
     for s, a, who in zip(
         [*program.in_shardings, *program.out_shardings],
         [*closed.in_avals, *closed.out_avals],
@@ -292,7 +297,6 @@ def lower_program(
     ):
         if s is not None and isinstance(a, ShapedArray):
             _check_divides(s, a, who, name)
-    program.platforms = tuple(platforms or ((devices[0].platform,) if devices else ("cpu",)))
     aliases, donors = _aliases(program)
     lowered = lower_module(
         closed,
@@ -309,7 +313,6 @@ def lower_program(
     program.module = lowered.module
     program.host_callbacks = lowered.host_callbacks
     program.keepalives = lowered.keepalives
-    program.stages = None
     for observe in observers:
         observe(program)
     if partitioner is None:

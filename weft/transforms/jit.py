@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from weft._xla.dispatch import PjitFunction as PjitFunctionType
@@ -46,29 +47,25 @@ class Entry:
     donated: tuple
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class JitInfo:
     """A jitted function's options, and its traces."""
 
-    __slots__ = (
-        "donate_argnames",
-        "donate_argnums",
-        "fun",
-        "in_shardings",
-        "inline",
-        "keep_unused",
-        "name",
-        "options",
-        "out_shardings",
-        "partitioner",
-        "static_argnames",
-        "static_argnums",
-    )
+    fun: Callable
+    static_argnums: tuple[int, ...]
+    static_argnames: tuple[str, ...]
+    donate_argnums: tuple[int, ...]
+    donate_argnames: tuple[str, ...]
+    in_shardings: Any
+    out_shardings: Any
+    keep_unused: bool
+    inline: bool
+    options: Any
+    partitioner: str | None
+    name: str = ""
 
-    def __init__(self, fun: Callable, **fields: Any) -> None:
-        self.fun = fun
-        self.name = function_name(fun)
-        for name, value in fields.items():
-            setattr(self, name, value)
+    def __post_init__(self) -> None:
+        self.name = function_name(self.fun)
 
     def split(self, args: tuple, kwargs: dict) -> tuple[Callable, list, dict, tuple]:
         """The function of dynamic arguments, those, and the static values."""
@@ -93,6 +90,7 @@ class JitInfo:
 
     def traced(self, args: tuple, kwargs: dict, specs: bool = False) -> tuple[Entry, list]:
         """The entry for the arguments' signature, and the flat arguments."""
+        dynamic: Sequence[Any]
         if self.static_argnums or self.static_argnames:
             fun, dynamic, kwargs, static = self.split(args, kwargs)
         else:
@@ -424,7 +422,7 @@ def jit(
     if both:
         raise ValueError(f"jit: arguments {sorted(both)} are both static and donated")
     info = JitInfo(
-        fun,
+        fun=fun,
         in_shardings=None if in_shardings is UNSPECIFIED else in_shardings,
         out_shardings=None if out_shardings is UNSPECIFIED else out_shardings,
         static_argnums=numbers,
@@ -458,7 +456,7 @@ def jit(
     function = cached_call(
         fun, miss, static_argnums=numbers, static_argnames=names, cache_key=key, name=info.name
     )
-    function = functools.wraps(fun)(function)
+    functools.update_wrapper(function, fun)
     function._fun = fun
     function._jit_info = info
     return function

@@ -175,11 +175,11 @@ def _lower(
 ) -> list:
     from weft.lowering.sharding import constrain
 
-    operands = [
+    placed = [
         constrain(ctx, x, s, a)
         for x, s, a in zip(operands, in_shardings, jaxpr.in_avals, strict=True)
     ]
-    outs = ctx.call(jaxpr, operands, name)
+    outs = ctx.call(jaxpr, placed, name)
     return [
         constrain(ctx, x, s, a)
         for x, s, a in zip(outs, out_shardings, jaxpr.out_avals, strict=True)
