@@ -102,10 +102,7 @@ def jvp(
         outs, out_tangents = outs[:n], out_tangents[:n]
     else:
         outs, out_tangents = jvp_flat(flat_fun, flat_primals, checked)
-    full = [
-        _zero(tangent_aval(typeof(o))) if t is None else t
-        for o, t in zip(outs, out_tangents, strict=True)
-    ]
+    full = [_derivative(t, typeof(o)) for o, t in zip(outs, out_tangents, strict=True)]
     result = (out.tree.unflatten(_arrays(outs)), out.tree.unflatten(full))
     return (*result, aux_value) if has_aux else result
 
@@ -115,6 +112,23 @@ def _arrays(xs: Sequence[Any]) -> list:
     from weft.ops.convert import as_array
 
     return [as_array(x) for x in xs]
+
+
+def _derivative(t: Any, of: Any) -> Any:
+    """The tangent of a result of type `of`: zeros if there is none, weakly typed if `of` is.
+
+    Inside the transformations tangents are never weakly typed, so that sums of them agree.
+    """
+    if t is None:
+        t = _zero(tangent_aval(of))
+    return _as_weak(t) if getattr(of, "weak_type", False) else t
+
+
+def _as_weak(t: Any) -> Any:
+    from weft.ops.elementwise import convert
+
+    aval = typeof(t)
+    return t if aval.dtype == dtypes.float0 else convert(t, aval.dtype, weak_type=True)
 
 
 def _check_tangent(primal: Any, tangent: Any, name: str) -> Any:
@@ -174,7 +188,7 @@ def linearize(fun: Callable, *primals: Any, has_aux: bool = False) -> Any:
                 given.append(_check_tangent_type(t, aval, f"tangent {i}"))
         out_t = iter(eval_jaxpr(lin.jaxpr, lin.consts, *given))
         full = [
-            next(out_t) if nz else _zero(tangent_aval(a))
+            _derivative(next(out_t) if nz else None, a)
             for nz, a in zip(lin.nonzero_out, lin.out_avals, strict=True)
         ]
         return out_tree.unflatten(_arrays(full))
@@ -278,7 +292,8 @@ def _backward(lin: Any, in_avals: Sequence[Any], cts: Sequence[Any]) -> list:
     full = []
     for aval, nz in zip(in_avals, lin.nonzero_in, strict=True):
         ct = next(result) if nz else None
-        full.append(_zero(cotangent_aval(aval)) if ct is None else ct)
+        ct = _zero(cotangent_aval(aval)) if ct is None else ct
+        full.append(_as_weak(ct) if getattr(aval, "weak_type", False) else ct)
     return full
 
 
