@@ -121,7 +121,7 @@ def issubdtype(a: Any, b: Any) -> bool:
         return b is ExtendedDType or b is type(a) or a == b or getattr(b, "_extended", False)
     if isinstance(b, type) and (issubclass(b, ExtendedDType) or getattr(b, "_extended", False)):
         return False
-    if not isinstance(a, type):
+    if not (isinstance(a, type) and issubclass(a, np.generic)):
         a = np.dtype(a)
     if isinstance(a, np.dtype) and a in _ALL and isinstance(b, type) and issubclass(b, np.generic):
         groups = {

@@ -111,7 +111,7 @@ def named_call(fun: Callable, *, name: str | None = None) -> Callable:
     >>> import weft
     >>> f = weft.named_call(lambda x: x + 1, name="increment")
     >>> f(1)
-    Array(2, dtype=int32, weak_type=True)
+    2
     """
     scope = name or getattr(fun, "__name__", type(fun).__name__)
 

@@ -1,4 +1,4 @@
-"""Operands of binary functions: Python scalars adapt to arrays, dtypes promote, shapes broadcast."""
+"""Operands of binary functions: Python scalars adapt, dtypes promote, shapes broadcast."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _FITS = {
     float: dtypes.is_inexact,
     complex: dtypes.is_complex,
 }
+_PYTHON_TYPE = {"i": int, "f": float, "c": complex}
 
 
 def _adapt(value: Any, aval: Any) -> Any:
@@ -24,11 +25,17 @@ def _adapt(value: Any, aval: Any) -> Any:
     A Python float is of the default float type already, and costs less than a NumPy scalar.
     """
     dtype = aval.dtype
-    if dtype is dtypes.float32 and value.__class__ in (float, int):
-        if not aval.weak_type and dtypes.scalar_dtype(1.0) is dtype:
-            return float(value)
-    if aval.weak_type and typeof(value).dtype == dtype:
-        return value
+    if (
+        dtype is dtypes.float32
+        and not aval.weak_type
+        and value.__class__ in (float, int)
+        and dtypes.scalar_dtype(1.0) is dtype
+    ):
+        return float(value)
+    if aval.weak_type:
+        python_type = _PYTHON_TYPE.get(dtype.kind)
+        if python_type is not None and dtypes.scalar_dtype(python_type()) == dtype:
+            return python_type(value)
     return dtype.type(value)
 
 
