@@ -70,15 +70,21 @@ def held_out_loss(run: Run, text: Text, args: argparse.Namespace) -> float:
     return sum(float(run.loss(run.state.params, run.put(c))) for c in crops) / len(crops)
 
 
-def show(step: int, args: argparse.Namespace, loss: float, speed: float) -> None:
+def show(step: int, args: argparse.Namespace, loss: float, speed: float, held_out: float) -> None:
     """A progress bar on a terminal, a line now and then elsewhere."""
     done = 30 * step // args.steps
     bar = "█" * done + "·" * (30 - done)
-    line = f"{bar} {step:4d}/{args.steps}  loss {loss:.4f}  {speed:8,.0f} tokens/s"
+    line = f"{bar} {step:4d}/{args.steps}  loss {loss:.4f}  held out {held_out:.4f}  "
+    line += f"{speed:8,.0f} tokens/s"
     if sys.stdout.isatty():
         print(f"\r{line}", end="\n" if step == args.steps else "", flush=True)
-    elif step % max(1, args.steps // 10) == 0 or step == 1:
+    elif step % every(args) == 0 or step == 1:
         print(line, flush=True)
+
+
+def every(args: argparse.Namespace) -> int:
+    """The number of steps from one look at the held-out text to the next."""
+    return max(1, args.steps // 10)
 
 
 def train(args: argparse.Namespace) -> Run:
@@ -93,14 +99,18 @@ def train(args: argparse.Namespace) -> Run:
         print(f"going on after step {int(run.state.step)} from {saved} (--fresh starts anew)")
     first = int(run.state.step)
     tokens = args.batch * sizes.length
-    clock = None
+    held_out = held_out_loss(run, text, args)
+    print(f"held-out loss before step {first + 1}: {held_out:.4f} nats a character")
+    spent, speed = 0.0, 0.0
     for step in range(first, args.steps):
+        begun = time.perf_counter()
         value = run.advance(batch(text.train, args.batch, sizes.length, (0, step)))
-        now = time.perf_counter()
-        if clock is None:  # the first step compiles
-            clock, begun = now, step
-        speed = tokens * (step - begun) / (now - clock) if step > begun else 0.0
-        show(step + 1, args, value, speed)
+        if step > first:  # the first step compiles
+            spent += time.perf_counter() - begun
+            speed = tokens * (step - first) / spent
+        if (step + 1) % every(args) == 0:
+            held_out = held_out_loss(run, text, args)
+        show(step + 1, args, value, speed, held_out)
         checkpoint.save(saved, run.state)
     print(f"held-out loss {held_out_loss(run, text, args):.4f} nats a character")
     return run
