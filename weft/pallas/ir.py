@@ -1,0 +1,147 @@
+"""What the backends of kernels are given: a kernel call, its blocks, its programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from weft.core.aval import ShapedArray
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.ref import AbstractRef
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class BlockMapping:
+    """Which part of an array a program sees.
+
+    array: the whole array's type. block_shape: the block's extent in every dimension of the array.
+    squeezed: dimensions, of extent 1, that the kernel's ref lacks. by_element: dimensions in which
+    index_map gives the first element; in the others it gives the number of the block, whose first
+    element is number * extent. index_map: from the grid indices (int32 scalars, one for each grid
+    dimension) and the refs of the scalar arguments to one int32 scalar for each dimension.
+    whole: the ref is the array itself in `memory_space`, not a copy of a part of it.
+
+    A block that reaches past the array's end is masked: what it reads there is unspecified, what
+    it writes there is dropped.
+    """
+
+    array: ShapedArray
+    block_shape: tuple[int, ...]
+    squeezed: tuple[bool, ...]
+    by_element: tuple[bool, ...]
+    index_map: ClosedJaxpr
+    memory_space: Any = None
+    whole: bool = False
+    origin: str = ""
+    padding: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def ref_shape(self) -> tuple[int, ...]:
+        return tuple(n for n, gone in zip(self.block_shape, self.squeezed, strict=True) if not gone)
+
+    def is_uneven(self) -> bool:
+        """Whether some block reaches past the end of the array."""
+        return any(
+            e or n % b
+            for n, b, e in zip(self.array.shape, self.block_shape, self.by_element, strict=True)
+        )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Program:
+    """One function of a kernel, and the mesh whose cores run it (None: the grid's programs).
+
+    jaxpr has no constants and no results. Its invars are refs: those of the call's operands
+    (scalars, inputs), then outputs, then scratch, in the order of `KernelCall`.
+    """
+
+    jaxpr: ClosedJaxpr
+    mesh: Any = None
+    name: str = "kernel"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class KernelCall:
+    """A kernel call. The op `pallas_call` has it as its only param, `call`; equal only to itself.
+
+    Operands of the op: `num_scalars` scalar-prefetch arrays, then the inputs. Results: `outputs`.
+
+    programs: one, of all grid points, for pallas_call; one for each mesh for mpmd_map.
+    grid: the extents, row-major, last fastest; () is one program. The first `num_batch` of them
+    come from vmap: program_id(axis) is the index along grid[num_batch + axis].
+    blocks: one for each input, then one for each output; mpmd_map's are all `whole`.
+    aliases: (operand, output): the output starts with the operand's contents, in place if XLA
+    may. Other outputs, and scratch, start uninitialized.
+    """
+
+    name: str
+    programs: tuple[Program, ...]
+    grid: tuple[int, ...]
+    num_scalars: int
+    num_inputs: int
+    outputs: tuple[ShapedArray, ...]
+    scratch: tuple[AbstractRef, ...]
+    blocks: tuple[BlockMapping, ...]
+    aliases: tuple[tuple[int, int], ...] = ()
+    num_batch: int = 0
+    interpret: Any = False
+    debug: bool = False
+    compiler_params: Any = None
+    cost_estimate: Any = None
+    metadata: Any = None
+    sharding_rule: Any = None
+    num_batch_dims: int = 0
+    kernel_source: Any = None
+    cache: dict = field(default_factory=dict)
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        return self.programs[0].jaxpr
+
+    @property
+    def is_mpmd(self) -> bool:
+        return self.programs[0].mesh is not None
+
+    @property
+    def operand_avals(self) -> list[ShapedArray]:
+        refs = self.jaxpr.in_avals[: self.num_scalars]
+        inputs = self.blocks[: self.num_inputs]
+        return [r.inner for r in refs] + [b.array for b in inputs]
+
+    @property
+    def input_blocks(self) -> tuple[BlockMapping, ...]:
+        return self.blocks[: self.num_inputs]
+
+    @property
+    def output_blocks(self) -> tuple[BlockMapping, ...]:
+        return self.blocks[self.num_inputs :]
+
+    def replace(self, **changes: Any) -> KernelCall:
+        return replace(self, cache={}, **changes)
+
+    def __repr__(self) -> str:
+        meshes = ", ".join(str(p.mesh) for p in self.programs if p.mesh is not None)
+        where = f"meshes=({meshes})" if meshes else f"grid={self.grid}"
+        return f"{self.name}[{where}]"
+
+
+Backend = Callable[..., list]
+
+backends: dict[str, Backend] = {}
+"""Platform -> lower(ctx, call, *operands) -> results: called while the op is lowered, with a
+`weft.lowering.context.RuleContext` and the operands as MLIR values. Raise `Unsupported` where the
+kernel uses what the backend lacks."""
+
+
+class UnsupportedKernelError(TypeError):
+    """A backend cannot compile an op of a kernel."""
+
+
+def unsupported(platform: str, call: KernelCall, eqn: Any, why: str = "") -> UnsupportedKernelError:
+    """The error that a backend raises for an equation it cannot compile."""
+    return UnsupportedKernelError(
+        f"kernel {call.name}: {eqn.primitive.name} ({eqn.source}) is not supported by the "
+        f"{platform} backend{': ' + why if why else ''}. Write it with other ops, or run the "
+        "kernel interpreted: pallas_call(..., interpret=True)"
+    )
