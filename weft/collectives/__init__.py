@@ -2,7 +2,8 @@
 
 The public names are in weft.lax:
 
-    psum pmean pmax pmin pargmax pargmin        reduce.py
+    psum pmean                                  reduce.py
+    pmax pmin pargmax pargmin                   extrema.py
     all_gather pbroadcast                       gather.py
     psum_scatter                                scatter.py
     ppermute pshuffle psend precv               permute.py
@@ -24,10 +25,11 @@ from weft.collectives.async_ import (
 )
 from weft.collectives.axis import axis_index, axis_size
 from weft.collectives.casts import pcast, pvary
+from weft.collectives.extrema import pargmax, pargmin, pmax, pmin
 from weft.collectives.gather import all_gather, pbroadcast
 from weft.collectives.permute import ppermute, precv, psend, pshuffle
 from weft.collectives.ragged import ragged_all_to_all
-from weft.collectives.reduce import pargmax, pargmin, pmax, pmean, pmin, psum
+from weft.collectives.reduce import pmean, psum
 from weft.collectives.scatter import psum_scatter
 
 __all__ = [

@@ -35,6 +35,7 @@ class Team:
     tracked: tuple
     size: int
     group_size: int | None
+    _memo: dict[Any, Any]
 
     def __new__(
         cls, names: tuple, sizes: tuple, groups: Groups | None = None, tracked: tuple = ()
@@ -47,7 +48,7 @@ class Team:
             self.size = math.prod(sizes)
             lengths = {len(g) for g in groups} if groups is not None else {self.size}
             self.group_size = lengths.pop() if len(lengths) == 1 else None  # None: unequal
-            self._memo: dict = {}
+            self._memo = {}
             cls._interned[key] = self
         return self
 

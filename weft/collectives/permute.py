@@ -237,6 +237,10 @@ class Sent:
     dtype = np.dtype([])
     _interned: dict[tuple, Sent] = {}
 
+    message: ShapedArray
+    over: Team
+    perm: Pairs
+
     def __new__(cls, message: ShapedArray, over: Team, perm: Pairs) -> Sent:
         key = (message, over, perm)
         self = cls._interned.get(key)

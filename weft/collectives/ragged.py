@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.collectives.all_to_all import all_to_all_p
 from weft.collectives.casts import varying_over
+from weft.collectives.extrema import pmax_p
 from weft.collectives.gather import as_traced
 from weft.collectives.groups import (
     Team,
@@ -19,7 +20,6 @@ from weft.collectives.groups import (
     replica_groups,
     team_of,
 )
-from weft.collectives.reduce import pmax_p
 from weft.collectives.states import VARYING, result_mat
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
@@ -144,7 +144,7 @@ def exchange(
     if width == longest:
         return round_of(np.int32(0), output)
     rounds = div(plus(reduce_max(sends, (0,)), np.int32(width - 1)), np.int32(width))
-    rounds = pmax_p.bind(rounds, over=over.whole())
+    rounds = pmax_p.bind(rounds, over=over.whole(), dims=())
     return fori_loop(full((), 0, dtypes.int32), rounds, round_of, output)
 
 

@@ -53,8 +53,7 @@ def _transpose(ct: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> list:
 
 
 def _batch(batch_axis: Any, args: Any, dims: Any, *, over: Team, axis: int, tiled: bool) -> tuple:
-    from weft.collectives.reduce import reduce_slots
-    from weft.ops.reduce import reduce_sum
+    from weft.collectives.reduce import sum_of_slots
     from weft.ops.shape import moveaxis, reshape
 
     (x,), (dim,) = args, dims
@@ -70,7 +69,7 @@ def _batch(batch_axis: Any, args: Any, dims: Any, *, over: Team, axis: int, tile
         x = reshape(x, tuple(shape))
     x = moveaxis(x, axis + 1, 1)  # [n, rank, …]
     rest = typeof(x).shape[2:]
-    x = reduce_slots(x, s, reduce_sum, lambda d: d.type(0))  # [slots, rank, …]
+    x = sum_of_slots(x, s)  # [slots, rank, …]
     x = reshape(x, (s.slots * size, *rest))
     # Member (i, j) keeps row slot * size + rank: rows in the order of places and batch indices.
     wanted = s.slot * size + s.rank

@@ -89,10 +89,10 @@ def state_over(who: str, aval: Any, axes: tuple) -> str:
 
 def moved(mat: Mat, axes: tuple, after: str) -> Mat:
     """The type with the axes in another state."""
-    axes = frozenset(axes)
-    sets = {s: getattr(mat, s) - axes for s in (VARYING, UNREDUCED, REDUCED)}
+    moving = frozenset(axes)
+    sets = {s: getattr(mat, s) - moving for s in (VARYING, UNREDUCED, REDUCED)}
     if after != INVARYING:
-        sets[after] |= axes
+        sets[after] |= moving
     return Mat(**sets)
 
 

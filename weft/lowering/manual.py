@@ -11,7 +11,7 @@ from weft.lowering.context import parse_attr, string_attr
 from weft.sharding.named import NamedSharding, mhlo_sharding_text, quoted, sdy_sharding_text
 from weft.sharding.spec import PartitionSpec
 
-Boundary = tuple[Sequence[Any], Any]
+Boundary = tuple[PartitionSpec | Sequence[Any], Any]
 """How a value crosses the region's boundary: the mesh axes of each dimension, and its MLIR type."""
 
 

@@ -6,6 +6,8 @@ import functools
 import math
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from weft.core.aval import Mat, ShapedArray
@@ -30,16 +32,17 @@ INFER = _Infer()
 """in_specs taken from the arguments' types, on meshes with explicit axes."""
 
 
+@dataclass(frozen=True, slots=True)
 class _Options:
     """What a call of shard_map was given, for one function."""
 
-    __slots__ = ("axis_names", "check_vma", "fun", "in_specs", "mesh", "name", "out_specs")
-
-    def __init__(self, fun: Callable, **fields: Any) -> None:
-        self.fun = fun
-        self.name = function_name(fun)
-        for name, value in fields.items():
-            setattr(self, name, value)
+    fun: Callable
+    name: str
+    mesh: Mesh | AbstractMesh | None
+    in_specs: Any
+    out_specs: Any
+    axis_names: frozenset
+    check_vma: bool
 
 
 def shard_map(
@@ -96,9 +99,7 @@ def shard_map(
     import weft.collectives.casts  # noqa: F401  (operands of unequal axes are cast by it)
 
     names = frozenset((axis_names,)) if isinstance(axis_names, str) else frozenset(axis_names)
-    options = _Options(
-        f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, axis_names=names, check_vma=check_vma
-    )
+    options = _Options(f, function_name(f), mesh, in_specs, out_specs, names, check_vma)
 
     @functools.wraps(f)
     @api_boundary
@@ -279,10 +280,14 @@ def _arg_specs(options: _Options, args: tuple, tree: Any, avals: list, where: tu
             "each "
             "positional argument"
         )
+
+    def what(i: int) -> str:
+        return f"{who}: in_specs for {names()[i]}"
+
     flat = broadcast_prefix(given, tree, f"{who}: in_specs", _is_spec)
     for i, spec in enumerate(flat):
         if spec is not None:
-            _check_spec(spec, lambda i=i: f"{who}: in_specs for {names()[i]}", mesh, manual)
+            _check_spec(spec, partial(what, i), mesh, manual)
     return flat
 
 
@@ -355,8 +360,11 @@ def _result_specs(options: _Options, outs: list, tree: Any, where: tuple) -> lis
             names.extend(leaf_names(tree.unflatten(list(range(len(outs)))), "result"))
         return names[i]
 
+    def what(i: int) -> str:
+        return f"{who}: out_specs for {name(i)}"
+
     for i, (x, spec) in enumerate(zip(outs, flat, strict=True)):
-        _check_spec(spec, lambda i=i: f"{who}: out_specs for {name(i)}", mesh, manual)
+        _check_spec(spec, partial(what, i), mesh, manual)
         try:
             aval = typeof(x)
         except TypeError as e:

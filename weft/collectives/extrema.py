@@ -1,0 +1,187 @@
+"""Extrema along named axes: pmax, pmin, pargmax, pargmin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.collectives.axis import axis_index
+from weft.collectives.casts import varying_over
+from weft.collectives.groups import Team, batch_in_front, named_axes, split, team_of
+from weft.collectives.reduce import (
+    combines,
+    dimensions,
+    grouped,
+    lower_all_reduce,
+    psum_p,
+    split_axes,
+)
+from weft.collectives.states import INVARYING, result_mat
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import Tracer, typeof
+from weft.core.tree import tree_map
+from weft.ops.base import ANY, check_kind
+from weft.ops.reduce import highest, lowest, reduce_max, reduce_min, reduce_sum
+
+
+def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Primitive:
+    """The extremum over a team and over array dimensions `dims` in one.
+
+    Where vmap turns an axis of the team into a dimension, `dims` takes it up, so that the
+    derivative counts the members that attain the extremum over all axes alike.
+    """
+
+    def abstract(x: ShapedArray, *, over: Team, dims: tuple[int, ...]) -> ShapedArray:
+        check_kind(name, x.dtype, ANY)
+        shape = tuple(n for d, n in enumerate(x.shape) if d not in dims)
+        mat = result_mat(name, x, over, INVARYING)
+        return x.update(shape=shape, mat=mat, weak_type=False)
+
+    def jvp(
+        primals: Sequence[Any], tangents: Sequence[Any], *, over: Team, dims: tuple[int, ...]
+    ) -> tuple:
+        """The tangent is the mean of those of the members that attain the extremum."""
+        from weft.ops.elementwise import convert, div, eq, mul
+        from weft.ops.shape import broadcast_in_dim
+
+        (x,), (t,) = primals, tangents
+        out = prim.bind(x, over=over, dims=dims)
+        shape = typeof(x).shape
+        kept = tuple(d for d in range(len(shape)) if d not in dims)
+        whole = broadcast_in_dim(out, shape, kept) if dims else out
+        at = convert(eq(x, whole), typeof(x).dtype)
+
+        def total(x: Any) -> Any:
+            return psum_p.bind(reduce_sum(x, dims) if dims else x, over=over)
+
+        return out, div(total(mul(t, at)), total(at))
+
+    def batch(
+        axis: Any, args: Sequence[Any], batch_dims: Sequence[Any], *, over: Team, dims: tuple
+    ) -> tuple:
+        (x,), (dim,) = args, batch_dims
+        if axis.name not in over.names:
+            shifted = tuple(d + (d >= dim) for d in dims)
+            out = prim.bind(x, over=over, dims=shifted)
+            return out, dim - sum(d < dim for d in shifted)
+        s = split(over, axis.name)
+        x = batch_in_front(x, dim, axis.size)
+        if s.slots == 1:
+            gone = (0, *(d + 1 for d in dims))
+        else:
+            x = grouped(x, s, neutral)
+            gone = (1, *(d + 2 for d in dims))
+        out = prim.bind(x, over=s.rest, dims=gone) if combines(s) else local(x, gone)
+        return (out, None) if s.slots == 1 else (s.take(out, s.slot), 0)
+
+    def lower(ctx: Any, x: Any, *, over: Team, dims: tuple[int, ...]) -> Any:
+        dtype = ctx.avals_in[0].dtype
+        if dims:
+            x = ctx.reduce(hlo, x, neutral(dtype), dims, dtype)
+        return lower_all_reduce(ctx, x, over, hlo, dtype)
+
+    prim = Primitive(
+        name,
+        abstract=abstract,
+        jvp=jvp,
+        batch=batch,
+        lower=lower,
+        named_axes=named_axes,
+        own_types=True,
+    )
+    return prim
+
+
+pmax_p = _extremum_op("pmax", "stablehlo.maximum", reduce_max, lowest)
+pmin_p = _extremum_op("pmin", "stablehlo.minimum", reduce_min, highest)
+
+
+def _extremum(prim: Primitive, local: Callable, what: str) -> Callable:
+    who = prim.name
+
+    def reduce(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+        names, positional = split_axes(who, axis_name, axis_index_groups)
+        over = team_of(who, names, axis_index_groups) if names else None
+
+        def leaf_of(leaf: Any) -> Any:
+            if dtypes.is_complex(typeof(leaf).dtype):
+                raise TypeError(
+                    f"{who} needs ordered values, but the operand has the complex type "
+                    f"{typeof(leaf).str_short()}; reduce its absolute value or real part"
+                )
+            dims = dimensions(who, positional, leaf)
+            if over is None or not isinstance(leaf, Tracer):
+                return local(leaf, dims) if dims else leaf
+            return prim.bind(varying_over(leaf, over.tracked), over=over, dims=dims)
+
+        return tree_map(leaf_of, x)
+
+    reduce.__name__ = reduce.__qualname__ = who
+    reduce.__doc__ = f"""The {what} over the devices along named axes; pytrees leaf by leaf.
+
+    x: arrays of real numbers or booleans. axis_name: an axis, or a tuple of axes; ints among them
+    are array dimensions. axis_index_groups: lists of indices that are reduced separately.
+    The derivative is shared among the devices that attain the {what}.
+
+    Type: varying → invarying; with groups, varying → varying.
+
+    Raises:
+      NameError: an axis is not in scope. TypeError: complex values.
+
+    Source: StableHLO specification, `all_reduce`.
+
+    >>> import weft
+    >>> weft.vmap(lambda x: weft.lax.{who}(x, "i"), axis_name="i")(weft.numpy.array([3, 1, 2]))
+    Array([{", ".join(["3" if who == "pmax" else "1"] * 3)}], dtype=int32)
+    """
+    return reduce
+
+
+pmax = _extremum(pmax_p, reduce_max, "maximum")
+pmin = _extremum(pmin_p, reduce_min, "minimum")
+
+
+def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
+    def arg(x: Any, axis_name: Any) -> Any:
+        if isinstance(axis_name, tuple | list):
+            raise TypeError(
+                f"{who} takes a single axis name, got {axis_name!r}: an index along several axes "
+                "is not one number. Call it for one axis"
+            )
+        return tree_map(lambda leaf: _index_of(leaf, axis_name, extremum), x)
+
+    arg.__name__ = arg.__qualname__ = who
+    arg.__doc__ = f"""The index along a named axis of the device with the {what}, int32.
+
+    x: arrays of real numbers, pytrees leaf by leaf. Of equal values, the lowest index counts.
+    axis_name: one axis. The derivative is zero.
+
+    Raises:
+      NameError: the axis is not in scope. TypeError: several axes, or complex values.
+
+    >>> import weft
+    >>> weft.vmap(lambda x: weft.lax.{who}(x, "i"), axis_name="i")(weft.numpy.array([3, 1, 2]))
+    Array([{", ".join(["0" if who == "pargmax" else "1"] * 3)}], dtype=int32)
+    """
+    return arg
+
+
+def _index_of(x: Any, axis_name: Any, extremum: Callable) -> Any:
+    from weft.ops.elementwise import eq, select
+    from weft.ops.shape import broadcast_in_dim
+    from weft.ops.special import stop_gradient
+
+    x = stop_gradient(x)
+    best = eq(x, extremum(x, axis_name))
+    shape = typeof(best).shape
+    index = broadcast_in_dim(axis_index(axis_name), shape, ())
+    last = broadcast_in_dim(np.int32(np.iinfo(np.int32).max), shape, ())
+    return pmin(select(best, index, last), axis_name)
+
+
+pargmax = _arg_extremum("pargmax", pmax, "maximum")
+pargmin = _arg_extremum("pargmin", pmin, "minimum")
