@@ -200,6 +200,7 @@ all_to_all_p = Primitive(
     lower=_lower,
     named_axes=named_axes,
     own_types=True,
+    structural=True,
 )
 
 

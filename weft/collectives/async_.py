@@ -15,7 +15,7 @@ import numpy as np
 from weft.collectives.all_to_all import all_to_all, all_to_all_p, lower_in_front
 from weft.collectives.gather import all_gather, all_gather_p, pbroadcast, pbroadcast_p
 from weft.collectives.groups import named_axes
-from weft.collectives.permute import ppermute, ppermute_p
+from weft.collectives.permute import no_keys, ppermute, ppermute_p
 from weft.collectives.reduce import psum, psum_p
 from weft.collectives.scatter import psum_scatter, psum_scatter_p
 from weft.core.aval import ShapedArray
@@ -133,9 +133,13 @@ def _start_of(sync: Primitive) -> Primitive:
         with current_trace(_Starting(state.trace, sync, start)):
             return sync.batch(axis, args, dims, **params)  # type: ignore[misc]
 
+    def abstract(x: ShapedArray, **params: Any) -> InFlight:
+        no_keys(start.name, x)
+        return InFlight(sync.name, sync.abstract(x, **params))  # type: ignore[misc]
+
     start = Primitive(
         f"{sync.name}_start",
-        abstract=lambda x, **params: InFlight(sync.name, sync.abstract(x, **params)),  # type: ignore[misc]
+        abstract=abstract,
         jvp=lambda primals, tangents, **params: (
             start.bind(primals[0], **params),
             start.bind(tangents[0], **params),

@@ -100,6 +100,18 @@ pmax_p = _extremum_op("pmax", "stablehlo.maximum", reduce_max, lowest)
 pmin_p = _extremum_op("pmin", "stablehlo.minimum", reduce_min, highest)
 
 
+def _check_ordered(who: str, aval: ShapedArray) -> None:
+    if dtypes.is_complex(aval.dtype) or dtypes.is_extended(aval.dtype):
+        raise TypeError(
+            f"{who} needs ordered values, but the operand has type {aval.str_short()}"
+            + (
+                "; reduce its absolute value or real part"
+                if dtypes.is_complex(aval.dtype)
+                else ", whose elements have no order"
+            )
+        )
+
+
 def _extremum(prim: Primitive, local: Callable, what: str) -> Callable:
     who = prim.name
 
@@ -108,11 +120,7 @@ def _extremum(prim: Primitive, local: Callable, what: str) -> Callable:
         over = team_of(who, names, axis_index_groups) if names else None
 
         def leaf_of(leaf: Any) -> Any:
-            if dtypes.is_complex(typeof(leaf).dtype):
-                raise TypeError(
-                    f"{who} needs ordered values, but the operand has the complex type "
-                    f"{typeof(leaf).str_short()}; reduce its absolute value or real part"
-                )
+            _check_ordered(who, typeof(leaf))
             dims = dimensions(who, positional, leaf)
             if over is None or not isinstance(leaf, Tracer):
                 return local(leaf, dims) if dims else leaf

@@ -118,6 +118,7 @@ all_gather_p = Primitive(
     lower=_lower,
     named_axes=named_axes,
     own_types=True,
+    structural=True,
 )
 
 
@@ -267,6 +268,7 @@ all_slice_p = Primitive(
     lower=_slice_lower,
     named_axes=named_axes,
     own_types=True,
+    structural=True,
 )
 """A device's own part of an equal value: the transpose of all_gather to invarying."""
 
@@ -369,6 +371,7 @@ pbroadcast_p = Primitive(
     lower=_broadcast_lower,
     named_axes=named_axes,
     own_types=True,
+    structural=True,
 )
 
 

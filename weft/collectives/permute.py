@@ -20,6 +20,7 @@ from weft.collectives.groups import (
     team_of,
 )
 from weft.collectives.states import VARYING, result_mat
+from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
@@ -126,6 +127,7 @@ ppermute_p = Primitive(
     lower=_lower,
     named_axes=named_axes,
     own_types=True,
+    structural=True,
 )
 
 
@@ -276,7 +278,18 @@ class Sent:
         return Sent(remove_dim(self.message, dim), self.over, self.perm)
 
 
+def no_keys(who: str, x: ShapedArray) -> None:
+    """Messages and values under way have plain elements."""
+    if dtypes.is_extended(x.dtype):
+        raise TypeError(
+            f"{who}: a value of type {x.str_short()} cannot be under way; send the words of the "
+            "keys, weft.random.key_data(keys), and wrap what arrives with "
+            "weft.random.wrap_key_data"
+        )
+
+
 def _send_abstract(x: ShapedArray, *, over: Team, perm: Pairs) -> Sent:
+    no_keys("psend", x)
     return Sent(_abstract(x, over=over, perm=perm), over, perm)
 
 

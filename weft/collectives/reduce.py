@@ -174,7 +174,7 @@ def _sum_positional(x: Any, positional: tuple) -> Any:
 
 
 def _is_bool(x: Any) -> bool:
-    return typeof(x).dtype == np.bool_
+    return dtypes.is_bool(typeof(x).dtype)
 
 
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:

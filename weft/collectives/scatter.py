@@ -20,11 +20,12 @@ from weft.collectives.groups import (
     team_of,
 )
 from weft.collectives.states import UNREDUCED, VARYING, result_mat, state_over
+from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
-from weft.ops.base import canonical_axis
+from weft.ops.base import NUMBER, canonical_axis, check_kind
 
 
 def scattered_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
@@ -33,6 +34,7 @@ def scattered_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
 
 
 def _abstract(x: ShapedArray, *, over: Team, axis: int, tiled: bool) -> ShapedArray:
+    check_kind("psum_scatter", x.dtype, NUMBER)
     shape = scattered_shape(x.shape, axis, equal_groups("psum_scatter", over), tiled)
     mat = result_mat("psum_scatter", x, over, VARYING)
     return ShapedArray(shape, x.dtype, False, x.sharding, mat)
@@ -170,7 +172,7 @@ def psum_scatter(
 
 def counted(x: Any) -> Any:
     """Booleans as int32."""
-    if typeof(x).dtype != np.bool_:
+    if not dtypes.is_bool(typeof(x).dtype):
         return x
     from weft.ops.elementwise import convert
 

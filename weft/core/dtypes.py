@@ -51,6 +51,11 @@ class ExtendedDType:
     physical_shape: tuple[int, ...]
     physical_dtype: np.dtype
 
+    def __eq__(self, other: object) -> bool:
+        return self is other  # np.dtype's own comparison would raise
+
+    __hash__ = object.__hash__
+
 
 def is_extended(dtype: Any) -> bool:
     return isinstance(dtype, ExtendedDType)

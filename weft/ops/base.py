@@ -27,7 +27,7 @@ BOOL = "bool"
 
 _ACCEPTS: dict[str, Callable[[Any], bool]] = {
     ANY: lambda d: True,
-    NUMBER: lambda d: not dtypes.is_bool(d),
+    NUMBER: lambda d: not dtypes.is_bool(d) and not dtypes.is_extended(d),
     INEXACT: dtypes.is_inexact,
     FLOAT: dtypes.is_float,
     REAL: lambda d: dtypes.is_float(d) or dtypes.is_integer(d),
@@ -41,7 +41,8 @@ _ACCEPTS: dict[str, Callable[[Any], bool]] = {
 def check_kind(name: str, dtype: Any, kind: str) -> None:
     if not _ACCEPTS[kind](dtype):
         raise TypeError(
-            f"{name} takes {kind} operands, got dtype {dtypes.short_name(dtype)}; convert it first, "
+            f"{name} takes {kind} operands, got dtype {dtypes.short_name(dtype)}; convert it "
+            "first, "
             "for example with x.astype('float32')"
         )
 
