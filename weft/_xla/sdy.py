@@ -99,5 +99,5 @@ def sharding_rule(attribute: Any) -> ShardingRule:
         mappings(rule.operand_mappings),
         mappings(rule.result_mappings),
         frozenset(rule.reduction_factors),
-        frozenset(rule.need_replication_factors) | frozenset(rule.permutation_factors),
+        frozenset(rule.need_replication_factors),
     )

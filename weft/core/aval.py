@@ -198,6 +198,9 @@ class AbstractToken:
     def strip_weak_type(self) -> AbstractToken:
         return self
 
+    def update(self, **_: Any) -> AbstractToken:
+        return self
+
     __repr__ = __str__ = str_short
 
 

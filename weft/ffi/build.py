@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weft.ffi.registry import include_dir, pycapsule, register_ffi_target
+from weft.ffi.registry import include_dir, pycapsule, register_ffi_target, register_ffi_type
 
 _CXX_FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared")
 _MARCH = "-march=native"
@@ -37,6 +37,16 @@ class Library:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.handle, name)
 
+    def function(self, symbol: str) -> Any:
+        """An exported function; raises ValueError if there is none of that name."""
+        try:
+            return getattr(self.handle, symbol)
+        except AttributeError:
+            raise ValueError(
+                f"build: {self.path.name} exports no symbol {symbol!r}; define a handler with "
+                f'XLA_FFI_DEFINE_HANDLER_SYMBOL({symbol}, …), other functions as extern "C"'
+            ) from None
+
     def __repr__(self) -> str:
         return f"Library({self.path.name!r}, targets={self.targets})"
 
@@ -44,7 +54,8 @@ class Library:
 def build(
     sources: str | os.PathLike | Sequence[str | os.PathLike],
     *,
-    targets: Mapping[str, str] | Sequence[str] | None = None,
+    targets: Mapping[str, str | Mapping[str, str]] | Sequence[str] | None = None,
+    types: Mapping[str, str | Sequence[str]] | None = None,
     name: str | None = None,
     platform: str = "cpu",
     flags: Sequence[str] = (),
@@ -58,8 +69,11 @@ def build(
     """Compiles C++ (or CUDA) handlers and registers them as FFI targets.
 
     sources: files (.cc, .cpp, .c, .cu), or C++ code itself (a string with a newline). targets:
-    target name -> exported symbol, or names that are both; by default every symbol that the
-    sources define with XLA_FFI_DEFINE_HANDLER_SYMBOL. flags, include_dirs, libraries: added to
+    target name -> exported symbol (or a dict of symbols by stage, see `register_ffi_target`), or
+    names that are both; by default every symbol that the sources define with
+    XLA_FFI_DEFINE_HANDLER_SYMBOL. types: name of a C++ type of handler state -> symbol of an
+    extern "C" function that returns the address of its XLA_FFI_TypeId, or a pair with a second
+    one for its XLA_FFI_TypeInfo. flags, include_dirs, libraries: added to
     the compiler's. native: compile for this machine's processor. The library is cached by the
     sources, the headers' version and the flags; nothing is compiled twice.
 
@@ -89,17 +103,31 @@ def build(
     if not path.exists():
         _compile(program, command_flags, files, libraries, path, verbose)
     handle = ctypes.CDLL(str(path))
-    symbols = _symbols(targets, texts)
-    for target, symbol in symbols.items():
-        try:
-            function = getattr(handle, symbol)
-        except AttributeError:
-            raise ValueError(
-                f"build: {path.name} exports no symbol {symbol!r}; define it with "
-                f'XLA_FFI_DEFINE_HANDLER_SYMBOL({symbol}, …) (extern "C", default visibility)'
-            ) from None
-        register_ffi_target(target, pycapsule(function), platform)
-    return Library(path, handle, tuple(symbols))
+    library = Library(path, handle, ())
+    for type_name, given_symbols in (types or {}).items():
+        symbols = [given_symbols] if isinstance(given_symbols, str) else list(given_symbols)
+        keys = ("type_id", "type_info")[: len(symbols)]
+        registration = {
+            key: pycapsule(_address(library, symbol))
+            for key, symbol in zip(keys, symbols, strict=True)
+        }
+        register_ffi_type(type_name, registration, platform)
+    chosen = _targets(targets, texts)
+    for target, symbol in chosen.items():
+        capsule: Any
+        if isinstance(symbol, str):
+            capsule = pycapsule(library.function(symbol))
+        else:
+            capsule = {stage: pycapsule(library.function(s)) for stage, s in symbol.items()}
+        register_ffi_target(target, capsule, platform)
+    library.targets = tuple(chosen)
+    return library
+
+
+def _address(library: Library, symbol: str) -> int:
+    function = library.function(symbol)
+    function.restype = ctypes.c_void_p
+    return function() or 0
 
 
 def _read(given: Sequence[Any]) -> tuple[list[Path], list[str]]:
@@ -208,7 +236,7 @@ def _readable(stderr: str, files: Sequence[Path]) -> str:
     return "the compiler refused the sources:\n" + "\n".join(shown[:40])
 
 
-def _symbols(targets: Any, texts: Sequence[str]) -> dict[str, str]:
+def _targets(targets: Any, texts: Sequence[str]) -> dict[str, Any]:
     if isinstance(targets, Mapping):
         return dict(targets)
     if targets is not None:

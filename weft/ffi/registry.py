@@ -10,6 +10,7 @@ from weft._xla import ffi as _xla
 
 STAGES = ("instantiate", "prepare", "initialize", "execute")
 _batch_partitionable: set[str] = set()
+_partitioned: set[str] = set()  # those that XLA's partitioner has been told about
 _platforms: dict[str, set[str]] = {}
 
 
@@ -72,9 +73,15 @@ def register_ffi_target_as_batch_partitionable(name: str) -> None:
     """
     if not isinstance(name, str) or not name:
         raise TypeError(f"a target's name must be a non-empty string, got {name!r}")
-    if name not in _batch_partitionable:
+    _batch_partitionable.add(name)
+    let_partition(name)
+
+
+def let_partition(name: str) -> None:
+    """Lets XLA's partitioner keep calls sharded that carry the attribute num_batch_dims."""
+    if name not in _partitioned:
         _xla.register_batch_partitionable(name)
-        _batch_partitionable.add(name)
+        _partitioned.add(name)
 
 
 def is_batch_partitionable(name: str) -> bool:

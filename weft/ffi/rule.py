@@ -43,6 +43,12 @@ class ShardingRule:
         left, right = spec.split("->")
         self.operands = _groups(left)
         self.results = _groups(right)
+        for f in (f for group in self.operands + self.results for f in group):
+            if not f.isidentifier():
+                raise ValueError(
+                    f"sharding_rule {spec!r}: {f!r} is no name of a factor; separate names by "
+                    "spaces and arrays by commas"
+                )
         self.reduction = _names(reduction)
         self.need_replication = _names(need_replication)
         self.permutation = _names(permutation)
@@ -100,6 +106,40 @@ class ShardingRule:
         rule.reduction = self.reduction
         rule.need_replication, rule.permutation = self.need_replication, self.permutation
         return rule
+
+    def leading_shared(self) -> int:
+        """How many leading dimensions are the same passthrough factors in every array."""
+        count = 0
+        special = {*self.reduction, *self.need_replication, *self.permutation}
+        for column in zip(*self.operands, *self.results, strict=False):
+            if len(set(column)) > 1 or column[0] in special:
+                break
+            count += 1
+        return count
+
+    def splittable(self) -> set[str]:
+        """The factors along which operands may be split."""
+        ins = {f for g in self.operands for f in g}
+        outs = {f for g in self.results for f in g}
+        allowed = (ins & outs) | set(self.reduction) | set(self.permutation)
+        return allowed - set(self.need_replication)
+
+    def factor_text(self) -> str:
+        """The rule as weft/sharding/factors.py reads it: `!` is whole, `+` is summed over."""
+        allowed, summed = self.splittable(), set(self.reduction)
+        ins = {f for g in self.operands for f in g}
+
+        def name(f: str, result: bool) -> str:
+            if f in summed:
+                return f"+{f}"
+            if f in allowed:
+                return f if f in ins else "*"
+            return "*" if result else f"!{f}"
+
+        def side(groups: tuple, result: bool) -> str:
+            return ", ".join(" ".join(name(f, result) for f in g) for g in groups)
+
+        return f"{side(self.operands, False)} -> {side(self.results, True)}"
 
     def sizes(self, operands: Sequence[Any], results: Sequence[Any], what: str) -> dict[str, int]:
         """Each factor's size from the shapes; raises ValueError where they disagree."""

@@ -23,11 +23,9 @@ def custom_call(lz: Localizer, op: ir.Operation) -> list[Local]:
         return _chlo(lz, op, hidden, xs, outs)
     if is_host_call(op):
         return host_call(lz, op, xs, outs)
-    batch = _num_batch_dims(op)
     if "sdy.sharding_rule" in op.attributes:
-        if not batch:
-            return _by_rule(lz, op, xs, outs)
-        del op.attributes["sdy.sharding_rule"]
+        return _by_rule(lz, op, xs, outs)
+    batch = _num_batch_dims(op)
     values = []
     now = [_leading(o, outs[0].dims[:batch], batch) for o in outs] if outs else []
     lead = now[0].dims[:batch] if now else ()

@@ -1,0 +1,106 @@
+"""What a call checks before XLA sees it: results, layouts, aliases, batch dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import TOKEN, AbstractToken, ShapedArray
+from weft.core.source import capture
+from weft.core.trace import Tracer
+
+
+def result(what: str, i: int, r: Any) -> Any:
+    if r is None or isinstance(r, AbstractToken):
+        return TOKEN
+    if not hasattr(r, "shape") or not hasattr(r, "dtype"):
+        raise TypeError(
+            f"{what}: result_shape_dtypes[{i}] must have shape and dtype, such as "
+            f"weft.ShapeDtypeStruct((2, 3), 'float32'), got {type(r).__name__}"
+        )
+    for d in r.shape:
+        if isinstance(d, Tracer):
+            raise TypeError(
+                f"{what}: the shape of result {i} depends on a traced value ({d!r}, made at "
+                f"{d.source() or capture()}); shapes must be known while tracing. Mark what they "
+                "depend on static"
+            )
+    dtype = dtypes.canonicalize_dtype(r.dtype)
+    if isinstance(r.dtype, np.dtype) and dtype != r.dtype:
+        raise ValueError(
+            f"{what}: result {i} asks for {r.dtype.name}, which is not available without 64-bit "
+            "mode; use a 32-bit dtype, or weft.config.update('enable_x64', True)"
+        )
+    return ShapedArray(tuple(int(d) for d in r.shape), dtype)
+
+
+def check_layouts(what: str, name: str, layouts: Any, avals: Sequence[Any]) -> tuple:
+    """Layouts from slowest to fastest as XLA's minor-to-major tuples."""
+    if layouts is None:
+        return (None,) * len(avals)
+    if len(layouts) != len(avals):
+        raise ValueError(f"{what}: {name} has {len(layouts)} entries for {len(avals)} arrays")
+    checked = []
+    for i, (layout, aval) in enumerate(zip(layouts, avals, strict=True)):
+        if layout is None:
+            checked.append(None)
+            continue
+        order = tuple(getattr(layout, "major_to_minor", layout))
+        if sorted(order) != list(range(len(aval.shape))):
+            raise ValueError(
+                f"{what}: {name}[{i}] is {order}, which is not an order of the {len(aval.shape)} "
+                f"dimensions of {aval.str_short()}"
+            )
+        checked.append(tuple(reversed(order)))
+    return tuple(checked)
+
+
+def check_aliases(
+    what: str, aliases: Any, avals: Any, results: Any, ins: Sequence, outs: Sequence
+) -> None:
+    taken: set[int] = set()
+    for i, o in aliases:
+        if not 0 <= i < len(avals):
+            raise ValueError(
+                f"{what}: input_output_aliases names operand {i}; the call has {len(avals)}"
+            )
+        if not 0 <= o < len(results):
+            raise ValueError(
+                f"{what}: input_output_aliases names result {o}; the call has {len(results)}"
+            )
+        if o in taken:
+            raise ValueError(f"{what}: input_output_aliases gives result {o} to two operands")
+        taken.add(o)
+        a, r = avals[i], results[o]
+        if (a.shape, a.dtype) != (r.shape, r.dtype):
+            raise ValueError(
+                f"{what}: operand {i} of type {a.str_short()} cannot share memory with result {o} "
+                f"of type {r.str_short()}; aliased arrays have one shape and dtype"
+            )
+        if ins[i] != outs[o]:
+            raise ValueError(
+                f"{what}: operand {i} and result {o} are aliased but have different layouts"
+            )
+
+
+def check_batch_dims(what: str, n: int, avals: Any, results: Any) -> None:
+    if not isinstance(n, int) or n < 0:
+        raise ValueError(f"{what}: num_batch_dims must be a nonnegative int, got {n!r}")
+    if not n:
+        return
+    lead = results[0].shape[:n] if results else None
+    for kind, group in (("operand", avals), ("result", results)):
+        for i, a in enumerate(group):
+            if len(a.shape) < n:
+                raise ValueError(
+                    f"{what}: num_batch_dims={n} is larger than the rank of {kind} {i} of type "
+                    f"{a.str_short()}"
+                )
+            if lead is not None and a.shape[:n] != lead:
+                raise ValueError(
+                    f"{what}: the first {n} dimensions of {kind} {i} of type {a.str_short()} "
+                    f"differ from those of result 0, {lead}; batch dimensions agree everywhere"
+                )

@@ -1,0 +1,239 @@
+"""The op of native calls: one primitive for every target, with all its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.effects import FFI
+from weft.core.jaxpr import NO_EFFECTS
+from weft.core.primitive import Primitive
+from weft.ffi import attributes as attrs
+from weft.ffi.registry import check_registered, is_batch_partitionable, let_partition
+from weft.ffi.rule import ShardingRule, batch_rule
+
+VMAP_METHODS = (
+    "sequential",
+    "sequential_unrolled",
+    "expand_dims",
+    "broadcast_all",
+    "legacy_vectorized",
+)
+
+
+def _abstract(*avals: Any, results: tuple, **params: Any) -> list:
+    return list(results)
+
+
+def _factors(avals: Any, outs: Any, *, target: str, **params: Any) -> str:
+    """The call's dimensions as factors of explicit sharding types."""
+    rule = params["sharding_rule"]
+    if rule is None:
+        rule = batch_rule(avals, outs, params["num_batch_dims"])
+    return rule.factor_text()
+
+
+def _effects(avals: Any, params: dict[str, Any]) -> frozenset:
+    return frozenset({FFI}) if params["has_side_effect"] else NO_EFFECTS
+
+
+def _jvp(primals: Any, tangents: Any, *, target: str, **params: Any) -> tuple:
+    raise TypeError(
+        f"ffi_call of {target!r} has no derivative: native code has none of its own. Write it as\n"
+        f"    call = weft.custom_vjp(lambda *args: weft.ffi.ffi_call({target!r}, …)(*args))\n"
+        "    call.defvjp(forward, backward)  # forward returns (result, residuals)\n"
+        "or use weft.ffi.differentiable(forward, backward)"
+    )
+
+
+def _batch(axis: Any, args: Any, dims: Any, **params: Any) -> tuple:
+    from weft.ops.shape import broadcast_to_dim, expand_dims, moveaxis
+
+    method, target = params["vmap_method"], params["target"]
+    if method is None:
+        raise ValueError(
+            f"ffi_call of {target!r} under vmap: say how it batches with vmap_method=, one of "
+            f"{', '.join(map(repr, VMAP_METHODS))}. 'broadcast_all' calls it once on arrays with a "
+            "new leading dimension, 'sequential' once for each example"
+        )
+    batched = [d is not None for d in dims]
+    if method in ("sequential", "sequential_unrolled"):
+        return _batch_sequential(axis, args, dims, params)
+    moved = []
+    for a, d in zip(args, dims, strict=True):
+        if d is not None:
+            a = moveaxis(a, d, 0)
+        elif method == "broadcast_all":
+            a = broadcast_to_dim(a, 0, axis.size)
+        elif method == "expand_dims":
+            a = expand_dims(a, (0,))
+        moved.append(a)
+    wide = [b or method != "legacy_vectorized" for b in batched]
+    full = [b or method == "broadcast_all" for b in batched]
+    rule = params["sharding_rule"]
+    if rule is not None:
+        rule = _batched_rule(rule, wide, full)
+    results = tuple(
+        ShapedArray((axis.size, *r.shape), r.dtype) if isinstance(r, ShapedArray) else r
+        for r in params["results"]
+    )
+    outs = ffi_call_p.bind(
+        *moved,
+        **{
+            **params,
+            "results": results,
+            "sharding_rule": rule,
+            "num_batch_dims": params["num_batch_dims"] + 1,
+            "input_layouts": tuple(
+                _grown(layout) if w else layout
+                for layout, w in zip(params["input_layouts"], wide, strict=True)
+            ),
+            "output_layouts": tuple(_grown(layout) for layout in params["output_layouts"]),
+        },
+    )
+    return outs, [0 if isinstance(r, ShapedArray) else None for r in results]
+
+
+def _batched_rule(rule: ShardingRule, wide: Sequence[bool], full: Sequence[bool]) -> ShardingRule:
+    """The rule with a batch factor; operands of size 1 there get a factor of their own."""
+    grown = rule.batched(full)
+    used = {f for g in grown.operands + grown.results for f in g}
+    operands = []
+    for i, (group, w, f) in enumerate(zip(grown.operands, wide, full, strict=True)):
+        if w and not f:
+            name = next(n for n in (f"one{i}_{k}" for k in range(99)) if n not in used)
+            group = (name, *group)
+        operands.append(group)
+    grown.operands = tuple(operands)
+    return grown
+
+
+def _grown(layout: tuple | None) -> tuple | None:
+    """A minor-to-major layout with a new, slowest dimension 0."""
+    return None if layout is None else (*(d + 1 for d in layout), 0)
+
+
+def _batch_sequential(axis: Any, args: Any, dims: Any, params: dict[str, Any]) -> tuple:
+    from weft.ops.control.scan import scan
+    from weft.ops.shape import moveaxis
+
+    moved = [a if d is None else moveaxis(a, d, 0) for a, d in zip(args, dims, strict=True)]
+    batched = [d is not None for d in dims]
+
+    def body(carry: Any, xs: Any) -> tuple:
+        given = iter(xs)
+        full = [next(given) if b else a for a, b in zip(moved, batched, strict=True)]
+        return carry, tuple(ffi_call_p.bind(*full, **params))
+
+    xs = tuple(a for a, b in zip(moved, batched, strict=True) if b)
+    unroll = axis.size if params["vmap_method"] == "sequential_unrolled" else 1
+    _, outs = scan(body, (), xs, length=axis.size, unroll=unroll)
+    return list(outs), [0] * len(outs)
+
+
+def _lower(ctx: Any, *operands: Any, **params: Any) -> list:
+    return emit_call(ctx, operands, ctx.avals_in, ctx.avals_out, **params)
+
+
+def emit_call(
+    ctx: Any,
+    operands: Sequence[Any],
+    avals_in: Sequence[Any],
+    avals_out: Sequence[Any],
+    *,
+    target: str,
+    attributes: attrs.Frozen,
+    has_side_effect: bool,
+    input_layouts: Sequence[Any],
+    output_layouts: Sequence[Any],
+    aliases: Sequence[tuple[int, int]],
+    api_version: int,
+    legacy_config: str | None,
+    sharding_rule: ShardingRule | None,
+    num_batch_dims: int,
+    **params: Any,
+) -> list:
+    """Emits the custom call, always with layouts: XLA's partitioner aborts without them."""
+    check_registered(target, ctx.module.platforms, ctx.eqn.source)
+    entries: dict[str, Any] = {
+        "call_target_name": ctx.string(target),
+        "has_side_effect": ctx.bool(has_side_effect),
+        "api_version": ctx.i32(api_version),
+        "operand_layouts": _layouts(ctx, avals_in, input_layouts),
+        "result_layouts": _layouts(ctx, avals_out, output_layouts),
+    }
+    if api_version == 4:
+        entries["backend_config"] = ctx.attr(attrs.text(attributes))
+    else:
+        entries["backend_config"] = ctx.string(legacy_config or "")
+    if aliases:
+        single = len(avals_out) == 1
+        entries["output_operand_aliases"] = ctx.attr(
+            "["
+            + ", ".join(
+                f"#stablehlo.output_operand_alias<output_tuple_indices = [{'' if single else o}], "
+                f"operand_index = {i}, operand_tuple_indices = []>"
+                for i, o in aliases
+            )
+            + "]"
+        )
+    if ctx.module.num_partitions > 1 and avals_out:
+        _let_shard(ctx, entries, target, avals_in, avals_out, sharding_rule, num_batch_dims)
+    types = [ctx.type_of(a) for a in avals_out]
+    return list(ctx.op("stablehlo.custom_call", list(operands), types, entries))
+
+
+def _let_shard(
+    ctx: Any,
+    entries: dict[str, Any],
+    target: str,
+    avals_in: Sequence[Any],
+    avals_out: Sequence[Any],
+    rule: ShardingRule | None,
+    num_batch_dims: int,
+) -> None:
+    """Tells the partitioner along which dimensions the call may run on shards.
+
+    weft's partitioner and Shardy's propagation read the rule. XLA's own partitioner knows
+    leading batch dimensions only (jaxlib 0.10.2): those that all operands and results share.
+    """
+    if rule is None:
+        if not num_batch_dims or not is_batch_partitionable(target):
+            return
+        rule = batch_rule(avals_in, avals_out, num_batch_dims)
+    else:
+        let_partition(target)
+    leading = rule.leading_shared()
+    if leading:
+        entries["mhlo.frontend_attributes"] = ctx.attr(f'{{num_batch_dims = "{leading}"}}')
+    if ctx.module.use_shardy:
+        text = rule.text(avals_in, avals_out, f"ffi_call of {target!r}")
+        entries["sdy.sharding_rule"] = ctx.attr(text)
+
+
+def _layouts(ctx: Any, avals: Sequence[Any], layouts: Sequence[Any]) -> Any:
+    texts = []
+    for aval, layout in zip(avals, layouts, strict=True):
+        rank = len(aval.shape)
+        if rank and dtypes.is_extended(aval.dtype):
+            rank += len(aval.dtype.physical_shape)
+        order = tuple(range(rank - 1, -1, -1)) if layout is None else layout
+        body = ", ".join(map(str, order))
+        texts.append(
+            f"dense<[{body}]> : tensor<{rank}xindex>" if rank else "dense<> : tensor<0xindex>"
+        )
+    return ctx.attr("[" + ", ".join(texts) + "]")
+
+
+ffi_call_p = Primitive(
+    "ffi_call",
+    abstract=_abstract,
+    effects=_effects,
+    jvp=_jvp,
+    batch=_batch,
+    lower=_lower,
+    sharding=_factors,
+    multiple_results=True,
+)
