@@ -7,7 +7,7 @@ from weft.core.config import enable_x64
 from weft.runtime import backend
 from weft.runtime.compile import compile_module
 from weft.runtime.device_put import device_put
-from weft.runtime.dispatch import cached_call, clear_caches, fastpath, translate
+from weft.runtime.dispatch import cached_call, clear_caches, fastpath
 from weft.runtime.executable import Executable
 from weft.sharding.mesh import AxisType, make_mesh
 from weft.sharding.named import (
@@ -135,20 +135,6 @@ def test_donated_buffers_are_given_up_and_a_second_use_names_argument_and_remedy
     assert x.is_deleted()
     with pytest.raises(RuntimeError, match="argument 'x' of double.*donated.*x.copy()"):
         executable.call([x])
-
-
-def test_the_fast_paths_error_for_a_donated_argument_is_translated():
-    f, _ = counted(doubling(SINGLE, donate=True))
-    f(device_put(VALUE, SINGLE))
-    x = device_put(VALUE, SINGLE)
-    f(x)
-    with pytest.raises((ValueError, RuntimeError)) as caught:
-        f(x)
-    better = translate(caught.value, ({"w": x},), {}, "step")
-    assert isinstance(better, RuntimeError)
-    assert "argument [0]['w'] of step" in str(better) and "x.copy()" in str(better)
-    other = KeyError("x")
-    assert translate(other, (x,), {}, "step") is other
 
 
 def test_an_argument_committed_elsewhere_is_refused_naming_both_places():

@@ -84,10 +84,11 @@ def broadcast_prefix(
     full = tree.unflatten([object() for _ in range(tree.num_leaves)])
     try:
         subtrees = prefix_tree.flatten_up_to(full)
-    except (ValueError, TypeError) as e:
+    except (ValueError, TypeError):
         raise ValueError(
             f"{what} must be a pytree prefix of the values it stands for, but its structure "
-            f"{prefix_tree} does not match {tree}: {e}"
+            f"{prefix_tree} does not match theirs, {tree}; a prefix has one entry in the place of "
+            "a whole subtree, or the subtree's own containers"
         ) from None
     result = []
     for entry, subtree in zip(entries, subtrees, strict=True):
@@ -108,15 +109,22 @@ def leaf_names(tree: Any, root: str = "") -> list[str]:
 
 def arg_names(fun: Callable, in_tree: PyTreeDef) -> list[str]:
     """Names of the flat arguments of `fun` called with `(args, kwargs)` of this tree."""
+    args, kwargs = in_tree.unflatten([object() for _ in range(in_tree.num_leaves)])
+    positions = position_names(fun, len(args))
+    names = [n for name, a in zip(positions, args, strict=True) for n in leaf_names(a, name)]
+    # Keyword arguments are flattened in the order of their names, whatever the signature's.
+    return names + [n for k, a in kwargs.items() for n in leaf_names(a, k)]
+
+
+def position_names(fun: Callable, n: int) -> list[str]:
+    """Names of the first n positional arguments of a function, `args[i]` where it has none."""
     import inspect
 
-    args, kwargs = in_tree.unflatten([object() for _ in range(in_tree.num_leaves)])
     try:
-        bound = inspect.signature(fun).bind(*args, **kwargs)
+        parameters = list(inspect.signature(fun).parameters.values())
     except (TypeError, ValueError):
-        names = [n for i, a in enumerate(args) for n in leaf_names(a, f"args[{i}]")]
-        return names + [n for k, a in kwargs.items() for n in leaf_names(a, k)]
-    names = []
-    for name, value in bound.arguments.items():
-        names += leaf_names(value, name)
-    return names
+        parameters = []
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    named = [p.name for p in parameters if p.kind in kinds][:n]
+    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
+    return named + [f"{rest}[{i}]" for i in range(n - len(named))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,13 @@ def deleted_text(array: Any) -> str:
         "(donate_argnums, donate_argnames or device_put(donate=True)) or .delete() was called. "
         "Use the result of that call instead, pass x.copy(), or do not donate the argument"
     )
+
+
+def release(arrays: Iterable[Any]) -> None:
+    """Marks the arrays whose buffers a program has taken as deleted, for any later use to see."""
+    for x in arrays:
+        if x.__class__ is ArrayImpl and x.is_deleted():
+            x.delete()
 
 
 def host_value(array: Any) -> np.ndarray:

@@ -85,24 +85,6 @@ def fastpath(
     return executable.fastpath(tree, num_args, const_args)
 
 
-def translate(error: Exception, args: Sequence[Any], kwargs: dict, name: str) -> Exception:
-    """The error to raise for one that a cached call raised: names a deleted argument and the fix.
-
-    The C++ path reports donated or deleted arguments with XLA's own words, as a ValueError.
-    """
-    if "deleted or donated" not in str(error):
-        return error
-    from weft.runtime.array import ArrayImpl, deleted_text
-
-    tree = (tuple(args), kwargs)
-    leaves = pytree.flatten(tree)[0]
-    for leaf, path in zip(leaves, pytree.flatten_with_path(tree)[0], strict=True):
-        if isinstance(leaf, ArrayImpl) and leaf.is_deleted():
-            place = "".join(map(str, path[0][1:]))
-            return RuntimeError(f"argument {place} of {name}: {deleted_text(leaf)}")
-    return error
-
-
 def clear_caches() -> None:
     """Forget every signature of every jitted function."""
     PjitFunctionCache.clear_all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from weft._xla.arrays import array_result_handler
 from weft._xla.compile import XlaRuntimeError
 from weft._xla.dispatch import FastpathData
-from weft.runtime.array import ArrayImpl, deleted_text, describe
+from weft.runtime.array import ArrayImpl, deleted_text, describe, release
 from weft.runtime.compile import LoadedExecutable, compile_module
 from weft.runtime.device_put import devices_text, shard_argument
 from weft.sharding import named
@@ -41,6 +42,7 @@ class Executable:
         "committed",
         "compiled",
         "donated",
+        "donates",
         "handlers",
         "has_side_effects",
         "in_avals",
@@ -70,6 +72,7 @@ class Executable:
         self.in_avals, self.in_shardings = tuple(in_avals), tuple(in_shardings)
         self.out_avals, self.out_shardings = tuple(out_avals), tuple(out_shardings)
         self.donated = tuple(donated) if donated else (False,) * len(self.in_avals)
+        self.donates = any(self.donated)
         all_kept = kept_args is None or all(kept_args)
         self.kept_args = None if all_kept else tuple(kept_args or ())
         self.committed = committed
@@ -104,6 +107,8 @@ class Executable:
         except (XlaRuntimeError, RuntimeError, ValueError) as error:
             self._explain(placed, error)
             raise
+        if self.donates:
+            release(itertools.compress(placed, self.donated))
         return results.consume_with_handlers(self.handlers)
 
     def _place(self, i: int, x: Any, sharding: Any) -> Any:
@@ -129,7 +134,8 @@ class Executable:
         if self.kept_args is not None:
             position = [i for i, k in enumerate(self.kept_args) if k][kept]
         if self.arg_names is not None and position < len(self.arg_names):
-            return f"argument {self.arg_names[position]!r} of {self.compiled.name}"
+            known = self.arg_names[position]
+            return f"argument {known if known.isdigit() else repr(known)} of {self.compiled.name}"
         return f"argument {position} of {self.compiled.name}"
 
     def fastpath(

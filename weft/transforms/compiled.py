@@ -27,6 +27,7 @@ from weft.sharding.named import (
     spec_from_hlo,
 )
 from weft.sharding.spec import PartitionSpec
+from weft.transforms.guarded import guarded
 
 observers: list[Callable[[Program], None]] = []
 """Called with every lowered program of a user's function; `weft explain` listens here."""
@@ -45,6 +46,7 @@ class Program:
     name: str
     jaxpr: ClosedJaxpr
     consts: list
+    arg_names: list[str]  # before those that the program does not read are dropped
     kept: list[bool]
     donated: list[bool]
     devices: tuple
@@ -238,6 +240,7 @@ def lower_program(
         [f"argument {a}" for a in arg_names]
         or [f"argument {i}" for i in range(len(in_shardings) - n)]
     )
+    every_name = [n.removeprefix("argument ") for n in names]
     kept = [True] * (n + len(used)) if keep_unused else [True] * n + used
 
     def keep(xs: Sequence[Any]) -> list:
@@ -279,6 +282,7 @@ def lower_program(
         name=name,
         jaxpr=closed,
         consts=consts,
+        arg_names=every_name,
         kept=kept,
         donated=keep(donated),
         devices=devices,
@@ -409,6 +413,7 @@ def compile_program(program: Program) -> Executable:
         donated,
         None if all(program.kept) else program.kept,
         committed=multi,
+        arg_names=program.arg_names,
         has_side_effects=bool(program.effects),
     )
     return program.executable
@@ -576,7 +581,9 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
         fast = None if is_debugging() else fastpath(executable, result, len(args), consts)
         return result, fast, False
 
-    return cached_call(fun, miss, cache_key=object(), name=name)
+    function = cached_call(fun, miss, cache_key=object(), name=name)
+    donated = [i for i, d in enumerate(params["donated"]) if d]
+    return guarded(function, name, donated, ()) if donated else function
 
 
 # Eager ops --------------------------------------------------------------------------------------

@@ -17,10 +17,11 @@ from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.state import axes_key, state
 from weft.core.trace import EVAL, Tracer, check_not_leaked, is_array_like, trace_to_jaxpr, typeof
-from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun
+from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, position_names
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.transforms.boundary import api_boundary
 from weft.transforms.compiled import executable_for, execute, is_debugging
+from weft.transforms.guarded import guarded
 from weft.transforms.jit_op import jit_p, typed_as
 from weft.transforms.staging import _check_callable, aval_of_spec, function_name, split_static
 
@@ -74,19 +75,34 @@ class JitInfo:
         numbers = {i % n if -n <= i < n else i for i in self.static_argnums}
         values = tuple((i, args[i]) for i in sorted(numbers) if i < n)
         for where, value in (*values, *static_kwargs.items()):
-            try:
-                hash(value)
-            except TypeError:
-                which = f"argument {where}" if isinstance(where, int) else f"argument {where!r}"
-                raise ValueError(
-                    f"jit of {self.name}: static {which} must be hashable, got "
-                    f"{type(value).__name__}; use a tuple instead of a list, or make it dynamic"
-                ) from None
+            if problem := self.unhashable(where, value):
+                raise ValueError(problem)
         dynamic_kwargs = {k: v for k, v in kwargs.items() if k not in static_kwargs}
         fun, dynamic = split_static(self.fun, args, sorted(i for i in numbers if i < n))
         if static_kwargs:
             fun = functools.partial(fun, **static_kwargs)
         return fun, dynamic, dynamic_kwargs, (values, tuple(sorted(static_kwargs.items())))
+
+    def unhashable(self, where: int | str, value: Any) -> str:
+        """Why a static argument's value will not do, "" if it will."""
+        try:
+            hash(value)
+        except TypeError:
+            named = where if isinstance(where, str) else position_names(self.fun, where + 1)[where]
+            return (
+                f"jit of {self.name}: static argument {named!r} must be hashable, got "
+                f"{type(value).__name__} {value!r:.60}; use a tuple instead of a list, or make the "
+                "argument dynamic by leaving it out of static_argnums and static_argnames"
+            )
+        return ""
+
+    def explain_unhashable(self, args: tuple, kwargs: dict) -> str:
+        """The message for a call with a static argument that does not hash."""
+        for i in self.static_argnums:
+            if -len(args) <= i < len(args) and (text := self.unhashable(i % len(args), args[i])):
+                return text
+        found = (self.unhashable(n, kwargs[n]) for n in self.static_argnames if n in kwargs)
+        return next(filter(None, found), "a static argument must be hashable")
 
     def traced(self, args: tuple, kwargs: dict, specs: bool = False) -> tuple[Entry, list]:
         """The entry for the arguments' signature, and the flat arguments."""
@@ -456,10 +472,20 @@ def jit(
     function = cached_call(
         fun, miss, static_argnums=numbers, static_argnames=names, cache_key=key, name=info.name
     )
+    function._jit_info = info
+    if numbers or names or donate_numbers or donate_names:
+        explain = info.explain_unhashable if numbers or names else None
+        compiled = function
+        function = guarded(compiled, info.name, donate_numbers, donate_names, explain)
+        for method in _METHODS:
+            setattr(function, method, getattr(compiled, method))
+        function._jit_info = info
     functools.update_wrapper(function, fun)
     function._fun = fun
-    function._jit_info = info
     return function
+
+
+_METHODS = ("trace", "lower", "eval_shape", "clear_cache", "_cache_size", "_clear_cache")
 
 
 class _Identity:

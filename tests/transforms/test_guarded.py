@@ -1,0 +1,116 @@
+"""Calls that donate buffers or take static values: what is refused, and how it is said."""
+
+import traceback
+
+import numpy as np
+import pytest
+
+import weft
+from weft import P
+from weft.sharding import AxisType, NamedSharding
+
+MESH = weft.make_mesh((8,), ("x",), axis_types=(AxisType.Auto,))
+VALUE = np.arange(16, dtype=np.float32)
+
+
+def fresh(devices):
+    sharding = NamedSharding(MESH, P("x")) if devices == 8 else weft.devices()[0]
+    return weft.jit(lambda z: z + 0)(weft.device_put(VALUE, sharding))
+
+
+@pytest.fixture(params=[1, 8])
+def devices(request):
+    return request.param
+
+
+def test_an_array_donated_before_is_refused_by_every_compiled_call(devices):
+    step = weft.jit(lambda state, grad: state - grad, donate_argnums=0)
+    other = weft.jit(lambda value: value * 2)
+    for _ in range(2):  # both are known signatures from now on
+        step(fresh(devices), 1.0)
+        other(fresh(devices))
+    x = fresh(devices)
+    np.testing.assert_array_equal(step(x, 1.0), VALUE - 1)
+    assert x.is_deleted()
+    for call, argument in (
+        (lambda: step(x, 1.0), "argument 'state' of <lambda>"),
+        (lambda: other(x), "argument 'value' of <lambda>"),
+        (lambda: step(fresh(devices), x), "argument 'grad' of <lambda>"),
+        (lambda: x + 1, "argument 0 of add"),
+        (lambda: np.asarray(x), r"this float32\[16\] array"),
+    ):
+        with pytest.raises(RuntimeError, match=argument + r".*donated.*x\.copy\(\)"):
+            call()
+
+
+def test_donated_trees_and_keywords_are_marked_and_named(devices):
+    step = weft.jit(lambda params, *, more: (params, more), donate_argnames=("params", "more"))
+    for _ in range(3):
+        params, more = {"w": [fresh(devices)]}, fresh(devices)
+        step(params, more=more)
+        assert params["w"][0].is_deleted() and more.is_deleted()
+    with pytest.raises(RuntimeError, match=r"argument \"params\['w'\]\[0\]\" of <lambda>"):
+        step(params, more=fresh(devices))
+
+
+@pytest.mark.parametrize("numbers", [0, (0, 1), -1])
+def test_donating_an_array_that_stands_in_the_call_twice_is_refused(devices, numbers):
+    f = weft.jit(lambda a, b: (a + b, a - b), donate_argnums=numbers)
+    for warm in (False, True):
+        x = fresh(devices)
+        with pytest.raises(ValueError, match=r"float32\[16\].*2 times.*x\.copy\(\)"):
+            f(x, x)
+        assert not x.is_deleted()
+        if not warm:
+            f(fresh(devices), fresh(devices))
+
+
+def test_what_is_not_donated_may_stand_in_the_call_twice(devices):
+    f = weft.jit(lambda a, b, c: a + b + c, donate_argnums=0)
+    x = fresh(devices)
+    np.testing.assert_array_equal(f(fresh(devices), x, x), 3 * VALUE)
+    assert not x.is_deleted()
+
+
+def test_a_donating_function_among_tracers_donates_nothing():
+    f = weft.jit(lambda a: a * a, donate_argnums=0)
+    x = fresh(1)
+    np.testing.assert_allclose(weft.grad(lambda z: f(z).sum())(x), 2 * VALUE)
+    assert weft.make_jaxpr(f)(x).out_avals[0].shape == (16,)
+
+
+def test_donating_functions_keep_the_methods_of_jitted_ones():
+    f = weft.jit(lambda x, n: x * n, donate_argnums=0, static_argnums=1)
+    assert f.lower(VALUE, 3).as_text().count("multiply") == 1
+    assert f.eval_shape(VALUE, 3).shape == (16,)
+    assert f.trace(VALUE, 3).fun_name == "<lambda>"
+    f(fresh(1), 3)
+    assert f._cache_size() == 1
+    f.clear_cache()
+    assert f._cache_size() == 0
+
+
+@pytest.mark.parametrize("value", [[3], {"a": 1}, np.ones(2)], ids=["list", "dict", "array"])
+def test_a_static_argument_that_does_not_hash_is_named_with_the_remedy(value):
+    f = weft.jit(lambda x, sizes, *, mode=None: x, static_argnums=1, static_argnames="mode")
+    f(VALUE, 3)
+    for args, kwargs, name in (
+        ((VALUE, value), {}, "sizes"),
+        ((VALUE,), {"sizes": value}, "sizes"),
+        ((VALUE, 1), {"mode": value}, "mode"),
+    ):
+        with pytest.raises(ValueError, match=f"static argument '{name}' must be hashable.*tuple"):
+            f(*args, **kwargs)
+        with pytest.raises(ValueError, match=f"static argument '{name}' must be hashable.*tuple"):
+            f.lower(*args, **kwargs)
+
+
+def test_errors_of_guarded_calls_show_only_the_callers_frames():
+    f = weft.jit(lambda x, n: x, static_argnums=1, donate_argnums=0)
+    x = fresh(1)
+    f(x, 3)
+    for call in (lambda: f(x, 3), lambda: f(fresh(1), [3])):
+        with pytest.raises((RuntimeError, ValueError)) as caught:
+            call()
+        files = {frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)}
+        assert files == {__file__}

@@ -1,0 +1,78 @@
+"""What compiled dispatch leaves unchecked around a call: donated buffers and static values.
+
+XLA notices a donated buffer that is passed again, or donated twice in one call, only when the
+program has started; over several devices that ends the process (jaxlib 0.10.2, CPU). So arguments
+are compared before a donating call, and after it the arrays that gave up their buffers are marked
+as deleted, which sends any later use to Python and its error message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft._xla.pytree import flatten
+from weft.core.config import config
+from weft.runtime.array import ArrayImpl, describe, release
+from weft.transforms.boundary import filter_traceback
+
+
+def guarded(
+    call: Callable[..., Any],
+    name: str,
+    donated_positions: Sequence[int],
+    donated_names: Sequence[str],
+    explain: Callable[[tuple, dict], str] | None = None,
+) -> Any:
+    """`call` with its donated arguments checked before, and marked as deleted after it.
+
+    explain: for calls with static arguments, what to say when one of them is not hashable.
+
+    The function raises ValueError when an array that it donates stands in the call twice, and for
+    a static argument that does not hash.
+    """
+    donates = bool(donated_positions or donated_names)
+
+    def guarded_call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if not donates:
+                return call(*args, **kwargs)
+            given = _leaves([args[i] for i in donated_positions if -len(args) <= i < len(args)])
+            if kwargs:
+                given = [*given, *_leaves([kwargs[n] for n in donated_names if n in kwargs])]
+            if len(args) + len(kwargs) > 1 or len(given) > 1:
+                _check_once(name, given, args, kwargs)
+            result = call(*args, **kwargs)
+            release(given)
+            return result
+        except Exception as error:
+            if explain is not None and str(error).startswith("Non-hashable static"):
+                error.args = (explain(args, kwargs),)
+            if config.traceback_filtering != "off":
+                error.__traceback__ = filter_traceback(error.__traceback__)
+            raise  # bare, so that this frame does not show either
+
+    return guarded_call
+
+
+def _leaves(values: Sequence[Any]) -> Sequence[Any]:
+    for x in values:
+        if x.__class__ is not ArrayImpl:
+            return flatten(values)[0]
+    return values
+
+
+def _check_once(name: str, given: Sequence[Any], args: tuple, kwargs: dict) -> None:
+    everything = _leaves([*args, *kwargs.values()] if kwargs else args)
+    if len({*map(id, everything)}) == len(everything):
+        return
+    count: dict[int, int] = {}
+    for x in everything:
+        count[id(x)] = count.get(id(x), 0) + 1
+    for x in given:
+        if x.__class__ is ArrayImpl and count[id(x)] > 1:
+            raise ValueError(
+                f"{name}: a donated argument, the {describe(x)} array, stands in the call "
+                f"{count[id(x)]} times; its buffer can be given up once. Pass x.copy() in one "
+                "place, or do not donate the argument"
+            )
