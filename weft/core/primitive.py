@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.core.ref import Cell
 from weft.core.state import state
 
 PRIMITIVES: dict[str, Primitive] = {}
@@ -68,7 +69,7 @@ class Primitive:
         transpose: Callable | None = None,
         batch: Callable | None = None,
         lower: Callable | None = None,
-        sharding: Callable | None = None,
+        sharding: Callable | str | None = None,
         impl: Callable | None = None,
         effects: Callable | None = None,
         named_axes: Callable | None = None,
@@ -77,7 +78,10 @@ class Primitive:
         structural: bool = False,
         higher_order: bool = False,
         stage: Callable | None = None,
+        takes_refs: bool = False,
     ) -> None:
+        if higher_order or takes_refs:
+            self.__class__ = _TakesRefs
         self.name = name
         self.abstract = abstract
         self.jvp = jvp
@@ -103,3 +107,17 @@ class Primitive:
 
     def __repr__(self) -> str:
         return self.name
+
+
+class _TakesRefs(Primitive):
+    """An op that refs may be operands of: open ones are read and written back around it."""
+
+    __slots__ = ()
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        for a in args:
+            if a.__class__ is Cell and a.is_open():
+                from weft.transforms.refs import bind_open
+
+                return bind_open(self, args, params)
+        return state.trace.process(self, args, params)

@@ -13,6 +13,7 @@ from typing import Any
 
 from weft.core.aval import Mat, ShapedArray
 from weft.core.effects import Effect
+from weft.core.state import state
 
 WRITES = Effect("Write")
 """Of every op that changes a ref or a semaphore."""
@@ -22,8 +23,7 @@ class AbstractRef:
     """The type of a ref: the type of the array it holds, and the memory it lives in.
 
     inner: a `ShapedArray`. memory_space: None, or a space of weft.pallas. core: the mesh of the
-    cores that each have a copy of their own, or None for one that all share. origin: the name of
-    the argument it belongs to, for messages; it does not take part in equality.
+    cores that each have a copy of their own, or None for one that all share.
     """
 
     __slots__ = ("__weakref__", "core", "inner", "memory_space")
@@ -191,3 +191,70 @@ class Indexer:
 def whole(shape: Sequence[int]) -> Indexer:
     """The indexer of `ref[...]`."""
     return Indexer(tuple(Window(0, n) for n in shape))
+
+
+# Open refs ---------------------------------------------------------------------------------------
+
+
+class Cell:
+    """A ref made by `new_ref`: the array it holds now, and the trace it was made under.
+
+    Under that trace, and under transformations nested in it, reading and writing are plain: the
+    cell's value is replaced. A function traced to a jaxpr of its own (jit, a loop's body) takes
+    the cell as an operand of type `AbstractRef`.
+    """
+
+    __slots__ = ("__weakref__", "aval", "home", "value")
+
+    def __init__(self, value: Any, aval: AbstractRef, home: Any) -> None:
+        self.value = value
+        self.aval = aval
+        self.home = home
+
+    def is_open(self) -> bool:
+        """Whether the current trace is the cell's own, or a transformation nested in it."""
+        trace = state.trace
+        while trace is not self.home:
+            trace = getattr(trace, "parent", None)
+            if trace is None:
+                return False
+        return True
+
+    def get(self) -> Any:
+        if self.value is None:
+            raise ValueError(
+                f"a {self.aval.str_short()} is used after weft.freeze(ref); use the array that "
+                "freeze returned, or make a new ref of it"
+            )
+        return self.value
+
+    def put(self, value: Any) -> None:
+        """Replaces the array; it must belong to the cell's trace or one outside of it."""
+        trace = state.trace
+        while trace is not self.home:
+            if getattr(value, "_trace", None) is trace:
+                what, how = _LEAKS.get(type(trace).__name__, _LEAKS["JVPTrace"])
+                raise TypeError(
+                    f"a {what} value is written to a {self.aval.str_short()} that was made outside "
+                    f"of the {what} function; make the ref inside it, {how}"
+                )
+            trace = trace.parent
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"Cell({self.aval.str_short()})"
+
+
+_LEAKS = {
+    "JVPTrace": ("differentiated", "or write weft.lax.stop_gradient(value)"),
+    "BatchTrace": ("mapped", "or pass it to the mapped function as a mapped argument"),
+}
+
+
+def cell_aval(cell: Cell) -> AbstractRef:
+    if getattr(cell.home, "finished", False):
+        raise TypeError(
+            f"a {cell.aval.str_short()} made inside a transformed function cannot leave it: return "
+            "its value, ref[...] or weft.freeze(ref)"
+        )
+    return cell.aval

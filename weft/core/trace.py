@@ -20,6 +20,7 @@ from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from weft.core.primitive import PRIMITIVES, Primitive
+from weft.core.ref import Cell, cell_aval
 from weft.core.source import Source, capture
 from weft.core.state import State, current_trace, state
 from weft.core.typing import infer
@@ -60,7 +61,22 @@ class Tracer:
         """Where the value was made, if the trace recorded it."""
         return None
 
+    differentiated = False
+    """Whether the value has a tangent, which a Python value would lose."""
+
+    def _constant(self, error: type, what: str, remedy: str) -> Any:
+        if self.differentiated and self.concrete() is not None:
+            raise error(
+                f"{what} of a traced array of type {self.aval.str_short()} "
+                f"({errors.made_at(self)}): it is being differentiated, and outside of weft its "
+                "derivative would be lost. Use weft.numpy functions, or take it as a constant "
+                "with weft.lax.stop_gradient(x)."
+            )
+        return self._needs_value(error, what, remedy)
+
     def _needs_value(self, error: type, what: str, remedy: str) -> Any:
+        if self._trace.finished:
+            raise errors.leaked(self)
         value = self.concrete()
         if value is None:
             raise error(
@@ -94,19 +110,19 @@ class Tracer:
         )
 
     def __float__(self) -> float:
-        return float(self._needs_value(*_TO_PYTHON))
+        return float(self._constant(*_TO_PYTHON))
 
     def __complex__(self) -> complex:
-        return complex(self._needs_value(*_TO_PYTHON))
+        return complex(self._constant(*_TO_PYTHON))
 
     def item(self) -> Any:
-        return self._needs_value(*_TO_PYTHON).item()
+        return np.asarray(self._needs_value(*_TO_PYTHON)).item()
 
     def tolist(self) -> Any:
-        return self._needs_value(*_TO_PYTHON).tolist()
+        return np.asarray(self._constant(*_TO_PYTHON)).tolist()
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
-        value = self._needs_value(
+        value = self._constant(
             errors.TracerArrayConversionError,
             "the NumPy value",
             "Use weft.numpy instead of numpy inside transformed functions, or weft.pure_callback "
@@ -161,6 +177,7 @@ def _numpy_aval(x: Any) -> ShapedArray:
 
 
 aval_of[np.ndarray] = _numpy_aval
+aval_of[Cell] = cell_aval
 
 
 def typeof(x: Any) -> Any:
@@ -196,8 +213,8 @@ def _find_aval_rule(x: Any) -> Callable[[Any], Any]:
 def is_array_like(x: Any) -> bool:
     """Whether weft computes with the value."""
     return (
-        isinstance(x, Tracer | np.ndarray | np.generic)
-        or type(x) in aval_of
+        type(x) in aval_of
+        or isinstance(x, Tracer | np.ndarray | np.generic)
         or any(base in aval_of for base in type(x).__mro__)
         or hasattr(x, "__weft_array__")
     )
@@ -300,12 +317,13 @@ class StagingTrace:
         else:
             key = (*avals, *params.items())
             try:
-                out, effects, casts = prim.rule_cache[key]
-            except KeyError:
-                out, effects, casts = prim.rule_cache[key] = infer(prim, avals, params)
+                known = prim.rule_cache.get(key)
             except TypeError:
                 _check_hashable(prim, params)
                 raise
+            if known is None:
+                known = prim.rule_cache[key] = infer(prim, avals, params)
+            out, effects, casts = known
         if casts is not None:
             return self._cast_and_process(prim, args, params, casts)
         if prim.multiple_results:
@@ -370,10 +388,15 @@ class StagingTrace:
 
     def to_jaxpr(self, args: Sequence[StagedTracer], outs: Sequence[Any]) -> Jaxpr:
         self.finished = True
+        try:
+            out_atoms = [self.atom(o) for o in outs]
+        except TypeError:
+            _check_results(self.name, outs)
+            raise
         return Jaxpr(
             self.constvars,
             [a.variable for a in args],
-            [self.atom(o) for o in outs],
+            out_atoms,
             self.eqns,
             self.effects,
             self.name,
@@ -386,6 +409,16 @@ class _Const(np.ndarray):
 
 aval_of[_Const] = _numpy_aval
 EXTENDED = object()
+
+
+def _check_results(name: str, outs: Sequence[Any]) -> None:
+    for i, x in enumerate(outs):
+        if not is_array_like(x):
+            which = "what it returns" if len(outs) == 1 else f"leaf {i} of what it returns"
+            raise TypeError(
+                f"{name} must return arrays, numbers or pytrees of them, but {which} is "
+                f"{type(x).__name__}: {x!r:.100}"
+            )
 
 
 def _check_hashable(prim: Primitive, params: dict[str, Any]) -> None:

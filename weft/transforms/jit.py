@@ -15,6 +15,7 @@ from typing import Any
 from weft._xla.dispatch import PjitFunction as PjitFunctionType
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
+from weft.core.ref import Cell
 from weft.core.state import axes_key, state
 from weft.core.trace import EVAL, Tracer, check_not_leaked, is_array_like, trace_to_jaxpr, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, position_names
@@ -41,7 +42,7 @@ class Entry:
     __slots__ = ("closed", "consts", "donated", "in_shardings", "out_shardings", "out_tree")
 
     closed: ClosedJaxpr
-    consts: list  # closed-over tracers, passed in front of the arguments
+    consts: list  # closed-over tracers and refs, passed in front of the arguments
     out_tree: Any
     in_shardings: tuple
     out_shardings: tuple
@@ -152,7 +153,7 @@ class JitInfo:
             avals = tuple(typed_as(a, s) for a, s in zip(avals, in_shardings, strict=True))
         jaxpr, consts = trace_to_jaxpr(flat_fun, avals, self.name)
         entry = Entry()
-        tracers = [isinstance(c, Tracer) for c in consts]
+        tracers = [isinstance(c, Tracer | Cell) for c in consts]
         entry.consts = [c for c, t in zip(consts, tracers, strict=True) if t]
         if entry.consts:
             hoisted = [v for v, t in zip(jaxpr.constvars, tracers, strict=True) if t]
@@ -243,7 +244,7 @@ class JitInfo:
         """What the compiled dispatch asks on a cache miss: (result, fast-path data, False)."""
         entry, leaves = self.traced(args, kwargs)
         operands = [*entry.consts, *leaves]
-        if state.trace is not EVAL:
+        if state.trace is not EVAL or any(x.__class__ is Cell for x in operands):
             if self.inline:
                 outs = eval_closed(entry.closed, *operands)
             else:

@@ -1,0 +1,274 @@
+"""Discharge: ops on open refs become ops on the arrays they hold.
+
+A jaxpr with refs among its inputs becomes a pure one that also gives what the refs hold at the
+end: it is evaluated with cells in place of the refs. jit, scan, while, cond and checkpoint call
+the pure jaxpr and write the results back; this is all that refs under transformations need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.jaxpr import ClosedJaxpr, eval_closed
+from weft.core.primitive import Primitive
+from weft.core.ref import AbstractRef, Cell
+from weft.core.state import state
+from weft.core.trace import trace_to_jaxpr
+
+DISCHARGE: dict[Primitive, Callable] = {}
+"""Primitive -> rule(args, **params) -> results, where some of args are open cells."""
+
+
+def bind_open(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Applies an op of which some operands are open cells."""
+    rule = DISCHARGE.get(prim)
+    if rule is None:
+        position = next(i for i, a in enumerate(args) if a.__class__ is Cell)
+        raise TypeError(
+            f"{prim.name} cannot take a Ref ({args[position].aval.str_short()}, operand "
+            f"{position}): a function with derivative or batching rules of its own must not read "
+            "or write refs from outside. Pass the value ref[...] and write its result to the ref"
+        )
+    return rule(args, **params)
+
+
+class Discharged:
+    """A pure jaxpr: the outputs of the original, then the final values of the refs in `written`.
+
+    The inputs stand where the original's stand, with arrays for the open refs.
+    """
+
+    __slots__ = ("jaxpr", "written")
+
+    def __init__(self, jaxpr: ClosedJaxpr, written: list[int]) -> None:
+        self.jaxpr = jaxpr
+        self.written = written  # positions of inputs
+
+
+def discharge_jaxpr(
+    closed: ClosedJaxpr, is_open: Sequence[bool], write: Sequence[int] | None = None
+) -> Discharged:
+    """The jaxpr without the refs marked in `is_open`.
+
+    write: positions of the inputs whose final values to give; by default those that change.
+    """
+    key = ("discharge", tuple(is_open), None if write is None else tuple(write))
+    return closed.memo(key, lambda: _discharge(closed, is_open, write))
+
+
+def _discharge(
+    closed: ClosedJaxpr, is_open: Sequence[bool], write: Sequence[int] | None
+) -> Discharged:
+    written: list[int] = []
+
+    def flat(*args: Any) -> list:
+        given = [
+            Cell(x, a, state.trace) if o else x
+            for x, a, o in zip(args, closed.in_avals, is_open, strict=True)
+        ]
+        outs = eval_closed(closed, *given)
+        _check_no_refs(closed)
+        if write is None:
+            changed = [i for i, o in enumerate(is_open) if o and given[i].value is not args[i]]
+        else:
+            changed = list(write)
+        written[:] = changed
+        return [*outs, *(given[i].value for i in changed)]
+
+    avals = [a.inner if o else a for a, o in zip(closed.in_avals, is_open, strict=True)]
+    traced, consts = trace_to_jaxpr(flat, avals, closed.jaxpr.debug)
+    return Discharged(ClosedJaxpr(traced, consts), list(written))
+
+
+def _check_no_refs(closed: ClosedJaxpr) -> None:
+    for aval in closed.out_avals:
+        if isinstance(aval, AbstractRef):
+            raise TypeError(
+                f"{closed.jaxpr.debug} returns a {aval.str_short()}; a transformed function "
+                "cannot return refs: return its value, ref[...], or nothing, as the caller sees "
+                "what is written to it"
+            )
+
+
+def split_open(args: Sequence[Any]) -> tuple[list, list[bool]]:
+    """The operands with the values of open cells, and which ones those are."""
+    is_open = [a.__class__ is Cell and a.is_open() for a in args]
+    cells = [a for a, o in zip(args, is_open, strict=True) if o]
+    if len({id(c) for c in cells}) < len(cells):
+        double = next(c for c in cells if sum(c is d for d in cells) > 1)
+        raise ValueError(
+            f"a {double.aval.str_short()} is passed to a transformed function twice (as an "
+            "argument and by closing over it, or as two arguments): the two would be one array; "
+            "pass it once"
+        )
+    return [a.get() if o else a for a, o in zip(args, is_open, strict=True)], is_open
+
+
+def put_back(cells: Sequence[Any], written: Sequence[int], values: Sequence[Any]) -> None:
+    for i, value in zip(written, values, strict=True):
+        cells[i].put(value)
+
+
+# Rules of higher-order ops ----------------------------------------------------------------------
+
+
+def _jit(args: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> list:
+    from weft.transforms.jit_op import jit_p
+
+    values, is_open = split_open(args)
+    pure = discharge_jaxpr(jaxpr, is_open)
+    n = len(jaxpr.out_avals)
+    params["out_shardings"] = (*params["out_shardings"], *(None,) * len(pure.written))
+    outs = jit_p.bind(*values, jaxpr=pure.jaxpr, **params)
+    put_back(args, pure.written, outs[n:])
+    return outs[:n]
+
+
+def _remat(args: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> list:
+    from weft.transforms.remat import remat_p
+
+    values, is_open = split_open(args)
+    pure = discharge_jaxpr(jaxpr, is_open)
+    outs = remat_p.bind(*values, jaxpr=pure.jaxpr, **params)
+    n = len(jaxpr.out_avals)
+    put_back(args, pure.written, outs[n:])
+    return outs[:n]
+
+
+def _cond(args: Any, *, branches: tuple[ClosedJaxpr, ...]) -> list:
+    from weft.ops.control.cond import cond_p
+
+    index, *operands = args
+    values, is_open = split_open(operands)
+    written = sorted({i for b in branches for i in discharge_jaxpr(b, is_open).written})
+    pure = tuple(discharge_jaxpr(b, is_open, written).jaxpr for b in branches)
+    outs = cond_p.bind(index, *values, branches=pure)
+    n = len(branches[0].out_avals)
+    put_back(operands, written, outs[n:])
+    return outs[:n]
+
+
+def _as_carry(
+    pure: Discharged, num_consts: int, num_carry: int
+) -> tuple[ClosedJaxpr, list[int], list[int]]:
+    """A loop's body whose written consts are carries, behind the others.
+
+    Returns it with the positions of the consts that stay and of those that became carries.
+    """
+    from weft.ops.control.common import reorder
+
+    moved = pure.written
+    stay = [i for i in range(num_consts) if i not in moved]
+    n_in, n_out = len(pure.jaxpr.in_avals), len(pure.jaxpr.out_avals) - len(moved)
+    end = num_consts + num_carry
+    inputs = [*stay, *range(num_consts, end), *moved, *range(end, n_in)]
+    outputs = [
+        *range(num_carry),
+        *range(n_out, n_out + len(moved)),
+        *range(num_carry, n_out),
+    ]
+    return reorder(pure.jaxpr, inputs, outputs), stay, moved
+
+
+def _check_consts(name: str, args: Sequence[Any], num_consts: int) -> None:
+    for a in args[num_consts:]:
+        if a.__class__ is Cell:
+            raise TypeError(
+                f"{name}: a {a.aval.str_short()} is part of the loop's carry or of what it "
+                "iterates over; close over it in the body instead"
+            )
+
+
+def _scan(args: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **params: Any) -> list:
+    from weft.ops.control.scan_op import scan_p
+
+    _check_consts("scan", args, num_consts)
+    values, is_open = split_open(args)
+    pure = discharge_jaxpr(jaxpr, is_open)
+    body, stay, moved = _as_carry(pure, num_consts, num_carry)
+    end = num_consts + num_carry
+    outs = scan_p.bind(
+        *(values[i] for i in stay),
+        *values[num_consts:end],
+        *(values[i] for i in moved),
+        *values[end:],
+        jaxpr=body,
+        num_consts=len(stay),
+        num_carry=num_carry + len(moved),
+        **params,
+    )
+    k = num_carry + len(moved)
+    put_back(args, moved, outs[num_carry:k])
+    return [*outs[:num_carry], *outs[k:]]
+
+
+def _while(
+    args: Any,
+    *,
+    cond_jaxpr: ClosedJaxpr,
+    body_jaxpr: ClosedJaxpr,
+    cond_nconsts: int,
+    body_nconsts: int,
+) -> list:
+    """All refs are carries, which the condition and the body both see."""
+    from weft.ops.control.loops import while_p
+
+    start = cond_nconsts + body_nconsts
+    _check_consts("while_loop", args, start)
+    is_open = [a.__class__ is Cell and a.is_open() for a in args]
+    cells = list({id(a): a for a, o in zip(args, is_open, strict=True) if o}.values())
+    number = {id(c): k for k, c in enumerate(cells)}
+    n = len(args) - start
+    c_args, b_args, carry = args[:cond_nconsts], args[cond_nconsts:start], args[start:]
+
+    def with_cells(inner: ClosedJaxpr, consts: Sequence[Any], gives_refs: bool) -> ClosedJaxpr:
+        """The jaxpr on (plain consts, carry, values of all cells)."""
+        k = sum(id(a) not in number for a in consts)
+
+        def flat(*given: Any) -> list:
+            fresh = [
+                Cell(v, c.aval, state.trace) for v, c in zip(given[k + n :], cells, strict=True)
+            ]
+            rest = iter(given[:k])
+            full = [fresh[number[id(a)]] if id(a) in number else next(rest) for a in consts]
+            outs = eval_closed(inner, *full, *given[k : k + n])
+            return [*outs, *(f.value for f in fresh)] if gives_refs else outs
+
+        avals = [a for a, x in zip(inner.in_avals, consts, strict=False) if id(x) not in number]
+        avals += [*inner.in_avals[len(consts) :], *(c.aval.inner for c in cells)]
+        traced, found = trace_to_jaxpr(flat, avals, inner.jaxpr.debug)
+        return ClosedJaxpr(traced, found)
+
+    key = ("discharge while", *(number.get(id(a)) for a in (*c_args, *b_args)))
+    types = tuple(c.aval for c in cells)
+    pred = cond_jaxpr.memo((*key, types), lambda: with_cells(cond_jaxpr, c_args, False))
+    body = body_jaxpr.memo((*key, types), lambda: with_cells(body_jaxpr, b_args, True))
+    c_plain = [a for a in c_args if id(a) not in number]
+    b_plain = [a for a in b_args if id(a) not in number]
+    outs = while_p.bind(
+        *c_plain,
+        *b_plain,
+        *carry,
+        *(c.get() for c in cells),
+        cond_jaxpr=pred,
+        body_jaxpr=body,
+        cond_nconsts=len(c_plain),
+        body_nconsts=len(b_plain),
+    )
+    for c, value in zip(cells, outs[n:], strict=True):
+        c.put(value)
+    return outs[:n]
+
+
+def _install() -> None:
+    from weft.ops.control.cond import cond_p
+    from weft.ops.control.loops import while_p
+    from weft.ops.control.scan_op import scan_p
+    from weft.transforms.jit_op import jit_p
+    from weft.transforms.remat import remat_p
+
+    DISCHARGE.update({jit_p: _jit, remat_p: _remat, cond_p: _cond, scan_p: _scan, while_p: _while})
+
+
+_install()
