@@ -80,9 +80,16 @@ def state_over(who: str, aval: Any, axes: tuple) -> str:
     states = {axis: mat.state(axis) for axis in axes}
     if len(set(states.values())) > 1:
         listing = ", ".join(f"{state} along {axis!r}" for axis, state in states.items())
+        remedy = "make one call for each state"
+        if set(states.values()) == {VARYING, INVARYING}:
+            equal = axes_text(tuple(a for a, s in states.items() if s == INVARYING))
+            remedy = (
+                f"cast first with weft.lax.pcast(x, {equal}, to='varying') to count it once for "
+                f"each device, or leave {equal} out"
+            )
         raise ValueError(
             f"{who}: the operand of type {aval.str_short()} is {listing}; one call takes axes in "
-            f"one state. Cast some of them with weft.lax.pcast, or make one call for each state"
+            f"one state: {remedy}"
         )
     return next(iter(states.values()))
 

@@ -11,15 +11,17 @@ from weft.core import dtypes
 from weft.core.aval import TOKEN, AbstractToken, ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import batch_elementwise, linear_unary
+from weft.ops.base import batch_elementwise, linear_unary, unbroadcast
 
 
 def _add_abstract(x: Any, y: Any) -> Any:
-    return x if not isinstance(x, ShapedArray) else x.strip_weak_type()
+    if not isinstance(x, ShapedArray):
+        return x
+    return (x if x.ndim >= y.ndim else y).strip_weak_type()  # rank 0 stands for any shape
 
 
 def _add_transpose(ct: Any, x: Any, y: Any) -> list:
-    return [ct, ct]
+    return [unbroadcast(ct, x), unbroadcast(ct, y)]
 
 
 def _add_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
@@ -31,7 +33,7 @@ def _add_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
 
 
 def _add_lower(ctx: Any, x: Any, y: Any) -> Any:
-    return ctx.op("stablehlo.add", [x, y], ctx.out_types())[0]
+    return ctx.op("stablehlo.add", ctx.spread([x, y]), ctx.out_types())[0]
 
 
 add_any_p = Primitive(
@@ -41,7 +43,7 @@ add_any_p = Primitive(
     transpose=_add_transpose,
     batch=lambda axis, args, dims: batch_elementwise(add_any_p, axis, args, dims, {}),
     lower=_add_lower,
-    sharding="elementwise",  # type: ignore[arg-type]
+    sharding="elementwise",
 )
 
 
@@ -181,5 +183,5 @@ stop_gradient_p = Primitive(
     jvp=lambda primals, tangents: (stop_gradient_p.bind(primals[0]), None),
     batch=lambda axis, args, dims: (stop_gradient_p.bind(args[0]), dims[0]),
     lower=lambda ctx, x: x,
-    sharding="elementwise",  # type: ignore[arg-type]
+    sharding="elementwise",
 )

@@ -369,6 +369,11 @@ def _result_specs(options: _Options, outs: list, tree: Any, where: tuple) -> lis
             aval = typeof(x)
         except TypeError as e:
             raise TypeError(f"{who}: {name(i)} is no array: {e}") from None
+        if not isinstance(aval, ShapedArray):
+            raise TypeError(
+                f"{who}: {name(i)} has type {aval} and cannot leave the devices before it has "
+                "arrived; call .done() on a future, weft.lax.precv on a token"
+            )
         if len(spec) > aval.ndim:
             raise ValueError(
                 f"{who}: {name(i)} of type {aval.str_short()} has rank {aval.ndim}, but its "
