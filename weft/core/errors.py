@@ -40,20 +40,40 @@ class ShardingTypeError(TypeError):
 def made_at(tracer: Any) -> str:
     """Where a traced value comes from, for messages."""
     source = tracer.source()
-    return f"made at {source}" if source is not None else "an argument of the traced function"
+    if source is not None:
+        return f"made at {source}"
+    name = getattr(tracer._trace, "name", "the traced function")
+    return f"an argument of {name}"
 
 
 def leaked(tracer: Any) -> UnexpectedTracerError:
     if not tracer._trace.finished:
         return UnexpectedTracerError(
-            f"a traced value of type {tracer.aval.str_short()}, {made_at(tracer)}, was used outside "
-            "of the transformation it belongs to, for example by a custom derivative rule that "
+            f"a traced value of type {tracer.aval.str_short()}, {made_at(tracer)}, was used "
+            "outside of the transformation it belongs to, for example by a custom derivative rule that "
             "closes over a differentiated value; pass it as an argument."
         )
     return UnexpectedTracerError(
         f"a traced value of type {tracer.aval.str_short()} was used after its trace had ended; "
         f"it was {made_at(tracer)}. Return it from the transformed function instead of storing it "
         "in a global, an attribute or a closure."
+    )
+
+
+def still_alive(tracers: list[Any], name: str) -> UnexpectedTracerError:
+    """What check_tracer_leaks says of traced values that something outside still holds."""
+    import gc
+    import itertools
+
+    lines = []
+    for t in itertools.islice(tracers, 8):  # a slice would be one more holder
+        holders = {type(h).__name__ for h in gc.get_referrers(t) if h is not tracers} - {"frame"}
+        held = f", held by: {', '.join(sorted(holders))}" if holders else ""
+        lines.append(f"  {t.aval.str_short()}, {made_at(t)}{held}")
+    return UnexpectedTracerError(
+        f"check_tracer_leaks: after tracing {name}, {plural(len(tracers), 'traced value')} can "
+        "still be reached:\n" + "\n".join(lines) + "\nReturn such values from the function "
+        "instead of storing them in a global, an attribute or a closure."
     )
 
 
