@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.core.ref import Cell
+from weft.core.ref import Cell, bind_open
 from weft.core.state import state
 
 PRIMITIVES: dict[str, Primitive] = {}
@@ -117,7 +117,5 @@ class _TakesRefs(Primitive):
     def bind(self, *args: Any, **params: Any) -> Any:
         for a in args:
             if a.__class__ is Cell and a.is_open():
-                from weft.transforms.refs import bind_open
-
                 return bind_open(self, args, params)
         return state.trace.process(self, args, params)

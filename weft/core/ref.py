@@ -7,11 +7,12 @@ known, such as a traced start, is an operand of the op.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from weft.core.aval import Mat, ShapedArray
+from weft.core.dtypes import float0, is_inexact
 from weft.core.effects import Effect
 from weft.core.state import state
 
@@ -78,9 +79,8 @@ class AbstractRef:
         return self.with_inner(self.inner.update(shape=(*shape[:dim], size, *shape[dim:])))
 
     def to_tangent(self) -> AbstractRef:
-        from weft.transforms.jvp import tangent_aval
-
-        return self.with_inner(tangent_aval(self.inner))
+        inner = self.inner
+        return self if is_inexact(inner.dtype) else self.with_inner(inner.update(dtype=float0))
 
     def __len__(self) -> int:
         return len(self.inner)
@@ -249,6 +249,23 @@ _LEAKS = {
     "JVPTrace": ("differentiated", "or write weft.lax.stop_gradient(value)"),
     "BatchTrace": ("mapped", "or pass it to the mapped function as a mapped argument"),
 }
+
+
+DISCHARGE: dict[Any, Callable] = {}
+"""Primitive -> rule(args, **params) -> results, where some of args are open cells."""
+
+
+def bind_open(prim: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Applies an op of which some operands are open cells."""
+    rule = DISCHARGE.get(prim)
+    if rule is None:
+        position = next(i for i, a in enumerate(args) if a.__class__ is Cell)
+        raise TypeError(
+            f"{prim.name} cannot take a Ref ({args[position].aval.str_short()}, operand "
+            f"{position}): a function with derivative or batching rules of its own must not read "
+            "or write refs from outside. Pass the value ref[...] and write its result to the ref"
+        )
+    return rule(args, **params)
 
 
 def cell_aval(cell: Cell) -> AbstractRef:

@@ -7,30 +7,13 @@ the pure jaxpr and write the results back; this is all that refs under transform
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
-from weft.core.primitive import Primitive
-from weft.core.ref import AbstractRef, Cell
+from weft.core.ref import DISCHARGE, AbstractRef, Cell
 from weft.core.state import state
 from weft.core.trace import trace_to_jaxpr
-
-DISCHARGE: dict[Primitive, Callable] = {}
-"""Primitive -> rule(args, **params) -> results, where some of args are open cells."""
-
-
-def bind_open(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Applies an op of which some operands are open cells."""
-    rule = DISCHARGE.get(prim)
-    if rule is None:
-        position = next(i for i, a in enumerate(args) if a.__class__ is Cell)
-        raise TypeError(
-            f"{prim.name} cannot take a Ref ({args[position].aval.str_short()}, operand "
-            f"{position}): a function with derivative or batching rules of its own must not read "
-            "or write refs from outside. Pass the value ref[...] and write its result to the ref"
-        )
-    return rule(args, **params)
 
 
 class Discharged:
