@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -50,8 +51,8 @@ def leaked(tracer: Any) -> UnexpectedTracerError:
     if not tracer._trace.finished:
         return UnexpectedTracerError(
             f"a traced value of type {tracer.aval.str_short()}, {made_at(tracer)}, was used "
-            "outside of the transformation it belongs to, for example by a custom derivative rule that "
-            "closes over a differentiated value; pass it as an argument."
+            "outside of the transformation it belongs to, for example by a custom derivative rule "
+            "that closes over a differentiated value; pass it as an argument."
         )
     return UnexpectedTracerError(
         f"a traced value of type {tracer.aval.str_short()} was used after its trace had ended; "
@@ -87,3 +88,32 @@ def mark_difference(expected: str, got: str) -> str:
     a, b = expected.ljust(width), got.ljust(width)
     marks = "".join("^" if x != y else " " for x, y in zip(a, b, strict=True)).rstrip()
     return f"  expected {expected}\n  got      {got}\n           {marks}"
+
+
+def mark_dimensions(*rows: tuple[str, Any, Iterable[int]]) -> str:
+    """Types one above the other, each given as (label, aval, dimensions), with ^ under these."""
+    width = max(len(label) for label, _, _ in rows)
+    lines = []
+    for label, aval, dims in rows:
+        text = f"  {label.ljust(width)} {aval.str_short()}"
+        marks = [" "] * len(text)
+        for d in dims:
+            start, end = _dimension_span(text, d)
+            marks[start:end] = "^" * (end - start)
+        lines += [text, "".join(marks).rstrip()]
+    return "\n".join(lines)
+
+
+def _dimension_span(text: str, dim: int) -> tuple[int, int]:
+    """Where a type's text, such as `f32[8@(x,y),4]`, shows one dimension."""
+    start = end = text.index("[") + 1
+    depth = 0
+    while depth or text[end] != "]":
+        c = text[end]
+        if c == "," and not depth:
+            if not dim:
+                break
+            dim, start = dim - 1, end + 1
+        depth += (c in "([") - (c in ")]")
+        end += 1
+    return start, end

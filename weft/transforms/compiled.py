@@ -312,6 +312,8 @@ def lower_program(
         out_shardings=program.out_shardings if multi else None,
         donated=donors,
         aliases=aliases,
+        arg_names=[n.removeprefix("argument ") for n in names],
+        result_names=result_names,
         use_shardy=program.use_shardy,
     )
     program.module = lowered.module
