@@ -138,8 +138,10 @@ def _splat_attr(value: bytes, shape: tuple[int, ...], dtype: Any) -> ir.Attribut
     return ir.DenseElementsAttr.get_splat(type_, element)
 
 
+_NUMBERS = frozenset((int, float, bool))
+
 _traced: dict[tuple, tuple] = {}
-"""What `RuleContext.lower_fun` has traced, with the functions (their code's ids are in the keys)."""
+"""What `RuleContext.lower_fun` has traced, with the functions: their codes' ids are in the keys."""
 
 
 class RuleContext:
@@ -184,9 +186,16 @@ class RuleContext:
     ) -> None:
         """Fills a region: body(*block_arguments) gives the values to return from it."""
         block = operation.regions[index].blocks.append(*types, arg_locs=[self.loc] * len(types))
+        self.fill(block, "stablehlo.return", body)
+
+    def fill(self, block: ir.Block, terminator: str, body: Callable) -> None:
+        """Fills an empty block: body(*block_arguments) gives the terminator's operands."""
+        function = self.function
+        outer, function.splats = function.splats, {}
         with ir.InsertionPoint(block):
             outs = body(*block.arguments)
-            _create("stablehlo.return", [], list(outs), None, None, 0, self.loc)
+            _create(terminator, [], list(outs), None, None, 0, self.loc)
+        function.splats = outer
 
     def constant(self, value: Any) -> ir.Value:
         """A constant from a NumPy array or scalar."""
@@ -198,11 +207,18 @@ class RuleContext:
 
     def splat(self, value: Any, shape: tuple[int, ...], dtype: Any) -> ir.Value:
         """A constant array of one repeated scalar."""
-        data = np.asarray(value).astype(dtype).tobytes()
-        attr = _splat_attr(data, shape, dtype)
-        return self.op("stablehlo.constant", [], [mlir.tensor_type(shape, dtype)], {"value": attr})[
-            0
-        ]
+        key = (value, value.__class__, shape, dtype) if value.__class__ in _NUMBERS else None
+        splats = self.function.splats
+        # Zeros may differ in sign, and NaN equals nothing: the bytes tell.
+        if key is None or not value or value != value:
+            key = (np.asarray(value).astype(dtype).tobytes(), bytes, shape, dtype)
+        known = splats.get(key)
+        if known is None:
+            data = key[0] if key[1] is bytes else np.asarray(value).astype(dtype).tobytes()
+            attrs = {"value": _splat_attr(data, shape, dtype)}
+            types = [mlir.tensor_type(shape, dtype)]
+            known = splats[key] = self.op("stablehlo.constant", [], types, attrs)[0]
+        return known
 
     def splat_of(self, index: int, shape: tuple[int, ...]) -> ir.Value | None:
         """Operand `index` as an array of that shape, if it is a literal; else None."""

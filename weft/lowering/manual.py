@@ -78,8 +78,7 @@ def manual_region(
         "sdy.manual_computation", list(operands), [t for _, t in outputs], attrs, regions=1
     )
     block = operation.regions[0].blocks.append(*local_types, arg_locs=[ctx.loc] * len(local_types))
-    with ir.InsertionPoint(block):
-        ctx.op("sdy.return", list(body(*block.arguments)), [])
+    ctx.fill(block, "sdy.return", body)
     return list(operation.results)
 
 

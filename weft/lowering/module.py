@@ -27,12 +27,17 @@ _create = ir.Operation.create
 
 
 class FunctionContext:
-    """A function under construction: the tokens of ordered effects at the current point."""
+    """A function under construction.
 
-    __slots__ = ("tokens",)
+    tokens: of the ordered effects, at the current point. splats: constants of the block that is
+    being filled, to be used again in it.
+    """
+
+    __slots__ = ("splats", "tokens")
 
     def __init__(self) -> None:
         self.tokens: dict[Any, ir.Value] = {}
+        self.splats: dict[tuple, ir.Value] = {}
 
 
 class ModuleContext:
@@ -138,6 +143,7 @@ class ModuleContext:
         for var, const in zip(jaxpr.constvars, consts, strict=True):
             env[var] = const if isinstance(const, ir.Value) else self.constant(const)
         typed = self.mesh is not None and self.num_partitions > 1
+        outer, function.splats = function.splats, {}
         for eqn in jaxpr.eqns:
             prim = eqn.primitive
             if prim.lower is None:
@@ -155,6 +161,7 @@ class ModuleContext:
                     env[v] = o
             else:
                 env[eqn.outvars[0]] = out
+        function.splats = outer
         return [
             self.constant(_literal_value(v)) if v.__class__ is Literal else env[v]
             for v in jaxpr.outvars
@@ -227,8 +234,12 @@ class ModuleContext:
         result_attrs: Sequence[dict] | None = None,
         effects: Sequence[Any] = (),
         wrap_result: Any = None,
+        arg_names: Sequence[str] = (),
     ) -> None:
-        """Adds a function computing the jaxpr to the module, with tokens in front."""
+        """Adds a function computing the jaxpr to the module, with tokens in front.
+
+        arg_names: of the jaxpr's arguments, which their locations then show.
+        """
         token = ir.Type.parse("!stablehlo.token", mlir.context())
         threaded = [] if public else list(effects)  # an entry point starts its own order
         in_types = [token] * len(threaded) + [ir_type(a) for a in jaxpr.in_avals]
@@ -247,7 +258,11 @@ class ModuleContext:
             attrs["res_attrs"] = _dict_array([{}] * len(threaded) + list(result_attrs))
         with ir.InsertionPoint(self._body):
             func = _create("func.func", [], [], attrs, None, 1, loc)
-        block = func.regions[0].blocks.append(*in_types, arg_locs=[loc] * len(in_types))
+        locs = [loc] * len(in_types)
+        if arg_names:
+            locs = [ir.Location.name(n, loc, mlir.context()) for n in arg_names]
+            locs = [loc] * len(threaded) + locs
+        block = func.regions[0].blocks.append(*in_types, arg_locs=locs)
         function = FunctionContext()
         arguments = list(block.arguments)
         for e in threaded:
@@ -299,7 +314,8 @@ def lower_module(
     """The module of a whole program, with `@main` its entry.
 
     in_shardings and out_shardings: per flat argument and result a NamedSharding, or None where
-    propagation decides. aliases: argument -> result that reuses its donated buffer.
+    propagation decides. aliases: argument -> result that reuses its donated buffer. arg_names,
+    result_names: for locations and `jax.result_info`; a result's name is its path, `['loss']`.
     """
     from weft.lowering.sharding import physical_rank, sharding_text
     from weft.sharding.named import mhlo_sharding_text, sdy_sharding_text
@@ -343,7 +359,7 @@ def lower_module(
                 attrs["jax.buffer_donor"] = bool_attr(True)
         for i, attrs in enumerate(result_attrs):
             attrs["jax.result_info"] = string_attr(
-                result_names[i] if result_names else f"result[{i}]"
+                "result" + (result_names[i] if result_names else f"[{i}]" if n_out > 1 else "")
             )
         ctx.emit_function(
             "main",
@@ -352,5 +368,6 @@ def lower_module(
             arg_attrs=arg_attrs,
             result_attrs=result_attrs,
             effects=ordered_effects(jaxpr),
+            arg_names=arg_names or (),
         )
     return ctx
