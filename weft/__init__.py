@@ -14,8 +14,9 @@ __version__ = "0.1.0"
 # importing weft costs little.
 _HOMES = {
     "weft.transforms.jit": "jit UNSPECIFIED",
-    "weft.transforms.autodiff": """grad value_and_grad vjp jvp linearize linear_transpose jacfwd
-        jacrev jacobian hessian closure_convert""",
+    "weft.transforms.autodiff": """grad value_and_grad vjp jvp linearize linear_transpose
+        fwd_and_bwd closure_convert""",
+    "weft.transforms.jacobians": "jacfwd jacrev jacobian hessian",
     "weft.transforms.vmap_api": "vmap",
     "weft.transforms.staging": "make_jaxpr eval_shape ShapeDtypeStruct ensure_compile_time_eval",
     "weft.transforms.remat": "checkpoint remat checkpoint_policies",

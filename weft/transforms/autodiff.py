@@ -6,15 +6,15 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from weft._xla import pytree
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.jaxpr import eval_jaxpr
-from weft.core.trace import typeof
-from weft.core.tree import flatten, flatten_fun, leaf_names, tree_map
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.trace import is_array_like, typeof
+from weft.core.tree import flatten, flatten_fun, leaf_names
 from weft.transforms.boundary import api_boundary
 from weft.transforms.jvp import (
+    Linearized,
     cotangent_aval,
     has_tangent,
     jvp_flat,
@@ -25,31 +25,82 @@ from weft.transforms.staging import _check_callable, aval_of_spec
 from weft.transforms.transpose import UndefinedPrimal, backward_pass, linear_transpose_flat
 
 
-def _aux_split(fun: Callable, cell: list, who: str) -> Callable:
-    """The function without its auxiliary output, which goes to `cell`."""
+class Flat:
+    """A user's function on flat arguments. `extra` are the leaves of its auxiliary output."""
 
-    def inner(*args: Any, **kwargs: Any) -> Any:
-        result = fun(*args, **kwargs)
-        if not (isinstance(result, tuple) and len(result) == 2):
+    __slots__ = ("aux_tree", "extra", "fun", "has_aux", "in_tree", "out_tree", "who")
+
+    def __init__(self, fun: Callable, in_tree: Any, has_aux: bool, who: str) -> None:
+        self.fun = fun
+        self.in_tree = in_tree
+        self.has_aux = has_aux
+        self.who = who
+        self.extra: list = []
+
+    def __call__(self, *xs: Any) -> list:
+        out = self.fun(*self.in_tree.unflatten(xs))
+        if self.has_aux:
+            if not (isinstance(out, tuple | list) and len(out) == 2):
+                raise TypeError(
+                    f"{self.who} with has_aux=True: the function must return a pair (output, aux), "
+                    f"got {_described(out)}"
+                )
+            out, aux = out
+            self.extra[:], self.aux_tree = flatten(aux)
+        outs, self.out_tree = flatten(out)
+        return outs
+
+    @property
+    def aux(self) -> Any:
+        return self.aux_tree.unflatten(self.extra)
+
+
+def _described(x: Any) -> str:
+    return f"an array of type {typeof(x).str_short()}" if is_array_like(x) else type(x).__name__
+
+
+def _check_arrays(leaves: Sequence[Any], tree: Any, who: str, root: str) -> None:
+    """Raises TypeError naming the first leaf that is no array."""
+    for i, x in enumerate(leaves):
+        if not is_array_like(x):
             raise TypeError(
-                f"{who} with has_aux=True: the function must return a pair (output, aux), got "
-                f"{type(result).__name__}"
+                f"{who}: {_leaf_name(tree, i, root)} is not an array or a number but "
+                f"{type(x).__name__}: {x!r:.100}"
             )
-        out, aux = result
-        cell[:] = [aux]
-        return out
-
-    return inner
 
 
-def _strip(x: Any, trace: Any) -> Any:
-    return trace.unwrap(x)[0]
+def _leaf_name(tree: Any, i: int, root: str) -> str:
+    return leaf_names(tree.unflatten([object() for _ in range(tree.num_leaves)]), root)[i]
 
 
 def _zero(aval: Any) -> Any:
     from weft.ops.special import instantiate_zero
 
     return instantiate_zero(aval)
+
+
+def _arrays(xs: Sequence[Any]) -> list:
+    """Python scalars among results made arrays."""
+    from weft.ops.convert import as_array
+
+    return [as_array(x) for x in xs]
+
+
+def _derivative(t: Any, of: Any) -> Any:
+    """The tangent of a result of type `of`: zeros if there is none, weakly typed if `of` is.
+
+    Inside the transformations tangents are never weakly typed, so that sums of them agree.
+    """
+    if t is None:
+        t = _zero(tangent_aval(of))
+    return _as_weak(t) if getattr(of, "weak_type", False) else t
+
+
+def _as_weak(t: Any) -> Any:
+    from weft.ops.elementwise import convert
+
+    aval = typeof(t)
+    return t if aval.dtype == dtypes.float0 else convert(t, aval.dtype, weak_type=True)
 
 
 # Forward -------------------------------------------------------------------------------------
@@ -78,93 +129,166 @@ def jvp(
         raise TypeError(
             f"jvp: primals and tangents must have one structure, got {tree} and {tangent_tree}"
         )
+    _check_arrays(flat_primals, tree, "jvp", "primals")
+    _check_arrays(flat_tangents, tree, "jvp", "tangents")
     checked = [
-        _check_tangent(p, t, name)
-        for p, t, name in zip(
-            flat_primals, flat_tangents, leaf_names(tuple(primals), "primals"), strict=True
-        )
+        _check_tangent(p, t, tree, i)
+        for i, (p, t) in enumerate(zip(flat_primals, flat_tangents, strict=True))
     ]
-    aux: list = []
-    inner = _aux_split(fun, aux, "jvp") if has_aux else fun
-    flat_fun, out = flatten_fun(lambda *args: inner(*args), flatten((tuple(primals), {}))[1])
-    if has_aux:
-        box: list = []
-
-        def with_aux(*xs: Any) -> list:
-            outs = flat_fun(*xs)
-            leaves, aux_tree = flatten(aux[0])
-            box[:] = [aux_tree, len(outs)]
-            return outs + leaves
-
-        outs, out_tangents = jvp_flat(with_aux, flat_primals, checked)
-        n = box[1]
-        aux_value = box[0].unflatten(outs[n:])
-        outs, out_tangents = outs[:n], out_tangents[:n]
-    else:
-        outs, out_tangents = jvp_flat(flat_fun, flat_primals, checked)
+    flat = Flat(fun, tree, has_aux, "jvp")
+    outs, out_tangents = jvp_flat(flat, flat_primals, checked, flat.extra)
+    _check_arrays(outs, flat.out_tree, "jvp", "the function's result")
     full = [_derivative(t, typeof(o)) for o, t in zip(outs, out_tangents, strict=True)]
-    result = (out.tree.unflatten(_arrays(outs)), out.tree.unflatten(full))
-    return (*result, aux_value) if has_aux else result
+    result = (flat.out_tree.unflatten(_arrays(outs)), flat.out_tree.unflatten(full))
+    return (*result, flat.aux) if has_aux else result
 
 
-def _arrays(xs: Sequence[Any]) -> list:
-    """Python scalars among results made arrays."""
-    from weft.ops.convert import as_array
-
-    return [as_array(x) for x in xs]
-
-
-def _derivative(t: Any, of: Any) -> Any:
-    """The tangent of a result of type `of`: zeros if there is none, weakly typed if `of` is.
-
-    Inside the transformations tangents are never weakly typed, so that sums of them agree.
-    """
-    if t is None:
-        t = _zero(tangent_aval(of))
-    return _as_weak(t) if getattr(of, "weak_type", False) else t
-
-
-def _as_weak(t: Any) -> Any:
-    from weft.ops.elementwise import convert
-
-    aval = typeof(t)
-    return t if aval.dtype == dtypes.float0 else convert(t, aval.dtype, weak_type=True)
-
-
-def _check_tangent(primal: Any, tangent: Any, name: str) -> Any:
-    p = typeof(primal)
+def _check_tangent(primal: Any, tangent: Any, tree: Any, i: int) -> Any:
+    """The tangent, of the primal's tangent type; None for what has no derivative."""
+    p, t = typeof(primal), typeof(tangent)
     if not has_tangent(p):
-        t_dtype = getattr(tangent, "dtype", None)
-        if t_dtype != dtypes.float0:
+        if getattr(tangent, "dtype", None) != dtypes.float0:
             raise TypeError(
-                f"jvp: {name} is {p.str_short()}, which has no derivative; its tangent must have "
-                f"dtype float0 (np.zeros({p.shape}, weft.dtypes.float0)), got "
-                f"{typeof(tangent).str_short()}"
+                f"jvp: {_leaf_name(tree, i, 'primals')} is {p.str_short()}, which has no "
+                f"derivative; its tangent must have dtype float0 (np.zeros({p.shape}, "
+                f"weft.dtypes.float0)), got {t.str_short()}"
             )
         return None
-    t = typeof(tangent)
     want = tangent_aval(p)
-    if isinstance(t, ShapedArray) and (
-        t.shape != want.shape or (t.dtype != want.dtype and not t.weak_type)
-    ):
+    if not _fits(t, want):
         raise TypeError(
-            f"jvp: the tangent of {name} must have type {want.str_short()} as the primal, got "
-            f"{t.str_short()}"
+            f"jvp: the tangent of {_leaf_name(tree, i, 'primals')} must have type "
+            f"{want.str_short()} as the primal, got {t.str_short()}"
         )
-    if isinstance(t, ShapedArray) and (t.dtype != want.dtype or t.weak_type):
-        from weft.ops.elementwise import convert
+    return _as_type(tangent, t, want)
 
-        if isinstance(tangent, bool | int | float | complex):
-            return want.dtype.type(tangent)
-        return convert(tangent, want.dtype)
-    return tangent
+
+def _fits(got: Any, want: Any) -> bool:
+    """Whether a value of type `got` can stand for one of type `want`: weak types adapt."""
+    if not (isinstance(got, ShapedArray) and isinstance(want, ShapedArray)):
+        return True
+    return got.shape == want.shape and (got.dtype == want.dtype or got.weak_type)
+
+
+def _as_type(x: Any, got: Any, want: Any) -> Any:
+    if not (isinstance(got, ShapedArray) and isinstance(want, ShapedArray)):
+        return x
+    if got.dtype == want.dtype and not got.weak_type:
+        return x
+    if isinstance(x, bool | int | float | complex):
+        return want.dtype.type(x)
+    from weft.ops.elementwise import convert
+
+    return convert(x, want.dtype)
+
+
+def _given(leaves: Sequence[Any], avals: Sequence[Any], mask: Sequence[bool], where: Any) -> list:
+    """Tangents or cotangents of the marked values, checked against their types.
+
+    where: (who, tree, root, of what) for messages.
+    """
+    result = []
+    for i, (x, want, nz) in enumerate(zip(leaves, avals, mask, strict=True)):
+        if not nz:
+            continue
+        who, tree, root, what = where
+        if not is_array_like(x):
+            _check_arrays(leaves, tree, who, root)
+        got = typeof(x)
+        if not _fits(got, want):
+            raise TypeError(
+                f"{who}: {_leaf_name(tree, i, root)} must have the type of {what}, "
+                f"{want.str_short()}, got {got.str_short()}"
+            )
+        result.append(_as_type(x, got, want))
+    return result
+
+
+class _Program:
+    """A linearized function but for its residuals: the linear program and how to call it."""
+
+    __slots__ = ("in_avals", "in_tree", "jaxpr", "name", "nonzero_in", "nonzero_out", "out_avals",
+                 "out_tree")  # fmt: skip
+
+    def __init__(self, fun: Callable, lin: Linearized, in_avals: list, flat: Flat) -> None:
+        self.name = getattr(fun, "__name__", type(fun).__name__)
+        self.jaxpr: Jaxpr = lin.jaxpr
+        self.nonzero_in, self.nonzero_out = lin.nonzero_in, lin.nonzero_out
+        self.in_avals, self.out_avals = in_avals, lin.out_avals
+        self.in_tree, self.out_tree = flat.in_tree, flat.out_tree
+
+
+class Pushforward:
+    """The derivative that `linearize` gives: from tangents of the inputs to those of the output.
+
+    A pytree of its residuals, so that it passes in and out of jitted functions.
+    """
+
+    __slots__ = ("_program", "_residuals")
+
+    def __init__(self, program: _Program, residuals: Sequence[Any]) -> None:
+        self._program = program
+        self._residuals = residuals
+
+    @api_boundary
+    def __call__(self, *tangents: Any) -> Any:
+        p = self._program
+        who = f"the linearized {p.name}"
+        leaves, tree = flatten(tangents)
+        if tree != p.in_tree:
+            raise TypeError(f"{who} takes tangents of structure {p.in_tree}, got {tree}")
+        want = [tangent_aval(a) for a in p.in_avals]
+        given = _given(leaves, want, p.nonzero_in, (who, tree, "tangents", "the primal"))
+        out_t = iter(eval_jaxpr(p.jaxpr, self._residuals, *given))
+        full = [
+            _derivative(next(out_t) if nz else None, a)
+            for nz, a in zip(p.nonzero_out, p.out_avals, strict=True)
+        ]
+        return p.out_tree.unflatten(_arrays(full))
+
+
+class Pullback:
+    """The function that `vjp` gives: from a cotangent of the output to those of the inputs.
+
+    A pytree of its residuals, so that it passes in and out of jitted functions.
+    """
+
+    __slots__ = ("_program", "_residuals")
+
+    def __init__(self, program: _Program, residuals: Sequence[Any]) -> None:
+        self._program = program
+        self._residuals = residuals
+
+    @api_boundary
+    def __call__(self, cts: Any) -> Any:
+        p = self._program
+        who = f"the vjp of {p.name}"
+        leaves, tree = flatten(cts)
+        if tree != p.out_tree:
+            raise TypeError(
+                f"{who} takes a cotangent of the output's structure {p.out_tree}, got {tree}"
+            )
+        want = [cotangent_aval(a) for a in p.out_avals]
+        given = _given(leaves, want, p.nonzero_out, (who, tree, "cotangent", "the output"))
+        return p.in_tree.unflatten(
+            _backward(p.jaxpr, self._residuals, p.nonzero_in, p.in_avals, given)
+        )
+
+
+for _type in (Pushforward, Pullback):
+    pytree.register_node(
+        _type,
+        lambda f: (tuple(f._residuals), f._program),
+        lambda program, residuals, make=_type: make(program, list(residuals)),  # type: ignore[misc]
+    )
 
 
 @api_boundary
 def linearize(fun: Callable, *primals: Any, has_aux: bool = False) -> Any:
     """The value of `fun` and its derivative at `primals` as a function of tangents.
 
-    The nonlinear work is done once. Returns (out, f_jvp), or (out, f_jvp, aux).
+    The nonlinear work is done once. Returns (out, f_jvp), or (out, f_jvp, aux); f_jvp is a pytree
+    of the values it keeps.
 
     >>> import weft
     >>> y, f_jvp = weft.linearize(weft.numpy.sin, 0.0)
@@ -172,76 +296,25 @@ def linearize(fun: Callable, *primals: Any, has_aux: bool = False) -> Any:
     Array(2., dtype=float32, weak_type=True)
     """
     _check_callable(fun, "linearize")
-    outs, lin, out_tree, in_tree, aux = _linearize(fun, primals, has_aux, "linearize")
-    in_avals = [typeof(p) for p in flatten(primals)[0]]
-
-    @api_boundary
-    def f_jvp(*tangents: Any) -> Any:
-        leaves, tree = flatten(tangents)
-        if tree != in_tree:
-            raise TypeError(
-                f"the linearized function takes tangents of structure {in_tree}, got {tree}"
-            )
-        given = []
-        for i, (t, aval, nz) in enumerate(zip(leaves, in_avals, lin.nonzero_in, strict=True)):
-            if nz:
-                given.append(_check_tangent_type(t, aval, f"tangent {i}"))
-        out_t = iter(eval_jaxpr(lin.jaxpr, lin.consts, *given))
-        full = [
-            _derivative(next(out_t) if nz else None, a)
-            for nz, a in zip(lin.nonzero_out, lin.out_avals, strict=True)
-        ]
-        return out_tree.unflatten(_arrays(full))
-
-    result = out_tree.unflatten(_arrays(outs))
-    return (result, f_jvp, aux) if has_aux else (result, f_jvp)
-
-
-def _check_tangent_type(t: Any, aval: Any, name: str) -> Any:
-    want, got = tangent_aval(aval), typeof(t)
-    if not isinstance(want, ShapedArray):
-        return t
-    if got.shape != want.shape or (got.dtype != want.dtype and not got.weak_type):
-        raise TypeError(f"{name} must have type {want.str_short()}, got {got.str_short()}")
-    if got.dtype != want.dtype or isinstance(t, bool | int | float | complex):
-        return want.dtype.type(t) if not isinstance(t, np.ndarray) else t.astype(want.dtype)
-    return t
+    outs, lin, flat, in_avals = _linearize(fun, primals, has_aux, "linearize")
+    f_jvp = Pushforward(_Program(fun, lin, in_avals, flat), lin.consts)
+    result = flat.out_tree.unflatten(_arrays(outs))
+    return (result, f_jvp, flat.aux) if has_aux else (result, f_jvp)
 
 
 def _linearize(
-    fun: Callable, primals: Sequence[Any], has_aux: bool, who: str
-) -> tuple[list, Any, Any, Any, Any]:
-    leaves, in_tree = flatten(tuple(primals))
-    aux: list = []
-    inner = _aux_split(fun, aux, who) if has_aux else fun
-    flat_fun, out = flatten_fun(lambda *args: inner(*args), flatten((tuple(primals), {}))[1])
-    counts: list = []
-
-    def run(*xs: Any) -> list:
-        outs = flat_fun(*xs)
-        if has_aux:
-            aux_leaves, aux_tree = flatten(aux[0])
-            counts[:] = [len(outs), aux_tree]
-            return outs + aux_leaves
-        return outs
-
-    outs, lin = linearize_flat(run, leaves)
-    aux_value = None
-    if has_aux:
-        n, aux_tree = counts
-        aux_value = aux_tree.unflatten(outs[n:])
-        lin = _first_outputs(lin, n)
-        outs = outs[:n]
-    return outs, lin, out.tree, in_tree, aux_value
-
-
-def _first_outputs(lin: Any, n: int) -> Any:
-    """The linear program restricted to the first n outputs."""
-    kept = sum(lin.nonzero_out[:n])
-    lin.jaxpr = lin.jaxpr.replace(outvars=lin.jaxpr.outvars[:kept])
-    lin.nonzero_out = lin.nonzero_out[:n]
-    lin.out_avals = lin.out_avals[:n]
-    return lin
+    fun: Callable, primals: tuple, has_aux: bool, who: str, root: str = "primals"
+) -> tuple[list, Linearized, Flat, list]:
+    """Outputs, the linear program, the function's trees, the types of the flat inputs."""
+    leaves, in_tree = flatten(primals)
+    try:
+        in_avals = [typeof(x) for x in leaves]
+    except TypeError:
+        _check_arrays(leaves, in_tree, who, root)
+        raise
+    flat = Flat(fun, in_tree, has_aux, who)
+    outs, lin = linearize_flat(flat, leaves, extra=flat.extra)
+    return outs, lin, flat, in_avals
 
 
 # Reverse -------------------------------------------------------------------------------------
@@ -252,7 +325,7 @@ def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequen
     """The value of `fun` and a function from output cotangents to input cotangents.
 
     Returns (out, f_vjp), or (out, f_vjp, aux); f_vjp returns a tuple with one cotangent for
-    each primal, float0 for integers.
+    each primal, float0 for integers. f_vjp is a pytree of the values it keeps.
 
     >>> import weft
     >>> y, f_vjp = weft.vjp(weft.numpy.sin, 0.0)
@@ -260,45 +333,69 @@ def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequen
     (Array(3., dtype=float32, weak_type=True),)
     """
     _check_callable(fun, "vjp")
-    outs, lin, out_tree, in_tree, aux = _linearize(fun, primals, has_aux, "vjp")
-    in_avals = [typeof(p) for p in flatten(primals)[0]]
-
-    @api_boundary
-    def f_vjp(cts: Any) -> Any:
-        leaves, tree = flatten(cts)
-        if tree != out_tree:
-            raise TypeError(
-                f"the vjp function takes a cotangent of the output's structure {out_tree}, got "
-                f"{tree}"
-            )
-        given = [
-            _check_tangent_type(ct, cotangent_aval(a), f"cotangent {i}")
-            for i, (ct, a, nz) in enumerate(
-                zip(leaves, lin.out_avals, lin.nonzero_out, strict=True)
-            )
-            if nz
-        ]
-        return in_tree.unflatten(_backward(lin, in_avals, given))
-
-    result = out_tree.unflatten(_arrays(outs))
-    return (result, f_vjp, aux) if has_aux else (result, f_vjp)
+    outs, lin, flat, in_avals = _linearize(fun, primals, has_aux, "vjp")
+    f_vjp = Pullback(_Program(fun, lin, in_avals, flat), lin.consts)
+    result = flat.out_tree.unflatten(_arrays(outs))
+    return (result, f_vjp, flat.aux) if has_aux else (result, f_vjp)
 
 
-def _backward(lin: Any, in_avals: Sequence[Any], cts: Sequence[Any]) -> list:
+def _backward(
+    jaxpr: Jaxpr,
+    residuals: Sequence[Any],
+    nonzero_in: Sequence[bool],
+    in_avals: Sequence[Any],
+    cts: Sequence[Any],
+) -> list:
     """Cotangents for all flat inputs, zeros where there are none."""
-    linear_avals = [v.aval for v in lin.jaxpr.invars]
-    args = [UndefinedPrimal(a) for a in linear_avals]
-    result = iter(backward_pass(lin.jaxpr, lin.consts, args, cts))
+    args = [UndefinedPrimal(v.aval) for v in jaxpr.invars]
+    result = iter(backward_pass(jaxpr, residuals, args, cts))
     full = []
-    for aval, nz in zip(in_avals, lin.nonzero_in, strict=True):
+    for aval, nz in zip(in_avals, nonzero_in, strict=True):
         ct = next(result) if nz else None
         ct = _zero(cotangent_aval(aval)) if ct is None else ct
         full.append(_as_weak(ct) if getattr(aval, "weak_type", False) else ct)
     return full
 
 
+@api_boundary
+def fwd_and_bwd(
+    fun: Callable,
+    argnums: int | Sequence[int],
+    has_aux: bool = False,
+    jitted: bool = True,
+) -> tuple[Callable, Callable]:
+    """The forward and the backward pass of `fun` as two functions, each compiled once.
+
+    fwd(*args) returns (out, residuals), or (out, residuals, aux); bwd(residuals, cotangent) the
+    cotangents of the arguments at argnums. jitted: whether both are `weft.jit`ted.
+
+    >>> import weft
+    >>> fwd, bwd = weft.fwd_and_bwd(lambda x, y: x * y, argnums=(0, 1))
+    >>> out, residuals = fwd(2.0, 3.0)
+    >>> bwd(residuals, 1.0)
+    (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
+    """
+    _check_callable(fun, "fwd_and_bwd")
+
+    @functools.wraps(fun)
+    def fwd(*args: Any, **kwargs: Any) -> Any:
+        numbers = _argnums(argnums, len(args), "fwd_and_bwd")
+        primals = [args[i] for i in numbers]
+        return vjp(_partial(fun, args, numbers, kwargs), *primals, has_aux=has_aux)
+
+    def bwd(residuals: Any, ct: Any) -> Any:
+        cts = residuals(ct)
+        return cts[0] if isinstance(argnums, int) else cts
+
+    if not jitted:
+        return api_boundary(fwd), api_boundary(bwd)
+    from weft.transforms.jit import jit
+
+    return jit(fwd), jit(bwd)
+
+
 def _argnums(argnums: Any, n: int, who: str) -> tuple[int, ...]:
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    numbers = argnums if isinstance(argnums, tuple | list) else (argnums,)
     result = []
     for i in numbers:
         if not isinstance(i, int) and not hasattr(i, "__index__"):
@@ -318,32 +415,62 @@ def _argnums(argnums: Any, n: int, who: str) -> tuple[int, ...]:
 def _partial(fun: Callable, args: Sequence[Any], numbers: Sequence[int], kwargs: dict) -> Callable:
     """fun as a function of the arguments at `numbers`."""
 
+    if not kwargs and len(numbers) == len(args) and tuple(numbers) == tuple(range(len(args))):
+        return fun
+
     def inner(*given: Any) -> Any:
         full = list(args)
         for i, x in zip(numbers, given, strict=True):
             full[i] = x
         return fun(*full, **kwargs)
 
+    inner.__name__ = getattr(fun, "__name__", type(fun).__name__)
     return inner
 
 
-def _check_input_dtype(x: Any, who: str, name: str, holomorphic: bool, allow_int: bool) -> None:
-    for leaf, path in zip(flatten(x)[0], leaf_names(x, name), strict=True):
-        aval = typeof(leaf)
-        if not isinstance(aval, ShapedArray):
-            continue
-        d = aval.dtype
-        if holomorphic and not dtypes.is_complex(d):
-            raise TypeError(f"{who} with holomorphic=True takes complex inputs; {path} is {aval}")
-        if dtypes.is_extended(d) or not dtypes.is_inexact(d):
+def _check_inputs(
+    primals: Sequence[Any],
+    numbers: Sequence[int],
+    who: str,
+    holomorphic: bool,
+    allow_int: bool = False,
+    real: bool = False,
+) -> None:
+    """Raises TypeError for an argument without a derivative (real: or with a complex one)."""
+    for number, x in zip(numbers, primals, strict=True):
+        leaves, tree = flatten(x)
+        for i, leaf in enumerate(leaves):
+            root = f"argument {number}"
+            if not is_array_like(leaf):
+                _check_arrays(leaves, tree, who, root)
+            aval = typeof(leaf)
+            if not isinstance(aval, ShapedArray):
+                continue
+            d = aval.dtype
+            if dtypes.is_float(d) and not holomorphic:
+                continue
+            text = aval.str_short()
+            if holomorphic and not dtypes.is_complex(d):
+                raise TypeError(
+                    f"{who} with holomorphic=True takes complex inputs; "
+                    f"{_leaf_name(tree, i, root)} is {text}"
+                )
+            if dtypes.is_complex(d):
+                if real and not holomorphic:
+                    raise TypeError(
+                        f"{who} takes real-valued inputs; {_leaf_name(tree, i, root)} is {text}. "
+                        "Use holomorphic=True for a holomorphic function, weft.jvp for others"
+                    )
+                continue
             if allow_int and not dtypes.is_extended(d):
                 continue
+            remedy = "Pass it as a float, or exclude it by argnums"
+            if who not in ("jacfwd", "hessian") and not dtypes.is_extended(d):
+                remedy += ", or use allow_int=True"
             raise TypeError(
-                f"{who} takes real- or complex-valued inputs; {path} is {aval.str_short()}. Pass "
-                "it as a float, exclude it by argnums, or use allow_int=True"
+                f"{who} takes real- or complex-valued inputs; {_leaf_name(tree, i, root)} is "
+                f"{text}. {remedy}"
             )
-        if dtypes.is_complex(d) and not holomorphic and who != "vjp":
-            return
 
 
 @api_boundary
@@ -365,32 +492,42 @@ def value_and_grad(
     (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
     _check_callable(fun, "value_and_grad")
-    return _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
+    run = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
+
+    @functools.wraps(fun)
+    @api_boundary
+    def value_and_grad_fun(*args: Any, **kwargs: Any) -> Any:
+        value, gradient, aux = run(*args, **kwargs)
+        value = _arrays([value])[0]
+        return ((value, aux), gradient) if has_aux else (value, gradient)
+
+    return value_and_grad_fun
 
 
 def _value_and_grad(
     fun: Callable, argnums: Any, has_aux: bool, holomorphic: bool, allow_int: bool, who: str
 ) -> Callable:
-    @functools.wraps(fun)
-    @api_boundary
-    def value_and_grad_fun(*args: Any, **kwargs: Any) -> Any:
+    """From arguments to (value, gradient, aux)."""
+
+    def run(*args: Any, **kwargs: Any) -> tuple:
         numbers = _argnums(argnums, len(args), who)
-        primals = [args[i] for i in numbers]
-        for i, p in zip(numbers, primals, strict=True):
-            _check_input_dtype(p, who, f"argument {i}", holomorphic, allow_int)
-        outs, lin, out_tree, in_tree, aux = _linearize(
+        primals = tuple([args[i] for i in numbers])
+        _check_inputs(primals, numbers, who, holomorphic, allow_int)
+        outs, lin, flat, in_avals = _linearize(
             _partial(fun, args, numbers, kwargs), primals, has_aux, who
         )
-        _check_scalar(outs, out_tree, holomorphic, who)
-        in_avals = [typeof(p) for p in flatten(tuple(primals))[0]]
-        aval = typeof(outs[0])
-        cts = [_one_like(aval)] if lin.nonzero_out[0] else []
-        grads = in_tree.unflatten(_backward(lin, in_avals, cts))
-        grad = grads[0] if isinstance(argnums, int) else tuple(grads)
-        value = _arrays(outs)[0]
-        return ((value, aux), grad) if has_aux else (value, grad)
+        _check_scalar(outs, flat.out_tree, holomorphic, who)
+        cts = [_one_like(lin.out_avals[0])] if lin.nonzero_out[0] else []
+        grads = flat.in_tree.unflatten(
+            _backward(lin.jaxpr, lin.consts, lin.nonzero_in, in_avals, cts)
+        )
+        gradient = grads if isinstance(argnums, tuple | list) else grads[0]
+        return outs[0], gradient, flat.aux if has_aux else None
 
-    return value_and_grad_fun
+    return run
+
+
+_LEAF = flatten(0)[1]
 
 
 def _one_like(aval: ShapedArray) -> Any:
@@ -400,11 +537,12 @@ def _one_like(aval: ShapedArray) -> Any:
 
 
 def _check_scalar(outs: list, out_tree: Any, holomorphic: bool, who: str) -> None:
-    if len(outs) != 1 or out_tree != flatten(0)[1]:
+    if len(outs) != 1 or out_tree != _LEAF:
         raise TypeError(
             f"{who} takes functions with one scalar output, got the structure {out_tree}; "
             "return auxiliary values with has_aux=True"
         )
+    _check_arrays(outs, out_tree, who, "the function's result")
     aval = typeof(outs[0])
     if aval.shape != ():
         raise TypeError(
@@ -413,7 +551,9 @@ def _check_scalar(outs: list, out_tree: Any, holomorphic: bool, who: str) -> Non
         )
     if holomorphic:
         if not dtypes.is_complex(aval.dtype):
-            raise TypeError(f"{who} with holomorphic=True needs a complex output, got {aval}")
+            raise TypeError(
+                f"{who} with holomorphic=True needs a complex output, got {aval.str_short()}"
+            )
     elif not dtypes.is_float(aval.dtype):
         hint = "; use holomorphic=True" if dtypes.is_complex(aval.dtype) else ""
         raise TypeError(f"{who} takes functions with a real output, got {aval.str_short()}{hint}")
@@ -438,13 +578,13 @@ def grad(
     Array(1., dtype=float32, weak_type=True)
     """
     _check_callable(fun, "grad")
-    both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "grad")
+    run = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "grad")
 
     @functools.wraps(fun)
     @api_boundary
     def grad_fun(*args: Any, **kwargs: Any) -> Any:
-        value, gradient = both(*args, **kwargs)
-        return (gradient, value[1]) if has_aux else gradient
+        _, gradient, aux = run(*args, **kwargs)
+        return (gradient, aux) if has_aux else gradient
 
     return grad_fun
 
@@ -463,7 +603,8 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
     _check_callable(fun, "linear_transpose")
     leaves, tree = flatten(tuple(primals))
     avals = [tangent_aval(aval_of_spec(x)) for x in leaves]
-    flat_fun, out = flatten_fun(lambda *args: fun(*args), flatten((tuple(primals), {}))[1])
+    name = getattr(fun, "__name__", type(fun).__name__)
+    flat_fun, out = flatten_fun(fun, flatten((tuple(primals), {}))[1])
     out_avals: list = []
 
     def run(*xs: Any) -> list:
@@ -478,12 +619,12 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
         ct_leaves, ct_tree = flatten(cts)
         if ct_tree != out.tree:
             raise TypeError(
-                f"the transposed function takes a cotangent of structure {out.tree}, got {ct_tree}"
+                f"the transposed {name} takes a cotangent of the output's structure {out.tree}, "
+                f"got {ct_tree}"
             )
-        given = [
-            _check_tangent_type(ct, a, f"cotangent {i}")
-            for i, (ct, a) in enumerate(zip(ct_leaves, out_avals, strict=True))
-        ]
+        want = [cotangent_aval(a) for a in out_avals]
+        where = (f"the transposed {name}", ct_tree, "cotangent", "the output")
+        given = _given(ct_leaves, want, [True] * len(want), where)
         result = transposed(given)
         full = [
             _zero(cotangent_aval(a)) if ct is None else ct
@@ -492,154 +633,6 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
         return tree.unflatten(_arrays(full))
 
     return transposed_fun
-
-
-# Jacobians -----------------------------------------------------------------------------------
-
-
-def _basis(leaves: Sequence[Any]) -> list:
-    """For each leaf of the standard basis, an array (total size, *shape)."""
-    sizes = [typeof(x).size for x in leaves]
-    total, start, result = sum(sizes), 0, []
-    for x, n in zip(leaves, sizes, strict=True):
-        aval = typeof(x)
-        block = np.zeros((total, n), np.float32).astype(aval.dtype)
-        block[start : start + n] = np.eye(n)
-        result.append(block.reshape((total, *aval.shape)))
-        start += n
-    return result
-
-
-def _split(array: Any, leaves: Sequence[Any], axis: int) -> list:
-    """Splits the basis dimension of a result into the leaves' shapes."""
-    from weft.ops.shape import reshape
-    from weft.ops.slicing import slice_in_dim
-
-    start, parts = 0, []
-    shape = typeof(array).shape
-    for x in leaves:
-        aval = typeof(x)
-        part = slice_in_dim(array, start, start + aval.size, axis=axis)
-        parts.append(reshape(part, (*shape[:axis], *aval.shape, *shape[axis + 1 :])))
-        start += aval.size
-    return parts
-
-
-@api_boundary
-def jacfwd(
-    fun: Callable,
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable:
-    """The Jacobian by forward mode: one pass per input element, batched.
-
-    The result has the output's structure; each leaf has the input's structure inside, with
-    shapes (*output shape, *input shape).
-
-    >>> import weft
-    >>> weft.jacfwd(lambda x: x * x)(weft.numpy.arange(2.0))
-    Array([[0., 0.],
-           [0., 2.]], dtype=float32)
-    """
-    _check_callable(fun, "jacfwd")
-
-    @functools.wraps(fun)
-    @api_boundary
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        from weft.transforms.vmap_api import vmap
-
-        numbers = _argnums(argnums, len(args), "jacfwd")
-        primals = tuple(args[i] for i in numbers)
-        for i, p in zip(numbers, primals, strict=True):
-            _check_input_dtype(p, "jacfwd", f"argument {i}", holomorphic, False)
-        inner = _partial(fun, args, numbers, kwargs)
-        leaves, in_tree = flatten(primals)
-        basis = in_tree.unflatten(_basis(leaves))
-
-        def push(tangents: Any) -> Any:
-            result = jvp(inner, primals, tangents, has_aux=has_aux)
-            return result[1:] if has_aux else result[1]
-
-        pushed = vmap(push, out_axes=((-1, None) if has_aux else -1))(basis)
-        tangents, aux = pushed if has_aux else (pushed, None)
-
-        def leaf(t: Any) -> Any:
-            parts = in_tree.unflatten(_split(t, leaves, typeof(t).ndim - 1))
-            return parts[0] if isinstance(argnums, int) else tuple(parts)
-
-        result = tree_map(leaf, tangents)
-        return (result, aux) if has_aux else result
-
-    return jacobian
-
-
-@api_boundary
-def jacrev(
-    fun: Callable,
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable:
-    """The Jacobian by reverse mode: one pass per output element, batched.
-
-    Structure and shapes as `jacfwd`.
-
-    >>> import weft
-    >>> weft.jacrev(lambda x: x * x)(weft.numpy.arange(2.0))
-    Array([[0., 0.],
-           [0., 2.]], dtype=float32)
-    """
-    _check_callable(fun, "jacrev")
-
-    @functools.wraps(fun)
-    @api_boundary
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        from weft.transforms.vmap_api import vmap
-
-        numbers = _argnums(argnums, len(args), "jacrev")
-        primals = tuple(args[i] for i in numbers)
-        for i, p in zip(numbers, primals, strict=True):
-            _check_input_dtype(p, "jacrev", f"argument {i}", holomorphic, allow_int)
-        pulled = vjp(_partial(fun, args, numbers, kwargs), *primals, has_aux=has_aux)
-        out, f_vjp = pulled[:2]
-        out_leaves, out_tree = flatten(out)
-        cts = out_tree.unflatten(_basis(out_leaves))
-        rows, in_tree = flatten(vmap(f_vjp)(cts))  # per input leaf (total, *input shape)
-        columns = [_split(r, out_leaves, 0) for r in rows]
-        jac = []
-        for k in range(len(out_leaves)):
-            parts = in_tree.unflatten([c[k] for c in columns])
-            jac.append(parts[0] if isinstance(argnums, int) else tuple(parts))
-        result = out_tree.unflatten(jac)
-        return (result, pulled[2]) if has_aux else result
-
-    return jacobian
-
-
-jacobian = jacrev
-
-
-@api_boundary
-def hessian(
-    fun: Callable,
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable:
-    """The Hessian: forward mode over reverse mode.
-
-    >>> import weft
-    >>> weft.hessian(lambda x: x ** 3)(2.0)
-    Array(12., dtype=float32, weak_type=True)
-    """
-    return jacfwd(
-        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
-        argnums,
-        has_aux=has_aux,
-        holomorphic=holomorphic,
-    )
 
 
 @api_boundary

@@ -14,11 +14,15 @@ from weft.core.source import is_internal_file
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def _is_own(tb: TracebackType) -> bool:
+    return is_internal_file(tb.tb_frame.f_code.co_filename)
+
+
 def filter_traceback(tb: TracebackType | None) -> TracebackType | None:
     """The traceback without the frames of weft's own files."""
     frames = []
     while tb is not None:
-        if not is_internal_file(tb.tb_frame.f_code.co_filename):
+        if not _is_own(tb):
             frames.append(tb)
         tb = tb.tb_next
     result: TracebackType | None = None
@@ -27,10 +31,21 @@ def filter_traceback(tb: TracebackType | None) -> TracebackType | None:
     return result
 
 
-def reraise_filtered(e: BaseException) -> None:
-    """Replaces the exception's traceback by the filtered one, unless filtering is off."""
-    if config.traceback_filtering != "off":
-        e.__traceback__ = filter_traceback(e.__traceback__)
+def _came_from_weft(e: BaseException) -> bool:
+    """Whether an exception left one of weft's own frames last, such as a failed cache lookup."""
+    tb = e.__traceback__
+    if tb is None:
+        return False
+    while tb.tb_next is not None:
+        tb = tb.tb_next
+    return _is_own(tb)
+
+
+def _clean(e: BaseException) -> None:
+    e.__traceback__ = filter_traceback(e.__traceback__)
+    context = e.__context__
+    if context is not None and e.__cause__ is None and _came_from_weft(context):
+        e.__suppress_context__ = True
 
 
 def api_boundary(fun: F) -> F:
@@ -42,21 +57,24 @@ def api_boundary(fun: F) -> F:
             return fun(*args, **kwargs)
         except Exception as e:
             if config.traceback_filtering != "off":
-                # The frame of this wrapper is added again on the way out; excepthook drops it.
-                raise e.with_traceback(filter_traceback(e.__traceback__)) from e.__cause__
-            raise
+                _clean(e)
+            raise  # bare, so that Python does not add this frame again
 
     return wrapped  # type: ignore[return-value]
 
 
 def install_excepthook() -> None:
-    """Filters weft's frames from uncaught exceptions' tracebacks."""
+    """Filters weft's frames from the tracebacks of uncaught exceptions of eager operations."""
     previous = sys.excepthook
 
     def hook(kind: type, value: BaseException, tb: TracebackType | None) -> None:
         if config.traceback_filtering != "off":
             kept = filter_traceback(tb)
             tb = kept if kept is not None else tb
+            value.__traceback__ = tb
         previous(kind, value, tb)
 
     sys.excepthook = hook
+
+
+install_excepthook()

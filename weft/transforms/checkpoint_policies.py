@@ -1,8 +1,8 @@
 """Policies of checkpoint: which intermediate values are kept instead of computed again.
 
 A policy is a function `policy(primitive, *operand types, **params)` that returns whether the
-results of such an equation are kept. It may return an `Offload` instead of True: then they are kept in
-another memory.
+results of such an equation are kept. It may return an `Offload` instead of True: then they are
+kept in another memory.
 """
 
 from __future__ import annotations

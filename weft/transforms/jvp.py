@@ -15,9 +15,9 @@ from weft.core import dtypes
 from weft.core.aval import NO_MAT, Mat, ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, eval_closed
 from weft.core.primitive import Primitive
-from weft.core.source import Source
+from weft.core.source import Source, capture
 from weft.core.state import current_trace, state
-from weft.core.trace import StagedTracer, StagingTrace, Tracer, gc_paused, typeof
+from weft.core.trace import EVAL, StagedTracer, StagingTrace, Tracer, gc_paused, typeof
 
 
 def tangent_aval(aval: Any) -> Any:
@@ -50,20 +50,23 @@ def has_tangent(aval: Any) -> bool:
 class JVPTracer(Tracer):
     """A primal value with its tangent."""
 
-    __slots__ = ("primal", "tangent")
+    __slots__ = ("origin", "primal", "tangent")
+
+    differentiated = True
 
     def __init__(self, trace: JVPTrace, primal: Any, tangent: Any) -> None:
         self._trace = trace
         self.aval = typeof(primal)
         self.primal = primal
         self.tangent = tangent
+        self.origin: Source | None = None
 
     def concrete(self) -> Any:
         p = self.primal
         return p.concrete() if isinstance(p, Tracer) else p
 
     def source(self) -> Source | None:
-        return self.primal.source() if isinstance(self.primal, Tracer) else None
+        return self.primal.source() if isinstance(self.primal, Tracer) else self.origin
 
 
 class JVPTrace:
@@ -109,7 +112,12 @@ class JVPTrace:
             state.trace = before
         if prim.multiple_results:
             return [self.wrap_typed(p, t) for p, t in zip(out, out_tangent, strict=True)]
-        return out if out_tangent is None else self.wrap_typed(out, out_tangent)
+        if out_tangent is None:
+            return out
+        tracer = self.wrap_typed(out, out_tangent)
+        if self.parent is EVAL:  # no equation says where the value was made
+            tracer.origin = capture()
+        return tracer
 
     def wrap_typed(self, primal: Any, tangent: Any) -> Any:
         """As `wrap`, with the tangent promoted to the manual-axis type of its primal.
@@ -155,14 +163,22 @@ class DualTrace:
 
 
 def jvp_flat(
-    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
+    fun: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    extra: list | None = None,
 ) -> tuple[list, list]:
-    """Values and tangents of a flat function; tangents are None where zero."""
+    """Values and tangents of a flat function; tangents are None where zero.
+
+    extra: what else the function leaves there; its tracers are replaced by their values.
+    """
     trace = JVPTrace(state.trace)
     args = [trace.wrap(p, t) for p, t in zip(primals, tangents, strict=True)]
     with current_trace(trace):
         outs = fun(*args)
     trace.finished = True
+    if extra:
+        extra[:] = [trace.unwrap(x)[0] for x in extra]
     pairs = [trace.unwrap(o) for o in outs]
     return [p for p, _ in pairs], [t for _, t in pairs]
 
@@ -192,9 +208,15 @@ class Linearized:
 
 
 def linearize_flat(
-    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], nonzero: Sequence[bool] | None = None
+    fun: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    nonzero: Sequence[bool] | None = None,
+    extra: list | None = None,
 ) -> tuple[list, Linearized]:
-    """Evaluates a flat function and records its derivative as a linear program."""
+    """Evaluates a flat function and records its derivative as a linear program.
+
+    extra: what else the function leaves there; its tracers are replaced by their values.
+    """
     frame = StagingTrace("linear")
     trace = JVPTrace(state.trace, frame)
     if nonzero is None:
@@ -209,6 +231,8 @@ def linearize_flat(
         with current_trace(trace):
             outs = fun(*args)
         trace.finished = True
+        if extra:
+            extra[:] = [trace.unwrap(x)[0] for x in extra]
         pairs = [trace.unwrap(o) for o in outs]
         out_tangents = [t for _, t in pairs if t is not None]
         jaxpr = frame.to_jaxpr(linear_args, out_tangents)

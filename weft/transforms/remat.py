@@ -341,12 +341,14 @@ DCE_RULES[remat_p] = _dce
 # The function ----------------------------------------------------------------------------------
 
 
+@api_boundary
 def checkpoint(
     fun: Callable | None = None,
     *,
     prevent_cse: bool = True,
     policy: Callable | None = None,
     static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
 ) -> Callable:
     """The function with a derivative that keeps little and computes the rest again.
 
@@ -355,7 +357,7 @@ def checkpoint(
       prevent_cse: keep the compiler from undoing it; not needed in the body of a scan.
       policy: which intermediate values to keep, one of `weft.checkpoint_policies`; by default only
         the inputs are kept.
-      static_argnums: arguments that are not traced.
+      static_argnums, static_argnames: arguments that are not traced.
 
     Source: Griewank and Walther, "Algorithm 799: revolve" (2000), for the idea.
 
@@ -366,7 +368,11 @@ def checkpoint(
     """
     if fun is None:
         return functools.partial(
-            checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums
+            checkpoint,
+            prevent_cse=prevent_cse,
+            policy=policy,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
         )
     _check_callable(fun, "checkpoint")
     if policy is not None and not callable(policy):
@@ -375,6 +381,7 @@ def checkpoint(
             f"{policy!r:.100}"
         )
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
 
     @functools.wraps(fun)
     @api_boundary
@@ -385,6 +392,10 @@ def checkpoint(
                     f"checkpoint: static_argnums {i} is out of range for {len(args)} arguments"
                 )
         inner, dynamic = split_static(fun, args, static)
+        fixed = {k: v for k, v in kwargs.items() if k in names}
+        if fixed:
+            inner = functools.partial(inner, **fixed)
+            kwargs = {k: v for k, v in kwargs.items() if k not in fixed}
         leaves, tree = flatten((tuple(dynamic), kwargs))
         body = trace_body(inner, tree, [typeof(x) for x in leaves])
         outs = remat_p.bind(

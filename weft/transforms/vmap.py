@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
-from weft.core.source import Source
+from weft.core.source import Source, capture
 from weft.core.state import AxisEntry, current_trace, extend_axes, state
-from weft.core.trace import Tracer, gc_paused, trace_to_jaxpr, typeof
+from weft.core.trace import EVAL, Tracer, gc_paused, trace_to_jaxpr, typeof
 
 Dim = int | None  # where the batch dimension is; None: not batched
 
@@ -64,16 +67,17 @@ def add_dim(aval: Any, dim: Dim, axis: AxisData) -> Any:
 class BatchTracer(Tracer):
     """A batched value seen as one example."""
 
-    __slots__ = ("dim", "val")
+    __slots__ = ("dim", "origin", "val")
 
-    def __init__(self, trace: BatchTrace, val: Any, dim: int) -> None:
+    def __init__(self, trace: BatchTrace, val: Any, dim: int, origin: Source | None = None) -> None:
         self._trace = trace
         self.val = val
         self.dim = dim
         self.aval = remove_dim(typeof(val), dim)
+        self.origin = origin
 
     def source(self) -> Source | None:
-        return self.val.source() if isinstance(self.val, Tracer) else None
+        return self.val.source() if isinstance(self.val, Tracer) else self.origin
 
 
 class BatchTrace:
@@ -121,7 +125,10 @@ class BatchTrace:
             state.trace = before
         if prim.multiple_results:
             return [self.wrap(o, d) for o, d in zip(out, out_dim, strict=True)]
-        return out if out_dim is None else BatchTracer(self, out, out_dim)
+        if out_dim is None:
+            return out
+        # Eagerly, no equation says where the value was made.
+        return BatchTracer(self, out, out_dim, capture() if self.parent is EVAL else None)
 
     def wrap(self, val: Any, dim: Dim) -> Any:
         return val if dim is None else BatchTracer(self, val, dim)
@@ -151,6 +158,8 @@ def move_dim(x: Any, source: Dim, target: int, axis: AxisData) -> Any:
     from weft.ops.shape import broadcast_to_dim, moveaxis
 
     if source is None:
+        if getattr(x, "dtype", None) == dtypes.float0:
+            return np.broadcast_to(x, (*x.shape[:target], axis.size, *x.shape[target:]))
         return broadcast_to_dim(x, target, axis.size)
     return moveaxis(x, source, target)
 

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from weft.core.trace import typeof
+from weft.core.trace import is_array_like, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, leaf_names
 from weft.transforms.boundary import api_boundary
-from weft.transforms.staging import _check_callable
+from weft.transforms.staging import _check_callable, function_name
 from weft.transforms.vmap import AxisData, batch_flat, move_dim
 
 
@@ -53,6 +53,12 @@ def vmap(
                 "give one for each (keyword arguments are always mapped over axis 0)"
             )
         leaves, in_tree = flatten((args, kwargs))
+        for i, x in enumerate(leaves):
+            if not is_array_like(x):
+                raise TypeError(
+                    f"vmap: argument {_name(fun, in_tree, i)} is not an array or a number but "
+                    f"{type(x).__name__}: {x!r:.100}. Bind it with functools.partial"
+                )
         axes = _in_dims(in_axes, args, kwargs)
         dims = [
             _check_dim(x, d, i, fun, in_tree)
@@ -74,6 +80,11 @@ def vmap(
                     )
                 results.append(o)
                 continue
+            if not is_array_like(o):
+                raise TypeError(
+                    f"vmap: {function_name(fun)} must return arrays, numbers or pytrees of them, "
+                    f"but result {i} is {type(o).__name__}: {o!r:.100}"
+                )
             ndim = typeof(o).ndim + (d is None)
             if not -ndim <= w < ndim:
                 raise ValueError(

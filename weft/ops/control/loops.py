@@ -10,6 +10,7 @@ from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
 from weft.core.primitive import Primitive
+from weft.core.source import capture
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
 from weft.core.tree import flatten
 from weft.ops.control.common import (
@@ -122,9 +123,9 @@ def _linearize(primals: Any, tangents: Any, **params: Any) -> tuple:
 def _transpose(cts: Any, *args: Any, **params: Any) -> list:
     raise ValueError(
         "reverse-mode differentiation does not reach through while_loop, nor fori_loop with bounds "
-        "that are not Python ints: the number of iterations, hence of the values to keep, is "
-        "unknown. Use fori_loop with static bounds or scan, forward mode (weft.jvp, weft.jacfwd), "
-        "or a rule of your own (weft.custom_vjp)"
+        f"that are not Python ints (here at {capture()}): the number of iterations, hence of the "
+        "values to keep, is unknown. Use fori_loop with static bounds or scan, forward mode "
+        "(weft.jvp, weft.jacfwd), or a rule of your own (weft.custom_vjp)"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from weft.core.trace import typeof
 from weft.core.tree import flatten, leaf_names, tree_map
 from weft.ops.control.common import check_function, derived
-from weft.ops.control.scan import scan
+from weft.ops.control.scan import leading_size, scan
 from weft.transforms.boundary import api_boundary
 
 
@@ -23,6 +23,10 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     Array([0, 2, 4], dtype=int32)
     """
     check_function("map", "f", f)
+    leaves, tree = flatten(xs)
+    if not leaves:
+        raise ValueError("map: xs has no arrays")
+    n = leading_size(leaves, tree, None, "map")
     if batch_size is None:
         return scan(derived(f, "map", _Step), None, xs)[1]
     from weft.ops.shape import concatenate, reshape
@@ -31,10 +35,6 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
 
     if not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"map: batch_size must be a positive int, got {batch_size!r}")
-    leaves, _ = flatten(xs)
-    if not leaves:
-        raise ValueError("map: xs has no arrays")
-    n = typeof(leaves[0]).shape[0]
     whole = n // batch_size * batch_size
     parts = []
     if whole:

@@ -28,7 +28,7 @@ def row_aval(aval: ShapedArray) -> ShapedArray:
     return remove_dim(aval, 0)
 
 
-def _leading_size(xs: Sequence[Any], tree: Any, length: Any, who: str) -> int:
+def leading_size(xs: Sequence[Any], tree: Any, length: Any, who: str) -> int:
     sizes = []
     for i, x in enumerate(xs):
         aval = typeof(x)
@@ -106,7 +106,7 @@ def scan(
     check_function("scan", "f", f)
     init_leaves, init_tree = flatten(init)
     xs_leaves, xs_tree = flatten(xs)
-    n = _leading_size(xs_leaves, xs_tree, length, "scan")
+    n = leading_size(xs_leaves, xs_tree, length, "scan")
     unroll = check_unroll(unroll, n, "scan")
     if config.disable_jit and n:
         return _scan_in_python(f, init, xs_leaves, xs_tree, n, reverse)
