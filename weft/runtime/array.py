@@ -10,7 +10,6 @@ import numpy as np
 
 from weft._xla import arrays as _xla
 from weft.core.aval import ShapedArray
-from weft.core.dtypes import short_name
 from weft.sharding.named import SingleDeviceSharding
 
 Array = _xla.Array
@@ -256,14 +255,23 @@ def _repr(self: Any) -> str:
         return f"Array({describe(self)}, deleted)"
     weak = ", weak_type=True" if aval.weak_type else ""
     tail = f", dtype={np.dtype(aval.dtype).name}{weak})"
-    if not self._sharding.is_fully_addressable:
-        return f"Array({short_name(aval.dtype)}{list(aval.shape)}, on {self._sharding!r})"
+    if not _has_value_here(self):
+        return f"Array({describe(self)}, on {self._sharding!r})"
     if aval.size == 0:
         return f"Array([], shape={aval.shape}{tail}"
     text = np.array2string(host_value(self), separator=", ", prefix="Array(", suffix=")")
     line = len(text) - (text.rfind("\n") + 1)
     gap = ",\n      " if line + len(tail) > np.get_printoptions()["linewidth"] else ", "
     return f"Array({text}{gap}{tail[2:]}"
+
+
+def _has_value_here(self: Any) -> bool:
+    return self._sharding.is_fully_addressable or self._sharding.is_fully_replicated
+
+
+def _str(self: Any) -> str:
+    printable = not self.is_deleted() and _has_value_here(self)
+    return str(host_value(self)) if printable else _repr(self)
 
 
 def _format(self: Any, spec: str) -> str:
@@ -346,7 +354,7 @@ install(
     __index__=_index,
     __hash__=_hash,
     __repr__=_repr,
-    __str__=lambda self: str(host_value(self)),
+    __str__=_str,
     __format__=_format,
     __reduce__=_reduce,
     __copy__=_deep_copy,

@@ -20,7 +20,12 @@ _failures: dict[str, str] = {}
 _lock = threading.RLock()
 _default: Client | None = None
 # Set by runtime.distributed.initialize before any client is made.
-distributed_state: dict[str, Any] = {"client": None, "process_id": 0, "num_processes": 1}
+distributed_state: dict[str, Any] = {
+    "client": None,
+    "process_id": 0,
+    "num_processes": 1,
+    "visible_devices": None,
+}
 
 _ALIASES = {"gpu": "cuda"}
 
@@ -41,6 +46,7 @@ def _make_cuda() -> Client:
         distributed_client=distributed_state["client"],
         node_id=distributed_state["process_id"],
         num_nodes=distributed_state["num_processes"],
+        visible_devices=distributed_state["visible_devices"],
     )
 
 

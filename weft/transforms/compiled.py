@@ -187,10 +187,13 @@ def on_mesh(sharding: Any, mesh: Any, ndim: int) -> Any:
 
 
 def hoist_consts(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list]:
-    """Large constants as leading arguments, with their values."""
+    """Large constants, and those with parts on other processes, as leading arguments."""
     if not closed.consts:
         return closed, []
-    big = [isinstance(c, ArrayImpl) and c.size > LARGE for c in closed.consts]
+    big = [
+        isinstance(c, ArrayImpl) and (c.size > LARGE or not c.is_fully_addressable)
+        for c in closed.consts
+    ]
     big = [
         b or (isinstance(c, np.ndarray) and c.size > LARGE and c.dtype != dtypes.float0)
         for b, c in zip(big, closed.consts, strict=True)

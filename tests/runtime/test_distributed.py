@@ -1,0 +1,133 @@
+"""Programs of two processes through the public names, and what initialize refuses."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from weft.runtime import backend, distributed
+
+PROGRAM = """
+import sys
+import numpy as np
+import weft
+from weft import P
+from weft.sharding import AxisType, NamedSharding
+
+rank = int(sys.argv[1])
+weft.distributed.initialize(sys.argv[2], 2, rank)
+assert weft.distributed.is_initialized()
+assert (weft.process_index(), weft.process_count()) == (rank, 2)
+assert (weft.device_count(), weft.local_device_count()) == (4, 2)
+assert {d.process_index for d in weft.local_devices()} == {rank}
+
+mesh = weft.make_mesh((4,), ("x",), axis_types=(AxisType.Auto,))
+split, whole = NamedSharding(mesh, P("x")), NamedSharding(mesh, P())
+values = np.arange(8, dtype=np.float32)
+x = weft.make_array_from_process_local_data(split, values[4 * rank : 4 * rank + 4])
+y = weft.make_array_from_callback((8,), split, lambda index: values[index])
+assert x.shape == (8,) and not x.is_fully_addressable and not x.is_fully_replicated
+assert [s.index for s in x.addressable_shards] == [(slice(2 * i, 2 * i + 2),)
+                                                   for i in (2 * rank, 2 * rank + 1)]
+assert [s.data is None for s in x.global_shards] == [i // 2 != rank for i in range(4)]
+assert "float32[8]" in str(x) and "P('x')" in repr(x)
+
+total = weft.jit(lambda a, b: a @ b, out_shardings=whole)(x, y)
+assert float(total) == values @ values
+add_up = weft.shard_map(lambda a: weft.lax.psum(a, "x"), mesh=mesh, in_specs=P("x"), out_specs=P())
+np.testing.assert_array_equal(np.asarray(weft.jit(add_up)(x)), [12, 16])
+slope = weft.jit(weft.grad(lambda w: ((x * w) ** 2).sum()), out_shardings=whole)
+np.testing.assert_array_equal(np.asarray(slope(weft.device_put(values, whole))), 2 * values**3)
+np.testing.assert_array_equal(np.asarray(weft.device_put(x, whole)), values)
+assert float(x[5]) == 5
+np.testing.assert_array_equal(weft.jit(lambda a: a + rank)(np.ones(3)), np.ones(3) + rank)
+try:
+    np.asarray(x)
+except RuntimeError as error:
+    assert "other processes" in str(error) and "addressable_shards" in str(error)
+else:
+    raise AssertionError("a value with parts on other processes cannot be read")
+weft.distributed.shutdown()
+assert not weft.distributed.is_initialized()
+print("done", rank)
+"""
+
+
+def free_address():
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return f"localhost:{probe.getsockname()[1]}"
+
+
+def test_two_processes_run_one_program_over_all_their_devices():
+    address = free_address()
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(rank), address],
+            env={**os.environ, "WEFT_NUM_CPU_DEVICES": "2"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        results = [p.communicate(timeout=90) for p in processes]
+    finally:
+        for p in processes:
+            p.kill()
+    for rank, (out, error) in enumerate(results):
+        assert out.splitlines()[-1:] == [f"done {rank}"], error[-3000:]
+
+
+@pytest.fixture
+def unstarted(monkeypatch):
+    monkeypatch.setattr(backend, "_clients", {})
+    for name in list(os.environ):
+        if name.startswith(("SLURM_", "WEFT_COORDINATOR", "WEFT_PROCESS", "WEFT_NUM_PROC")):
+            monkeypatch.delenv(name)
+
+
+def test_initialize_after_the_first_device_is_refused():
+    backend.devices()
+    with pytest.raises(RuntimeError, match="before the first use of a device.*top of the program"):
+        distributed.initialize("localhost:1", 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "coordinator_address is missing.*WEFT_COORDINATOR_ADDRESS"),
+        (("localhost:1",), "num_processes is missing.*WEFT_NUM_PROCESSES"),
+        (("localhost:1", 2), "process_id is missing"),
+        (("localhost:1", 2, 2), "process_id 2 is not one of 2 processes.*0 to 1"),
+        (("localhost", 2, 1), "must be 'host:port', got 'localhost'"),
+    ],
+)
+def test_what_initialize_lacks_is_named(unstarted, arguments, words):
+    with pytest.raises(ValueError, match=words):
+        distributed.initialize(*arguments)
+    assert not distributed.is_initialized()
+
+
+def test_slurm_and_wefts_own_variables_give_what_is_not_passed(unstarted, monkeypatch):
+    monkeypatch.setenv("SLURM_STEP_NODELIST", "gpu[003-007,12],login1")
+    monkeypatch.setenv("SLURM_JOB_ID", "4099")
+    monkeypatch.setenv("SLURM_NTASKS", "8")
+    monkeypatch.setenv("SLURM_PROCID", "5")
+    monkeypatch.setenv("WEFT_PROCESS_ID", "6")
+    assert distributed._from_environment() == {
+        "coordinator_address": "gpu003:61443",
+        "num_processes": "8",
+        "process_id": "6",
+    }
+
+
+@pytest.mark.parametrize(
+    ("nodes", "host"),
+    [("a", "a"), ("a,b", "a"), ("a[1-2]", "a1"), ("a-b[07]", "a-b07"), ("n[2,4-5],m", "n2")],
+)
+def test_the_first_host_of_a_node_list(nodes, host):
+    assert distributed.first_host(nodes) == host

@@ -1,0 +1,153 @@
+"""Joins processes to one group: every process then sees the devices of all.
+
+Process 0 runs the coordination service; all connect to it as clients, exchange their devices when
+the first client of a platform is made, and beat to show that they live.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from weft.runtime import backend
+
+_state = backend.distributed_state
+_service: Any = None
+
+
+def initialize(
+    coordinator_address: str | None = None,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+    local_device_ids: int | Sequence[int] | None = None,
+    *,
+    initialization_timeout: int = 300,
+    heartbeat_timeout_seconds: int = 100,
+    shutdown_timeout_seconds: int = 300,
+    coordinator_bind_address: str | None = None,
+) -> None:
+    """Makes this process one of several that run the same program on all their devices together.
+
+    Call it in every process before the first use of a device. Then `weft.devices()` lists all
+    devices and `weft.local_devices()` those of this process; arrays over a mesh of all of them have
+    their parts in several processes.
+
+    Args:
+      coordinator_address: "host:port" of process 0, which the others can reach.
+      num_processes: how many there are.
+      process_id: the number of this one, from 0.
+      local_device_ids: which GPUs of this host the process uses; all unless given.
+      initialization_timeout: seconds to wait for the other processes.
+      heartbeat_timeout_seconds: a process that is silent for so long counts as dead.
+      shutdown_timeout_seconds: how long the end waits for the others.
+      coordinator_bind_address: where process 0 listens, "[::]:port" unless given.
+
+    What is not given comes from the environment: WEFT_COORDINATOR_ADDRESS, WEFT_NUM_PROCESSES and
+    WEFT_PROCESS_ID, or Slurm's variables.
+
+    Raises:
+      RuntimeError: it is too late (a device has been used), or the second call.
+      ValueError: something is neither given nor in the environment, or impossible.
+
+    Example:
+        >>> import weft
+        >>> weft.distributed.is_initialized()
+        False
+    """
+    global _service
+    from weft._xla import distributed
+
+    if _state["client"] is not None:
+        raise RuntimeError("weft.distributed.initialize was called before; call it once a process")
+    if backend.started():
+        raise RuntimeError(
+            "weft.distributed.initialize must come before the first use of a device: call it at "
+            "the top of the program, before weft.devices() or any array"
+        )
+    known = _from_environment()
+    address = coordinator_address or known.get("coordinator_address")
+    count = num_processes if num_processes is not None else known.get("num_processes")
+    number = process_id if process_id is not None else known.get("process_id")
+    for name, value in (
+        ("coordinator_address", address),
+        ("num_processes", count),
+        ("process_id", number),
+    ):
+        if value is None:
+            raise ValueError(
+                f"weft.distributed.initialize: {name} is missing; give it, or set "
+                f"WEFT_{name.upper()}"
+            )
+    count, number = int(count), int(number)
+    if not 0 <= number < count:
+        raise ValueError(
+            f"weft.distributed.initialize: process_id {number} is not one of {count} processes; "
+            f"give numbers from 0 to {count - 1}"
+        )
+    if not re.fullmatch(r".+:\d+", address):
+        raise ValueError(
+            f"weft.distributed.initialize: coordinator_address must be 'host:port', got {address!r}"
+        )
+    if local_device_ids is not None:
+        ids = [local_device_ids] if isinstance(local_device_ids, int) else list(local_device_ids)
+        _state["visible_devices"] = ids
+    if number == 0:
+        port = address.rsplit(":", 1)[1]
+        _service = distributed.make_service(
+            coordinator_bind_address or f"[::]:{port}",
+            count,
+            heartbeat_timeout=heartbeat_timeout_seconds,
+            shutdown_timeout=shutdown_timeout_seconds,
+        )
+    client = distributed.make_client(
+        address,
+        number,
+        init_timeout=initialization_timeout,
+        heartbeat_timeout=heartbeat_timeout_seconds,
+        shutdown_timeout=shutdown_timeout_seconds,
+    )
+    client.connect()
+    _state.update(client=client, process_id=number, num_processes=count)
+    atexit.register(shutdown)
+
+
+def is_initialized() -> bool:
+    """Whether this process has joined a group."""
+    return _state["client"] is not None
+
+
+def shutdown() -> None:
+    """Leaves the group, after all processes have come to this point. Runs at exit by itself."""
+    global _service
+    client, _state["client"] = _state["client"], None
+    if client is not None:
+        client.shutdown()
+    if _service is not None:
+        _service.shutdown()
+        _service = None
+
+
+def _from_environment() -> dict[str, Any]:
+    names = ("coordinator_address", "num_processes", "process_id")
+    found: dict[str, Any] = {}
+    if "SLURM_PROCID" in os.environ and "SLURM_STEP_NODELIST" in os.environ:
+        # Any free port will do, if all processes choose the same: one that the job's number gives.
+        port = 61440 + int(os.environ.get("SLURM_JOB_ID", "0")) % 4096
+        found = {
+            "coordinator_address": f"{first_host(os.environ['SLURM_STEP_NODELIST'])}:{port}",
+            "num_processes": os.environ.get("SLURM_NTASKS"),
+            "process_id": os.environ["SLURM_PROCID"],
+        }
+    given = {n: os.environ.get(f"WEFT_{n.upper()}") for n in names}
+    return {**found, **{n: v for n, v in given.items() if v is not None}}
+
+
+def first_host(nodes: str) -> str:
+    """The first host of a Slurm node list, such as `gpu[003-007,12],login1`."""
+    match = re.match(r"([^,\[]+)(?:\[([^\],-]+))?", nodes)
+    if match is None:
+        raise ValueError(f"SLURM_STEP_NODELIST {nodes!r} names no host")
+    return match.group(1) + (match.group(2) or "")
