@@ -89,6 +89,38 @@ def test_a_leaked_tracer_is_reported_with_the_line_that_made_it():
         weft.jit(lambda x: lax.add(x, kept[0]))(1.0)
 
 
+def test_check_tracer_leaks_names_value_line_and_holder():
+    kept = []
+
+    class Holder:
+        value = None
+
+    def outer(x):
+        def body(carry, item):
+            Holder.last = carry * 2
+            return carry, item
+
+        kept.append(x + 1)
+        return lax.scan(body, x, None, length=2)[0]
+
+    x = np.ones(3, np.float32)
+    with weft.check_tracer_leaks(True):
+        with pytest.raises(weft.errors.UnexpectedTracerError) as caught:
+            weft.jit(outer)(x)
+        line = outer.__code__.co_firstlineno + 2
+        assert f"f32[3], made at {__file__}:{line} (" in str(caught.value)
+        assert "body" in str(caught.value) and "1 traced value can still" in str(caught.value)
+        del Holder.last
+        kept.clear()
+
+        with pytest.raises(weft.errors.UnexpectedTracerError, match=r"held by: list\nReturn"):
+            weft.jit(lambda y: kept.append(y * 3) or y)(x)
+        kept.clear()
+        fine = weft.jit(lambda y: weft.grad(lambda z: weft.checkpoint(lax.sin)(z).sum())(y))
+        np.testing.assert_allclose(fine(x), np.cos(x), rtol=1e-6)
+    weft.jit(lambda y: kept.append(y * 3) or y)(x)  # unchecked unless asked for
+
+
 @pytest.mark.parametrize(
     ("use", "error", "words"),
     [

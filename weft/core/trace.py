@@ -453,12 +453,26 @@ def trace_to_jaxpr(
     The constants are arrays, or tracers of outer traces that the function closes over.
     """
     trace = StagingTrace(name)
+    jaxpr = _staged(trace, fun, avals)
+    if config.check_tracer_leaks:
+        _check_nothing_leaked(trace)
+    return jaxpr, trace.consts
+
+
+def _staged(trace: StagingTrace, fun: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> Jaxpr:
     with gc_paused():
         args = [trace.new_arg(a) for a in avals]
         with current_trace(trace):
             outs = fun(*args)
-        jaxpr = trace.to_jaxpr(args, outs)
-    return jaxpr, trace.consts
+        return trace.to_jaxpr(args, outs)
+
+
+def _check_nothing_leaked(trace: StagingTrace) -> None:
+    """Raises UnexpectedTracerError if a tracer of a finished trace can still be reached."""
+    gc.collect()
+    alive = [t for t in gc.get_referrers(trace) if isinstance(t, Tracer)]
+    if alive:
+        raise errors.still_alive(alive, trace.name)
 
 
 def closed_call_jaxpr(
