@@ -81,7 +81,7 @@ def _op(name: str, formula: Any, jvp: Any) -> Primitive:
         jvp=jvp,
         batch=batch,
         lower=lower,
-        sharding="elementwise",  # type: ignore[arg-type]
+        sharding="elementwise",
     )
     return prim
 

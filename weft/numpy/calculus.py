@@ -96,7 +96,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
         spacing = list(varargs)
     else:
         raise TypeError(
-            f"weft.numpy.gradient: {len(varargs)} spacings for {len(axes)} axes; give one, or one each"
+            f"weft.numpy.gradient: {len(varargs)} spacings for {len(axes)} axes; give one, or "
+            "one each"
         )
     order = edge_order or 1
     parts = [_gradient(f, h, i, order) for i, h in zip(axes, spacing, strict=True)]
@@ -124,7 +125,8 @@ def _gradient(f: Any, h: Any, axis: int, order: int) -> Any:
     else:
         if typeof(h).shape != (n,):
             raise ValueError(
-                f"weft.numpy.gradient: coordinates of shape {typeof(h).shape} along an axis of size {n}"
+                f"weft.numpy.gradient: coordinates of shape {typeof(h).shape} along an axis of "
+                f"size {n}"
             )
         steps = cast(diff(h), typeof(f).dtype)
         column = tuple(-1 if d == axis else 1 for d in range(rank))

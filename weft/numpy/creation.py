@@ -136,7 +136,8 @@ def _host(value: np.ndarray, dtype: Any, copy: builtins.bool) -> np.ndarray:
     """A host array that will not change under the device array."""
     if value.dtype.kind in "OSUMm":
         raise TypeError(
-            f"weft.numpy.array: NumPy dtype {value.dtype} has no counterpart; give numbers or booleans"
+            f"weft.numpy.array: NumPy dtype {value.dtype} has no counterpart; give numbers or "
+            "booleans"
         )
     dtype = dtypes.canonicalize_dtype(value.dtype) if dtype is None else dtype
     return np.array(value, dtype, order="C") if value.dtype == dtype else value.astype(dtype)
@@ -233,7 +234,7 @@ def copy(a: Any, order: str | None = None) -> Any:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = False, device: Any = None) -> Any:
-    """The array in another dtype: floats truncate to integers, complex numbers drop their imaginary part.
+    """The array in another dtype: floats truncate to integers, complex lose their imaginary part.
 
     >>> import weft
     >>> weft.numpy.astype(weft.numpy.array([1.7]), "int32")
@@ -720,7 +721,8 @@ def _triangle(name: str, m: Any, k: Any, lower: builtins.bool) -> Any:
         raise ValueError(
             f"weft.numpy.{name}: m must have at least two dimensions, got {aval.str_short()}"
         )
-    mask = _lower_mask(*aval.shape[-2:], k if lower else k - 1)
+    rows, columns = aval.shape[-2:]
+    mask = _lower_mask(rows, columns, k if lower else k - 1)
     if aval.ndim > 2:
         mask = _broadcast_to(mask, aval.shape)
     zeros = broadcast_in_dim_p.bind(zero_like(m), shape=aval.shape, broadcast_dimensions=())

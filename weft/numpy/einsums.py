@@ -24,7 +24,7 @@ Labels = tuple[str, ...]
 class Single(NamedTuple):
     """What is done to one operand: size-1 dimensions dropped, diagonals taken, labels summed."""
 
-    index: int
+    position: int
     labels: Labels  # before
     dropped: tuple[int, ...]
     summed: Labels
@@ -72,6 +72,7 @@ def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]]
             )
         widest = max(widest, extra)
         labels.append([*before, *(f".{extra - k}" for k in range(extra)), *after])
+    out: list[str]
     dots_labels = [f".{widest - k}" for k in range(widest)]
     if arrow:
         before, dots, after = right.partition("...")
@@ -83,15 +84,14 @@ def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]]
             )
     else:
         counts: dict[str, int] = {}
-        for term in labels:
-            for c in term:
-                counts[c] = counts.get(c, 0) + 1
+        for c in (c for names in labels for c in names):
+            counts[c] = counts.get(c, 0) + 1
         named = sorted(c for c, n in counts.items() if n == 1 and c[0] != ".")
         out = [*dots_labels, *named]
     for c in out:
         if out.count(c) > 1:
             raise ValueError(f"weft.numpy.einsum: the result names {c!r} twice")
-        if not any(c in term for term in labels):
+        if not any(c in names for names in labels):
             raise ValueError(f"weft.numpy.einsum: {c!r} of the result is in no operand")
     return labels, out
 
@@ -126,7 +126,8 @@ def make_plan(subscripts: str, shapes: tuple, optimize: Any) -> Plan:
             if sizes.setdefault(c, n) != n:
                 if 1 not in (sizes[c], n):
                     raise ValueError(
-                        f"weft.numpy.einsum: {c!r} in {subscripts!r} has size {n} in operand {i} and "
+                        f"weft.numpy.einsum: {c!r} in {subscripts!r} has size {n} in operand "
+                        f"{i} and "
                         f"{sizes[c]} before"
                     )
                 sizes[c] = max(sizes[c], n)
@@ -270,13 +271,13 @@ def einsum(
     plan = make_plan(subscripts, tuple(typeof(x).shape for x in operands), optimize)
     xs = list(promote(*operands))
     for step in plan.steps:
-        if step.__class__ is Pair:
+        if isinstance(step, Pair):
             left, right = xs[step.left], xs[step.right]
             product = _dot_general(left, right, step.numbers, precision, preferred)
             xs = [x for p, x in enumerate(xs) if p != step.left and p != step.right]
             xs.append(product)
         else:
-            xs[step.index] = _run_single(step, xs[step.index])
+            xs[step.position] = _run_single(step, xs[step.position])
     x = xs[0]
     if plan.final != tuple(range(len(plan.final))):
         x = ops.transpose_p.bind(x, permutation=plan.final)

@@ -58,7 +58,8 @@ def _transform(name: str, kind: str, a: Any, s: Any, axes: Any, norm: Any) -> An
     x = strong(inexact(to_array(a)))
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(
-            f"weft.numpy.fft.{name}: norm must be None, 'backward', 'ortho' or 'forward', got {norm!r}"
+            f"weft.numpy.fft.{name}: norm must be None, 'backward', 'ortho' or 'forward', got "
+            f"{norm!r}"
         )
     s, axes = _lengths(name, s, axes, aval.ndim)
     if kind == "RFFT" and dtypes.is_complex(typeof(x).dtype):

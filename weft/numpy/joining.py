@@ -260,7 +260,7 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list:
     axis = canonical_axis(axis, aval.ndim)
     n = aval.shape[axis]
     given = indices_or_sections
-    if isinstance(given, Sequence) or getattr(given, "ndim", 0):
+    if isinstance(given, Sequence) or (hasattr(given, "ndim") and given.ndim):
         points = [int(i) for i in concrete(given, f"{name}: indices")]
         bounds = [0, *(max(min(p + n if p < 0 else p, n), 0) for p in points), n]
     else:
@@ -365,7 +365,8 @@ def delete(
         if gone.dtype == bool:
             if gone.shape != (n,):
                 raise ValueError(
-                    f"weft.numpy.delete: a boolean mask of shape {gone.shape} for an axis of size {n}"
+                    f"weft.numpy.delete: a boolean mask of shape {gone.shape} for an axis of "
+                    f"size {n}"
                 )
             gone = np.flatnonzero(gone)
         gone = np.array([_position("delete", i, n, 0) for i in gone.ravel()], int)

@@ -314,7 +314,8 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
     if rows != columns:
         raise ValueError(
-            f"weft.numpy.linalg.tensorinv: a {typeof(a).str_short()} is not square when split at {ind}"
+            f"weft.numpy.linalg.tensorinv: a {typeof(a).str_short()} is not square when split "
+            f"at {ind}"
         )
     return ops.reshape(inv(ops.reshape(a, (rows, columns))), shape[ind:] + shape[:ind])
 

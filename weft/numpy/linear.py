@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.errors import mark_dimensions
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, canonical, cast, check_array, refuse_out, to_array
 from weft.numpy.einsums import einsum, einsum_path
@@ -57,8 +58,10 @@ def _no_scalar(name: str, a: Any, b: Any) -> tuple[Any, Any]:
 
 def _mismatch(name: str, x: Any, y: Any, i: int, j: int) -> ValueError:
     return ValueError(
-        f"weft.numpy.{name}: the summed dimensions differ: dimension {i} of {x.str_short()} has size "
-        f"{x.shape[i]}, dimension {j} of {y.str_short()} has size {y.shape[j]}"
+        f"weft.numpy.{name}: the summed dimensions differ: dimension {i} of the first operand has "
+        f"size {x.shape[i]}, dimension {j} of the second has size {y.shape[j]}; transpose or "
+        "reshape one of them:\n"
+        + mark_dimensions(("first", x, [i % x.ndim]), ("second", y, [j % y.ndim]))
     )
 
 
@@ -145,7 +148,8 @@ def _batched(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: Any) 
             only_b.append(i)
         else:
             raise ValueError(
-                f"weft.numpy.matmul: batch dimensions of {x.str_short()} and {y.str_short()} do not "
+                f"weft.numpy.matmul: batch dimensions of {x.str_short()} and {y.str_short()} "
+                "do not "
                 f"broadcast: sizes {p} and {q}"
             )
     in_a, in_b = sorted(both + only_a), sorted(both + only_b)
@@ -268,7 +272,8 @@ def tensordot(
     if isinstance(axes, Sequence | np.ndarray):
         if len(axes) != 2:
             raise ValueError(
-                f"weft.numpy.tensordot: axes must be a number or a pair (axes of a, axes of b), got "
+                "weft.numpy.tensordot: axes must be a number or a pair (axes of a, axes of "
+                "b), got "
                 f"{axes!r}"
             )
         left, right = (tuple(v) if isinstance(v, Sequence | np.ndarray) else (v,) for v in axes)
@@ -320,7 +325,8 @@ def cross(
     sizes = x.shape[axisa], y.shape[axisb]
     if any(n not in (2, 3) for n in sizes):
         raise ValueError(
-            f"weft.numpy.cross: vectors have 2 or 3 components, got {x.str_short()} along {axisa} and "
+            f"weft.numpy.cross: vectors have 2 or 3 components, got {x.str_short()} along "
+            f"{axisa} and "
             f"{y.str_short()} along {axisb}"
         )
     a, b = moveaxis(a, axisa, 0), moveaxis(b, axisb, 0)

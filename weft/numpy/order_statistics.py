@@ -227,10 +227,14 @@ def _bracket(q: Any, n: Any, method: str) -> tuple[Any, Any, Any]:
         return low, u.minimum(u.add(low, 1), top), u.subtract(place_, low)
     if method in ("inverted_cdf", "averaged_inverted_cdf"):
         exact = u.multiply(n, q)
-        low = u.clip(u.subtract(u.ceil(exact), 1), 0, top)
+        low = u.subtract(u.ceil(exact), 1)
         whole = u.equal(u.floor(exact), exact)
-        high = u.clip(where(whole, u.add(low, 1), low), 0, top)
-        return low, high, where(whole, 0.5, cast(0.0, typeof(low).dtype))
+        high = where(whole, u.add(low, 1), low)
+        return (
+            u.clip(low, 0, top),
+            u.clip(high, 0, top),
+            where(whole, 0.5, cast(0.0, typeof(low).dtype)),
+        )
     if method == "closest_observation":
         exact = u.subtract(u.multiply(n, q), 0.5)
         down = u.floor(exact)

@@ -240,7 +240,13 @@ def _statistic(
     pair = (n, n) if lengths is None else _pairs(lengths, rank, "stat_length")[axis]
     if min(pair) < 1:
         raise ValueError("weft.numpy.pad: stat_length must be positive")
-    function = {"maximum": max_, "minimum": min_, "mean": mean, "median": median}[mode]
+    functions: dict[str, Callable] = {
+        "maximum": max_,
+        "minimum": min_,
+        "mean": mean,
+        "median": median,
+    }
+    function = functions[mode]
 
     def value(part: Any, count: int) -> Any:
         v = function(part, axis=axis, keepdims=True)

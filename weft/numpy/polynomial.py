@@ -248,7 +248,8 @@ def polyfit(
         raise TypeError("weft.numpy.polyfit: x is empty")
     if typeof(y).ndim not in (1, 2) or typeof(y).shape[0] != n:
         raise TypeError(
-            f"weft.numpy.polyfit: y must be a vector or matrix of {n} rows, got {typeof(y).str_short()}"
+            f"weft.numpy.polyfit: y must be a vector or matrix of {n} rows, got "
+            f"{typeof(y).str_short()}"
         )
     if rcond is None:
         rcond = n * float(dtypes.finfo(typeof(x).dtype).eps)

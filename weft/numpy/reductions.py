@@ -176,7 +176,8 @@ def _extremum(
     if where is not None:
         if initial is None:
             raise ValueError(
-                f"weft.numpy.{name}: where needs initial, because {name} of no elements has no value"
+                f"weft.numpy.{name}: where needs initial, because {name} of no elements has no "
+                "value"
             )
         a = _masked(name, a, where, neutral(aval.dtype))
         aval = typeof(a)
@@ -376,7 +377,8 @@ def average(
         axes = axes_of(axis, aval.ndim)
         if wval.shape != tuple(aval.shape[i] for i in axes):
             raise ValueError(
-                f"weft.numpy.average: weights of shape {wval.shape} do not match the axes {axes} of "
+                f"weft.numpy.average: weights of shape {wval.shape} do not match the axes "
+                f"{axes} of "
                 f"an array of shape {aval.shape}"
             )
         from weft.ops.shape import transpose

@@ -77,7 +77,7 @@ def where(
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """Elements of the first choice whose condition holds, else the default. Source: numpy.select."""
+    """Elements of the first choice whose condition holds, or the default. As numpy.select."""
     if len(condlist) != len(choicelist):
         raise ValueError(
             f"weft.numpy.select: {len(condlist)} conditions for {len(choicelist)} choices"
@@ -367,7 +367,8 @@ def take_along_axis(
             dropped.append(d)
         else:
             raise ValueError(
-                f"weft.numpy.take_along_axis: dimension {d} has size {shape[d]} in arr and {sizes[d]} "
+                f"weft.numpy.take_along_axis: dimension {d} has size {shape[d]} in arr and "
+                f"{sizes[d]} "
                 "in indices; other dimensions than axis must broadcast"
             )
     grid = ops.reshape(i, tuple(sizes[d] for d in range(rank) if d not in window) + (1,))
@@ -443,7 +444,8 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: builtins.bool = True) -> A
     aval, values = typeof(arr), ravel(vals)
     if typeof(mask).size != aval.size:
         raise ValueError(
-            f"weft.numpy.place: mask {typeof(mask).str_short()} and arr {aval.str_short()} must have "
+            f"weft.numpy.place: mask {typeof(mask).str_short()} and arr {aval.str_short()} "
+            "must have "
             "the same number of elements"
         )
     n = typeof(values).size
@@ -563,7 +565,8 @@ def ravel_multi_index(
 
     if len(multi_index) != len(dims):
         raise ValueError(
-            f"weft.numpy.ravel_multi_index: {len(multi_index)} index arrays for {len(dims)} dimensions"
+            f"weft.numpy.ravel_multi_index: {len(multi_index)} index arrays for {len(dims)} "
+            "dimensions"
         )
     dims = ops.check_shape(dims, "dims")
     modes = mode if isinstance(mode, tuple) else (mode,) * len(dims)

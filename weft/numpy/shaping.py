@@ -68,12 +68,13 @@ def reshape(
         sizes = tuple(operator.index(d) for d in shape)
         flat = ops.reshape(transpose(a), sizes[::-1])
         return place(transpose(flat), None, out_sharding)
-    old = aval.shape
-    if shape == old and out_sharding is None:
+    if not builtins.all(d.__class__ is int for d in shape):
+        shape = tuple(operator.index(d) for d in shape)
+    if shape == aval.shape and out_sharding is None:
         return to_array(a)
-    if -1 not in shape and out_sharding is None and builtins.all(d.__class__ is int for d in shape):
+    if -1 not in shape and out_sharding is None:
         return ops.reshape_p.bind(a, new_sizes=shape)
-    out = ops.reshape(a, tuple(operator.index(d) for d in shape), out_sharding=out_sharding)
+    out = ops.reshape(a, shape, out_sharding=out_sharding)
     return to_array(out) if out is a else out
 
 
@@ -81,7 +82,8 @@ def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     """The elements as a vector."""
     if order == "K":
         raise NotImplementedError(
-            "weft.numpy.ravel: order 'K' depends on the memory layout, which arrays do not have; use 'C'"
+            "weft.numpy.ravel: order 'K' depends on the memory layout, which arrays do not "
+            "have; use 'C'"
         )
     return reshape(a, (aval_of("ravel", a).size,), order, out_sharding=out_sharding)
 
@@ -118,7 +120,8 @@ def matrix_transpose(x: Any, /) -> Any:
     aval = aval_of("matrix_transpose", x)
     if aval.ndim < 2:
         raise ValueError(
-            f"weft.numpy.matrix_transpose: x must have two dimensions or more, got {aval.str_short()}"
+            "weft.numpy.matrix_transpose: x must have two dimensions or more, got "
+            f"{aval.str_short()}"
         )
     n = aval.ndim
     return ops.transpose_p.bind(x, permutation=(*range(n - 2), n - 1, n - 2))
@@ -254,7 +257,7 @@ def atleast_2d(*arys: Any) -> Any:
 
 
 def atleast_3d(*arys: Any) -> Any:
-    """Arrays with at least three dimensions; a vector becomes (1, n, 1). Source: numpy.atleast_3d."""
+    """Arrays of at least three dimensions; a vector becomes (1, n, 1). As numpy.atleast_3d."""
     check_array("atleast_3d", *arys)
     return _at_least(3, arys)
 
@@ -304,7 +307,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         return reshape(roll(reshape(a, (aval.size,)), shift, 0), aval.shape)
     axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
     axes = tuple(canonical_axis(i, aval.ndim) for i in axes)
-    if isinstance(shift, Tracer) or getattr(shift, "ndim", 0):
+    if isinstance(shift, Tracer) or (hasattr(shift, "ndim") and shift.ndim):
         given = aval_of("roll", shift)
         parts = [shift] if given.ndim == 0 else [shift[i] for i in range(given.shape[0])]
         shifts = parts if len(parts) > 1 else parts * len(axes)

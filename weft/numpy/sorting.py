@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.numpy.common import aval_of, cast, check_array, to_array
+from weft.numpy.common import aval_of, canonical, cast, check_array, to_array
 from weft.ops import elementwise as ew
 from weft.ops import shape as ops
 from weft.ops import sort as sorts
@@ -67,8 +67,11 @@ def argsort(
     order: Any = None,
     stable: builtins.bool = True,
     descending: builtins.bool = False,
+    dtype: Any = None,
 ) -> Any:
     """The indices that sort along an axis; equal elements keep their order if stable.
+
+    dtype: an integer type for the indices, by default the widest that is on.
 
     >>> import weft
     >>> weft.numpy.argsort(weft.numpy.array([3, 1, 2]))
@@ -79,7 +82,7 @@ def argsort(
     if descending:
         x = ops.rev(x, (axis,))
     n = typeof(x).shape[axis]
-    index = _positions(typeof(x).shape, axis)
+    index = _positions(typeof(x).shape, axis, dtype)
     out = sorts.sort((x, index), axis, stable, 1)[1]
     if descending:
         # Sorted backwards from the reversed array, equal elements come out in order.
@@ -87,8 +90,8 @@ def argsort(
     return out
 
 
-def _positions(shape: tuple, axis: int) -> Any:
-    dtype = dtypes.canonicalize_dtype(int)
+def _positions(shape: tuple, axis: int, dtype: Any = None) -> Any:
+    dtype = dtypes.canonicalize_dtype(int) if dtype is None else canonical(dtype, "argsort")
     return ops.iota_p.bind(dtype=dtype, shape=shape, dimension=axis)
 
 

@@ -21,7 +21,10 @@ class ufunc(functools.partial):
     nin: int
     nout: int
     identity: Any
-    _fold: Callable | None
+    __name__: str
+    __qualname__: str
+    _reduce: Callable | None
+    _accumulate: Callable | None
 
     def __new__(
         cls,
@@ -124,7 +127,7 @@ class ufunc(functools.partial):
         return self(reshape(A, A.shape + (1,) * B.ndim), reshape(B, (1,) * A.ndim + B.shape))
 
     def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
-        """a with the function applied at the indices, repeated where they repeat; a is unchanged."""
+        """`a` with the function applied at the indices, as often as they occur; `a` stays."""
         if inplace:
             raise NotImplementedError(
                 f"weft.numpy.{self.__name__}.at: arrays are immutable; pass inplace=False and use "
@@ -156,7 +159,7 @@ class ufunc(functools.partial):
     def reduceat(
         self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
     ) -> Any:
-        """Folds the slices indices[i]:indices[i+1] of an axis; the indices are known on the host."""
+        """Folds slices indices[i]:indices[i+1] of an axis; indices are known on the host."""
         from weft.numpy.common import concrete, refuse_out, to_array
         from weft.numpy.joining import stack
         from weft.ops.slicing import slice_in_dim

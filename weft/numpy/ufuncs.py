@@ -623,7 +623,7 @@ def signbit(x: Any, /) -> Any:
     """Whether the sign bit is set: true for -0.0. Source: numpy.signbit."""
     aval = aval_of("signbit", x)
     if aval.dtype in dtypes._FLOATS:
-        bits = np.dtype(f"int{ew._bits(aval.dtype)}") if ew._bits(aval.dtype) >= 8 else dtypes.int4
+        bits = np.dtype(f"int{ew._bits(aval.dtype)}")
         x = ew.bitcast_convert_type_p.bind(x, new_dtype=bits)
     elif aval.dtype == _bool or aval.dtype in dtypes._UNSIGNED:
         return fill(aval.shape, False, _bool)
@@ -663,7 +663,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
             ew.ne_p.bind(rest, dtype.type(0)),
             ew.ne_p.bind(ew.sign_p.bind(rest), ew.sign_p.bind(x2)),
         )
-        return ew.sub_p.bind(quotient, convert(below, dtype))
+        return ew.select(below, ew.sub(quotient, 1), quotient)
     return _float_divmod(x1, x2)[0]
 
 
@@ -739,11 +739,12 @@ def power(x1: Any, x2: Any, /) -> Any:
                 f"weft.numpy.power: integers have no negative powers, got {typeof(x1).str_short()} "
                 f"to the power {x2}; convert the base to float"
             )
-        if isinstance(x1, Tracer | ArrayImpl | np.ndarray) or dtype in INEXACT:
+        if x2 >= 0 or dtype in INEXACT:
             return ew.integer_pow_p.bind(x1, y=int(x2)) if x2 != 1 else to_array(x1)
     a, b = aval_of("power", x1), aval_of("power", x2)
-    if a.dtype in dtypes._FLOATS and b.dtype in INTEGERS and not a.weak_type:
+    if a.dtype in dtypes._FLOATS and b.dtype in INTEGERS and not b.weak_type:
         # XLA multiplies for integer exponents, so that 0 and negative bases have derivatives.
+        x1 = convert(x1, a.dtype)
         return ew.pow_p.bind(*broadcast_args(x1, x2))
     x1, x2 = broadcast_args(*promote(x1, x2))
     dtype = typeof(x1).dtype

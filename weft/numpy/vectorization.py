@@ -103,7 +103,8 @@ def _map(call: Callable, operands: list, cores: Any, signature: str | None) -> A
             expected = int(name) if name.isdigit() else sizes.setdefault(name, n)
             if expected != n:
                 raise ValueError(
-                    f"weft.numpy.vectorize: core dimension {name!r} of {signature!r} has size {n} in "
+                    f"weft.numpy.vectorize: core dimension {name!r} of {signature!r} has size "
+                    f"{n} in "
                     f"operand {i} and {expected} elsewhere"
                 )
     lead = ops.broadcast_shapes(*leads) if leads else ()
@@ -185,7 +186,8 @@ def apply_over_axes(func: Callable, a: Any, axes: Any) -> Any:
             out = ops.reshape(out, (*shape[:axis], 1, *shape[axis:]))
         elif len(shape) != rank:
             raise ValueError(
-                f"weft.numpy.apply_over_axes: func gave {len(shape)} dimensions for {rank}; it must "
+                f"weft.numpy.apply_over_axes: func gave {len(shape)} dimensions for {rank}; it "
+                "must "
                 "keep them or drop the axis"
             )
         a = out

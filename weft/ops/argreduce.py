@@ -97,7 +97,7 @@ def _arg_reduction(name: str, direction: str, identity: Callable[[Any], Any]) ->
         jvp=lambda primals, tangents, **params: (prim.bind(primals[0], **params), None),
         batch=batch,
         lower=lower,
-        sharding="reduce",  # type: ignore[arg-type]
+        sharding="reduce",
     )
     return prim
 
@@ -196,7 +196,7 @@ reduce_p = Primitive(
     jvp=_jvp,
     batch=_batch,
     lower=_lower,
-    sharding="reduce",  # type: ignore[arg-type]
+    sharding="reduce",
     multiple_results=True,
     higher_order=True,
 )

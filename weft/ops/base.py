@@ -136,7 +136,7 @@ def elementwise(
         transpose=transpose,
         batch=lambda axis, args, dims, **params: batch_elementwise(prim, axis, args, dims, params),
         lower=_lower_elementwise(hlo) if isinstance(hlo, str) else hlo,
-        sharding="elementwise",  # type: ignore[arg-type]
+        sharding="elementwise",
     )
     prim.spreads_literals = isinstance(hlo, str)
     return prim

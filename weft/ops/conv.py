@@ -495,7 +495,7 @@ def conv_transpose(
     spatial = numbers.rhs_spec[2:]
     pads: Any = padding
     if use_consistent_padding or isinstance(padding, str):
-        each = [padding] * n if isinstance(padding, str) else padding
+        each: Any = [padding] * n if isinstance(padding, str) else padding
         pads = [
             transposed_padding(dilated(b.shape[d], r), s, p)
             for d, r, s, p in zip(spatial, dilation, strides, each, strict=True)

@@ -97,7 +97,7 @@ def _cumulative(
         transpose=transpose if linear else None,
         batch=batch,
         lower=lower,
-        sharding="cumulative",  # type: ignore[arg-type]
+        sharding="cumulative",
     )
 
     def public(operand: Any, axis: int = 0, reverse: bool = False) -> Any:

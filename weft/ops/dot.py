@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import canonical_axes
@@ -52,9 +53,9 @@ def _abstract(
         for i, j in zip(ls, rs, strict=True):
             if lhs.shape[i] != rhs.shape[j]:
                 raise TypeError(
-                    f"dot_general: {what} dimension {i} of lhs {lhs.str_short()} has size "
-                    f"{lhs.shape[i]}, but dimension {j} of rhs {rhs.str_short()} has size "
-                    f"{rhs.shape[j]}; they must be equal"
+                    f"dot_general: {what} dimension {i} of lhs has size {lhs.shape[i]}, but "
+                    f"dimension {j} of rhs has size {rhs.shape[j]}; they must be equal:\n"
+                    + mark_dimensions(("lhs", lhs, [i]), ("rhs", rhs, [j]))
                 )
     for what, x, contracting, batch in (("lhs", lhs, lc, lb), ("rhs", rhs, rc, rb)):
         if len({*contracting, *batch}) != len(contracting) + len(batch):

@@ -214,7 +214,7 @@ convert_element_type_p = Primitive(
         dims[0],
     ),
     lower=_convert_lower,
-    sharding="elementwise",  # type: ignore[arg-type]
+    sharding="elementwise",
 )
 
 
@@ -280,7 +280,7 @@ bitcast_convert_type_p = Primitive(
     ),
     batch=_bitcast_batch,
     lower=lambda ctx, x, *, new_dtype: ctx.op("stablehlo.bitcast_convert", [x], ctx.out_types())[0],
-    sharding="elementwise",  # type: ignore[arg-type]
+    sharding="elementwise",
 )
 
 
@@ -377,7 +377,7 @@ select_n_p = Primitive(
     transpose=_select_transpose,
     batch=_select_batch,
     lower=_select_lower,
-    sharding="elementwise",  # type: ignore[arg-type]
+    sharding="elementwise",
     structural=True,
 )
 

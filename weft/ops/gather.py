@@ -370,7 +370,7 @@ gather_p = Primitive(
     transpose=_gather_transpose,
     batch=_gather_batch,
     lower=_gather_lower,
-    sharding="gather",  # type: ignore[arg-type]
+    sharding="gather",
     structural=True,
 )
 

@@ -53,7 +53,7 @@ def reduction(
         transpose=transpose,
         batch=batch,
         lower=lower,
-        sharding="reduce",  # type: ignore[arg-type]
+        sharding="reduce",
     )
     return prim
 

@@ -79,7 +79,7 @@ rng_bit_generator_p = Primitive(
     abstract=_abstract,
     batch=_batch,
     lower=_lower,
-    sharding="whole",  # type: ignore[arg-type]
+    sharding="whole",
     multiple_results=True,
 )
 
@@ -123,7 +123,7 @@ rng_uniform_p = Primitive(
         ctx.out_types(),
         {"rng_distribution": ctx.attr("#stablehlo<rng_distribution UNIFORM>")},
     )[0],
-    sharding="whole",  # type: ignore[arg-type]
+    sharding="whole",
 )
 
 

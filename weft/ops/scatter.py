@@ -235,7 +235,7 @@ def _prim(name: str, hlo: str | None, jvp: Callable, transpose: Callable | None)
         transpose=transpose,
         batch=_batch(lambda: prim),
         lower=_lower(hlo),
-        sharding="scatter",  # type: ignore[arg-type]
+        sharding="scatter",
         structural=hlo is None,
     )
     return prim

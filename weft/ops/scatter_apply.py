@@ -132,7 +132,7 @@ scatter_apply_p = Primitive(
     jvp=_apply_jvp,
     batch=_apply_batch,
     lower=_apply_lower,
-    sharding="scatter_apply",  # type: ignore[arg-type]
+    sharding="scatter_apply",
     multiple_results=True,
     higher_order=True,
 )

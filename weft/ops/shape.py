@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import mark_difference, mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import canonical_axes, canonical_axis, linear_unary
@@ -111,9 +113,9 @@ def broadcast_in_dim(
            [1, 1, 1]], dtype=int32)
     """
     shape = check_shape(shape)
-    if typeof(operand).shape == shape and out_sharding is None:
-        if not isinstance(operand, np.generic | int | float | complex):
-            return operand
+    on_host = isinstance(operand, np.generic | int | float | complex)
+    if typeof(operand).shape == shape and out_sharding is None and not on_host:
+        return operand
     dims = tuple(int(d) for d in broadcast_dimensions)
     return bind_placed(
         broadcast_in_dim_p, out_sharding, operand, shape=shape, broadcast_dimensions=dims
@@ -227,7 +229,7 @@ def reshape(
     aval = typeof(operand)
     if dimensions is not None:
         operand = transpose(operand, dimensions)
-    sizes = tuple(new_sizes)
+    sizes = tuple([d if d.__class__ is int else operator.index(d) for d in new_sizes])
     if -1 in sizes:
         rest = math.prod(d for d in sizes if d != -1)
         if sizes.count(-1) > 1 or rest == 0 or aval.size % rest:
@@ -332,10 +334,19 @@ def _concatenate_abstract(*avals: ShapedArray, dimension: int) -> ShapedArray:
             if d != dimension
         )
         if not same or a.dtype != first.dtype:
+            differing = [
+                d
+                for d, (x, y) in enumerate(zip(a.shape, first.shape, strict=False))
+                if x != y and d != dimension
+            ]
             raise TypeError(
-                f"concatenate: operand {i} is {a.str_short()} but operand 0 is "
-                f"{first.str_short()}; dtypes must be equal, and shapes in all dimensions but "
-                f"{dimension}"
+                f"concatenate: operands 0 and {i} differ; dtypes must be equal, and shapes in all "
+                f"dimensions but {dimension}:\n"
+                + (
+                    mark_dimensions(("operand 0", first, differing), (f"operand {i}", a, differing))
+                    if differing and a.ndim == first.ndim and a.dtype == first.dtype
+                    else mark_difference(first.str_short(), a.str_short())
+                )
             )
     if not 0 <= dimension < first.ndim:
         raise ValueError(f"concatenate: dimension {dimension} is not one of {first.str_short()}")
@@ -381,7 +392,7 @@ concatenate_p = Primitive(
     lower=lambda ctx, *xs, dimension: ctx.op(
         "stablehlo.concatenate", list(xs), ctx.out_types(), {"dimension": ctx.i64(dimension)}
     )[0],
-    sharding="concatenate",  # type: ignore[arg-type]
+    sharding="concatenate",
     structural=True,
 )
 
@@ -480,7 +491,7 @@ pad_p = Primitive(
     transpose=_pad_transpose,
     batch=_pad_batch,
     lower=_pad_lower,
-    sharding="pad",  # type: ignore[arg-type]
+    sharding="pad",
     structural=True,
 )
 
@@ -533,7 +544,7 @@ iota_p = Primitive(
     lower=lambda ctx, *, dtype, shape, dimension: ctx.op(
         "stablehlo.iota", [], ctx.out_types(), {"iota_dimension": ctx.i64(dimension)}
     )[0],
-    sharding="replicated",  # type: ignore[arg-type]
+    sharding="replicated",
 )
 
 

@@ -355,7 +355,7 @@ dynamic_slice_p = Primitive(
     transpose=_dynamic_slice_transpose,
     batch=_dynamic_slice_batch,
     lower=_dynamic_slice_lower,
-    sharding="dynamic_slice",  # type: ignore[arg-type]
+    sharding="dynamic_slice",
     structural=True,
 )
 
@@ -539,7 +539,7 @@ dynamic_update_slice_p = Primitive(
     transpose=_update_transpose,
     batch=_update_batch,
     lower=_update_lower,
-    sharding="dynamic_update_slice",  # type: ignore[arg-type]
+    sharding="dynamic_update_slice",
     structural=True,
 )
 

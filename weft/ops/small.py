@@ -83,7 +83,7 @@ split_p = Primitive(
     transpose=_split_transpose,
     batch=_split_batch,
     lower=_split_lower,
-    sharding="split",  # type: ignore[arg-type]
+    sharding="split",
     multiple_results=True,
     structural=True,
 )
@@ -225,7 +225,8 @@ def _shift(x: Any, bits: int) -> Any:
 
     kind = typeof(x).dtype
     prim = shift_right_arithmetic_p if dtypes.is_signed(kind) else shift_right_logical_p
-    return prim.bind(x, kind.type(bits))
+    # A constant of 64 bits would be one of 32 while x64 is off.
+    return prim.bind(x, convert(np.int32(bits), kind))
 
 
 def _mulhi_wide(x: Any, y: Any) -> Any:
@@ -294,7 +295,7 @@ dce_sink_p = Primitive(
     batch=lambda axis, args, dims: (dce_sink_p.bind(args[0]), []),
     lower=lambda ctx, x: [],
     effects=lambda avals, params: frozenset((KEPT,)),
-    sharding="elementwise",  # type: ignore[arg-type]
+    sharding="elementwise",
     multiple_results=True,
 )
 
@@ -366,7 +367,8 @@ def _attribute_text(value: Any) -> str:
     if isinstance(value, tuple | list):
         return "[" + ", ".join(map(_attribute_text, value)) + "]"
     raise TypeError(
-        f"composite: attributes are bools, ints, floats, strings and sequences of them, got {value!r}"
+        "composite: attributes are bools, ints, floats, strings and sequences of them, "
+        f"got {value!r}"
     )
 
 
@@ -376,7 +378,7 @@ composite_p = Primitive(
     jvp=_composite_jvp,
     batch=_composite_batch,
     lower=_composite_lower,
-    sharding="call",  # type: ignore[arg-type]
+    sharding="call",
     multiple_results=True,
     own_types=True,
     higher_order=True,

@@ -120,7 +120,7 @@ sort_p = Primitive(
     jvp=_sort_jvp,
     batch=_sort_batch,
     lower=_sort_lower,
-    sharding="sort",  # type: ignore[arg-type]
+    sharding="sort",
     multiple_results=True,
 )
 
@@ -191,10 +191,10 @@ def _top_batch(axis_data: Any, args: Any, dims: Any, *, k: int, axis: int) -> tu
 def _top_lower(ctx: Any, x: Any, *, k: int, axis: int) -> list:
     rank = ctx.avals_in[0].ndim
 
-    def moved(value: Any, aval: ShapedArray, order: list[int]) -> Any:
+    def moved(value: Any, shape: tuple[int, ...], order: list[int]) -> Any:
         if order == list(range(rank)):
             return value
-        type_ = ctx.tensor(tuple(aval[i] for i in order), dtype)
+        type_ = ctx.tensor(tuple(shape[i] for i in order), dtype)
         return ctx.op("stablehlo.transpose", [value], [type_], {"permutation": ctx.i64s(order)})[0]
 
     order = [d for d in range(rank) if d != axis] + [axis]
@@ -217,7 +217,7 @@ top_k_p = Primitive(
     jvp=_top_jvp,
     batch=_top_batch,
     lower=_top_lower,
-    sharding="sort",  # type: ignore[arg-type]
+    sharding="sort",
     multiple_results=True,
 )
 

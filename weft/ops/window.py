@@ -30,13 +30,14 @@ def window_shape(
     window_dilation: Dims,
 ) -> Dims:
     """The shape of a reduction over windows."""
-    for what, values in (
+    given: tuple[tuple[str, Any], ...] = (
         ("window_dimensions", window_dimensions),
         ("window_strides", window_strides),
         ("padding", padding),
         ("base_dilation", base_dilation),
         ("window_dilation", window_dilation),
-    ):
+    )
+    for what, values in given:
         if len(values) != len(shape):
             raise TypeError(
                 f"{name}: {what} {values} must have an entry for each of the {len(shape)} "
@@ -152,7 +153,7 @@ def _windowed(name: str, hlo: str, identity: Callable, jvp: Callable, transpose:
         transpose=transpose,
         batch=batch,
         lower=lower,
-        sharding="window",  # type: ignore[arg-type]
+        sharding="window",
     )
     return prim
 
@@ -360,7 +361,7 @@ select_and_gather_add_p = Primitive(
     transpose=_gather_transpose,
     batch=_gather_batch,
     lower=_gather_lower,
-    sharding="window",  # type: ignore[arg-type]
+    sharding="window",
 )
 """The tangents at the places where the windows of operand have their extremum."""
 
@@ -458,7 +459,7 @@ select_and_scatter_add_p = Primitive(
     transpose=_scatter_transpose,
     batch=_scatter_batch,
     lower=_scatter_lower,
-    sharding="window",  # type: ignore[arg-type]
+    sharding="window",
 )
 """Adds each source element where its window of operand has its extremum."""
 
@@ -519,7 +520,7 @@ reduce_window_p = Primitive(
     jvp=_generic_jvp,
     batch=_generic_batch,
     lower=_generic_lower,
-    sharding="window",  # type: ignore[arg-type]
+    sharding="window",
     multiple_results=True,
     higher_order=True,
 )

@@ -95,7 +95,7 @@ def uniform_in(key: Any, minval: Any, maxval: Any, *, shape: tuple, dtype: Any) 
     x = unit_uniform(key, shape=shape, dtype=dtype)
     low, high = param(minval, shape, dtype), param(maxval, shape, dtype)
     if isinstance(low, np.generic) and isinstance(high, np.generic):
-        span = high - low
+        span = dtype.type(high) - dtype.type(low)
         if span != 1:
             x = ew.mul_p.bind(x, dtype.type(span))
     else:

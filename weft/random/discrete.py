@@ -180,9 +180,9 @@ def choice(
     aval = typeof(a)
     if aval.shape:
         axis = canonical_axis(axis, aval.ndim)
-        size, own, axis_shape = aval.shape[axis], aval.shape, (axis,)
+        size, own = aval.shape[axis], aval.shape
     else:
-        size, own, axis_shape = _static_size("choice", "a", a), (), ()
+        size, own = _static_size("choice", "a", a), ()
     draws = math.prod(shape)
     if not draws:
         return wnp.zeros(own[:axis] + shape + own[axis + 1 :] if own else shape, aval.dtype)
@@ -193,8 +193,8 @@ def choice(
             f"choice: {draws} samples without replacement from {size} elements; use replace=True"
         )
     if p is None and not replace:
-        order = permutation(key, a if axis_shape else size, axis if axis_shape else 0)
-        out = slice_in_dim(order, 0, draws, axis=axis if axis_shape else 0)
+        order = permutation(key, a if own else size, axis if own else 0)
+        out = slice_in_dim(order, 0, draws, axis=axis if own else 0)
     else:
         if p is None:
             index = randint(key, shape, 0, size)
@@ -212,7 +212,7 @@ def choice(
                 shape=shape,
                 mode=gumbel_mode(mode),
             )
-        out = index if not axis_shape else wnp.take(a, index, axis)
+        out = index if not own else wnp.take(a, index, axis)
     return wnp.reshape(out, own[:axis] + shape + own[axis + 1 :] if own else shape)
 
 

@@ -129,7 +129,7 @@ random_gamma_p = Primitive(
     lower=lambda ctx, key, alpha, *, log_space: ctx.lower_fun(
         lambda k, a: _samples(k, a, log_space), key, alpha
     )[0],
-    sharding="elementwise",  # type: ignore[arg-type]
+    sharding="elementwise",
 )
 
 

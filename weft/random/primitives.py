@@ -79,7 +79,7 @@ random_wrap_p = Primitive(
         0,
     ),
     lower=lambda ctx, base, *, impl: base,
-    sharding="elementwise",  # type: ignore[arg-type]
+    sharding="elementwise",
 )
 random_unwrap_p = Primitive(
     "random_unwrap",
@@ -87,7 +87,7 @@ random_unwrap_p = Primitive(
     abstract=lambda keys: _check_keys("random_unwrap", keys) and _physical(keys),
     batch=lambda axis, args, dims: (random_unwrap_p.bind(*args), dims[0]),
     lower=lambda ctx, keys: keys,
-    sharding="elementwise",  # type: ignore[arg-type]
+    sharding="elementwise",
 )
 
 
@@ -98,7 +98,7 @@ def _unary(name: str, abstract: Callable, lower: Callable) -> Primitive:
         abstract=abstract,
         batch=lambda axis, args, dims, **params: (prim.bind(*args, **params), dims[0]),
         lower=lower,
-        sharding="elementwise",  # type: ignore[arg-type]
+        sharding="elementwise",
     )
     return prim
 
@@ -148,14 +148,14 @@ random_fold_in_p = Primitive(
     lower=lambda ctx, keys, data: _lower(
         ctx, ctx.avals_in[0].dtype.generator.fold_in, "random_fold_in", [keys, data]
     ),
-    sharding="elementwise",  # type: ignore[arg-type]
+    sharding="elementwise",
 )
 random_clone_p = Primitive(
     "random_clone",
     abstract=lambda keys: keys,
     batch=lambda axis, args, dims: (random_clone_p.bind(*args), dims[0]),
     lower=lambda ctx, keys: keys,
-    sharding="elementwise",  # type: ignore[arg-type]
+    sharding="elementwise",
 )
 
 

@@ -78,7 +78,7 @@ threefry2x32_p = Primitive(
     abstract=_abstract,
     batch=_batch,
     lower=lambda ctx, *operands: ctx.lower_fun(rounds, *operands),
-    sharding="elementwise",  # type: ignore[arg-type]
+    sharding="elementwise",
     multiple_results=True,
 )
 

@@ -66,7 +66,7 @@ cholesky_p = Primitive(
     jvp=_jvp,
     batch=on_matrices(lambda: cholesky_p),
     lower=_lower,
-    sharding="matrices",  # type: ignore[arg-type]
+    sharding="matrices",
 )
 
 

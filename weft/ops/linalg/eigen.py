@@ -101,7 +101,7 @@ eigh_p = Primitive(
     jvp=_eigh_jvp,
     batch=on_matrices(lambda: eigh_p),
     lower=_eigh_lower,
-    sharding="matrices",  # type: ignore[arg-type]
+    sharding="matrices",
     multiple_results=True,
 )
 
@@ -238,7 +238,7 @@ eig_p = Primitive(
     jvp=_eig_jvp,
     batch=on_matrices(lambda: eig_p),
     lower=_eig_lower,
-    sharding="matrices",  # type: ignore[arg-type]
+    sharding="matrices",
     multiple_results=True,
 )
 
@@ -290,7 +290,7 @@ def _form(name: str, abstract: Callable, run: Callable) -> Primitive:
         abstract=check,
         batch=on_matrices(lambda: prim),
         lower=lower,
-        sharding="matrices",  # type: ignore[arg-type]
+        sharding="matrices",
         multiple_results=True,
     )
     return prim

@@ -128,7 +128,8 @@ def _target(ctx: Any, routine: str, dtype: Any) -> str:
     target = _CUDA_TARGETS.get(routine)
     if target is None:
         raise TypeError(
-            f"the LAPACK routine {routine} has no counterpart on {platform}; compute it on the CPU: "
+            f"the LAPACK routine {routine} has no counterpart on {platform}; compute it on the "
+            "CPU: "
             "weft.device_put(x, weft.devices('cpu')[0])"
         )
     return target
@@ -144,9 +145,9 @@ def _lower(
     aliases: tuple[tuple[int, int], ...],
 ) -> list:
     target = _target(ctx, routine, ctx.avals_in[0].dtype)
-    attributes = dict(attributes)
+    options = dict(attributes)
     if "syevd" in target and target.startswith("cusolver"):
-        attributes = {"lower": attributes["uplo"] == "L", "algorithm": "\0"}
+        options = {"lower": options["uplo"] == "L", "algorithm": "\0"}
     avals = [*ctx.avals_in, *ctx.avals_out]
     n = len(ctx.avals_in)
     layouts = [
@@ -161,7 +162,7 @@ def _lower(
         f"[{out if many else ''}], operand_index = {operand}, operand_tuple_indices = []>"
         for out, operand in aliases
     )
-    config = ", ".join(f"{k} = {_attribute_text(v)}" for k, v in sorted(attributes.items()))
+    config = ", ".join(f"{k} = {_attribute_text(v)}" for k, v in sorted(options.items()))
     attrs = {
         "call_target_name": ctx.string(target),
         "api_version": ctx.i32(4),
@@ -185,7 +186,7 @@ lapack_p = Primitive(
     abstract=_abstract,
     batch=_batch,
     lower=_lower,
-    sharding="batched_custom_call",  # type: ignore[arg-type]
+    sharding="batched_custom_call",
     multiple_results=True,
 )
 

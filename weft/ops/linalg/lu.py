@@ -96,7 +96,7 @@ lu_p = Primitive(
     jvp=_jvp,
     batch=on_matrices(lambda: lu_p),
     lower=_lower,
-    sharding="matrices",  # type: ignore[arg-type]
+    sharding="matrices",
     multiple_results=True,
 )
 
@@ -179,7 +179,7 @@ lu_pivots_to_permutation_p = Primitive(
     ),
     batch=on_matrices(lambda: lu_pivots_to_permutation_p),
     lower=_pivots_lower,
-    sharding="vectors",  # type: ignore[arg-type]
+    sharding="vectors",
 )
 
 
@@ -260,7 +260,7 @@ lu_solve_p = Primitive(
     transpose=_solve_transpose,
     batch=_all_in_front(lambda: lu_solve_p),
     lower=_solve_lower,
-    sharding="matrices",  # type: ignore[arg-type]
+    sharding="matrices",
 )
 
 

@@ -49,14 +49,19 @@ def _masked(x: Any, mask: np.ndarray) -> Any:
     return select(keep, x, broadcast_in_dim(aval.dtype.type(0), aval.shape, ()))
 
 
+def _below(x: Any, k: int) -> np.ndarray:
+    rows, columns = typeof(x).shape[-2:]
+    return np.tri(rows, columns, k, dtype=bool)
+
+
 def tril(x: Any, k: int = 0) -> Any:
     """The part on and below diagonal k."""
-    return _masked(x, np.tri(*typeof(x).shape[-2:], k, dtype=np.bool_))
+    return _masked(x, _below(x, k))
 
 
 def triu(x: Any, k: int = 0) -> Any:
     """The part on and above diagonal k."""
-    return _masked(x, ~np.tri(*typeof(x).shape[-2:], k - 1, dtype=np.bool_))
+    return _masked(x, ~_below(x, k - 1))
 
 
 def off_diagonal(x: Any) -> Any:

@@ -57,7 +57,7 @@ geqrf_p = Primitive(
     abstract=_geqrf_abstract,
     batch=on_matrices(lambda: geqrf_p),
     lower=_geqrf_lower,
-    sharding="matrices",  # type: ignore[arg-type]
+    sharding="matrices",
     multiple_results=True,
 )
 """R in the upper triangle, reflectors below it, and their factors (LAPACK's geqrf)."""
@@ -87,7 +87,7 @@ geqp3_p = Primitive(
     abstract=_geqp3_abstract,
     batch=_all_in_front(lambda: geqp3_p),
     lower=_geqp3_lower,
-    sharding="matrices",  # type: ignore[arg-type]
+    sharding="matrices",
     multiple_results=True,
 )
 
@@ -97,7 +97,8 @@ def _product_abstract(a: ShapedArray, taus: ShapedArray) -> ShapedArray:
     *batch, m, n = a.shape
     if m < n:
         raise ValueError(
-            f"householder_product: a must have at least as many rows as columns, got {a.str_short()}"
+            "householder_product: a must have at least as many rows as columns, got "
+            f"{a.str_short()}"
         )
     if a.dtype != taus.dtype or taus.shape[:-1] != tuple(batch) or taus.shape[-1] > n:
         raise TypeError(
@@ -124,7 +125,7 @@ householder_product_p = Primitive(
     abstract=_product_abstract,
     batch=_all_in_front(lambda: householder_product_p),
     lower=_product_lower,
-    sharding="matrices",  # type: ignore[arg-type]
+    sharding="matrices",
 )
 
 
@@ -143,7 +144,8 @@ def _ormqr_abstract(
     rows = c.shape[-2 if left else -1] if c.ndim > 1 else None
     if a.dtype != c.dtype or taus.dtype != a.dtype or rows != a.shape[-2]:
         raise TypeError(
-            f"ormqr: a {a.str_short()}, taus {taus.str_short()} and c {c.str_short()} must have one "
+            f"ormqr: a {a.str_short()}, taus {taus.str_short()} and c {c.str_short()} must "
+            "have one "
             f"dtype, and c's dimension {-2 if left else -1} must be a's number of rows"
         )
     return ShapedArray(c.shape, c.dtype)
@@ -166,7 +168,7 @@ ormqr_p = Primitive(
     abstract=_ormqr_abstract,
     batch=_all_in_front(lambda: ormqr_p),
     lower=_ormqr_lower,
-    sharding="matrices",  # type: ignore[arg-type]
+    sharding="matrices",
 )
 
 
@@ -275,7 +277,7 @@ qr_p = Primitive(
     lower=lambda ctx, x, *, pivoting, full_matrices: ctx.lower_fun(
         lambda x: _qr(x, pivoting, full_matrices), x
     ),
-    sharding="matrices",  # type: ignore[arg-type]
+    sharding="matrices",
     multiple_results=True,
 )
 

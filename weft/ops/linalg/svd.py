@@ -157,7 +157,7 @@ svd_p = Primitive(
     jvp=_jvp,
     batch=on_matrices(lambda: svd_p),
     lower=_lower,
-    sharding="matrices",  # type: ignore[arg-type]
+    sharding="matrices",
     multiple_results=True,
 )
 
@@ -216,7 +216,7 @@ def qdwh(
     eps: float | None = None,
     dynamic_shape: tuple[int, int] | None = None,
 ) -> tuple[Any, Any, Any, Any]:
-    """Polar decomposition x = u h, u with orthonormal columns and h Hermitian, for x (m, n), m >= n.
+    """Polar decomposition x = u h of x (m, n), m >= n: orthonormal columns of u, Hermitian h.
 
     Returns (u, h, number of iterations, whether it converged). Computed from the singular value
     decomposition, so in one step: is_hermitian, max_iterations and eps change nothing.

@@ -130,7 +130,7 @@ triangular_solve_p = Primitive(
     transpose=_transpose,
     batch=_batch,
     lower=_lower,
-    sharding="matrices",  # type: ignore[arg-type]
+    sharding="matrices",
 )
 
 
@@ -217,13 +217,13 @@ def _tri_apply(dl: Any, d: Any, du: Any, x: Any) -> Any:
 
 
 def _tri_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, perturb_singular: bool) -> tuple:
-    *diagonals, b = primals
+    dl, d, du, _ = primals
     x = tridiagonal_solve_p.bind(*primals, perturb_singular=perturb_singular)
     rest = tangents[3]
-    moved = _tri_apply(*tangents[:3], x)
+    moved = _tri_apply(tangents[0], tangents[1], tangents[2], x)
     if moved is not None:
         rest = neg(moved) if rest is None else sub(rest, moved)
-    return x, tridiagonal_solve_p.bind(*diagonals, rest, perturb_singular=perturb_singular)
+    return x, tridiagonal_solve_p.bind(dl, d, du, rest, perturb_singular=perturb_singular)
 
 
 def _tri_transpose(ct: Any, dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool) -> list:
@@ -309,7 +309,7 @@ tridiagonal_solve_p = Primitive(
     transpose=_tri_transpose,
     batch=_all_in_front(lambda: tridiagonal_solve_p),
     lower=_tri_lower,
-    sharding="matrices",  # type: ignore[arg-type]
+    sharding="matrices",
 )
 
 

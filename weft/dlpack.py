@@ -1,0 +1,6 @@
+"""Sharing memory with other array libraries through DLPack."""
+
+import weft.numpy  # noqa: F401  (the methods of the arrays that this gives)
+from weft.runtime.dlpack import from_dlpack as from_dlpack
+
+__all__ = ["from_dlpack"]
