@@ -25,12 +25,15 @@ PARTIAL = [(0, 7), (3, 1), (7, 2)]
 
 
 class Case(NamedTuple):
-    """fun: one device's function. meaning: the same on a value of MACHINE. linear: in its operand."""
+    """fun: one device's function; meaning: the same on a value of MACHINE.
+
+    push(value, tangent): the tangent of the result, where fun is not linear.
+    """
 
     name: str
     fun: Callable
     meaning: Callable[[Value], Value]
-    linear: bool = True
+    push: Callable[[Value, Value], Value] | None = None
 
 
 def _case(name: str, weft_function: Callable, reference: Callable, *args, **kwargs) -> Case:
@@ -50,14 +53,85 @@ def _case(name: str, weft_function: Callable, reference: Callable, *args, **kwar
     )
 
 
-def _tied(name: str, fun: Callable, meaning: Callable) -> Case:
-    """pmax and pmin: linear where the extremum is attained, which derivatives test apart."""
-    return Case(name, fun, meaning, linear=False)
+def _extremum(name: str, weft_function: Callable, reference: Callable, axes, groups=None) -> Case:
+    """pmax and pmin: the tangent is the mean over the members that attain the extremum."""
+
+    def push(value: Value, tangent: Value) -> Value:
+        best = reference(MACHINE, value, axes, groups)
+        at = {d: (value[d] == best[d]).astype(value[d].dtype) for d in value}
+        total = ref.psum(MACHINE, {d: at[d] * tangent[d] for d in value}, axes, groups)
+        count = ref.psum(MACHINE, at, axes, groups)
+        return {d: total[d] / count[d] for d in value}
+
+    return Case(
+        name,
+        lambda v: weft_function(v, axes, axis_index_groups=groups),
+        lambda v: reference(MACHINE, v, axes, groups),
+        push,
+    )
+
+
+def _index(name: str, weft_function: Callable, reference: Callable, axis: str) -> Case:
+    """pargmax and pargmin: their derivative is zero."""
+    return Case(
+        name,
+        lambda v: weft_function(v, axis).astype(v.dtype),
+        lambda v: {d: x.astype(np.float32) for d, x in reference(MACHINE, v, axis).items()},
+        lambda v, t: {d: np.zeros_like(x) for d, x in t.items()},
+    )
 
 
 def _send_and_receive(v):
     token = lax.psend(v, SWAPPED, PARTIAL)
     return lax.precv(token, v, SWAPPED, PARTIAL)
+
+
+def _difference(v: Value, w: Value) -> Value:
+    return {d: v[d] - w[d] for d in v}
+
+
+def _doubled_where_reduced(v):
+    reduced = lax.pcast(v, "x", to="reduced")
+    return lax.pcast(reduced + reduced, "x", to="varying")
+
+
+RAGGED_STARTS = np.array([[0, 2, 3, 7], [1, 1, 4, 6], [5, 0, 0, 2], [0, 0, 0, 0]], np.int32)
+RAGGED_SIZES = np.array([[2, 1, 3, 1], [0, 3, 2, 1], [2, 0, 1, 5], [1, 2, 0, 0]], np.int32)
+RAGGED_PLACES = np.array([[0, 4, 2, 1], [0, 0, 5, 2], [2, 7, 7, 3], [5, 5, 0, 0]], np.int32)
+"""Per sender and receiver of a group of four: from which row, how many, to which row there."""
+
+
+def _ragged(name: str, axes, groups=None) -> Case:
+    """Slices of v are written over 3 v; every group exchanges as the tables say."""
+    size = 4
+    members = np.arange(size)[None] if groups is None else np.array(groups)
+    rank = np.empty(members.size, np.int32)
+    rank[members] = np.arange(size)
+
+    def rows(table: np.ndarray, index):
+        return lax.dynamic_index_in_dim(table[rank], index, 0, keepdims=False)
+
+    def fun(v):
+        index = lax.axis_index(axes)
+        tables = (RAGGED_STARTS, RAGGED_SIZES, RAGGED_PLACES, RAGGED_SIZES.T.copy())
+        return lax.ragged_all_to_all(
+            v,
+            v * 3,
+            *(rows(t, index) for t in tables),
+            axis_name=axes,
+            axis_index_groups=groups,
+        )
+
+    def meaning(v: Value) -> Value:
+        def per_device(table: np.ndarray) -> Value:
+            return {d: table[rank[MACHINE.index(d, ref.axes_of(axes))]] for d in v}
+
+        given = map(per_device, (RAGGED_STARTS, RAGGED_SIZES, RAGGED_PLACES, RAGGED_SIZES.T))
+        return ref.ragged_all_to_all(
+            MACHINE, v, {d: 3 * x for d, x in v.items()}, *given, axes, groups
+        )
+
+    return Case(name, fun, meaning)
 
 
 CASES = [
@@ -67,20 +141,44 @@ CASES = [
     _case("psum in pairs", lax.psum, ref.psum, SWAPPED, axis_index_groups=PAIRS),
     _case("psum in unequal groups", lax.psum, ref.psum, SWAPPED, axis_index_groups=UNEQUAL),
     _case("pmean", lax.pmean, ref.pmean, SWAPPED),
-    _tied("pmax", lambda v: lax.pmax(v, ALL), lambda v: ref.pmax(MACHINE, v, ALL)),
-    _tied(
-        "pmax in unequal groups",
-        lambda v: lax.pmax(v, ALL, axis_index_groups=UNEQUAL),
-        lambda v: ref.pmax(MACHINE, v, ALL, UNEQUAL),
+    _extremum("pmax", lax.pmax, ref.pmax, ALL),
+    _extremum("pmax in unequal groups", lax.pmax, ref.pmax, ALL, UNEQUAL),
+    _extremum("pmin in pairs", lax.pmin, ref.pmin, SWAPPED, PAIRS),
+    _index("pargmax", lax.pargmax, ref.pargmax, "v"),
+    _index("pargmin", lax.pargmin, ref.pargmin, "x"),
+    Case(
+        "axis_index and axis_size",
+        lambda v: v * (lax.axis_index(SWAPPED) + lax.axis_size(ALL)).astype(v.dtype),
+        lambda v: {d: x * np.float32(MACHINE.index(d, SWAPPED) + 8) for d, x in v.items()},
     ),
-    _tied(
-        "pmin in pairs",
-        lambda v: lax.pmin(v, SWAPPED, axis_index_groups=PAIRS),
-        lambda v: ref.pmin(MACHINE, v, SWAPPED, PAIRS),
+    Case(
+        "psum and pvary",
+        lambda v: v - lax.pvary(lax.psum(v, "v"), "v"),
+        lambda v: _difference(v, ref.psum(MACHINE, v, "v")),
+    ),
+    Case(
+        "psum of unreduced",
+        lambda v: lax.psum(lax.pcast(v, ALL, to="unreduced"), ALL),
+        lambda v: ref.psum(MACHINE, v, ALL),
+    ),
+    Case(
+        "psum_scatter of unreduced",
+        lambda v: lax.psum_scatter(lax.pcast(v, ALL, to="unreduced"), ALL),
+        lambda v: ref.psum_scatter(MACHINE, v, ALL),
     ),
     _case("all_gather", lax.all_gather, ref.all_gather, SWAPPED, axis=1),
     _case("all_gather tiled", lax.all_gather, ref.all_gather, ALL, axis=1, tiled=True),
     _case("all_gather invarying", lax.all_gather, ref.all_gather, ALL, to="invarying"),
+    Case(
+        "all_gather reduced",
+        lambda v: lax.pcast(lax.all_gather(v, SWAPPED, to="reduced"), SWAPPED, to="varying"),
+        lambda v: ref.all_gather(MACHINE, v, SWAPPED),
+    ),
+    Case(
+        "pcast to reduced",
+        lambda v: _doubled_where_reduced(lax.psum(v, "x")),
+        lambda v: {d: 2 * x for d, x in ref.psum(MACHINE, v, "x").items()},
+    ),
     _case(
         "all_gather in groups",
         lax.all_gather,
@@ -185,24 +283,6 @@ CASES = [
         lambda v: lax.pbroadcast_start(v, "v", 2).done(),
         lambda v: ref.pbroadcast(MACHINE, v, "v", 2),
     ),
+    _ragged("ragged_all_to_all", "v"),
+    _ragged("ragged_all_to_all in groups", SWAPPED, QUADS),
 ]
-
-CONTEXTS = {
-    "vmap": {"mesh_axes": ()},
-    "shard_map": {"mesh_axes": ("x", "v")},
-    "shard_map, check_vma=False": {"mesh_axes": ("x", "v"), "check_vma": False},
-    "vmap in shard_map": {"mesh_axes": ("x",)},
-}
-
-
-def tangent_of_extremum(case: Case, value: Value, tangent: Value) -> np.ndarray:
-    """The mean of the tangents of the members that attain the extremum, by its definition."""
-    best = case.meaning(value)
-    at = {d: (value[d] == best[d]).astype(value[d].dtype) for d in value}
-    moved = {d: at[d] * tangent[d] for d in value}
-    groups = {"pmax": (ALL, None), "pmax in unequal groups": (ALL, UNEQUAL)}.get(
-        case.name, (SWAPPED, PAIRS)
-    )
-    total = ref.psum(MACHINE, moved, *groups)
-    count = ref.psum(MACHINE, at, *groups)
-    return MACHINE.stack({d: total[d] / count[d] for d in value})

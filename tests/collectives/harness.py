@@ -3,64 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 import weft
 from tests.spmd_reference import Machine, Value
+from weft import lax
 from weft.sharding.mesh import AxisType
 
+COMPILER_OPTIONS = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+"""Compiles small programs three times as fast (XLA:CPU of jaxlib 0.10.2)."""
 
-def mesh_of(machine: Machine, mesh_axes: tuple[str, ...]):
-    sizes = tuple(machine.sizes[a] for a in mesh_axes)
-    return weft.make_mesh(sizes, mesh_axes, axis_types=(AxisType.Auto,) * len(sizes))
+
+def mesh_of(machine: Machine, mesh_axes: tuple[str, ...], auto: bool = False):
+    """The machine's devices along some axes, with another axis of size 2 behind if `auto`."""
+    sizes = tuple(machine.sizes[a] for a in mesh_axes) + (2,) * auto
+    names = mesh_axes + ("auto",) * auto
+    return weft.make_mesh(sizes, names, axis_types=(AxisType.Auto,) * len(sizes))
+
+
+class Context(NamedTuple):
+    """Where a machine's axes come from. Those that are not mesh axes are mapped by vmap.
+
+    mesh_axes: the manual axes of a shard_map. outside: vmap stands around the shard_map, not in
+    it. auto: a mesh axis more, of size 2, that is left to the partitioner.
+    """
+
+    mesh_axes: tuple[str, ...] = ()
+    check_vma: bool = True
+    outside: bool = False
+    auto: bool = False
 
 
 def program(
     machine: Machine,
     fun: Callable,
-    mesh_axes: tuple[str, ...],
+    context: Context,
     *,
-    check_vma: bool = True,
     inside: Callable[[Callable], Callable] = lambda f: f,
-    jit: bool = True,
-    axis_names: tuple[str, ...] | None = None,
 ) -> Callable:
     """`fun` of one device's arrays as a function of stacked arrays (axes in front).
 
-    The machine's axes named in mesh_axes become mesh axes, the others vmap axes, the last of them
-    innermost. `inside` transforms the per-device function. axis_names: the manual ones, if not all;
-    the others are mapped by vmap around, so that arrays keep a dimension for them.
+    `inside` transforms the per-device function.
     """
-    vmap_axes = [a for a in machine.names if a not in mesh_axes]
+    mesh_axes = context.mesh_axes
     assert machine.names[: len(mesh_axes)] == mesh_axes
+    vmapped = machine.names[len(mesh_axes) :]
     body = inside(fun)
-    for a in reversed(vmap_axes):
-        body = weft.vmap(body, axis_name=a)
     if not mesh_axes:
-        return weft.jit(body) if jit else body
+        return _mapped(body, vmapped)
     k = len(mesh_axes)
+    first = len(vmapped) if context.outside else 0
+    drop = tuple(range(k))
 
     def local(*xs):
-        outs = body(*(weft.lax.reshape(x, x.shape[k:]) for x in xs))
-        many = isinstance(outs, tuple)
-        outs = tuple(weft.lax.reshape(o, (1,) * k + o.shape) for o in (outs if many else (outs,)))
-        return outs if many else outs[0]
+        per_device = body if context.outside else _mapped(body, vmapped)
+        outs = per_device(*(lax.squeeze(x, drop) for x in xs))
+        return weft.tree.map(lambda o: lax.expand_dims(o, drop), outs)
 
     spec = weft.P(*mesh_axes)
     mapped = weft.shard_map(
         local,
-        mesh=mesh_of(machine, mesh_axes),
+        mesh=mesh_of(machine, mesh_axes, auto=context.auto),
         in_specs=spec,
         out_specs=spec,
-        check_vma=check_vma,
+        check_vma=context.check_vma,
+        axis_names=frozenset(mesh_axes),
     )
-    return weft.jit(mapped) if jit else mapped
+    return _mapped(mapped, vmapped, at=k) if first else mapped
 
 
-def run(machine: Machine, fun: Callable, mesh_axes: tuple[str, ...], *values: Value, **options):
+def _mapped(fun: Callable, axes: tuple[str, ...], at: int = 0) -> Callable:
+    for a in reversed(axes):
+        fun = weft.vmap(fun, at, at, axis_name=a)
+    return fun
+
+
+def run(machine: Machine, fun: Callable, context: Context, *values: Value):
     """The result of a per-device function as stacked arrays."""
-    return program(machine, fun, mesh_axes, **options)(*(machine.stack(v) for v in values))
+    compiled = weft.jit(program(machine, fun, context), compiler_options=COMPILER_OPTIONS)
+    return compiled(*(machine.stack(v) for v in values))
 
 
 def draw(rng: np.random.Generator, machine: Machine, shape: tuple[int, ...], dtype) -> Value:
@@ -68,7 +91,7 @@ def draw(rng: np.random.Generator, machine: Machine, shape: tuple[int, ...], dty
     dtype = np.dtype(dtype)
 
     def one() -> np.ndarray:
-        if dtype == bool:
+        if dtype.kind == "b":
             return rng.integers(0, 2, shape).astype(bool)
         if dtype.kind == "c":
             return (rng.integers(-8, 8, shape) + 1j * rng.integers(-8, 8, shape)).astype(dtype)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 import weft
-from tests.collectives.cases import CASES, CONTEXTS, MACHINE, SHAPE, Case, tangent_of_extremum
-from tests.collectives.harness import draw, program
+from tests.collectives.cases import CASES, MACHINE, SHAPE, Case
+from tests.collectives.harness import COMPILER_OPTIONS, Context, draw, program
 from weft import lax
 
 
@@ -56,23 +56,28 @@ INSIDE: dict[str, Callable] = {
 }
 """Transformations of the per-device function; all but while are differentiated in reverse too."""
 
+CONTEXTS = {
+    "vmap": Context(),
+    "shard_map": Context(("x", "v")),
+    "shard_map, check_vma=False": Context(("x", "v"), check_vma=False),
+    "vmap in shard_map": Context(("x",)),
+    "shard_map in vmap": Context(("x",), outside=True),
+    "partly manual shard_map": Context(("x",), auto=True),
+}
+
 COLUMNS = ("value", "jvp", "vjp", "vjp of vjp", *INSIDE)
 
 
-def check(case: Case, context: dict, rng: np.random.Generator) -> dict[str, str]:
+def check(
+    case: Case, context: Context, rng: np.random.Generator, inside: Iterable[str] = tuple(INSIDE)
+) -> dict[str, str]:
     """Transformation → what is wrong (empty if nothing), all from one compiled program."""
     x, t = draw(rng, MACHINE, SHAPE, np.float32), draw(rng, MACHINE, SHAPE, np.float32)
     want = MACHINE.stack(case.meaning(x))
-    if case.linear:
-        want_t = MACHINE.stack(case.meaning(t))
-    else:
-        want_t = tangent_of_extremum(case, x, t)
+    want_t = MACHINE.stack(case.push(x, t) if case.push else case.meaning(t))
     ct = rng.integers(-4, 4, want.shape).astype(np.float32)
-    plain = program(MACHINE, case.fun, jit=False, **context)
-    inner = {
-        name: program(MACHINE, case.fun, inside=transform, jit=False, **context)
-        for name, transform in INSIDE.items()
-    }
+    plain = program(MACHINE, case.fun, context)
+    inner = {name: program(MACHINE, case.fun, context, inside=INSIDE[name]) for name in inside}
 
     def everything(x, t, ct):
         out = {}
@@ -89,7 +94,7 @@ def check(case: Case, context: dict, rng: np.random.Generator) -> dict[str, str]
                 out[name] = (y, inner_back(ct)[0])
         return out
 
-    got = weft.jit(everything)(*map(MACHINE.stack, (x, t)), ct)
+    got = weft.jit(everything, compiler_options=COMPILER_OPTIONS)(*map(MACHINE.stack, (x, t)), ct)
     product = np.sum(ct * want_t)
 
     def pairs_up(cotangent) -> str:
@@ -102,7 +107,7 @@ def check(case: Case, context: dict, rng: np.random.Generator) -> dict[str, str]
         "vjp": pairs_up(got["vjp"]),
         "vjp of vjp": _differs(got["vjp of vjp"], want_t),
     }
-    for name in INSIDE:
+    for name in inner:
         y, cotangent = got[name]
         faults[name] = _differs(y, want)
         if cotangent is not None:

@@ -315,7 +315,7 @@ def _broadcast_lower(ctx: Any, x: Any, *, over: Team, source: int) -> Any:
     rows = device_rows(ctx, over)
     order = [source, *(i for i in range(over.size) if i != source)]
     attrs = {
-        "replica_groups": ctx.int_matrix(rows[:, order]),
+        "replica_groups": ctx.int_matrix(np.ascontiguousarray(rows[:, order])),
         "channel_handle": channel(ctx),
     }
     return ctx.op("stablehlo.collective_broadcast", [x], [x.type], attrs)[0]

@@ -241,10 +241,17 @@ def communicates(team: Team) -> bool:
     return team.group_size != 1
 
 
-def collective_attrs(ctx: Any, team: Team) -> dict[str, Any]:
-    """replica_groups, channel_handle and use_global_device_ids of a collective."""
+def collective_attrs(ctx: Any, team: Team, *, ranked: bool = True) -> dict[str, Any]:
+    """replica_groups, channel_handle and use_global_device_ids of a collective.
+
+    ranked: whether the order in a group matters. Else groups are sorted, so that sums over the
+    same axes in another order are recognized as alike.
+    """
+    groups = replica_groups(ctx, team)
+    if not ranked:
+        groups = np.array(sorted(sorted(row, key=lambda i: (i < 0, i)) for row in groups.tolist()))
     return {
-        "replica_groups": ctx.int_matrix(replica_groups(ctx, team)),
+        "replica_groups": ctx.int_matrix(groups),
         "channel_handle": channel(ctx),
         "use_global_device_ids": ctx.attr("unit"),
     }

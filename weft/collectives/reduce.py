@@ -42,7 +42,7 @@ def lower_all_reduce(ctx: Any, x: Any, over: Team, hlo: str, dtype: Any) -> Any:
     if not communicates(over):
         return x
     operation = ctx.operation(
-        "stablehlo.all_reduce", [x], [x.type], collective_attrs(ctx, over), regions=1
+        "stablehlo.all_reduce", [x], [x.type], collective_attrs(ctx, over, ranked=False), 1
     )
     scalar = ctx.tensor((), dtype)
     ctx.region(operation, 0, [scalar, scalar], lambda a, b: ctx.op(hlo, [a, b], [scalar]))
