@@ -24,6 +24,7 @@ array_result_handler = _jax.array_result_handler
 batched_copy = _jax.batched_copy_array_to_devices_with_sharding
 """``(arrays, device_lists, shardings, semantics)`` -> copies with the same shards elsewhere."""
 
+XlaRuntimeError = _jax.JaxRuntimeError
 batched_block_until_ready = _jax.batched_block_until_ready
 reorder_shards = _jax.reorder_shards
 set_tracer_class = _jax.set_tracer_class

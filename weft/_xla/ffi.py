@@ -79,6 +79,15 @@ def capsule(function) -> Any:
     return new(address, CAPSULE_NAME, None)
 
 
+def address(capsule) -> int:
+    """The address that a capsule holds, whatever its name."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    name = ctypes.pythonapi.PyCapsule_GetName
+    name.restype, name.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+    return get(capsule, name(capsule))
+
+
 _lapack_registered = False
 
 

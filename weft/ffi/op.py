@@ -11,8 +11,10 @@ from weft.core.effects import FFI
 from weft.core.jaxpr import NO_EFFECTS
 from weft.core.primitive import Primitive
 from weft.ffi import attributes as attrs
+from weft.ffi.blame import note_call
 from weft.ffi.registry import check_registered, is_batch_partitionable, let_partition
 from weft.ffi.rule import ShardingRule, batch_rule
+from weft.runtime.host_calls import watch_arrays
 
 VMAP_METHODS = (
     "sequential",
@@ -157,6 +159,8 @@ def emit_call(
 ) -> list:
     """Emits the custom call, always with layouts: XLA's partitioner aborts without them."""
     check_registered(target, ctx.module.platforms, ctx.eqn.source)
+    note_call(target, ctx.eqn.source)
+    watch_arrays()
     entries: dict[str, Any] = {
         "call_target_name": ctx.string(target),
         "has_side_effect": ctx.bool(has_side_effect),

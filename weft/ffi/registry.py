@@ -7,6 +7,8 @@ import os
 from typing import Any
 
 from weft._xla import ffi as _xla
+from weft._xla.client import XlaRuntimeError
+from weft.ffi import blame
 
 STAGES = ("instantiate", "prepare", "initialize", "execute")
 _batch_partitionable: set[str] = set()
@@ -53,8 +55,22 @@ def register_ffi_target(
             _check_capsule(name, capsule, f"the {stage!r} stage of ")
     else:
         _check_capsule(name, fn, "")
-    _xla.register_target(name, fn, platform, api_version, **kwargs)
+    if api_version == 1 and _xla.platform_name(platform) == "Host":
+        named = blame.named
+        fn = {s: named(name, c) for s, c in fn.items()} if isinstance(fn, dict) else named(name, fn)
+    try:
+        _xla.register_target(name, fn, platform, api_version, **kwargs)
+    except (XlaRuntimeError, ValueError) as e:
+        raise ValueError(f"register_ffi_target: XLA refuses {name!r}: {_advice(str(e))}") from e
     _platforms.setdefault(name, set()).add(_xla.platform_name(platform))
+
+
+def _advice(text: str) -> str:
+    if "Types used by" in text:
+        return f"{text}. Call weft.ffi.register_ffi_type for the handler's state first"
+    if "ALREADY_EXISTS" in text or "already" in text:
+        return f"{text}. A name keeps its handler for the life of the process; choose another name"
+    return text
 
 
 def _check_capsule(name: str, fn: Any, what: str) -> None:

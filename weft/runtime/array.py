@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft._xla import arrays as _xla
+from weft._xla.compile import XlaRuntimeError
 from weft.core.aval import ShapedArray
 from weft.sharding.named import SingleDeviceSharding
 
@@ -61,6 +62,15 @@ def release(arrays: Iterable[Any]) -> None:
             x.delete()
 
 
+def _read(array: Any) -> np.ndarray:
+    try:
+        return _xla.to_numpy(array)
+    except XlaRuntimeError as error:
+        from weft.runtime.host_calls import explained
+
+        raise explained(error) from None
+
+
 def host_value(array: Any) -> np.ndarray:
     """The whole array as a read-only NumPy array."""
     value = array._npy_value
@@ -71,10 +81,10 @@ def host_value(array: Any) -> np.ndarray:
         if array.is_deleted():
             raise RuntimeError(deleted_text(array))
         # Not kept: the view is free to make, and keeping it would pin the buffer against donation.
-        return _xla.to_numpy(array)
+        return _read(array)
     check_alive(array)
     if sharding.is_fully_replicated:
-        return _xla.to_numpy(array._fully_replicated_shard())
+        return _read(array._fully_replicated_shard())
     if not sharding.is_fully_addressable:
         raise RuntimeError(
             f"this {describe(array)} array has shards on other processes, so its value cannot be "
@@ -89,7 +99,7 @@ def host_value(array: Any) -> np.ndarray:
     value = np.empty(array.aval.shape, array.aval.dtype)
     for shard in addressable_shards(array):
         if shard.replica_id == 0:
-            value[shard.index] = _xla.to_numpy(shard.data)
+            value[shard.index] = _read(shard.data)
     value.flags.writeable = False
     array._npy_value = value
     return value

@@ -341,7 +341,12 @@ def block_until_ready(x: Any) -> Any:
     if len(arrays) == 1:
         arrays[0].block_until_ready()
     elif arrays:
-        _xla.batched_block_until_ready(arrays)
+        try:
+            _xla.batched_block_until_ready(arrays)
+        except _xla.XlaRuntimeError as error:
+            from weft.runtime.host_calls import explained
+
+            raise explained(error) from None
     return x
 
 

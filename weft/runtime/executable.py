@@ -11,6 +11,7 @@ from typing import Any
 from weft._xla.arrays import array_result_handler
 from weft._xla.compile import XlaRuntimeError
 from weft._xla.dispatch import FastpathData
+from weft.runtime import host_calls
 from weft.runtime.array import ArrayImpl, deleted_text, describe, release
 from weft.runtime.compile import LoadedExecutable, compile_module
 from weft.runtime.device_put import devices_text, shard_argument
@@ -35,6 +36,7 @@ class Executable:
       committed: whether results are bound to their devices.
       arg_names: names of `call`'s arguments, for messages.
       has_side_effects: wait for a token of each run in `effects_barrier`.
+      has_callbacks: the program calls Python functions.
     """
 
     __slots__ = (
@@ -44,6 +46,7 @@ class Executable:
         "donated",
         "donates",
         "handlers",
+        "has_callbacks",
         "has_side_effects",
         "in_avals",
         "in_shardings",
@@ -66,6 +69,7 @@ class Executable:
         committed: bool = True,
         arg_names: Sequence[str] | None = None,
         has_side_effects: bool = False,
+        has_callbacks: bool = False,
     ):
         self.compiled = compiled
         self.xla = compiled.xla
@@ -78,6 +82,7 @@ class Executable:
         self.committed = committed
         self.arg_names = None if arg_names is None else tuple(arg_names)
         self.has_side_effects = has_side_effects
+        self.has_callbacks = has_callbacks
         self.handlers = [
             array_result_handler(aval, sharding, committed, True)
             for aval, sharding in zip(self.out_avals, self.out_shardings, strict=True)
@@ -99,17 +104,30 @@ class Executable:
             for i, (a, s) in enumerate(zip(args, self.in_shardings, strict=True))
         ]
         try:
-            if self.has_side_effects:
-                results = self.xla.execute_sharded(placed, with_tokens=True)
-                _keep_token(results.consume_token())
+            if self.has_callbacks or self.has_side_effects:
+                results = self._run_with_token(placed)
             else:
                 results = self.xla.execute_sharded(placed)
         except (XlaRuntimeError, RuntimeError, ValueError) as error:
             self._explain(placed, error)
+            known = host_calls.explained(error)
+            if known is not error:
+                raise known from None
             raise
         if self.donates:
             release(itertools.compress(placed, self.donated))
         return results.consume_with_handlers(self.handlers)
+
+    def _run_with_token(self, placed: list) -> Any:
+        if self.has_callbacks:
+            host_calls.make_room(len(self.compiled.devices))
+        results = self.xla.execute_sharded(placed, with_tokens=True)
+        token = results.consume_token()
+        if self.has_callbacks:
+            host_calls.started(len(self.compiled.devices), token)
+        if self.has_side_effects:
+            keep_token(token)
+        return results
 
     def _place(self, i: int, x: Any, sharding: Any) -> Any:
         if type(x) is ArrayImpl:
@@ -146,7 +164,7 @@ class Executable:
         ``out_tree`` is the result's tree in ``weft._xla.pytree.dispatch_registry``; ``num_args``
         the number of flat arguments; ``const_args`` come before them in ``in_shardings``.
         """
-        if self.has_side_effects:
+        if self.has_side_effects or self.has_callbacks:
             return None
         kept = list(self.kept_args or (True,) * (len(const_args) + num_args))
         return FastpathData(
@@ -162,22 +180,45 @@ class Executable:
         )
 
 
-def _keep_token(token: Any) -> None:
+def keep_token(token: Any) -> None:
+    """Remembers a run with side effects for `effects_barrier`."""
+    own = host_calls.inside.pending
+    if own is not None:
+        own.append(token)
+        return
     with _pending_lock:
         _pending.append(token)
         waiting = _pending[:_MAX_PENDING] if len(_pending) > 2 * _MAX_PENDING else []
         del _pending[: len(waiting)]
-    for old in waiting:
-        old.block_until_ready()
+    _wait(waiting)
 
 
 def effects_barrier() -> None:
-    """Wait until the side effects of all programs started so far (prints, callbacks) are done."""
-    with _pending_lock:
-        waiting = list(_pending)
-        _pending.clear()
-    for token in waiting:
-        token.block_until_ready()
+    """Wait until the side effects of all programs started so far (prints, callbacks) are done.
+
+    In a callback: of those that this callback started. Raises what a callback raised.
+    """
+    own = host_calls.inside.pending
+    if own is not None:
+        waiting = list(own)
+        own.clear()
+    else:
+        with _pending_lock:
+            waiting = list(_pending)
+            _pending.clear()
+    _wait(waiting)
+
+
+def _wait(tokens: Sequence[Any]) -> None:
+    """Waits for all of them, then raises the first one's error."""
+    failed: BaseException | None = None
+    for token in tokens:
+        try:
+            token.block_until_ready()
+        except (XlaRuntimeError, ValueError) as error:
+            failed = failed or host_calls.explained(error)
+    if failed is not None:
+        raise failed
 
 
 def reshard(x: Any, aval: Any, sharding: Any, donate: bool = False) -> Any:

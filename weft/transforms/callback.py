@@ -17,6 +17,7 @@ from weft.core.state import state
 from weft.core.trace import EVAL, is_array_like
 from weft.core.tree import flatten, leaf_names
 from weft.runtime.executable import effects_barrier as effects_barrier
+from weft.runtime.host_calls import reporting, running_callback, watch_arrays
 from weft.transforms.boundary import api_boundary
 from weft.transforms.staging import aval_of_spec
 from weft.transforms.vmap import AxisData, move_dim
@@ -40,7 +41,7 @@ class HostFunction:
         """The flat results, from arrays or NumPy arrays."""
         from weft.ops.convert import as_array
 
-        with _eager():
+        with _eager(), running_callback():
             args, kwargs = self.in_tree.unflatten([as_array(x) for x in leaves])
             result = self.fun(*args, **kwargs)
         if self.out_tree is None:  # results are not looked at
@@ -173,7 +174,9 @@ def _lower(
     from weft._xla.callback import API_VERSION, checked, target_name
 
     module = ctx.module
-    function = checked(callback, out_avals)
+    what = f"{callback.what} of {callback.__name__} at {ctx.eqn.source}"
+    function = reporting(checked(callback, out_avals), what)
+    watch_arrays()
     ordered = effect is not None and effect.ordered
     index = len(module.host_callbacks)
     module.host_callbacks.append(_passing_token(function) if ordered else function)

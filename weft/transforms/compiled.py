@@ -420,6 +420,7 @@ def compile_program(program: Program) -> Executable:
         committed=multi,
         arg_names=program.arg_names,
         has_side_effects=bool(program.effects),
+        has_callbacks=bool(program.host_callbacks),
     )
     return program.executable
 

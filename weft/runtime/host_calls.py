@@ -1,0 +1,157 @@
+"""Programs that call back into Python or native code: their threads, their errors.
+
+Threads. Every run of a program holds a thread of XLA's CPU client for each device while its
+callback runs. A callback that runs a program of its own needs more of the same threads: with all
+of them in callbacks that wait, nothing moves (seen with 8 devices, 32 threads and 300 runs in
+flight, jaxlib 0.10.2). So only so many runs with callbacks are in flight that threads are left.
+
+Errors. What a Python function raises reaches XLA as text. The exception is kept here, and raised
+again wherever the program's failure shows: in the call, or later when a result is read.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import os
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from weft._xla.compile import XlaRuntimeError
+
+# Threads ----------------------------------------------------------------------------------------
+
+
+class _Inside(threading.local):
+    """The tokens of runs started by the callback that this thread runs; None outside of one."""
+
+    pending: list | None = None
+
+
+inside = _Inside()
+_lock = threading.Lock()
+_in_flight: collections.deque[tuple[int, Any]] = collections.deque()
+
+
+class running_callback:
+    """While a callback runs: the runs it starts are its own to wait for."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = inside.pending
+        inside.pending = []
+
+    def __exit__(self, *_: Any) -> None:
+        left, inside.pending = inside.pending, self.before
+        if left:
+            from weft.runtime.executable import keep_token
+
+            for token in left:
+                keep_token(token)
+
+
+def _threads() -> int:
+    given = os.environ.get("PJRT_NPROC", "")
+    return int(given) if given.isdigit() else os.cpu_count() or 1
+
+
+def make_room(num_devices: int) -> None:
+    """Waits until a run on so many devices leaves callbacks the threads they need."""
+    if inside.pending is not None:
+        return  # the runs in flight may be waiting for this very callback
+    room = max(_threads() // 4, num_devices)
+    while True:
+        with _lock:
+            if sum(n for n, _ in _in_flight) + num_devices <= room:
+                return
+            _, token = _in_flight.popleft()
+        wait_quietly(token)
+
+
+def started(num_devices: int, token: Any) -> None:
+    """Notes a run that `make_room` made room for."""
+    if inside.pending is None:
+        with _lock:
+            _in_flight.append((num_devices, token))
+
+
+def wait_quietly(token: Any) -> None:
+    """Waits for a run whose failure shows elsewhere."""
+    with contextlib.suppress(XlaRuntimeError, ValueError):
+        token.block_until_ready()
+
+
+# Errors -----------------------------------------------------------------------------------------
+
+_KEPT = 256
+_numbers = itertools.count(1)
+_raised: collections.OrderedDict[int, tuple[BaseException, Any]] = collections.OrderedDict()
+_MARK = re.compile(r"\[host error (\d+)\]")
+
+
+class HostCallError(RuntimeError):
+    """What XLA is told of an exception in a callback."""
+
+
+def reporting(function: Callable, what: str) -> Callable:
+    """The function, whose exceptions are raised again where the program's failure shows.
+
+    what: the call and the user's line, as in "pure_callback of f at file.py:3 (main)".
+    """
+
+    def call(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except Exception as e:
+            e.add_note(f"raised in {what}")
+            number = next(_numbers)
+            _raised[number] = e, e.__traceback__
+            while len(_raised) > _KEPT:
+                _raised.popitem(last=False)
+            said = f"{type(e).__name__}: {e}"
+            raise HostCallError(f"{what} raised {said} [host error {number}]") from None
+
+    return call
+
+
+def explained(error: BaseException) -> BaseException:
+    """The exception to raise for one that XLA gave: the callback's own, or a ValueError.
+
+    A handler's InvalidArgument is a ValueError in a call that ran at once (jaxlib 0.10.2): so it
+    is one in a call that ran in the background.
+    """
+    text = str(error)
+    found = _MARK.search(text)
+    if found is not None and int(found[1]) in _raised:
+        original, traceback = _raised[int(found[1])]
+        return original.with_traceback(traceback)
+    if text.startswith("INVALID_ARGUMENT: ffi_call of") and not isinstance(error, ValueError):
+        return ValueError(text).with_traceback(error.__traceback__)
+    return error
+
+
+_watching = False
+
+
+def watch_arrays() -> None:
+    """From now on `Array.block_until_ready` raises explained errors; for programs that need it."""
+    global _watching
+    if _watching:
+        return
+    _watching = True
+    from weft.runtime.array import ArrayImpl, install
+
+    wait = ArrayImpl.block_until_ready
+
+    def block_until_ready(self: Any) -> Any:
+        """Waits until the array has been computed; returns it."""
+        try:
+            return wait(self)
+        except XlaRuntimeError as e:
+            raise explained(e) from None
+
+    install(block_until_ready=block_until_ready)
