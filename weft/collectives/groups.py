@@ -83,8 +83,9 @@ class Team:
         try:
             return self._memo[key]
         except KeyError:
-            value = self._memo[key] = make()
-            return value
+            pass  # what make() raises is no consequence of this
+        value = self._memo[key] = make()
+        return value
 
     def __repr__(self) -> str:
         text = ",".join(map(str, self.names))
