@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -122,20 +123,29 @@ def _differs(got, want: np.ndarray) -> str:
     return "" if np.allclose(got, want, rtol=1e-5, atol=1e-5) else "wrong values"
 
 
-def main() -> None:
+def main() -> int:
     from rich.console import Console
+    from rich.progress import track
     from rich.table import Table
 
+    weft.config.update("num_cpu_devices", 8)
     table = Table(title="collective × transformation × context")
     for heading in ("collective", "context", *COLUMNS):
         table.add_column(heading)
-    for case in CASES:
-        for name, context in CONTEXTS.items():
-            faults = check(case, context, np.random.default_rng(0))
-            cells = ["[red]✗" if faults[c] else "[green]✓" for c in COLUMNS]
-            table.add_row(case.name, name, *cells)
-    Console(width=180).print(table)
+    wrong = 0
+    rows = [(case, name) for case in CASES for name in CONTEXTS]
+    for case, name in track(rows, console=Console(stderr=True), transient=True):
+        try:
+            faults = check(case, CONTEXTS[name], np.random.default_rng(0))
+        except Exception as error:
+            faults = dict.fromkeys(COLUMNS, str(error))
+        wrong += sum(map(bool, faults.values()))
+        table.add_row(case.name, name, *("[red]✗" if faults[c] else "[green]✓" for c in COLUMNS))
+    console = Console(width=180)
+    console.print(table)
+    console.print(f"{len(rows)} rows, {wrong} wrong")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,183 @@
+"""The table of casts and collectives is true of the ops, and closed under transposition."""
+
+import numpy as np
+import pytest
+
+import weft
+from tests.collectives.harness import mesh_of
+from tests.spmd_reference import Machine
+from weft import P, lax
+from weft.collectives import gather
+from weft.collectives.groups import Team
+from weft.collectives.states import CASTS, DUAL, STATES, TABLE
+from weft.core.jaxpr import Var
+from weft.core.primitive import PRIMITIVES
+
+N = 4
+TEAM = Team(("x",), (N,), None, ("x",))
+RING = [(i, (i + 1) % N) for i in range(N)]
+
+
+def in_state(v, state):
+    """A value of v's shape in the given state along x; v varies."""
+    if state == "varying":
+        return v
+    if state == "unreduced":
+        return lax.pcast(v, "x", to="unreduced")
+    equal = lax.psum(v, "x")
+    return equal if state == "invarying" else lax.pcast(equal, "x", to="reduced")
+
+
+def ragged(x):
+    one = lax.pcast(np.ones(N, np.int32), "x", to="varying")
+    at = lax.pcast(np.arange(N, dtype=np.int32), "x", to="varying")
+    return lax.ragged_all_to_all(x, x * 0, at, one, at, one, axis_name="x")
+
+
+def function_of(row):
+    """What a user calls for a row, on a value of shape [N, N]."""
+    return {
+        "pcast": lambda x: lax.pcast(x, "x", to=row.after),
+        "psum": lambda x: lax.psum(x, "x"),
+        "all_gather": lambda x: lax.all_gather(x, "x", to=row.after, tiled=True),
+        "all_slice": lambda x: gather.all_slice_p.bind(x, over=TEAM, axis=0, tiled=True),
+        "psum_scatter": lambda x: lax.psum_scatter(x, "x", tiled=True),
+        "ppermute": lambda x: lax.ppermute(x, "x", RING),
+        "all_to_all": lambda x: lax.all_to_all(x, "x", 0, 1, tiled=True),
+        "ragged_all_to_all": ragged,
+        "pbroadcast": lambda x: lax.pbroadcast(x, "x", 1),
+        "pmax": lambda x: lax.pmax(x, "x"),
+        "pmin": lambda x: lax.pmin(x, "x"),
+    }[row.op]
+
+
+def on_devices(body):
+    """Traces a per-device function of a varying f32[N, N] over x."""
+    mesh = mesh_of(Machine(x=N), ("x",))
+    mapped = weft.shard_map(body, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    return weft.make_jaxpr(mapped)(np.ones((N * N, N), np.float32))
+
+
+def state_of(x):
+    return weft.typeof(x).mat.state("x")
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda r: f"{r.op}, {r.before} to {r.after}")
+def test_an_op_takes_and_gives_the_states_its_row_says(row):
+    def body(v):
+        operand = in_state(v, row.before)
+        assert state_of(operand) == row.before
+        assert state_of(function_of(row)(operand)) == row.after
+        return v
+
+    on_devices(body)
+
+
+LINEAR = [row for row in TABLE if row.transpose]
+
+
+@pytest.mark.parametrize("row", LINEAR, ids=lambda r: f"{r.op}, {r.before} to {r.after}")
+def test_a_transpose_consists_of_the_rows_that_the_table_says(row):
+    ops = {r.op for r in TABLE}
+    seen = []
+
+    def body(v):
+        operand = in_state(v, row.before)
+        out = weft.eval_shape(function_of(row), operand)
+        zeros = lax.pcast(np.zeros(out.shape, np.float32), "x", to="varying")
+        cotangent = in_state(zeros, DUAL[row.after])
+        transposed = weft.linear_transpose(function_of(row), operand)
+        jaxpr = weft.make_jaxpr(transposed)(cotangent).jaxpr
+        reached = set(jaxpr.invars)  # what the cotangent flows into
+        for eqn in jaxpr.eqns:
+            if reached.isdisjoint(v for v in eqn.invars if isinstance(v, Var)):
+                continue
+            reached.update(eqn.outvars)
+            if eqn.primitive.name in ops:
+                ends = (eqn.invars[0], eqn.outvars[0])
+                seen.append((eqn.primitive.name, *(v.aval.mat.state("x") for v in ends)))
+        assert jaxpr.outvars[0].aval.mat.state("x") == DUAL[row.before]
+        return v
+
+    on_devices(body)
+    assert tuple(seen) == row.transpose
+
+
+def test_the_table_is_closed_under_transposition():
+    rows = {(r.op, r.before, r.after) for r in TABLE}
+    for row in LINEAR:
+        assert set(row.transpose) <= rows
+        states = [DUAL[row.after]]
+        for _, before, after in row.transpose:
+            assert before == states[-1]
+            states.append(after)
+        assert states[-1] == DUAL[row.before]
+
+
+def test_a_transpose_of_one_op_has_that_op_as_its_transpose():
+    table = {(r.op, r.before, r.after): r for r in TABLE}
+    for row in LINEAR:
+        if len(row.transpose) == 1:
+            assert table[row.transpose[0]].transpose == ((row.op, row.before, row.after),)
+
+
+def test_the_dual_of_the_dual_is_the_state_itself():
+    assert {DUAL[DUAL[s]] for s in STATES} == set(STATES)
+    assert all(DUAL[DUAL[s]] == s for s in STATES)
+
+
+def test_every_collective_is_in_the_table():
+    collectives = {
+        name
+        for name, prim in PRIMITIVES.items()
+        if prim.named_axes is not None and prim.batch is not None and not prim.higher_order
+    }
+    starts = {name for name in collectives if name.removesuffix("_start") != name}
+    without_state = {"axis_index", "psend"}  # no operand; a ppermute whose result is a token
+    assert collectives - starts - without_state <= {row.op for row in TABLE}
+
+
+BAD_CASTS = [
+    (before, to)
+    for before in STATES
+    for to in ("varying", "unreduced", "reduced")
+    if (before, to) not in CASTS
+]
+
+
+@pytest.mark.parametrize(("before", "to"), BAD_CASTS)
+def test_a_cast_that_does_not_exist_names_the_type_and_those_that_do(before, to):
+    def body(v):
+        with pytest.raises(ValueError) as caught:
+            lax.pcast(in_state(v, before), "x", to=to)
+        text = str(caught.value)
+        letter = {"varying": "{V:x}", "unreduced": "{U:x}", "reduced": "{R:x}", "invarying": ""}
+        assert f"f32[{N},{N}]{letter[before]} is {before} along the axis" in text
+        assert f"cannot be cast to {to}" in text
+        assert "invarying to varying" in text
+        return v
+
+    on_devices(body)
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [("varying", "{V:x}"), ("unreduced", "{U:x}"), ("reduced", "{R:x}"), ("invarying", "]")],
+)
+def test_a_state_is_shown_in_the_type(state, text):
+    def body(v):
+        assert str(weft.typeof(in_state(v, state))).endswith(text)
+        return v
+
+    on_devices(body)
+
+
+def test_where_states_are_not_tracked_a_cast_does_nothing():
+    for to in ("varying", "unreduced", "reduced"):
+        f = weft.vmap(lambda v, to=to: lax.pcast(v, "i", to=to), axis_name="i")
+        assert not weft.make_jaxpr(f)(np.ones(3)).jaxpr.eqns
+
+
+def test_an_op_that_mixes_invarying_and_varying_operands_promotes():
+    jaxpr = str(on_devices(lambda v: v + lax.psum(v, "x")))
+    assert "pcast[axes=('x',) to=varying]" in jaxpr
