@@ -243,6 +243,7 @@ def _psum_constant(x: Any, over: Team, positional: tuple) -> Any:
     if isinstance(x, int | float | complex) and isinstance(size, int):
         return x * size
     aval = typeof(x)
+    check_kind("psum", aval.dtype, NUMBER)
     if isinstance(size, int):
         return mul(x, aval.dtype.type(size))
     from weft.ops.elementwise import convert

@@ -1,0 +1,355 @@
+"""Wrong calls of collectives: one exception each, the same under vmap, shard_map and jit."""
+
+import re
+
+import numpy as np
+import pytest
+
+import weft
+from tests.collectives.harness import mesh_of
+from tests.spmd_reference import Machine
+from weft import P, lax
+
+N = 8
+HALVES = [[0, 1, 2, 3], [4, 5, 6, 7]]
+SEVEN = np.zeros((N, 7), np.float32)
+
+
+def ragged(v, *, operand=None, output=None, index=None, last=None):
+    index = np.zeros(N, np.int32) if index is None else index
+    return lax.ragged_all_to_all(
+        v if operand is None else operand,
+        v if output is None else output,
+        index,
+        index,
+        index,
+        index if last is None else last,
+        axis_name="x",
+    )
+
+
+# name: (per-device call on f32[7], exception, what the message must contain)
+CALLS = {
+    "unbound axis": (
+        lambda v: lax.psum(v, "z"),
+        NameError,
+        ["'z' is not bound", "axes in scope: 'x' (size 8", "axis_name"],
+    ),
+    "unbound axis of axis_index": (lambda v: lax.axis_index("z"), NameError, ["'z'", "'x'"]),
+    "unbound axis of axis_size": (lambda v: lax.axis_size("z"), NameError, ["'z'", "'x'"]),
+    "unbound axis of a start": (lambda v: lax.psum_start(v, "z"), NameError, ["'z'", "'x'"]),
+    "unbound among several": (lambda v: lax.all_gather(v, ("x", "z")), NameError, ["'z'", "'x'"]),
+    "an axis twice": (lambda v: lax.psum(v, ("x", "x")), ValueError, ["names axis 'x' twice"]),
+    "a set of axes": (lambda v: lax.psum(v, {"x"}), TypeError, ["not a set", "order"]),
+    "no axis": (lambda v: lax.psum(v, None), TypeError, ["must be the name of an axis"]),
+    "groups that miss indices": (
+        lambda v: lax.psum(v, "x", axis_index_groups=[[0, 1], [2, 3]]),
+        ValueError,
+        ["psum: axis_index_groups", "axis 'x' (size 8)", "missing 4, 5, 6, 7"],
+    ),
+    "groups that repeat an index": (
+        lambda v: lax.all_gather(v, "x", axis_index_groups=[[0, 1, 2, 3], [3, 4, 5, 6]]),
+        ValueError,
+        ["all_gather: axis_index_groups", "missing 7", "repeated 3"],
+    ),
+    "groups out of range": (
+        lambda v: lax.pmax(v, "x", axis_index_groups=[[0, 1, 2, 3], [4, 5, 6, 8]]),
+        ValueError,
+        ["missing 7", "out of range 8"],
+    ),
+    "an empty group": (
+        lambda v: lax.psum(v, "x", axis_index_groups=[list(range(8)), []]),
+        ValueError,
+        ["an empty group"],
+    ),
+    "groups of another kind": (
+        lambda v: lax.psum(v, "x", axis_index_groups=3),
+        TypeError,
+        ["a list of lists of ints, got 3"],
+    ),
+    "unequal groups of all_gather": (
+        lambda v: lax.all_gather(v, "x", axis_index_groups=[[0, 1, 2], [3, 4, 5, 6, 7]]),
+        ValueError,
+        ["equal sizes", "[3, 5]", "psum, pmax and pmin take unequal"],
+    ),
+    "unequal groups of psum_scatter": (
+        lambda v: lax.psum_scatter(v, "x", axis_index_groups=[[0, 1, 2], [3, 4, 5, 6, 7]]),
+        ValueError,
+        ["psum_scatter", "equal sizes"],
+    ),
+    "unequal groups of all_to_all": (
+        lambda v: lax.all_to_all(v, "x", 0, 0, axis_index_groups=[[0, 1, 2], [3, 4, 5, 6, 7]]),
+        ValueError,
+        ["all_to_all", "equal sizes"],
+    ),
+    "groups with positional axes": (
+        lambda v: lax.psum(v, ("x", 0), axis_index_groups=HALVES),
+        ValueError,
+        ["cannot be combined with positional axes"],
+    ),
+    "a positional axis out of range": (
+        lambda v: lax.psum(v, ("x", 5)),
+        ValueError,
+        ["positional axis 5", "rank 1"],
+    ),
+    "psum_scatter of a dimension that does not divide": (
+        lambda v: lax.psum_scatter(v, "x", tiled=True),
+        ValueError,
+        ["scatter_dimension=0", "f32[7]", "size 7", "axis 'x' has 8 devices", "Pad it to 8"],
+    ),
+    "psum_scatter of a dimension of another size": (
+        lambda v: lax.psum_scatter(v, "x"),
+        ValueError,
+        ["scatter_dimension=0", "size 7", "tiled=False they must be equal"],
+    ),
+    "all_to_all of a dimension that does not divide": (
+        lambda v: lax.all_to_all(v, "x", 0, 0, tiled=True),
+        ValueError,
+        ["split_axis=0", "f32[7]", "size 7", "axis 'x' has 8 devices"],
+    ),
+    "all_to_all in groups of a dimension of another size": (
+        lambda v: lax.all_to_all(v, "x", 0, 0, axis_index_groups=HALVES),
+        ValueError,
+        ["split_axis=0", "axis 'x' has 4 devices in a group"],
+    ),
+    "all_to_all of a scalar": (
+        lambda v: lax.all_to_all(v[0], "x", 0, 0),
+        ValueError,
+        ["scalar", "no dimension to split"],
+    ),
+    "psum_scatter of a scalar": (lambda v: lax.psum_scatter(v[0], "x"), ValueError, ["use psum"]),
+    "all_gather of a scalar, tiled": (
+        lambda v: lax.all_gather(v[0], "x", tiled=True),
+        ValueError,
+        ["scalar", "use tiled=False"],
+    ),
+    "all_gather along an axis out of range": (
+        lambda v: lax.all_gather(v, "x", axis=4),
+        ValueError,
+        ["all_gather: axis 4", "rank 2"],
+    ),
+    "all_gather to an unknown state": (
+        lambda v: lax.all_gather(v, "x", to="equal"),
+        ValueError,
+        ["'varying', 'invarying' or 'reduced'", "'equal'"],
+    ),
+    "all_gather in groups to invarying": (
+        lambda v: lax.all_gather(v, "x", axis_index_groups=HALVES, to="invarying"),
+        ValueError,
+        ["to='invarying'", "axis_index_groups", "use to='varying'"],
+    ),
+    "pcast to an unknown state": (
+        lambda v: lax.pcast(v, "x", to="invarying"),
+        ValueError,
+        ["'varying', 'reduced' or 'unreduced'", "psum and pmax"],
+    ),
+    "a target twice": (
+        lambda v: lax.ppermute(v, "x", [(0, 1), (2, 1)]),
+        ValueError,
+        ["ppermute", "not a permutation", "1 is a target twice"],
+    ),
+    "a source twice": (
+        lambda v: lax.psend(v, "x", [(0, 1), (0, 2)]),
+        ValueError,
+        ["psend", "0 is a source twice"],
+    ),
+    "a target out of range": (
+        lambda v: lax.ppermute(v, "x", [(0, 9)]),
+        ValueError,
+        ["target 9 is out of range", "axis 'x' has size 8"],
+    ),
+    "a perm that is no list of pairs": (
+        lambda v: lax.ppermute(v, "x", [1, 2]),
+        TypeError,
+        ["(source, target) pairs"],
+    ),
+    "pshuffle without all indices": (
+        lambda v: lax.pshuffle(v, "x", [0, 1]),
+        ValueError,
+        ["every index from 0 to 7"],
+    ),
+    "a source out of range": (
+        lambda v: lax.pbroadcast(v, "x", 8),
+        ValueError,
+        ["source 8 is out of range", "0 to 7"],
+    ),
+    "a source that is no int": (
+        lambda v: lax.pbroadcast(v, "x", 1.5),
+        TypeError,
+        ["source must be an int, got 1.5"],
+    ),
+    "pargmax over several axes": (
+        lambda v: lax.pargmax(v, ("x", "x")),
+        TypeError,
+        ["a single axis name"],
+    ),
+    "pmax of complex values": (
+        lambda v: lax.pmax(v.astype("complex64"), "x"),
+        TypeError,
+        ["ordered values", "c64[7]", "absolute value"],
+    ),
+    "psum of a string": (lambda v: lax.psum("abc", "x"), TypeError, ["'abc'"]),
+    "psum of keys": (
+        lambda v: lax.psum(weft.random.split(weft.random.key(0), 3) if v.ndim else v, "x"),
+        TypeError,
+        ["key<fry>"],
+    ),
+    "receiving what was not sent": (
+        lambda v: lax.precv(v, v, "x", [(0, 1)]),
+        TypeError,
+        ["what weft.lax.psend returned"],
+    ),
+    "receiving by another perm": (
+        lambda v: lax.precv(lax.psend(v, "x", [(0, 1)]), v, "x", [(1, 0)]),
+        ValueError,
+        ["sent over x with perm [(0, 1)]", "[(1, 0)]"],
+    ),
+    "receiving another shape": (
+        lambda v: lax.precv(lax.psend(v, "x", [(0, 1)]), v[:3], "x", [(0, 1)]),
+        TypeError,
+        ["f32[3]", "f32[7]"],
+    ),
+    "ragged: offsets of floats": (
+        lambda v: ragged(v, index=np.zeros(N, np.float32)),
+        TypeError,
+        ["input_offsets must be integers, got f32[8]", "astype"],
+    ),
+    "ragged: offsets of rank 2": (
+        lambda v: ragged(v, index=np.zeros((N, 1), np.int32)),
+        ValueError,
+        ["input_offsets must be a vector", "i32[8,1]"],
+    ),
+    "ragged: too few offsets": (
+        lambda v: ragged(v, index=np.zeros(7, np.int32)),
+        ValueError,
+        ["length 7", "multiple of the 8 devices"],
+    ),
+    "ragged: offsets of different lengths": (
+        lambda v: ragged(v, last=np.zeros(16, np.int32)),
+        ValueError,
+        ["one length", "recv_sizes has 16"],
+    ),
+    "ragged: operand and output of different dtypes": (
+        lambda v: ragged(v, output=v.astype(int)),
+        TypeError,
+        ["one dtype", "f32[7]", "i32[7]"],
+    ),
+    "ragged: operand without rows": (
+        lambda v: ragged(v, operand=v[0], output=v[0]),
+        ValueError,
+        ["rank 1 at least"],
+    ),
+}
+
+
+def over_devices(call):
+    mesh = mesh_of(Machine(x=N), ("x",))
+    return weft.shard_map(lambda v: call(v[0]), mesh=mesh, in_specs=P("x"), out_specs=P())
+
+
+CONTEXTS = {
+    "vmap": lambda call: weft.vmap(call, axis_name="x"),
+    "jit of vmap": lambda call: weft.jit(weft.vmap(call, axis_name="x")),
+    "shard_map": over_devices,
+    "jit of shard_map": lambda call: weft.jit(over_devices(call)),
+    "grad of shard_map": lambda call: weft.grad(lambda x: over_devices(call)(x).sum()),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_wrong_call_says_the_same_everywhere(name):
+    call, kind, parts = CALLS[name]
+    said = set()
+    for wrap in CONTEXTS.values():
+        with pytest.raises(kind) as caught:
+            wrap(call)(SEVEN)
+        text = str(caught.value)
+        for part in parts:
+            assert part in text
+        # Types say {V:x} where axes are tracked, and scopes what kind of axis it is.
+        said.add(re.sub(r"\{V:x\}|, (vmap|manual)|Traced<.*", "", text))
+    assert len(said) == 1
+
+
+def test_an_axis_outside_of_any_scope_is_unbound():
+    for run in (lambda f: f(SEVEN), lambda f: weft.jit(f)(SEVEN), lambda f: weft.vmap(f)(SEVEN)):
+        with pytest.raises(NameError, match="'x' is not bound.*no named axis is in scope"):
+            run(lambda v: lax.ppermute(v, "x", [(0, 1)]))
+
+
+TWO = Machine(x=2, y=4)
+
+
+def on_two_axes(call, spec):
+    mesh = mesh_of(TWO, ("x", "y"))
+    mapped = weft.shard_map(call, mesh=mesh, in_specs=spec, out_specs=P("x", "y"))
+    return weft.make_jaxpr(mapped)(np.ones((2, 4), np.float32))
+
+
+# name: (call, in_specs, what the message must contain); all are ValueErrors
+STATES = {
+    "psum along an axis over which the value does not vary": (
+        lambda v: lax.psum(v, ("x", "y")),
+        P("x"),
+        ["f32[1,4]{V:x}", "varying along 'x', invarying along 'y'", "pcast(x, 'y', to='varying')"],
+    ),
+    "psum of unreduced and varying": (
+        lambda v: lax.psum(lax.pcast(v, "x", to="unreduced"), ("x", "y")),
+        P("x", "y"),
+        ["unreduced along 'x', varying along 'y'", "one call for each state"],
+    ),
+    "pmax of unreduced": (
+        lambda v: lax.pmax(lax.pcast(v, "x", to="unreduced"), "x"),
+        P("x", "y"),
+        ["pmax over 'x'", "f32[1,1]{V:y U:x}", "unreduced", "weft.lax.psum(x, 'x')"],
+    ),
+    "psum in groups of unreduced": (
+        lambda v: lax.psum(lax.pcast(v, "x", to="unreduced"), "x", axis_index_groups=[[0], [1]]),
+        P("x", "y"),
+        ["psum over 'x'", "unreduced", "weft.lax.psum(x, 'x')"],
+    ),
+    "all_gather of reduced": (
+        lambda v: lax.all_gather(lax.pcast(lax.psum(v, "x"), "x", to="reduced"), "x"),
+        P("x", "y"),
+        ["all_gather over 'x'", "{V:y R:x}", "reduced", "pcast(x, 'x', to='varying')"],
+    ),
+    "ppermute of unreduced": (
+        lambda v: lax.ppermute(lax.pcast(v, "y", to="unreduced"), "y", [(0, 1)]),
+        P("x", "y"),
+        ["ppermute over 'y'", "unreduced"],
+    ),
+    "a start of unreduced": (
+        lambda v: lax.ppermute_start(lax.pcast(v, "y", to="unreduced"), "y", [(0, 1)]),
+        P("x", "y"),
+        ["over 'y'", "unreduced"],
+    ),
+    "pcast of mixed states": (
+        lambda v: lax.pcast(v, ("x", "y"), to="unreduced"),
+        P("x"),
+        ["pcast", "varying along 'x', invarying along 'y'"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_wrong_state_is_named_with_its_type_and_the_cast_to_write(name):
+    call, spec, parts = STATES[name]
+    with pytest.raises(ValueError) as caught:
+        on_two_axes(call, spec)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [
+        lambda v, u: u * u,
+        lambda v, u: lax.sin(u),
+        lambda v, u: u + v,
+        lambda v, u: lax.max(u, u),
+    ],
+    ids=["product", "sine", "sum with varying", "maximum"],
+)
+def test_a_partial_sum_enters_only_ops_that_add(mix):
+    with pytest.raises(TypeError, match=r"unreduced.*weft\.lax\.psum\(x, 'x'\)"):
+        on_two_axes(lambda v: mix(v, lax.pcast(v, "x", to="unreduced")), P("x", "y"))
