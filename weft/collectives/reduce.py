@@ -214,8 +214,11 @@ def _psum_leaf(x: Any, over: Team, positional: tuple) -> Any:
 
     if not isinstance(x, Tracer):
         return _psum_constant(x, over, positional)
-    if _is_bool(x):
+    dtype = typeof(x).dtype
+    if dtypes.is_bool(dtype):
         x = convert(x, dtypes.int32)
+    elif dtypes.is_extended(dtype):  # here, because vmap of the axis never asks psum itself
+        check_kind("psum", dtype, NUMBER)
     x = _sum_positional(x, positional)
     return psum_p.bind(summand("psum", x, over), over=over)
 

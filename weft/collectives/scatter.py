@@ -34,7 +34,6 @@ def scattered_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
 
 
 def _abstract(x: ShapedArray, *, over: Team, axis: int, tiled: bool) -> ShapedArray:
-    check_kind("psum_scatter", x.dtype, NUMBER)
     shape = scattered_shape(x.shape, axis, equal_groups("psum_scatter", over), tiled)
     mat = result_mat("psum_scatter", x, over, VARYING)
     return ShapedArray(shape, x.dtype, False, x.sharding, mat)
@@ -172,7 +171,9 @@ def psum_scatter(
 
 def counted(x: Any) -> Any:
     """Booleans as int32."""
-    if not dtypes.is_bool(typeof(x).dtype):
+    dtype = typeof(x).dtype
+    if not dtypes.is_bool(dtype):
+        check_kind("psum_scatter", dtype, NUMBER)
         return x
     from weft.ops.elementwise import convert
 
