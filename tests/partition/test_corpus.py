@@ -14,7 +14,7 @@ from tests.partition import corpus
 EVERY = os.environ.get("WEFT_PARTITION_LAYOUTS") == "all"
 
 
-@pytest.mark.parametrize("case", corpus.cases(EVERY), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", list(corpus.cases(EVERY)), ids=lambda case: case.name)
 def test_sharded_programs_equal_numpy(case):
     got = case.function(weft, partitioner="weft")(*case.args)
     expected = case.entry.expected(*case.args)

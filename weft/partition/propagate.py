@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft._xla import passes
 from weft._xla.mlir import ir
 from weft.partition import shelter
+from weft.partition.simplify import simplify
 from weft.partition.validate import validate
 
 
@@ -28,6 +29,7 @@ def propagate(module: ir.Module, *, origins: bool = False) -> ir.Module:
     validate(module)
     passes.run(module, "func.func(stablehlo-legalize-composite-to-call),inline,symbol-dce")
     with module.context, ir.Location.unknown(module.context):
+        simplify(module)
         shelter.hide(module)
     passes.run(module, "func.func(chlo-legalize-to-stablehlo),sdy-import-pipeline")
     option = "{debug-sharding-origins=true}" if origins else ""

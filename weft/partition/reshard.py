@@ -261,7 +261,7 @@ def window(
     first = np.asarray(starts, np.int64)
     low = np.clip(first, 0, total)
     high = np.clip(first + size if ends is None else np.minimum(ends, first + size), low, total)
-    plans = (make(first, size, held, low, high) for make in (_by_rank, _by_distance))
+    plans = (make(first, size, held, low, high) for make in (_by_rank, _by_distance, _by_rounds))
     plan = min((p for p in plans if p is not None), key=lambda p: p.moved)
     if plan.moved > (count - 1) * held:
         value = e.all_gather(x.value, atoms, dim)
@@ -269,6 +269,8 @@ def window(
         high = max(0, int(first.max()) + size - held * count)
         value = e.pad(value, dim, low, high)
         value = _cut(e, value, dim, atoms, first + low, size)
+    elif isinstance(plan, _Rounds):
+        value = _run_rounds(e, x, dim, first, size, plan)
     else:
         parts = []
         for piece in plan.pieces:
@@ -370,3 +372,75 @@ def _by_distance(
     if base is None:
         return _Plan([_Piece(own, 0, held)], np.zeros(count, np.int64), 0)
     return _Plan(pieces, first - own * held - base, moved)
+
+
+@dataclass(slots=True)
+class _Round:
+    """Each coordinate k receives `size` elements that start at offsets[k] of shard sources[k]."""
+
+    sources: np.ndarray  # -1: receives nothing
+    offsets: np.ndarray
+    size: int
+
+
+@dataclass(slots=True)
+class _Rounds:
+    rounds: list[_Round]
+    moved: int
+
+
+def _by_rounds(
+    first: np.ndarray, size: int, held: int, low: np.ndarray, high: np.ndarray
+) -> _Rounds:
+    """Each device sends every other just what it needs; a round has one of each at most."""
+    count = len(first)
+    wanted = []  # (length, source, target, offset in the source)
+    for target in range(count):
+        for source in range(int(low[target]) // held, -(-int(high[target]) // held)):
+            a, b = max(low[target], source * held), min(high[target], (source + 1) * held)
+            if a < b and source != target:
+                wanted.append((int(b - a), source, target, int(a - source * held)))
+    rounds: list[_Round] = []
+    sending: list[set[int]] = []
+    for length, source, target, offset in sorted(wanted, key=lambda w: -w[0]):
+        for number, r in enumerate(rounds):
+            if r.sources[target] < 0 and source not in sending[number]:
+                break
+        else:
+            r = _Round(np.full(count, -1), np.zeros(count, np.int64), length)
+            rounds.append(r)
+            sending.append(set())
+            number = len(rounds) - 1
+        r.sources[target] = source
+        r.offsets[target] = min(offset, held - r.size)
+        sending[number].add(source)
+    return _Rounds(rounds, sum(r.size for r in rounds))
+
+
+def _run_rounds(
+    e: Emitter, x: Local, dim: int, first: np.ndarray, size: int, plan: _Rounds
+) -> ir.Value:
+    """The window from what the device has of it and what it receives in each round.
+
+    An element that arrives beside those wanted is the right one for its place too, so pieces may
+    overlap.
+    """
+    assert x.layout is not None
+    atoms, held = x.layout.dims[dim], x.layout.local[dim]
+    own = np.arange(len(first))
+    value = e.pad(x.value, dim, size, size)
+    at = np.clip(first - own * held + size, 0, held + size)
+    value = _cut(e, value, dim, atoms, at, size)
+    margin = max((r.size for r in plan.rounds), default=0)
+    value = e.pad(value, dim, margin, margin)
+    for r in plan.rounds:
+        there = r.sources >= 0
+        leave = np.zeros(len(first), np.int64)
+        leave[r.sources[there]] = r.offsets[there]
+        if len(set(r.offsets[there].tolist())) == 1:
+            leave[:] = r.offsets[there][0]
+        part = _cut(e, x.value, dim, atoms, leave, r.size)
+        part = e.permute(part, x.layout.mesh.pairs(atoms, r.sources))
+        at = np.where(there, r.sources * held + r.offsets - first + margin, 0)
+        value = e.dynamic_update(value, part, dim, e.lookup(atoms, at))
+    return e.slice(value, dim, margin, margin + size)
