@@ -366,6 +366,13 @@ def _():
     return jit(lambda a, b: (a + b, a - b), a, a, donate_argnums=(0, 1))
 
 
+@case("an array donated twice to a compiled function", ValueError, "donated.*2 times.*copy")
+def _():
+    f = weft.jit(lambda a, b: (a + b, a - b), donate_argnums=(0, 1))
+    a = weft.device_put(X, SPLIT)
+    return f.lower(a, a).compile()(a, a)
+
+
 @case("a donated array read", RuntimeError, r"float32\[8,4\].*donated.*copy", eager=True)
 def _():
     a = weft.device_put(X, SPLIT)

@@ -52,7 +52,7 @@ def test_axis_types_are_asked_by_type_and_changed_by_name():
     assert changed.manual_axes == ("a", "c")
     assert (
         repr(changed)
-        == "AbstractMesh('a': 2, 'b': 2, 'c': 2, axis_types=(Manual, Explicit, Manual,))"
+        == "AbstractMesh('a': 2, 'b': 2, 'c': 2, axis_types=(Manual, Explicit, Manual))"
     )
 
 

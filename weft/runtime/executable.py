@@ -103,6 +103,9 @@ class Executable:
             a if type(a) is ArrayImpl and a._sharding is s else self._place(i, a, s)
             for i, (a, s) in enumerate(zip(args, self.in_shardings, strict=True))
         ]
+        if self.donates:
+            given = list(itertools.compress(placed, self.donated))
+            check_given_once(self.compiled.name, given, placed)
         try:
             if self.has_callbacks or self.has_side_effects:
                 results = self._run_with_token(placed)
@@ -115,7 +118,7 @@ class Executable:
                 raise known from None
             raise
         if self.donates:
-            release(itertools.compress(placed, self.donated))
+            release(given)
         return results.consume_with_handlers(self.handlers)
 
     def _run_with_token(self, placed: list) -> Any:
@@ -178,6 +181,26 @@ class Executable:
             in_device_local_layouts=[None] * len(self.in_shardings),
             const_args=list(const_args),
         )
+
+
+def check_given_once(name: str, given: Sequence[Any], everything: Sequence[Any]) -> None:
+    """Raises ValueError if a donated array (of `given`) stands twice among the arguments.
+
+    XLA sees it when the program has started; over several CPU devices that ends the process
+    (jaxlib 0.10.2).
+    """
+    if len({*map(id, everything)}) == len(everything):
+        return
+    count: dict[int, int] = {}
+    for x in everything:
+        count[id(x)] = count.get(id(x), 0) + 1
+    for x in given:
+        if type(x) is ArrayImpl and count[id(x)] > 1:
+            raise ValueError(
+                f"{name}: a donated argument, the {describe(x)} array, stands in the call "
+                f"{count[id(x)]} times; its buffer can be given up once. Pass x.copy() in one "
+                "place, or do not donate the argument"
+            )
 
 
 def keep_token(token: Any) -> None:

@@ -120,7 +120,8 @@ def axes_text(mesh: Any) -> str:
 def _types_text(mesh: Any) -> str:
     if not mesh.axis_names or mesh.all_axes_are(AxisType.Auto):
         return ""
-    return f", axis_types=({', '.join(t.name for t in mesh.axis_types)},)"
+    names = ", ".join(t.name for t in mesh.axis_types)
+    return f", axis_types=({names}{',' * (mesh.ndim == 1)})"
 
 
 def _names(axis_names: Any) -> tuple:

@@ -250,6 +250,10 @@ def lower_program(
         return [x for x, k in zip(xs, kept, strict=True) if k]
 
     j = closed.jaxpr
+    for who, asked, have, var in zip(names, in_shardings, arg_shardings, j.invars, strict=True):
+        if misplaced(var.aval, asked, have):
+            text = f"in_shardings asks for {asked!r}"
+            raise misplaced_error(name, who, var.aval, text, have)
     closed = ClosedJaxpr(j.replace(invars=keep(j.invars)), closed.consts)
     given = keep(
         [i if i is not None else s for i, s in zip(in_shardings, arg_shardings, strict=True)]
@@ -331,6 +335,23 @@ def lower_program(
 
         partition_program(program, partitioner)
     return program
+
+
+def misplaced(aval: Any, asked: Any, have: Any) -> bool:
+    """Whether an argument is committed to another placement on the devices asked for.
+
+    Moving it is communication, which the user has to write. Other devices: see choose_devices.
+    """
+    if asked is None or have is None or asked is have or asked.device_set != have.device_set:
+        return False
+    return not have.is_equivalent_to(asked, physical(aval).ndim)
+
+
+def misplaced_error(name: str, who: str, aval: Any, asked: str, have: Any) -> ValueError:
+    return ValueError(
+        f"{name}: {who} of type {aval.str_short()} has sharding {have!r}, but {asked}; move it "
+        "with weft.device_put(x, sharding), or ask for the sharding it has"
+    )
 
 
 def _check_divides(sharding: Any, aval: Any, who: str, name: str) -> None:

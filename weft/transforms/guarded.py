@@ -13,7 +13,8 @@ from typing import Any
 
 from weft._xla.pytree import flatten
 from weft.core.config import config
-from weft.runtime.array import ArrayImpl, describe, release
+from weft.runtime.array import ArrayImpl, release
+from weft.runtime.executable import check_given_once
 from weft.transforms.boundary import filter_traceback
 
 
@@ -41,7 +42,7 @@ def guarded(
             if kwargs:
                 given = [*given, *_leaves([kwargs[n] for n in donated_names if n in kwargs])]
             if len(args) + len(kwargs) > 1 or len(given) > 1:
-                _check_once(name, given, args, kwargs)
+                check_given_once(name, given, _leaves([*args, *kwargs.values()]))
             result = call(*args, **kwargs)
             release(given)
             return result
@@ -60,19 +61,3 @@ def _leaves(values: Sequence[Any]) -> Sequence[Any]:
         if x.__class__ is not ArrayImpl:
             return flatten(values)[0]
     return values
-
-
-def _check_once(name: str, given: Sequence[Any], args: tuple, kwargs: dict) -> None:
-    everything = _leaves([*args, *kwargs.values()] if kwargs else args)
-    if len({*map(id, everything)}) == len(everything):
-        return
-    count: dict[int, int] = {}
-    for x in everything:
-        count[id(x)] = count.get(id(x), 0) + 1
-    for x in given:
-        if x.__class__ is ArrayImpl and count[id(x)] > 1:
-            raise ValueError(
-                f"{name}: a donated argument, the {describe(x)} array, stands in the call "
-                f"{count[id(x)]} times; its buffer can be given up once. Pass x.copy() in one "
-                "place, or do not donate the argument"
-            )

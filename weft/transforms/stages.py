@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.tree import flatten, leaf_names
+from weft.transforms.boundary import api_boundary
 from weft.transforms.compiled import (
     committed_sharding,
     compile_program,
     execute,
     lower_program,
+    misplaced,
+    misplaced_error,
 )
 from weft.transforms.staging import ShapeDtypeStruct, struct_of
 
@@ -190,17 +194,21 @@ class Compiled:
     @property
     def input_shardings(self) -> Any:
         """The shardings of (args, kwargs); None for arguments the program does not read."""
+        return self.in_tree.unflatten(self._flat_shardings)
+
+    @functools.cached_property
+    def _flat_shardings(self) -> list:
         flat = list(self._executable.in_shardings[len(self._program.consts) :])
-        if self._executable.kept_args is not None:
-            given = iter(flat)
-            kept = self._program.kept[len(self._program.consts) :]
-            flat = [next(given) if k else None for k in kept]
-        return self.in_tree.unflatten(flat)
+        if self._executable.kept_args is None:
+            return flat
+        given = iter(flat)
+        return [next(given) if k else None for k in self._program.kept[len(self._program.consts) :]]
 
     @property
     def output_shardings(self) -> Any:
         return self.out_tree.unflatten(list(self._executable.out_shardings))
 
+    @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         info = self._traced._info
         if info.static_argnums or info.static_argnames:
@@ -223,12 +231,21 @@ class Compiled:
         from weft.core.trace import typeof
 
         expected = self._traced._entry.closed.in_avals
-        for i, (x, want) in enumerate(zip(leaves, expected, strict=True)):
+        name = self._traced.fun_name
+        for i, (x, want, asked) in enumerate(
+            zip(leaves, expected, self._flat_shardings, strict=True)
+        ):
             got = typeof(x)
             if (got.shape, got.dtype) != (want.shape, want.dtype):
-                names = self._traced._info.leaf_names(*self._traced._call)
-                name = names[i] if len(names) == len(expected) else i
                 raise TypeError(
-                    f"{self._traced.fun_name} was compiled for argument {name} of type "
+                    f"{name} was compiled for argument {self._arg_name(i)} of type "
                     f"{want.str_short()}, called with {got.str_short()}"
                 )
+            have = committed_sharding(x)
+            if misplaced(got, asked, have):
+                who, text = f"argument {self._arg_name(i)}", f"it was compiled for {asked!r}"
+                raise misplaced_error(name, who, got, text, have)
+
+    def _arg_name(self, i: int) -> Any:
+        names = self._traced._info.leaf_names(*self._traced._call)
+        return names[i] if len(names) == len(self._flat_shardings) else i
