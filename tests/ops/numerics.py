@@ -127,11 +127,6 @@ def check_derivatives(case: Case, rng: np.random.Generator) -> None:
     shapes = weft.eval_shape(f, *x)
     cts = [random_like(np.zeros(s.shape, s.dtype), rng) for s in shapes]
 
-    def both(*xs):
-        y, tangent = weft.jvp(f, xs, tuple(t))
-        _, pull = weft.vjp(f, *xs)
-        return y, tangent, list(pull(list(cts)))
-
     direction = tuple(random_like(v, rng) for v in x)
 
     def both(*xs):

@@ -134,7 +134,7 @@ def test_a_sink_keeps_what_feeds_it_in_the_jaxpr():
         (lambda: lax.reshape(X, (5, 5)), TypeError, "has 25"),
         (lambda: lax.reshape(X, (-1, 5)), TypeError, "cannot infer"),
         (lambda: lax.transpose(X, (0, 0, 1)), TypeError, "permutation"),
-        (lambda: lax.concatenate([X, Y[:1]], 1), TypeError, "operand 1 is"),
+        (lambda: lax.concatenate([X, Y[:1]], 1), TypeError, "operands 0 and 1 differ"),
         (lambda: lax.squeeze(X, (1,)), ValueError, "size 3"),
         (lambda: lax.pad(X, 0.0, [(0, 0, -1)] * 3), ValueError, "nonnegative"),
         (lambda: lax.broadcast_in_dim(X, (2, 3), (0, 1)), TypeError, "broadcast_dimensions"),

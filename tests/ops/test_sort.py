@@ -54,9 +54,8 @@ def test_nan_comes_last_and_zeros_are_equal():
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "bfloat16", "float16", "complex64"])
 def test_all_dtypes_sort(dtype):
-    x = np.array([3, 1, 0, 2]).astype(dtype)
-    if dtype == "complex64":
-        x = x % 2 + 1j * x
+    x = np.array([3, 1, 0, 2])
+    x = (x % 2 + 1j * x if dtype == "complex64" else x).astype(dtype)
     want = np.sort(x.astype(np.float32) if dtype == "bfloat16" else x)
     np.testing.assert_array_equal(np.asarray(lax.sort(x)).astype(want.dtype), want)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.primitive import Primitive
-from weft.core.trace import Tracer, typeof
+from weft.core.trace import typeof
 from weft.numpy.common import (
     INEXACT,
     INTEGERS,
@@ -32,7 +32,6 @@ from weft.ops import elementwise as ew
 from weft.ops.composite import log2_p, log10_p, logaddexp2_p, logaddexp_p
 from weft.ops.promote import broadcast_args, promote, promote_inexact, promote_numpy
 from weft.ops.promote import broadcast_to as _broadcast_to
-from weft.runtime.array import ArrayImpl
 
 _bool = dtypes.bool_
 

@@ -20,6 +20,17 @@ from weft.ops.reduce import highest, lowest
 from weft.ops.shape import broadcast_in_dim, broadcast_to_dim, moveaxis, pad
 
 
+def _check_window(name: str, shape: Sequence[int], **given: Sequence[Any]) -> None:
+    for what, values in given.items():
+        if len(values) != len(shape):
+            raise TypeError(
+                f"{name}: {what} {values} must have an entry for each of the {len(shape)} "
+                f"dimensions of shape {tuple(shape)}"
+            )
+        if what != "padding" and any(v < 1 for v in values):
+            raise ValueError(f"{name}: {what} must be positive, got {values}")
+
+
 def window_shape(
     name: str,
     shape: Sequence[int],
@@ -30,21 +41,15 @@ def window_shape(
     window_dilation: Dims,
 ) -> Dims:
     """The shape of a reduction over windows."""
-    given: tuple[tuple[str, Any], ...] = (
-        ("window_dimensions", window_dimensions),
-        ("window_strides", window_strides),
-        ("padding", padding),
-        ("base_dilation", base_dilation),
-        ("window_dilation", window_dilation),
+    _check_window(
+        name,
+        shape,
+        window_dimensions=window_dimensions,
+        window_strides=window_strides,
+        padding=padding,
+        base_dilation=base_dilation,
+        window_dilation=window_dilation,
     )
-    for what, values in given:
-        if len(values) != len(shape):
-            raise TypeError(
-                f"{name}: {what} {values} must have an entry for each of the {len(shape)} "
-                f"dimensions of shape {tuple(shape)}"
-            )
-        if what != "padding" and any(v < 1 for v in values):
-            raise ValueError(f"{name}: {what} must be positive, got {values}")
     return tuple(
         window_count(max(dilated(d, base) + lo + hi, 0), dilated(w, wd), stride)
         for d, w, stride, (lo, hi), base, wd in zip(
@@ -566,6 +571,8 @@ def reduce_window(
     base = ones if base_dilation is None else tuple(int(d) for d in base_dilation)
     dilation = ones if window_dilation is None else tuple(int(d) for d in window_dilation)
     if isinstance(padding, str):
+        _check_window("reduce_window", shape, window_dimensions=dims, window_strides=strides)
+        _check_window("reduce_window", shape, base_dilation=base, window_dilation=dilation)
         spread = [dilated(d, b) for d, b in zip(shape, base, strict=True)]
         extents = [dilated(w, d) for w, d in zip(dims, dilation, strict=True)]
         padding = padtype_to_pads(spread, extents, strides, padding)

@@ -1,0 +1,35 @@
+"""Elementwise ops made of others, against NumPy."""
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as wnp
+from tests.ops.numerics import Case, check
+from tests.ops.test_elementwise import OTHER, POSITIVE, SIGNED
+
+CASES = [
+    Case("log2", wnp.log2, np.log2, (POSITIVE,), (0,)),
+    Case("log10", wnp.log10, np.log10, (POSITIVE,), (0,)),
+    Case("logaddexp", wnp.logaddexp, np.logaddexp, (SIGNED, OTHER), (0, 1)),
+    Case("logaddexp2", wnp.logaddexp2, np.logaddexp2, (SIGNED, OTHER), (0, 1)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_values_batches_and_derivatives(case, rng):
+    check(case, rng)
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+def test_logaddexp_of_infinities_is_numpys(name):
+    ends = np.array([np.inf, -np.inf, np.nan, 0.0, 300.0], np.float32)
+    x, y = (a.ravel() for a in np.meshgrid(ends, ends))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(getattr(wnp, name)(x, y), getattr(np, name)(x, y))
+
+
+def test_the_derivative_of_logaddexp_at_equal_operands_is_a_half():
+    grad = weft.grad(wnp.logaddexp, argnums=(0, 1))
+    for at in (0.0, np.inf, -np.inf):
+        assert [float(g) for g in grad(np.float32(at), np.float32(at))] == [0.5, 0.5]
