@@ -1,0 +1,104 @@
+"""Kernels on NVIDIA and AMD GPUs: Triton IR that XLA compiles and launches.
+
+Source: the Triton dialect, https://triton-lang.org/main/dialects/TritonDialect.html.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core.aval import ShapedArray
+from weft.pallas.gpu.program import Launch, build, function_name, param
+from weft.pallas.ir import KernelCall, backends
+
+PROCESSORS = 132
+"""Streaming multiprocessors assumed where no GPU can be asked: those of an H100 or H200."""
+
+
+def lower(ctx: Any, call: KernelCall, *operands: Any) -> list:
+    """The custom call that launches a kernel; semaphores are passed as zeros, in place."""
+    launch = build(call)
+    if call.is_mpmd:
+        check_resident(call, launch, _processors())
+    avals_in, avals_out = list(call.operand_avals), list(call.outputs)
+    aliases = list(call.aliases)
+    values = list(operands)
+    for extra in launch.extras:
+        aval = ShapedArray(extra.shape, extra.ref.dtype)
+        if extra.zeroed:
+            aliases.append((len(values), len(avals_out)))
+            values.append(ctx.splat(0, extra.shape, extra.ref.dtype))
+            avals_in.append(aval)
+        avals_out.append(aval)
+    outs = _emit(ctx, call, launch, values, avals_in, avals_out, aliases)
+    return list(outs[: len(call.outputs)])
+
+
+def _emit(
+    ctx: Any, call: KernelCall, launch: Launch, values: list, ins: list, outs: list, aliases: list
+) -> Any:
+    from weft._xla.mlir import ir
+
+    config = {
+        "name": ctx.string(function_name(call)),
+        "ir": ctx.string(str(launch.module)),
+        "num_warps": ctx.i32(param(call, "num_warps", 4)),
+        "num_stages": ctx.i32(param(call, "num_stages", 3)),
+        "grid_x": ctx.i32(launch.programs),
+        "grid_y": ctx.i32(1),
+        "grid_z": ctx.i32(1),
+        "debug": ctx.bool(call.debug),
+    }
+    place = (lambda o: "") if len(outs) == 1 else str
+    alias_text = ", ".join(
+        f"#stablehlo.output_operand_alias<output_tuple_indices = [{place(o)}], "
+        f"operand_index = {i}, operand_tuple_indices = []>"
+        for i, o in aliases
+    )
+    attrs = {
+        "call_target_name": ctx.string("__gpu$xla.gpu.triton"),
+        "api_version": ctx.i32(4),
+        "has_side_effect": ctx.bool(False),
+        "backend_config": ir.DictAttr.get(config, ctx.loc.context),
+        "operand_layouts": _layouts(ctx, ins),
+        "result_layouts": _layouts(ctx, outs),
+        "output_operand_aliases": ctx.attr(f"[{alias_text}]"),
+    }
+    return ctx.op("stablehlo.custom_call", values, [ctx.type_of(a) for a in outs], attrs)
+
+
+def _layouts(ctx: Any, avals: list) -> Any:
+    """Row-major, as XLA writes it: the fastest dimension first."""
+
+    def text(n: int) -> str:
+        order = ", ".join(map(str, reversed(range(n))))
+        return f"dense<{f'[{order}]' if n else ''}> : tensor<{n}xindex>"
+
+    return ctx.attr(f"[{', '.join(text(a.ndim) for a in avals)}]")
+
+
+def check_resident(call: KernelCall, launch: Launch, processors: int) -> None:
+    """Raises unless all programs of an mpmd_map can be on the GPU at once, one a processor.
+
+    They wait for each other, so a program that did not fit would never start.
+    """
+    if launch.programs > processors:
+        meshes = ", ".join(f"{p.mesh} of {p.mesh.size}" for p in call.programs)
+        raise ValueError(
+            f"kernel {call.name}: an mpmd_map of {launch.programs} cores ({meshes}) needs as many "
+            f"processors at once, but the GPU has {processors}. Use smaller meshes, and loops "
+            "over the work in each core"
+        )
+
+
+def _processors() -> int:
+    from weft.runtime.backend import devices
+
+    try:
+        device = devices("cuda")[0]
+    except RuntimeError:
+        return PROCESSORS
+    return int(getattr(device, "core_count", PROCESSORS))
+
+
+backends["cuda"] = backends["rocm"] = lower

@@ -1,0 +1,313 @@
+"""Shape ops, reductions, prefix sums and products of matrices in Triton IR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft._xla.mlir import ir
+from weft.core import dtypes
+from weft.core.jaxpr import Eqn
+from weft.pallas.gpu.elementwise import convert
+from weft.pallas.gpu.emitter import BOOL, INT, Emitter, i32_attr, padded, rule
+
+# Shapes ------------------------------------------------------------------------------------------
+
+
+@rule("broadcast_in_dim")
+def _broadcast(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    for axis in range(len(shape)):
+        if dims and axis not in dims:
+            x = e.expand(x, axis)
+    return e.broadcast(x, shape)
+
+
+@rule("reshape")
+def _reshape(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    old, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+    without_ones = lambda shape: tuple(n for n in shape if n != 1)
+    if without_ones(old) != without_ones(new) and (padded(old) != old or padded(new) != new):
+        raise e.fail(
+            f"a reshape from {old} to {new}: sizes that are split or merged must be powers of two "
+            "in Triton"
+        )
+    return e.reshape(x, new)
+
+
+@rule("transpose")
+def _transpose(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    return transpose(e, x, eqn.params["permutation"])
+
+
+def transpose(e: Emitter, x: ir.Value, order: Any) -> ir.Value:
+    if tuple(order) == tuple(range(len(order))):
+        return x
+    sizes = e.sizes(x)
+    type_ = e.type([sizes[i] for i in order], e.element(x))
+    attr = ir.DenseI32ArrayAttr.get(list(order), type_.context)
+    return e.value("tt.trans", [x], type_, order=attr)
+
+
+@rule("iota")
+def _iota(e: Emitter, eqn: Eqn, *_: Any) -> ir.Value:
+    aval, axis = eqn.outvars[0].aval, eqn.params["dimension"]
+    return convert(e, e.iota_along(aval.shape, axis), INT, aval.dtype)
+
+
+# Parts of values: Triton reads another position along one axis by tt.gather ----------------------
+
+
+def take(e: Emitter, x: ir.Value, position: ir.Value, axis: int) -> ir.Value:
+    """x at int32 `position`, a vector of (padded) size n: the axis gets that size."""
+    sizes = e.sizes(x)
+    (n,) = e.sizes(position)
+    last = e.constant(sizes[axis] - 1, (n,))
+    position = e.binary("max", e.binary("min", position, last, INT), e.constant(0, (n,)), INT)
+    shape = (*sizes[:axis], n, *sizes[axis + 1 :])
+    index = e.broadcast(e.along(position, axis, len(sizes)), shape)
+    return e.value("tt.gather", [x, index], e.type(shape, e.element(x)), axis=i32_attr(axis))
+
+
+def affine(e: Emitter, n: int, start: Any, step: int = 1) -> ir.Value:
+    """start + step * (0, 1, …), of (padded) size n; start an int or an int32 scalar."""
+    index = e.iota(n)
+    (size,) = e.sizes(index)
+    if step != 1:
+        index = e.binary("mul", index, e.constant(step, (size,)), INT)
+    if isinstance(start, int):
+        return index if start == 0 else e.binary("add", index, e.constant(start, (size,)), INT)
+    return e.binary("add", index, e.splat(start, (size,)), INT)
+
+
+@rule("slice")
+def _slice(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    old, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+    strides = eqn.params["strides"] or (1,) * len(old)
+    for axis, start in enumerate(eqn.params["start_indices"]):
+        if (start, new[axis], strides[axis]) != (0, old[axis], 1):
+            x = take(e, x, affine(e, new[axis], start, strides[axis]), axis)
+    return x
+
+
+@rule("dynamic_slice")
+def _dynamic_slice(e: Emitter, eqn: Eqn, x: Any, *starts: Any) -> ir.Value:
+    old, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+    for axis, (start, var) in enumerate(zip(starts, eqn.invars[1:], strict=True)):
+        if old[axis] != new[axis]:
+            start = convert(e, start, var.aval.dtype, INT)
+            start = e.binary("min", start, e.constant(old[axis] - new[axis]), INT)
+            start = e.binary("max", start, e.constant(0), INT)
+            x = take(e, x, affine(e, new[axis], start), axis)
+    return x
+
+
+@rule("rev")
+def _rev(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    shape = eqn.invars[0].aval.shape
+    for axis in eqn.params["dimensions"]:
+        x = take(e, x, affine(e, shape[axis], shape[axis] - 1, -1), axis)
+    return x
+
+
+@rule("pad")
+def _pad(e: Emitter, eqn: Eqn, x: Any, value: Any) -> ir.Value:
+    shape, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+    current = list(shape)
+    for axis, (low, _, interior) in enumerate(eqn.params["padding_config"]):
+        n, step = shape[axis], interior + 1
+        if new[axis] == n and low == 0:
+            continue
+        shifted = affine(e, new[axis], -low)
+        (size,) = e.sizes(shifted)
+        position = shifted
+        current[axis] = new[axis]
+        inside = e.compare("ge", shifted, e.constant(0, (size,)), INT)
+        if interior:
+            steps = e.constant(step, (size,))
+            position = e.binary("div", shifted, steps, INT)
+            rest = e.binary("rem", shifted, steps, INT)
+            inside = e.both(inside, e.compare("eq", rest, e.constant(0, (size,)), INT))
+        inside = e.both(inside, e.compare("lt", position, e.constant(n, (size,)), INT))
+        x = take(e, x, position, axis)
+        mask = e.broadcast(e.along(inside, axis, len(shape)), current)
+        x = e.select(mask, x, e.splat(value, current))
+    return x
+
+
+@rule("concatenate")
+def _concatenate(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+    aval, axis = eqn.outvars[0].aval, eqn.params["dimension"]
+    shape = aval.shape
+    position, result, start = e.iota_along(shape, axis), None, 0
+    for x, var in zip(xs, eqn.invars, strict=True):
+        part = take(e, x, affine(e, shape[axis], -start), axis)
+        if result is None:
+            result = part
+        else:
+            here = e.compare("ge", position, e.constant(start, shape), INT)
+            result = e.select(here, part, result)
+        start += var.aval.shape[axis]
+    return result
+
+
+@rule("split")
+def _split(e: Emitter, eqn: Eqn, x: Any) -> list:
+    parts, start, axis = [], 0, eqn.params["axis"]
+    for size in eqn.params["sizes"]:
+        parts.append(take(e, x, affine(e, size, start), axis))
+        start += size
+    return parts
+
+
+# Reductions --------------------------------------------------------------------------------------
+
+
+def _lowest(dtype: Any) -> Any:
+    if dtypes.is_float(dtype):
+        return -np.inf
+    return 0 if dtype == BOOL else dtypes.iinfo(dtype).min
+
+
+def _highest(dtype: Any) -> Any:
+    if dtypes.is_float(dtype):
+        return np.inf
+    return 1 if dtype == BOOL else dtypes.iinfo(dtype).max
+
+
+_REDUCTIONS: dict[str, tuple] = {
+    "reduce_sum": ("add", lambda d: 0),
+    "reduce_prod": ("mul", lambda d: 1),
+    "reduce_max": ("max", _lowest),
+    "reduce_min": ("min", _highest),
+    "reduce_and": ("and", lambda d: -1),
+    "reduce_or": ("or", lambda d: 0),
+    "reduce_xor": ("xor", lambda d: 0),
+}
+
+
+@rule(*_REDUCTIONS)
+def _reduce(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    name, neutral = _REDUCTIONS[eqn.primitive.name]
+    aval, axes = eqn.invars[0].aval, eqn.params["axes"]
+    x = e.masked(x, aval.shape, axes, neutral(aval.dtype), aval.dtype)
+    for axis in sorted(axes, reverse=True):
+        combine = lambda a, b: [e.binary(name, a[0], b[0], aval.dtype)]
+        (x,) = e.reduce_with([x], axis, combine)
+    return x
+
+
+@rule("argmax", "argmin")
+def _argextremum(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    aval, (axis,) = eqn.invars[0].aval, eqn.params["axes"]
+    dtype, largest = aval.dtype, eqn.primitive.name == "argmax"
+    x = e.masked(x, aval.shape, (axis,), (_lowest if largest else _highest)(dtype), dtype)
+
+    def combine(a: list, b: list) -> list:
+        """The better value; NaN is the best, ties and two NaNs go to the lower index."""
+        better = e.compare("gt" if largest else "lt", a[0], b[0], dtype)
+        equal = e.compare("eq", a[0], b[0], dtype)
+        if dtypes.is_float(dtype):
+            nan_a, nan_b = (e.compare("ne", v[0], v[0], dtype) for v in (a, b))
+            one_nan = e.same(
+                "arith.andi", nan_a, e.same("arith.xori", nan_b, e.constant(1, (), BOOL))
+            )
+            better = e.same("arith.ori", better, one_nan)
+            equal = e.same("arith.ori", equal, e.same("arith.andi", nan_a, nan_b))
+        first = e.both(equal, e.compare("lt", a[1], b[1], INT))
+        take_a = e.same("arith.ori", better, first)
+        return [e.select(take_a, p, q) for p, q in zip(a, b, strict=True)]
+
+    index = e.iota_along(aval.shape, axis)
+    _, index = e.reduce_with([x, index], axis, combine)
+    return convert(e, index, INT, eqn.params["index_dtype"])
+
+
+_CUMULATIVE = {
+    "cumsum": ("add", lambda d: 0),
+    "cumprod": ("mul", lambda d: 1),
+    "cummax": ("max", _lowest),
+    "cummin": ("min", _highest),
+}
+
+
+@rule(*_CUMULATIVE)
+def _cumulative(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    name, neutral = _CUMULATIVE[eqn.primitive.name]
+    aval, axis = eqn.invars[0].aval, eqn.params["axis"]
+    reverse = eqn.params["reverse"]
+    if reverse:  # what is past the end comes first
+        x = e.masked(x, aval.shape, (axis,), neutral(aval.dtype), aval.dtype)
+    combine = lambda a, b: [e.binary(name, a[0], b[0], aval.dtype)]
+    return e.scan_with([x], axis, reverse, combine)[0]
+
+
+# Products ----------------------------------------------------------------------------------------
+
+
+@rule("dot_general")
+def _dot(e: Emitter, eqn: Eqn, x: Any, y: Any) -> ir.Value:
+    (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
+    a, b, out = eqn.invars[0].aval, eqn.invars[1].aval, eqn.outvars[0].aval
+    plain = not left_batch and not right_batch and len(left) == 1 and a.ndim == b.ndim == 2
+    if not plain or min(padded((*a.shape, *b.shape))) < 16 or not _multipliable(a.dtype, b.dtype):
+        return _by_sums(e, eqn, x, y)
+    if left == (0,):
+        x = transpose(e, x, (1, 0))
+    if right == (1,):
+        y = transpose(e, y, (1, 0))
+    (m, _), (_, n), inner = e.sizes(x), e.sizes(y), a.shape[left[0]]
+    x = e.masked(x, (m, inner), (1,), 0, a.dtype)
+    y = e.masked(y, (inner, n), (0,), 0, b.dtype)
+    accumulator = np.dtype(np.int32 if dtypes.is_integer(a.dtype) else np.float32)
+    if a.dtype == np.float64:
+        accumulator = a.dtype
+    zeros = e.constant(0, (m, n), accumulator)
+    attrs = {"inputPrecision": i32_attr(_precision(eqn)), "maxNumImpreciseAcc": i32_attr(0)}
+    product = e.value("tt.dot", [x, y, zeros], zeros.type, **attrs)
+    return convert(e, product, accumulator, out.dtype)
+
+
+def _multipliable(a: Any, b: Any) -> bool:
+    """Whether the GPU's matrix units, as Triton uses them, multiply these types."""
+    return a == b and (dtypes.is_float(a) or a == np.int8)
+
+
+def _precision(eqn: Eqn) -> int:
+    """Triton's input precision: TF32 by default, IEEE float32 for Precision.HIGHEST and HIGH."""
+    return 2 if "HIGH" in str(eqn.params["precision"]).upper() else 0
+
+
+def _by_sums(e: Emitter, eqn: Eqn, x: Any, y: Any) -> ir.Value:
+    """Any product as sums of elementwise products: for what matrix units do not take."""
+    (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
+    a, b, out = eqn.invars[0].aval, eqn.invars[1].aval, eqn.outvars[0].aval
+    free_a = [i for i in range(a.ndim) if i not in (*left, *left_batch)]
+    free_b = [i for i in range(b.ndim) if i not in (*right, *right_batch)]
+    x = transpose(e, x, (*left_batch, *free_a, *left))
+    y = transpose(e, y, (*right_batch, *free_b, *right))
+    nb, na, nf = len(left_batch), len(free_a), len(free_b)
+    for _ in range(nf):
+        x = e.expand(x, nb + na)
+    for _ in range(na):
+        y = e.expand(y, nb)
+    shape = (
+        *(a.shape[i] for i in left_batch),
+        *(a.shape[i] for i in free_a),
+        *(b.shape[i] for i in free_b),
+        *(a.shape[i] for i in left),
+    )
+    wide = (
+        np.dtype(np.float32) if dtypes.is_float(out.dtype) and out.dtype.itemsize < 4 else out.dtype
+    )
+    x = e.broadcast(convert(e, x, a.dtype, wide), shape)
+    y = e.broadcast(convert(e, y, b.dtype, wide), shape)
+    product = e.binary("mul", x, y, wide)
+    axes = tuple(range(len(shape) - len(left), len(shape)))
+    product = e.masked(product, shape, axes, 0, wide)
+    for axis in reversed(axes):
+        (product,) = e.reduce_with(
+            [product], axis, lambda p, q: [e.binary("add", p[0], q[0], wide)]
+        )
+    return convert(e, product, wide, out.dtype)

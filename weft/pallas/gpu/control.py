@@ -1,0 +1,232 @@
+"""Control flow, calls and program ids of kernels in Triton IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft._xla import mlir
+from weft._xla.mlir import ir
+from weft.core.jaxpr import ClosedJaxpr, Eqn
+from weft.core.ref import AbstractRef
+from weft.pallas.gpu.arrays import take
+from weft.pallas.gpu.emitter import BOOL, INT, Emitter, i32_attr, rule
+from weft.pallas.gpu.memory import barrier
+
+# Programs and calls ------------------------------------------------------------------------------
+
+
+@rule("program_id")
+def _program_id(e: Emitter, eqn: Eqn) -> ir.Value:
+    return e.program_ids[e.call.num_batch + eqn.params["axis"]]
+
+
+@rule("core_index")
+def _core_index(e: Emitter, eqn: Eqn) -> ir.Value:
+    return e.core_index[eqn.params["axis"]]
+
+
+@rule(
+    *("jit", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "composite"),
+)
+def _call(e: Emitter, eqn: Eqn, *xs: Any) -> list:
+    return e.run(eqn.params["jaxpr"], xs)
+
+
+@rule("platform_index")
+def _platform_index(e: Emitter, eqn: Eqn) -> ir.Value:
+    groups = eqn.params["platforms"]
+    here = [i for i, names in enumerate(groups) if names is not None and "cuda" in names]
+    return e.constant(here[0] if here else len(groups) - 1)
+
+
+@rule("run_scoped")
+def _run_scoped(e: Emitter, eqn: Eqn, *consts: Any) -> list:
+    jaxpr, n = eqn.params["jaxpr"], eqn.params["num_consts"]
+    assert e.scoped is not None
+    fresh = [e.scoped(var) for var in jaxpr.jaxpr.invars[n:]]
+    return e.run(jaxpr, [*consts, *fresh])
+
+
+@rule("delay")
+def _delay(e: Emitter, eqn: Eqn, *_: Any) -> list:
+    return []
+
+
+@rule("debug_print")
+def _debug_print(e: Emitter, eqn: Eqn, *xs: Any) -> list:
+    context = mlir.context()
+    pieces = eqn.params["fmt"].split("{")  # Triton prints its operands behind a prefix
+    signs = ir.DenseI32ArrayAttr.get([1] * len(xs), context)
+    attrs = {
+        "prefix": ir.StringAttr.get(f" {pieces[0]}", context),
+        "hex": ir.BoolAttr.get(False, context),
+        "isSigned": signs,
+    }
+    e.op("tt.print", xs, [], attrs)
+    return []
+
+
+@rule("debug_check")
+def _debug_check(e: Emitter, eqn: Eqn, ok: Any) -> list:
+    if e.call.debug:
+        message = ir.StringAttr.get(eqn.params["message"], mlir.context())
+        e.op("tt.assert", [e.splat(ok, (1,)) if not e.sizes(ok) else ok], [], {"message": message})
+    return []
+
+
+# Branches ----------------------------------------------------------------------------------------
+
+
+def writes(jaxpr: ClosedJaxpr) -> bool:
+    """Whether a body reads or writes refs: then its iterations are separated by barriers."""
+    return bool(jaxpr.effects)
+
+
+@rule("cond")
+def _cond(e: Emitter, eqn: Eqn, index: Any, *xs: Any) -> list:
+    branches = eqn.params["branches"]
+    kind = eqn.invars[0].aval.dtype
+    types = [e.of(v.aval) for v in eqn.outvars]
+    before = set(e.written), set(e.read)
+    after: list[tuple[set, set]] = []
+
+    def branch(body: ClosedJaxpr) -> Callable:
+        def fill() -> None:
+            e.written, e.read = set(before[0]), set(before[1])
+            e.op("scf.yield", e.run(body, xs))
+            after.append((e.written, e.read))
+
+        return fill
+
+    def choose(first: int) -> list:
+        """The branches from `first` on."""
+        if first == len(branches) - 1:
+            return e.run(branches[first], xs)
+        if kind == BOOL:
+            here = e.same("arith.xori", index, e.constant(1, (), BOOL))
+        else:
+            here = e.compare("le", index, e.constant(first, (), kind), kind)
+        operation = e.op("scf.if", [here], types, regions=2)
+        e.region(operation, 0, [], branch(branches[first]))
+
+        def rest() -> None:
+            e.written, e.read = set(before[0]), set(before[1])
+            e.op("scf.yield", choose(first + 1))
+            after.append((e.written, e.read))
+
+        e.region(operation, 1, [], rest)
+        return list(operation.results)
+
+    outs = choose(0)
+    for written, read in after:
+        e.written |= written
+        e.read |= read
+    return outs
+
+
+# Loops -------------------------------------------------------------------------------------------
+
+
+def for_loop(
+    e: Emitter,
+    length: int,
+    carry: Sequence[ir.Value],
+    body: Callable[..., Sequence[ir.Value]],
+    ordered: bool,
+) -> list:
+    """scf.for over int32 0 … length - 1; body(index, *carry) -> carry.
+
+    ordered: a barrier begins every iteration.
+    """
+    bounds = [e.constant(0), e.constant(length), e.constant(1)]
+    operation = e.op("scf.for", [*bounds, *carry], [c.type for c in carry], regions=1)
+
+    def fill(index: ir.Value, *state: ir.Value) -> None:
+        if ordered:
+            barrier(e)
+        e.op("scf.yield", list(body(index, *state)))
+
+    e.region(operation, 0, [bounds[0].type, *(c.type for c in carry)], fill)
+    return list(operation.results)
+
+
+def _values(e: Emitter, xs: Sequence[Any], avals: Sequence[Any]) -> list:
+    """Carried values as whole tensors: literals were made scalars of the right type already."""
+    return [
+        e.splat(x, a.shape) if a.shape and not e.sizes(x) else x
+        for x, a in zip(xs, avals, strict=True)
+    ]
+
+
+@rule("scan")
+def _scan(e: Emitter, eqn: Eqn, *operands: Any) -> list:
+    p = eqn.params
+    jaxpr, n, m, length = p["jaxpr"], p["num_consts"], p["num_carry"], p["length"]
+    consts, carry, xs = operands[:n], operands[n : n + m], operands[n + m :]
+    if any(isinstance(v.aval, AbstractRef) for v in eqn.invars[n:]):
+        raise e.fail("refs are constants of a loop: neither carried nor scanned over")
+    carry = _values(e, carry, [v.aval for v in eqn.invars[n : n + m]])
+    ys_avals = [v.aval for v in eqn.outvars[m:]]
+    ys = [e.constant(0, a.shape, a.dtype) for a in ys_avals]
+
+    def body(index: ir.Value, *state: ir.Value) -> list:
+        if p["reverse"]:
+            index = e.binary("sub", e.constant(length - 1), index, INT)
+        slices = []
+        for x, var in zip(xs, eqn.invars[n + m :], strict=True):
+            row = take(e, x, e.splat(index, (1,)), 0)
+            slices.append(e.reshape(row, var.aval.shape[1:]))
+        outs = e.run(jaxpr, [*consts, *state[:m], *slices])
+        stacked = []
+        for y, old, aval in zip(outs[m:], state[m:], ys_avals, strict=True):
+            y = e.expand(y, 0) if aval.shape[1:] else e.splat(y, (1,))
+            here = e.compare("eq", e.iota_along(aval.shape, 0), e.splat(index, aval.shape), INT)
+            stacked.append(e.select(here, e.broadcast(y, aval.shape), old))
+        return [*_values(e, outs[:m], jaxpr.out_avals[:m]), *stacked]
+
+    return for_loop(e, length, [*carry, *ys], body, ordered=writes(jaxpr))
+
+
+@rule("while")
+def _while(e: Emitter, eqn: Eqn, *operands: Any) -> list:
+    p = eqn.params
+    a, b = p["cond_nconsts"], p["body_nconsts"]
+    test, body = p["cond_jaxpr"], p["body_jaxpr"]
+    test_consts, body_consts, carry = operands[:a], operands[a : a + b], operands[a + b :]
+    avals = [v.aval for v in eqn.invars[a + b :]]
+    start = _values(e, carry, avals)
+    types = [e.of(aval) for aval in avals]
+    operation = e.op("scf.while", start, types, regions=2)
+
+    def before(*state: ir.Value) -> None:
+        if writes(body) or writes(test):
+            barrier(e)
+        (go,) = e.run(test, [*test_consts, *state])
+        e.op("scf.condition", [go, *state])
+
+    def after(*state: ir.Value) -> None:
+        if writes(body):
+            barrier(e)
+        e.op("scf.yield", _values(e, e.run(body, [*body_consts, *state]), avals))
+
+    e.region(operation, 0, types, before)
+    e.region(operation, 1, types, after)
+    return list(operation.results)
+
+
+def program_index(e: Emitter) -> ir.Value:
+    return e.value("tt.get_program_id", [], e.type((), INT), axis=i32_attr(0))
+
+
+def unflatten(e: Emitter, index: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
+    """A row-major linear index as one index for each size."""
+    found: list[ir.Value] = []
+    for n in reversed(sizes):
+        if n == 1:
+            found.append(e.constant(0))
+            continue
+        size = e.constant(n)
+        found.append(e.binary("rem", index, size, INT))
+        index = e.binary("div", index, size, INT)
+    return found[::-1]

@@ -1,0 +1,314 @@
+"""Elementwise ops of kernels in Triton IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft._xla.mlir import ir
+from weft.core import dtypes
+from weft.core.jaxpr import Eqn
+from weft.pallas.gpu.emitter import BOOL, Emitter, element_type, rule
+
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def operands(e: Emitter, eqn: Eqn, xs: tuple) -> list:
+    """Operands of one shape: rank-0 ones are repeated."""
+    shape = eqn.outvars[0].aval.shape
+    return [
+        e.splat(x, shape) if shape and not v.aval.shape else x
+        for v, x in zip(eqn.invars, xs, strict=True)
+    ]
+
+
+def _dtype(eqn: Eqn) -> Any:
+    return eqn.invars[0].aval.dtype
+
+
+@rule("add", "add_any", "sub", "mul", "div", "rem", "max", "min", "and", "or", "xor")
+def _binary(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+    x, y = operands(e, eqn, xs)
+    name = "add" if eqn.primitive.name == "add_any" else eqn.primitive.name
+    dtype = _dtype(eqn)
+    if dtype == BOOL:  # sums and products of booleans are their or and and
+        name = {"add": "or", "max": "or", "mul": "and", "min": "and"}.get(name, name)
+    return e.binary(name, x, y, dtype)
+
+
+@rule("eq", "ne", "lt", "le", "gt", "ge")
+def _compare(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+    return e.compare(eqn.primitive.name, *operands(e, eqn, xs), _dtype(eqn))
+
+
+# Functions of one number -------------------------------------------------------------------------
+
+# Primitive -> (operation of MLIR's math dialect that Triton compiles or None, libdevice's name).
+_FUNCTIONS = {
+    "exp": ("math.exp", "exp"),
+    "exp2": ("math.exp2", "exp2"),
+    "log": ("math.log", "log"),
+    "log2": ("math.log2", "log2"),
+    "sin": ("math.sin", "sin"),
+    "cos": ("math.cos", "cos"),
+    "sqrt": ("math.sqrt", "sqrt"),
+    "rsqrt": ("math.rsqrt", "rsqrt"),
+    "floor": ("math.floor", "floor"),
+    "ceil": ("math.ceil", "ceil"),
+    "erf": ("math.erf", "erf"),
+    "tan": (None, "tan"),
+    "asin": (None, "asin"),
+    "acos": (None, "acos"),
+    "atan": (None, "atan"),
+    "sinh": (None, "sinh"),
+    "cosh": (None, "cosh"),
+    "tanh": (None, "tanh"),
+    "asinh": (None, "asinh"),
+    "acosh": (None, "acosh"),
+    "atanh": (None, "atanh"),
+    "log1p": (None, "log1p"),
+    "expm1": (None, "expm1"),
+    "log10": (None, "log10"),
+    "cbrt": (None, "cbrt"),
+    "erfc": (None, "erfc"),
+    "erf_inv": (None, "erfinv"),
+    "lgamma": (None, "lgamma"),
+}
+
+
+def libdevice(e: Emitter, name: str, xs: list, result: Any = None) -> ir.Value:
+    """A function of NVIDIA's libdevice, for float32 and float64."""
+    suffix = "f" if e.element(xs[0]) == element_type(F32) else ""
+    context = xs[0].type.context
+    text = lambda s: ir.StringAttr.get(s, context)
+    return e.value(
+        "tt.extern_elementwise",
+        xs,
+        result or xs[0].type,
+        libname=text("libdevice"),
+        libpath=text(""),
+        symbol=text(f"__nv_{name}{suffix}"),
+        pure=ir.BoolAttr.get(True, context),
+    )
+
+
+def in_float32(e: Emitter, xs: list, dtype: Any, compute: Callable) -> ir.Value:
+    """compute(values, dtype) in float32 for narrower floats, and back."""
+    if dtype in (F32, F64):
+        return compute(xs, dtype)
+    wide = [convert(e, x, dtype, F32) for x in xs]
+    return convert(e, compute(wide, F32), F32, dtype)
+
+
+@rule(*_FUNCTIONS)
+def _function(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    operation, name = _FUNCTIONS[eqn.primitive.name]
+
+    def compute(xs: list, dtype: Any) -> ir.Value:
+        return e.same(operation, xs[0]) if operation is not None else libdevice(e, name, xs)
+
+    return in_float32(e, [x], _dtype(eqn), compute)
+
+
+@rule("pow", "atan2", "nextafter")
+def _function_of_two(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+    name = eqn.primitive.name
+    x, y = operands(e, eqn, xs)
+    dtype, other = _dtype(eqn), eqn.invars[1].aval.dtype
+    if not dtypes.is_float(dtype):
+        raise e.fail("powers of integers with traced exponents; use floats")
+    if other != dtype:
+        y = convert(e, y, other, dtype)
+    if name == "nextafter" and dtype not in (F32, F64):
+        raise e.fail("nextafter works on float32 and float64")
+    return in_float32(e, [x, y], dtype, lambda v, _: libdevice(e, name, v))
+
+
+@rule("logistic")
+def _logistic(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    def compute(xs: list, dtype: Any) -> ir.Value:
+        sizes = e.sizes(xs[0])
+        one = e.constant(1.0, sizes, dtype)
+        negated = e.same("arith.negf", xs[0])
+        return e.binary("div", one, e.binary("add", one, e.same("math.exp", negated), dtype), dtype)
+
+    return in_float32(e, [x], _dtype(eqn), compute)
+
+
+@rule("abs")
+def _abs(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    dtype = _dtype(eqn)
+    if dtypes.is_float(dtype):
+        return e.same("math.absf", x)
+    return e.same("math.absi", x) if dtypes.is_signed(dtype) else x
+
+
+@rule("neg")
+def _neg(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    dtype = _dtype(eqn)
+    if dtypes.is_float(dtype):
+        return e.same("arith.negf", x)
+    return e.same("arith.subi", e.constant(0, e.sizes(x), dtype), x)
+
+
+@rule("sign")
+def _sign(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    dtype, sizes = _dtype(eqn), e.sizes(x)
+    zero, one = e.constant(0, sizes, dtype), e.constant(1, sizes, dtype)
+    result = e.select(e.compare("gt", x, zero, dtype), one, x)
+    if dtypes.is_signed(dtype) or dtypes.is_float(dtype):
+        result = e.select(e.compare("lt", x, zero, dtype), e.constant(-1, sizes, dtype), result)
+    return result  # zeros keep their sign, NaN stays NaN
+
+
+@rule("not")
+def _not(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    return e.same("arith.xori", x, e.constant(-1, e.sizes(x), _dtype(eqn)))
+
+
+@rule("is_finite")
+def _is_finite(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    dtype = _dtype(eqn)
+    limit = e.constant(float("inf"), e.sizes(x), dtype)
+    return e.compare("lt", e.same("math.absf", x), limit, dtype)
+
+
+@rule("round")
+def _round(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    to_even = int(eqn.params["rounding_method"]) == 1
+    name = "rint" if to_even else "round"
+    return in_float32(e, [x], _dtype(eqn), lambda v, _: libdevice(e, name, v))
+
+
+@rule("integer_pow")
+def _integer_pow(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    dtype, power, sizes = _dtype(eqn), eqn.params["y"], e.sizes(x)
+    result = None
+    base, n = x, power if power >= 0 else -power
+    while n:
+        if n & 1:
+            result = base if result is None else e.binary("mul", result, base, dtype)
+        n >>= 1
+        if n:
+            base = e.binary("mul", base, base, dtype)
+    one = e.constant(1, sizes, dtype)
+    if result is None:
+        return one
+    return e.binary("div", one, result, dtype) if power < 0 else result
+
+
+@rule("shift_left", "shift_right_logical", "shift_right_arithmetic")
+def _shift(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+    x, y = operands(e, eqn, xs)
+    dtype, name = _dtype(eqn), eqn.primitive.name
+    bits, sizes = dtype.itemsize * 8, e.sizes(x)
+    unsigned = np.dtype(f"uint{bits}")
+    far = e.compare("ge", y, e.constant(bits, sizes, dtype), unsigned)
+    if name == "shift_right_arithmetic":
+        return e.same("arith.shrsi", x, e.select(far, e.constant(bits - 1, sizes, dtype), y))
+    shifted = e.same("arith.shli" if name == "shift_left" else "arith.shrui", x, y)
+    return e.select(far, e.constant(0, sizes, dtype), shifted)
+
+
+@rule("population_count", "clz")
+def _count_bits(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    return e.same("math.ctpop" if eqn.primitive.name == "population_count" else "math.ctlz", x)
+
+
+@rule("select_n")
+def _select(e: Emitter, eqn: Eqn, which: Any, *cases: Any) -> ir.Value:
+    shape, kind = eqn.outvars[0].aval.shape, _dtype(eqn)
+    cases = tuple(
+        e.splat(x, shape) if shape and not v.aval.shape else x
+        for v, x in zip(eqn.invars[1:], cases, strict=True)
+    )
+    if shape and not eqn.invars[0].aval.shape:
+        which = e.splat(which, shape)
+    if kind == BOOL:
+        return e.select(which, cases[1], cases[0])
+    result = cases[-1]
+    for i in reversed(range(len(cases) - 1)):
+        here = e.compare("le", which, e.constant(i, shape, kind), kind)
+        result = e.select(here, cases[i], result)
+    return result
+
+
+@rule("clamp")
+def _clamp(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+    low, x, high = operands(e, eqn, xs)
+    dtype = eqn.outvars[0].aval.dtype
+    return e.binary("min", e.binary("max", x, low, dtype), high, dtype)
+
+
+# Conversions -------------------------------------------------------------------------------------
+
+
+def convert(e: Emitter, x: ir.Value, old: Any, new: Any) -> ir.Value:
+    """The value in another dtype, rounded to nearest or truncated toward zero."""
+    old, new = np.dtype(old), np.dtype(new)
+    if old == new:
+        return x
+    sizes = e.sizes(x)
+    type_ = e.type(sizes, new)
+    if new == BOOL:
+        return e.compare("ne", x, e.constant(0, sizes, old), old)
+    if dtypes.is_float(old) and dtypes.is_float(new):
+        return _float_to_float(e, x, old, new, type_)
+    if dtypes.is_float(old):
+        signed = "arith.fptosi" if dtypes.is_signed(new) else "arith.fptoui"
+        wide = x if old.itemsize >= 4 else convert(e, x, old, F32)
+        return e.value(signed, [wide], type_)
+    unsigned = old == BOOL or not dtypes.is_signed(old)
+    if dtypes.is_float(new):
+        narrow = new if new.itemsize >= 4 else F32
+        y = e.value("arith.uitofp" if unsigned else "arith.sitofp", [x], e.type(sizes, narrow))
+        return convert(e, y, narrow, new)
+    old_bits, new_bits = (1 if old == BOOL else old.itemsize * 8), new.itemsize * 8
+    if old_bits == new_bits:
+        return x
+    if new_bits < old_bits:
+        return e.value("arith.trunci", [x], type_)
+    return e.value("arith.extui" if unsigned else "arith.extsi", [x], type_)
+
+
+def _float_to_float(e: Emitter, x: ir.Value, old: Any, new: Any, type_: Any) -> ir.Value:
+    if old.itemsize == 1 or new.itemsize == 1:  # float8: Triton's own conversion
+        if new.itemsize > 1 or old.itemsize == 1:
+            return e.value("tt.fp_to_fp", [x], type_)
+        return e.value("tt.fp_to_fp", [x], type_, rounding=_nearest())
+    if old.itemsize == new.itemsize:  # bfloat16 and float16
+        return convert(e, convert(e, x, old, F32), F32, new)
+    return e.value("arith.extf" if new.itemsize > old.itemsize else "arith.truncf", [x], type_)
+
+
+def _nearest() -> ir.Attribute:
+    from weft.pallas.gpu.emitter import i32_attr
+
+    return i32_attr(1)  # to nearest, ties to even
+
+
+@rule("convert_element_type")
+def _convert(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    return convert(e, x, _dtype(eqn), eqn.outvars[0].aval.dtype)
+
+
+@rule("bitcast_convert_type")
+def _bitcast(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    out = eqn.outvars[0].aval
+    if out.dtype.itemsize != _dtype(eqn).itemsize:
+        raise e.fail("bitcasts keep the element size")
+    return x if e.of(out) == x.type else e.value("tt.bitcast", [x], e.of(out))
+
+
+@rule("copy", "name", "stop_gradient", "relabel", "multiple_of", "reduce_precision")
+def _same(e: Emitter, eqn: Eqn, x: Any, *_: Any) -> Any:
+    if eqn.primitive.name == "reduce_precision":
+        raise e.fail("convert to a narrower dtype and back")
+    return x
+
+
+@rule("optimization_barrier")
+def _same_many(e: Emitter, eqn: Eqn, *xs: Any) -> list:
+    return list(xs)

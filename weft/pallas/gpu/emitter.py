@@ -1,0 +1,372 @@
+"""Emits Triton IR: arrays of a kernel as tensors whose sizes are powers of two.
+
+Triton's tensors have sizes that are powers of two. An array of another shape lives in the next
+larger tensor; what is past its end is unspecified, and masked wherever it could be seen: in loads
+and stores, reductions and products.
+
+Source: the Triton dialect, https://triton-lang.org/main/dialects/TritonDialect.html.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft._xla import mlir, triton
+from weft._xla.mlir import ir
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal
+from weft.pallas.ir import KernelCall, unsupported
+
+MAX_ELEMENTS = 1 << 20
+"""The largest tensor of Triton."""
+
+RULES: dict[str, Callable] = {}
+"""Primitive name -> rule(emitter, eqn, *values) -> the result, or a list of results."""
+
+
+def rule(*names: str) -> Callable:
+    """Registers a rule for these primitives."""
+
+    def add(function: Callable) -> Callable:
+        for name in names:
+            RULES[name] = function
+        return function
+
+    return add
+
+
+def padded(shape: Sequence[int]) -> tuple[int, ...]:
+    """The tensor sizes that hold an array of this shape."""
+    return tuple(1 << (n - 1).bit_length() if n > 0 else 1 for n in shape)
+
+
+@functools.cache
+def element_type(dtype: Any) -> ir.Type:
+    """Triton's type of an element: integers have no sign, booleans are i1."""
+    dtype = np.dtype(dtype)
+    if dtype == np.bool_ or dtype.kind in "iu":
+        bits = 1 if dtype == np.bool_ else dtype.itemsize * 8
+        return ir.IntegerType.get_signless(bits, mlir.context())
+    return mlir.element_type(dtype)
+
+
+def i32_attr(value: int) -> ir.Attribute:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(32, mlir.context()), value)
+
+
+def i64_attr(value: int) -> ir.Attribute:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, mlir.context()), value)
+
+
+INT = np.dtype(np.int32)
+BOOL = np.dtype(np.bool_)
+
+_PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}
+_FLOAT_PREDICATES = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 13}
+
+
+class Emitter:
+    """A kernel under construction: emits at the current insertion point."""
+
+    def __init__(self, call: KernelCall) -> None:
+        self.call = call
+        self.eqn: Eqn | None = None
+        self.loc = mlir.unknown_location()
+        self.core_index: dict[str, ir.Value] = {}  # the mpmd mesh's axes -> index of this core
+        self.program_ids: list[ir.Value] = []
+        self.scoped: Callable[[Any], Any] | None = None  # storage of a run_scoped ref
+        self.written: set = set()  # storage that was written, and read, since the last barrier
+        self.read: set = set()
+
+    # Operations ----------------------------------------------------------------------------
+
+    def op(
+        self,
+        name: str,
+        operands: Sequence[ir.Value],
+        results: Sequence[ir.Type] = (),
+        attributes: dict[str, Any] | None = None,
+        regions: int = 0,
+    ) -> Any:
+        return ir.Operation.create(
+            name, list(results), list(operands), attributes or {}, None, regions, self.loc
+        )
+
+    def value(self, name: str, operands: Sequence[ir.Value], type_: Any, **attributes: Any) -> Any:
+        """The one result of an operation."""
+        return self.op(name, operands, [type_], attributes).results[0]
+
+    def same(self, name: str, *operands: ir.Value, **attributes: Any) -> ir.Value:
+        """An elementwise operation whose result has its first operand's type."""
+        return self.value(name, operands, operands[0].type, **attributes)
+
+    def region(self, operation: Any, index: int, types: Sequence[Any], fill: Callable) -> None:
+        """Fills a region with one block: fill(*block_arguments) emits the terminator too."""
+        block = operation.regions[index].blocks.append(*types, arg_locs=[self.loc] * len(types))
+        with ir.InsertionPoint(block):
+            fill(*block.arguments)
+
+    def fail(self, why: str = "") -> Any:
+        """The error for the current equation."""
+        return unsupported("GPU", self.call, self.eqn, why)
+
+    # Types ---------------------------------------------------------------------------------
+
+    def type(self, shape: Sequence[int], element: Any) -> ir.Type:
+        """A scalar type, or a tensor of these (padded) sizes."""
+        if not isinstance(element, ir.Type):
+            element = element_type(element)
+        shape = padded(shape)
+        if not shape:
+            return element
+        if int(np.prod(shape)) > MAX_ELEMENTS:
+            raise self.fail(
+                f"an array of shape {tuple(shape)} has more than {MAX_ELEMENTS} elements, Triton's "
+                "largest tensor; use smaller blocks, or a loop over parts of the ref"
+            )
+        return ir.RankedTensorType.get(shape, element, loc=self.loc)
+
+    def of(self, aval: ShapedArray) -> ir.Type:
+        if dtypes.is_complex(aval.dtype):
+            raise self.fail("complex numbers have no Triton type; compute real and imaginary parts")
+        return self.type(aval.shape, aval.dtype)
+
+    # Constants and shapes ------------------------------------------------------------------
+
+    def constant(self, value: Any, shape: Sequence[int] = (), dtype: Any = INT) -> ir.Value:
+        """A scalar or a tensor of one repeated value."""
+        element = element_type(dtype)
+        if isinstance(element, ir.IntegerType):
+            number = int(value)
+            bits = element.width
+            if number >= 1 << (bits - 1) and bits > 1:
+                number -= 1 << bits  # signless attributes hold the signed reading
+            attr = ir.IntegerAttr.get(element, number)
+        else:
+            attr = ir.FloatAttr.get(element, float(value), loc=self.loc)
+        type_ = self.type(shape, element)
+        if isinstance(type_, ir.RankedTensorType):
+            attr = ir.DenseElementsAttr.get_splat(type_, attr)
+        return self.value("arith.constant", [], type_, value=attr)
+
+    def splat(self, x: ir.Value, shape: Sequence[int]) -> ir.Value:
+        """A scalar repeated to a tensor."""
+        return x if not shape else self.value("tt.splat", [x], self.type(shape, x.type))
+
+    def sizes(self, x: ir.Value) -> tuple[int, ...]:
+        return tuple(x.type.shape) if isinstance(x.type, ir.RankedTensorType) else ()
+
+    def element(self, x: ir.Value) -> ir.Type:
+        return x.type.element_type if isinstance(x.type, ir.RankedTensorType) else x.type
+
+    def expand(self, x: ir.Value, axis: int) -> ir.Value:
+        """A new dimension of size 1."""
+        sizes = self.sizes(x)
+        new = (*sizes[:axis], 1, *sizes[axis:])
+        if not sizes:
+            return self.splat(x, (1,))
+        return self.value(
+            "tt.expand_dims", [x], self.type(new, self.element(x)), axis=i32_attr(axis)
+        )
+
+    def broadcast(self, x: ir.Value, shape: Sequence[int]) -> ir.Value:
+        """A tensor of the same rank, its dimensions of size 1 repeated; scalars everywhere."""
+        sizes = self.sizes(x)
+        if not sizes:
+            return self.splat(x, shape)
+        if sizes == padded(shape):
+            return x
+        return self.value("tt.broadcast", [x], self.type(shape, self.element(x)))
+
+    def along(self, x: ir.Value, axis: int, rank: int) -> ir.Value:
+        """A vector as the given dimension of a tensor of that rank, sizes 1 elsewhere."""
+        for i in range(rank):
+            if i != axis:
+                x = self.expand(x, i)
+        return x
+
+    def reshape(self, x: ir.Value, shape: Sequence[int]) -> ir.Value:
+        """A reshape of whole tensors, between (padded) shapes of as many elements."""
+        shape = padded(shape)
+        sizes = self.sizes(x)
+        if sizes == shape:
+            return x
+        if not sizes:
+            return self.splat(x, shape)
+        if not shape:
+            for _ in sizes:
+                x = self.reduce_with([x], 0, lambda a, b: [a[0]])[0]
+            return x
+        return self.value("tt.reshape", [x], self.type(shape, self.element(x)))
+
+    def iota(self, n: int) -> ir.Value:
+        """0, 1, … as int32, of (padded) size n."""
+        (size,) = padded((n,))
+        return self.value(
+            "tt.make_range", [], self.type((n,), INT), start=i32_attr(0), end=i32_attr(size)
+        )
+
+    def iota_along(self, shape: Sequence[int], axis: int) -> ir.Value:
+        return self.broadcast(self.along(self.iota(shape[axis]), axis, len(shape)), shape)
+
+    def inside(self, shape: Sequence[int], axes: Sequence[int]) -> ir.Value | None:
+        """Where the positions along these axes belong to the array; None: everywhere."""
+        mask = None
+        for axis in axes:
+            if shape[axis] != padded(shape)[axis]:
+                index = self.iota_along(shape, axis)
+                end = self.constant(shape[axis], shape)
+                mask = self.both(mask, self.compare("lt", index, end, INT))
+        return mask
+
+    def both(self, x: ir.Value | None, y: ir.Value | None) -> ir.Value | None:
+        if x is None or y is None:
+            return x if y is None else y
+        return self.same("arith.andi", x, y)
+
+    # Arithmetic ----------------------------------------------------------------------------
+
+    def binary(self, name: str, x: ir.Value, y: ir.Value, dtype: Any) -> ir.Value:
+        """add, sub, mul, div, rem, max, min of numbers of a dtype; and, or, xor of bits."""
+        if dtypes.is_float(dtype):
+            table = _FLOAT
+        elif dtypes.is_signed(dtype):
+            table = _SIGNED
+        else:
+            table = _UNSIGNED
+        return self.same(table[name], x, y)
+
+    def compare(self, how: str, x: ir.Value, y: ir.Value, dtype: Any) -> ir.Value:
+        type_ = self.type(self.sizes(x), BOOL)
+        if dtypes.is_float(dtype):
+            code = _FLOAT_PREDICATES[how]
+            return self.value("arith.cmpf", [x, y], type_, predicate=i64_attr(code))
+        code = _PREDICATES[how]
+        if code > 1 and not dtypes.is_signed(dtype):
+            code += 4  # the unsigned orders
+        return self.value("arith.cmpi", [x, y], type_, predicate=i64_attr(code))
+
+    def select(self, where: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+        if self.sizes(x) and not self.sizes(where):
+            where = self.splat(where, self.sizes(x))
+        return self.value("arith.select", [where, x, y], x.type)
+
+    def masked(
+        self, x: ir.Value, shape: Sequence[int], axes: Sequence[int], other: Any, dtype: Any
+    ):
+        """The tensor with `other` where it is past the array's end along these axes."""
+        mask = self.inside(shape, axes)
+        if mask is None:
+            return x
+        return self.select(mask, x, self.constant(other, shape, dtype))
+
+    # Reductions ----------------------------------------------------------------------------
+
+    def reduce_with(self, xs: Sequence[ir.Value], axis: int, combine: Callable) -> list[ir.Value]:
+        """tt.reduce of whole tensors along an axis: combine(lefts, rights) -> scalars."""
+        sizes = self.sizes(xs[0])
+        rest = sizes[:axis] + sizes[axis + 1 :]
+        elements = [self.element(x) for x in xs]
+        operation = self.op(
+            "tt.reduce", xs, [self.type(rest, e) for e in elements], {"axis": i32_attr(axis)}, 1
+        )
+        self._combiner(operation, elements, combine, "tt.reduce.return")
+        return list(operation.results)
+
+    def scan_with(
+        self, xs: Sequence[ir.Value], axis: int, reverse: bool, combine: Callable
+    ) -> list[ir.Value]:
+        """tt.scan (prefix combinations) of whole tensors along an axis."""
+        attrs = {"axis": i32_attr(axis), "reverse": ir.BoolAttr.get(reverse, mlir.context())}
+        operation = self.op("tt.scan", xs, [x.type for x in xs], attrs, 1)
+        self._combiner(operation, [self.element(x) for x in xs], combine, "tt.scan.return")
+        return list(operation.results)
+
+    def _combiner(self, operation: Any, elements: list, combine: Callable, end: str) -> None:
+        n = len(elements)
+
+        def fill(*arguments: ir.Value) -> None:
+            self.op(end, combine(list(arguments[:n]), list(arguments[n:])))
+
+        self.region(operation, 0, elements * 2, fill)
+
+    # Bodies --------------------------------------------------------------------------------
+
+    def run(self, jaxpr: ClosedJaxpr | Jaxpr, operands: Sequence[Any]) -> list:
+        """Emits the equations of a jaxpr; its results."""
+        consts = jaxpr.consts if isinstance(jaxpr, ClosedJaxpr) else []
+        jaxpr = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+        env: dict[Any, Any] = dict(zip(jaxpr.invars, operands, strict=True))
+        for var, const in zip(jaxpr.constvars, consts, strict=True):
+            env[var] = self._captured(const, var.aval)
+
+        def read(atom: Any) -> Any:
+            if atom.__class__ is Literal:
+                return self.constant(np.asarray(atom.val).item(), (), atom.aval.dtype)
+            return env[atom]
+
+        outer = self.eqn, self.loc
+        for eqn in jaxpr.eqns:
+            self.eqn, self.loc = eqn, _location(eqn)
+            emit = RULES.get(eqn.primitive.name)
+            if emit is None:
+                raise self.fail()
+            with self.loc:
+                out = emit(self, eqn, *(read(v) for v in eqn.invars))
+            if eqn.primitive.multiple_results:
+                env.update(zip(eqn.outvars, out, strict=True))
+            else:
+                env[eqn.outvars[0]] = out
+        self.eqn, self.loc = outer
+        return [read(v) for v in jaxpr.outvars]
+
+    def _captured(self, value: Any, aval: ShapedArray) -> ir.Value:
+        host = np.asarray(value)
+        if host.size and (host == host.ravel()[0]).all():
+            return self.constant(host.ravel()[0].item(), aval.shape, aval.dtype)
+        raise self.fail("a constant array that is not one repeated value must be an input")
+
+
+_FLOAT = {
+    "add": "arith.addf",
+    "sub": "arith.subf",
+    "mul": "arith.mulf",
+    "div": "arith.divf",
+    "rem": "arith.remf",
+    "max": "arith.maximumf",
+    "min": "arith.minimumf",
+}
+_BITS = {"and": "arith.andi", "or": "arith.ori", "xor": "arith.xori"}
+_SIGNED = {
+    **_BITS,
+    "add": "arith.addi",
+    "sub": "arith.subi",
+    "mul": "arith.muli",
+    "div": "arith.divsi",
+    "rem": "arith.remsi",
+    "max": "arith.maxsi",
+    "min": "arith.minsi",
+}
+_UNSIGNED = {
+    **_SIGNED,
+    "div": "arith.divui",
+    "rem": "arith.remui",
+    "max": "arith.maxui",
+    "min": "arith.minui",
+}
+
+
+def _location(eqn: Eqn) -> ir.Location:
+    source = eqn.source
+    if source is None or source.code is None:
+        return mlir.unknown_location()
+    line, column = source.position()
+    return mlir.file_location(source.file, line, column, eqn.primitive.name)
+
+
+triton.load()

@@ -1,0 +1,319 @@
+"""Refs of kernels on the GPU: pointers, masked loads and stores, atomics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from weft._xla import triton
+from weft._xla.mlir import ir
+from weft.core import dtypes
+from weft.core.jaxpr import Eqn
+from weft.core.ref import At, Indexer, Pick
+from weft.pallas.gpu.elementwise import convert
+from weft.pallas.gpu.emitter import BOOL, INT, Emitter, element_type, i32_attr, rule
+
+LONG = np.dtype(np.int64)
+BYTE = np.dtype(np.int8)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A ref: part of an array in global memory.
+
+    pointer: to the array's first element. storage: tells arrays in different memory apart.
+    shape, strides: of the ref's dimensions, in elements. offset: of the ref's first element from
+    the pointer, in the index type. bounds: for each dimension None, or (low, high), int32 scalars
+    or None: positions outside of low <= position < high are not in memory.
+    """
+
+    pointer: ir.Value
+    storage: Any
+    dtype: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: ir.Value | None
+    bounds: tuple
+    wide: bool = False  # offsets need 64 bits
+
+    @property
+    def index_dtype(self) -> Any:
+        return LONG if self.wide else INT
+
+    def moved(self, e: Emitter, by: ir.Value) -> View:
+        """The view `by` elements (an index scalar) further."""
+        offset = by if self.offset is None else e.binary("add", self.offset, by, self.index_dtype)
+        return replace(self, offset=offset)
+
+
+def pointer_type(dtype: Any) -> ir.Type:
+    """Booleans are bytes in memory."""
+    return triton.pointer_type(element_type(BYTE if np.dtype(dtype) == BOOL else dtype))
+
+
+def array_view(pointer: ir.Value, storage: Any, shape: Sequence[int], dtype: Any) -> View:
+    """A whole array as a ref."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    shape = tuple(shape)
+    wide = step >= 1 << 31
+    none = (None,) * len(shape)
+    return View(pointer, storage, np.dtype(dtype), shape, tuple(strides[::-1]), None, none, wide)
+
+
+# Order: threads of one program see each other's writes after a barrier --------------------------
+
+
+def barrier(e: Emitter) -> None:
+    """All threads of the program wait for each other; their memory operations are done."""
+    e.op("gpu.barrier", [])
+    e.written.clear()
+    e.read.clear()
+
+
+def before_read(e: Emitter, view: View) -> None:
+    if view.storage in e.written:
+        barrier(e)
+    e.read.add(view.storage)
+
+
+def before_write(e: Emitter, view: View) -> None:
+    if view.storage in e.written or view.storage in e.read:
+        barrier(e)
+    e.written.add(view.storage)
+
+
+# Addresses ---------------------------------------------------------------------------------------
+
+
+def addresses(
+    e: Emitter, view: View, indexer: Indexer, dynamic: Sequence[Any], types: Sequence[Any]
+) -> tuple[ir.Value, ir.Value | None]:
+    """Pointers to the indexed elements, and where they may be used (None: everywhere).
+
+    dynamic: the index operands, of the dtypes `types`.
+    """
+    shape, rank = indexer.shape, len(indexer.shape)
+    kind = view.index_dtype
+    given = [convert(e, x, t, INT) for x, t in zip(dynamic, types, strict=True)]
+    window = iter(
+        range(rank)
+        if not indexer.has_picks
+        else [i for i in range(rank) if not indexer.place <= i < indexer.place + len(indexer.block)]
+    )
+    offset, mask = view.offset, e.inside(shape, range(rank))
+    spread = None  # the offset as a tensor
+    for (dim, position), stride, bound in zip(
+        indexer.attach(given), view.strides, view.bounds, strict=True
+    ):
+        if dim.__class__ is At:
+            index = e.constant(position) if isinstance(position, int) else position
+        elif dim.__class__ is Pick:
+            index = position
+            for _ in range(indexer.place):
+                index = e.expand(index, 0)
+            for _ in range(rank - indexer.place - len(indexer.block)):
+                index = e.expand(index, len(e.sizes(index)))
+        else:
+            axis = next(window)
+            index = _window(e, dim, position, axis, rank)
+        mask = _bounded(e, mask, index, bound, shape)
+        scaled = convert(e, index, INT, kind)
+        if stride != 1:
+            scaled = e.binary("mul", scaled, e.constant(stride, e.sizes(scaled), kind), kind)
+        if e.sizes(scaled):
+            scaled = e.broadcast(scaled, shape)
+            spread = scaled if spread is None else e.binary("add", spread, scaled, kind)
+        else:
+            offset = scaled if offset is None else e.binary("add", offset, scaled, kind)
+    pointer = view.pointer
+    if offset is not None:
+        pointer = e.same("tt.addptr", pointer, offset)
+    if not shape:
+        return pointer, mask
+    pointer = e.splat(pointer, shape)
+    return (pointer if spread is None else e.same("tt.addptr", pointer, spread)), mask
+
+
+def _window(e: Emitter, dim: Any, start: Any, axis: int, rank: int) -> ir.Value:
+    from weft.pallas.gpu.arrays import affine
+
+    return e.along(affine(e, dim.size, start, dim.stride), axis, rank)
+
+
+def _bounded(e: Emitter, mask: Any, index: ir.Value, bound: Any, shape: Sequence[int]) -> Any:
+    if bound is None:
+        return mask
+    low, high = bound
+    sizes = e.sizes(index)
+    for limit, how in ((low, "ge"), (high, "lt")):
+        if limit is not None:
+            inside = e.compare(how, index, e.splat(limit, sizes) if sizes else limit, INT)
+            mask = e.both(mask, e.broadcast(inside, shape) if shape else inside)
+    return mask
+
+
+# Loads and stores --------------------------------------------------------------------------------
+
+
+def _segments(*counts: int) -> ir.Attribute:
+    from weft._xla import mlir
+
+    return ir.DenseI32ArrayAttr.get(list(counts), mlir.context())
+
+
+_CACHE = {"cache": 1, "evict": 1}
+
+
+def load(e: Emitter, pointer: ir.Value, mask: Any, other: Any, dtype: Any, shape: Any) -> Any:
+    """The elements at the pointers; `other`, or zero, where masked out."""
+    from weft._xla import mlir
+
+    kind = BYTE if dtype == BOOL else dtype
+    operands = [pointer]
+    if mask is not None:
+        if other is None:
+            other = e.constant(0, shape, kind)
+        elif dtype == BOOL:
+            other = convert(e, other, BOOL, BYTE)
+        operands += [mask, other]
+    attrs = {k: i32_attr(v) for k, v in _CACHE.items()}
+    attrs["isVolatile"] = ir.BoolAttr.get(False, mlir.context())
+    attrs["operandSegmentSizes"] = _segments(1, int(mask is not None), int(mask is not None))
+    value = e.value("tt.load", operands, e.type(shape, kind), **attrs)
+    return convert(e, value, BYTE, BOOL) if dtype == BOOL else value
+
+
+def store(e: Emitter, pointer: ir.Value, value: ir.Value, mask: Any, dtype: Any) -> None:
+    if dtype == BOOL:
+        value = convert(e, value, BOOL, BYTE)
+    attrs = {k: i32_attr(v) for k, v in _CACHE.items()}
+    e.op("tt.store", [pointer, value] + ([] if mask is None else [mask]), [], attrs)
+
+
+def _parts(eqn: Eqn, xs: Sequence[Any], num_values: int) -> tuple:
+    """(ref, values, index operands with their dtypes, mask, other) of an op on refs."""
+    indexer: Indexer = eqn.params["indexer"]
+    end = 1 + num_values + indexer.num_operands
+    index = xs[1 + num_values : end]
+    types = [v.aval.dtype for v in eqn.invars[1 + num_values : end]]
+    rest = list(zip(xs[end:], eqn.invars[end:], strict=True))
+    return xs[0], xs[1 : 1 + num_values], index, types, rest
+
+
+def _spread(e: Emitter, x: Any, var: Any, shape: Sequence[int]) -> Any:
+    return e.splat(x, shape) if shape and not var.aval.shape else x
+
+
+def _access(e: Emitter, eqn: Eqn, xs: Sequence[Any], num_values: int) -> tuple:
+    view, values, index, types, rest = _parts(eqn, xs, num_values)
+    indexer = eqn.params["indexer"]
+    shape = indexer.shape
+    pointer, mask = addresses(e, view, indexer, index, types)
+    other = None
+    if rest:
+        (given, var), *more = rest
+        mask = e.both(mask, _spread(e, given, var, shape))
+        if more:
+            other = _spread(e, *more[0], shape)
+    values = [_spread(e, x, v, shape) for x, v in zip(values, eqn.invars[1:], strict=False)]
+    return view, shape, pointer, mask, other, values
+
+
+@rule("get")
+def _get(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+    view, shape, pointer, mask, other, _ = _access(e, eqn, xs, 0)
+    before_read(e, view)
+    return load(e, pointer, mask, other, view.dtype, shape)
+
+
+@rule("set")
+def _set(e: Emitter, eqn: Eqn, *xs: Any) -> list:
+    view, _, pointer, mask, _, (value,) = _access(e, eqn, xs, 1)
+    before_write(e, view)
+    store(e, pointer, value, mask, view.dtype)
+    return []
+
+
+@rule("swap")
+def _swap(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+    view, shape, pointer, mask, other, (value,) = _access(e, eqn, xs, 1)
+    before_read(e, view)
+    old = load(e, pointer, mask, other, view.dtype, shape)
+    before_write(e, view)
+    store(e, pointer, value, mask, view.dtype)
+    return old
+
+
+@rule("addupdate")
+def _addupdate(e: Emitter, eqn: Eqn, *xs: Any) -> list:
+    view, shape, pointer, mask, _, (value,) = _access(e, eqn, xs, 1)
+    if eqn.params["indexer"].has_picks:  # positions may repeat
+        before_write(e, view)
+        atomic(e, "add", pointer, value, mask, view.dtype)
+        return []
+    before_read(e, view)
+    old = load(e, pointer, mask, None, view.dtype, shape)
+    before_write(e, view)
+    store(e, pointer, e.binary("add", old, value, view.dtype), mask, view.dtype)
+    return []
+
+
+# Atomics -----------------------------------------------------------------------------------------
+
+RELAXED, ACQUIRE, RELEASE, BOTH = 1, 2, 3, 4  # Triton's memory orders
+_ON_GPU = 1  # of scope: all programs of the launch
+_RMW = {"and": 1, "or": 2, "xor": 3, "xchg": 10}
+
+
+def atomic(
+    e: Emitter,
+    how: str,
+    pointer: ir.Value,
+    value: ir.Value,
+    mask: Any,
+    dtype: Any,
+    order: int = BOTH,
+) -> ir.Value:
+    """An atomic read-modify-write; the old values."""
+    if how in _RMW:
+        code = _RMW[how]
+    elif how == "add":
+        code = 5 if dtypes.is_float(dtype) else 4
+    else:
+        if dtypes.is_float(dtype):
+            raise e.fail("atomic max and min work on integers; use atomic_cas in a loop")
+        code = {"max": 6, "min": 7}[how] + (0 if dtypes.is_signed(dtype) else 2)
+    attrs = {
+        "atomic_rmw_op": i32_attr(code),
+        "sem": i32_attr(order),
+        "scope": i32_attr(_ON_GPU),
+    }
+    operands = [pointer, value] + ([] if mask is None else [mask])
+    return e.value("tt.atomic_rmw", operands, value.type, **attrs)
+
+
+@rule("atomic_rmw")
+def _atomic_rmw(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+    view, _, pointer, mask, _, (value,) = _access(e, eqn, xs, 1)
+    if view.dtype == BOOL or view.dtype.itemsize < 2:
+        raise e.fail(f"atomics work on types of two bytes and more, not {view.dtype.name}")
+    before_write(e, view)
+    return atomic(e, eqn.params["op"], pointer, value, mask, view.dtype)
+
+
+@rule("atomic_cas")
+def _atomic_cas(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+    view, _, pointer, _, _, (compare, value) = _access(e, eqn, xs, 2)
+    before_write(e, view)
+    return compare_and_swap(e, pointer, compare, value)
+
+
+def compare_and_swap(e: Emitter, pointer: ir.Value, old: ir.Value, new: ir.Value) -> ir.Value:
+    attrs = {"sem": i32_attr(BOTH), "scope": i32_attr(_ON_GPU)}
+    return e.value("tt.atomic_cas", [pointer, old, new], new.type, **attrs)

@@ -1,0 +1,302 @@
+"""A kernel call as a Triton module: parameters, the grid, blocks, the programs' bodies.
+
+The launch has one dimension. Grid dimensions whose programs may run at the same time are spread
+over it; the others, along which an output block is visited again, are loops within a program.
+The programs of an mpmd_map divide the launch among themselves: each core is one program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from weft._xla import mlir
+from weft._xla.mlir import ir
+from weft.core.jaxpr import open_jaxpr, subjaxprs
+from weft.core.ref import AbstractRef
+from weft.pallas.gpu import elementwise, sync  # noqa: F401  (their rules)
+from weft.pallas.gpu.control import for_loop, program_index, unflatten, writes
+from weft.pallas.gpu.emitter import INT, Emitter, i32_attr
+from weft.pallas.gpu.memory import View, array_view, pointer_type
+from weft.pallas.ir import BlockMapping, KernelCall, Program
+from weft.transforms.dce import dce_jaxpr
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """Memory that a launch needs besides operands and results.
+
+    ref: the type of one copy. copies: how many there are. zeroed: it starts as zeros (semaphores).
+    """
+
+    ref: AbstractRef
+    copies: int
+
+    @property
+    def zeroed(self) -> bool:
+        return bool(getattr(self.ref.memory_space, "holds_semaphores", False))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.copies, *self.ref.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A built kernel: its module, the number of programs, and its extra memory in order."""
+
+    module: ir.Module
+    programs: int
+    extras: tuple[Extra, ...]
+
+
+# The grid ----------------------------------------------------------------------------------------
+
+
+def sequential_dims(call: KernelCall) -> frozenset[int]:
+    """The grid dimensions along which programs must run one after another.
+
+    Those are the ones that an output's index map does not use: the block is visited again. An
+    index map that reads scalars may visit any block again along all of its dimensions.
+    """
+    semantics = param(call, "dimension_semantics", None)
+    if semantics is not None:
+        first = call.num_batch
+        names = [str(getattr(s, "value", s)) for s in semantics]
+        return frozenset(first + i for i, s in enumerate(names) if s != "parallel")
+    n = len(call.grid)
+    found: set[int] = set()
+    for block in call.output_blocks:
+        if block.whole:
+            continue
+        jaxpr = block.index_map.jaxpr
+        _, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+        if any(used[n:]):
+            return frozenset(range(n))
+        found |= {i for i in range(n) if not used[i]}
+    return frozenset(i for i in found if call.grid[i] > 1)
+
+
+def param(call: KernelCall, name: str, default: Any) -> Any:
+    """A field of compiler_params, which may be a dict or an object."""
+    params = call.compiler_params
+    value = params.get(name) if isinstance(params, dict) else getattr(params, name, None)
+    return default if value is None else value
+
+
+# Memory ------------------------------------------------------------------------------------------
+
+
+def _scoped(jaxpr: Any) -> list[tuple[int, AbstractRef]]:
+    """(id of the body's variable, type) of every ref that a run_scoped makes."""
+    found: list[tuple[int, AbstractRef]] = []
+    for eqn in open_jaxpr(jaxpr).eqns:
+        if eqn.primitive.name == "run_scoped":
+            inner = eqn.params["jaxpr"].jaxpr
+            found += [(id(v), v.aval) for v in inner.invars[eqn.params["num_consts"] :]]
+        for _, inner in subjaxprs(eqn.params):
+            found += _scoped(inner)
+    return found
+
+
+class Builder:
+    """Builds the module of one call."""
+
+    def __init__(self, call: KernelCall) -> None:
+        self.call = call
+        self.e = Emitter(call)
+        self.sequential = frozenset() if call.is_mpmd else sequential_dims(call)
+        self.parallel = [i for i in range(len(call.grid)) if i not in self.sequential]
+        if call.is_mpmd:
+            self.programs = sum(p.mesh.size for p in call.programs)
+        else:
+            self.programs = math.prod(call.grid[i] for i in self.parallel)
+        self.extras = [Extra(ref, self._copies(ref)) for ref in call.scratch]
+        self.scoped: dict[int, int] = {}  # id of a run_scoped ref's variable -> its extra
+        for program in call.programs:
+            for key, ref in _scoped(program.jaxpr):
+                if key not in self.scoped:
+                    self.scoped[key] = len(self.extras)
+                    self.extras.append(Extra(ref, self.programs))
+
+    def _copies(self, ref: AbstractRef) -> int:
+        if not self.call.is_mpmd:
+            return self.programs
+        return ref.core.size if ref.core is not None else 1
+
+    def build(self) -> Launch:
+        call, e = self.call, self.e
+        # XLA passes the operands, then the results; zeroed memory is both.
+        dtypes = [a.dtype for a in call.operand_avals]
+        dtypes += [x.ref.dtype for x in self.extras if x.zeroed]
+        dtypes += [a.dtype for a in call.outputs] + [x.ref.dtype for x in self.extras]
+        types = [pointer_type(dtype) for dtype in dtypes]
+        context = mlir.context()
+        with context, mlir.unknown_location():
+            module = ir.Module.create()
+            aligned = ir.DictAttr.get({"tt.divisibility": i32_attr(16)}, context)
+            attrs = {
+                "sym_name": ir.StringAttr.get(function_name(call), context),
+                "sym_visibility": ir.StringAttr.get("public", context),
+                "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [], context)),
+                "arg_attrs": ir.ArrayAttr.get([aligned] * len(types), context),
+            }
+            with ir.InsertionPoint(module.body):
+                function = e.op("tt.func", [], [], attrs, regions=1)
+            block = function.regions[0].blocks.append(*types, arg_locs=[e.loc] * len(types))
+            arguments, n = list(block.arguments), len(call.operand_avals)
+            zeros = sum(x.zeroed for x in self.extras)
+            with ir.InsertionPoint(block):
+                self.body(arguments[:n] + arguments[n + zeros :])
+                e.op("tt.return", [])
+        mlir.verify(module)
+        return Launch(module, self.programs, tuple(self.extras))
+
+    def body(self, pointers: list[ir.Value]) -> None:
+        call, e = self.call, self.e
+        arrays = [*call.operand_avals, *call.outputs]
+        same = {call.num_inputs + call.num_scalars + o: i for i, o in call.aliases}
+        self.arrays = [
+            array_view(p, same.get(k, k), a.shape, a.dtype)
+            for k, (p, a) in enumerate(zip(pointers, arrays, strict=False))
+        ]
+        self.spare = [
+            array_view(p, ("extra", k), x.ref.shape, x.ref.dtype)
+            for k, (p, x) in enumerate(zip(pointers[len(arrays) :], self.extras, strict=True))
+        ]
+        self.index = program_index(e)
+        e.scoped = self.scratch
+        if call.is_mpmd:
+            self.divide(0, 0)
+        else:
+            self.over_grid()
+
+    def copy_of(self, k: int, which: ir.Value) -> View:
+        """The `which`-th copy of extra memory k."""
+        view = self.spare[k]
+        size = math.prod(self.extras[k].ref.shape)
+        return view.moved(self.e, self.e.binary("mul", which, self.e.constant(size), INT))
+
+    def scratch(self, var: Any) -> View:
+        """The storage of a ref that run_scoped makes."""
+        return self.copy_of(self.scoped[id(var)], self.index)
+
+    # pallas_call -------------------------------------------------------------------------------
+
+    def over_grid(self) -> None:
+        call, e = self.call, self.e
+        ids: list[Any] = [None] * len(call.grid)
+        spread = unflatten(e, self.index, [call.grid[i] for i in self.parallel])
+        for i, x in zip(self.parallel, spread, strict=True):
+            ids[i] = x
+        loops = sorted(self.sequential)
+        ordered = writes(call.jaxpr)
+
+        def nest(depth: int) -> None:
+            if depth == len(loops):
+                self.program(list(ids))
+                return
+
+            def body(index: ir.Value) -> list:
+                ids[loops[depth]] = index
+                nest(depth + 1)
+                return []
+
+            for_loop(e, call.grid[loops[depth]], [], body, ordered and depth == len(loops) - 1)
+
+        nest(0)
+
+    def program(self, ids: list[ir.Value]) -> None:
+        call, e = self.call, self.e
+        e.program_ids = ids
+        scalars = self.arrays[: call.num_scalars]
+        blocks = [
+            self.block(view, block, ids, scalars)
+            for view, block in zip(self.arrays[call.num_scalars :], call.blocks, strict=True)
+        ]
+        scratch = [self.copy_of(k, self.index) for k in range(len(call.scratch))]
+        e.run(call.jaxpr, [*scalars, *blocks, *scratch])
+
+    def block(
+        self, view: View, block: BlockMapping, ids: Sequence[ir.Value], scalars: Sequence[View]
+    ) -> View:
+        """The part of an array that a program sees."""
+        if block.whole:
+            return view
+        e, kind = self.e, view.index_dtype
+        places = e.run(block.index_map, [*ids, *scalars])
+        shape, strides, bounds = [], [], []
+        for d, (place, extent) in enumerate(zip(places, block.block_shape, strict=True)):
+            size, by_element = block.array.shape[d], block.by_element[d]
+            start = place if by_element else e.binary("mul", place, e.constant(extent), INT)
+            low_pad = block.padding[d][0] if block.padding else 0
+            if low_pad:
+                start = e.binary("sub", start, e.constant(low_pad), INT)
+            if not block.squeezed[d]:
+                bound = None
+                if by_element or size % extent:
+                    high = e.binary("sub", e.constant(size), start, INT)
+                    low = e.binary("sub", e.constant(0), start, INT) if by_element else None
+                    bound = (low, high)
+                shape.append(extent)
+                strides.append(view.strides[d])
+                bounds.append(bound)
+            wide = elementwise.convert(e, start, INT, kind)
+            step = e.constant(view.strides[d], (), kind)
+            view = view.moved(e, e.binary("mul", wide, step, kind))
+        return replace(view, shape=tuple(shape), strides=tuple(strides), bounds=tuple(bounds))
+
+    # mpmd_map ----------------------------------------------------------------------------------
+
+    def divide(self, first: int, start: int) -> None:
+        """The programs from `first` on, whose cores begin at the launch's index `start`."""
+        e, programs = self.e, self.call.programs
+        program = programs[first]
+        end = start + program.mesh.size
+        if first == len(programs) - 1:
+            self.core(program, start)
+            return
+        mine = e.compare("lt", self.index, e.constant(end), INT)
+        operation = e.op("scf.if", [mine], [], regions=2)
+
+        def run_this() -> None:
+            self.core(program, start)
+            e.op("scf.yield", [])
+
+        def run_others() -> None:
+            self.divide(first + 1, end)
+            e.op("scf.yield", [])
+
+        e.region(operation, 0, [], run_this)
+        e.written.clear()
+        e.read.clear()
+        e.region(operation, 1, [], run_others)
+
+    def core(self, program: Program, start: int) -> None:
+        e = self.e
+        own = e.binary("sub", self.index, e.constant(start), INT)
+        places = unflatten(e, own, list(program.mesh.shape.values()))
+        e.core_index = dict(zip(program.mesh.shape, places, strict=True))
+        scratch = [
+            self.copy_of(k, own)
+            if ref.core is not None and ref.core == program.mesh
+            else self.spare[k]
+            for k, ref in enumerate(self.call.scratch)
+        ]
+        e.run(program.jaxpr, [*self.arrays, *scratch])
+
+
+def function_name(call: KernelCall) -> str:
+    """The kernel's name as a symbol of PTX."""
+    name = "".join(c if c.isalnum() else "_" for c in call.name)
+    return name if name and not name[0].isdigit() else f"kernel_{name}"
+
+
+def build(call: KernelCall) -> Launch:
+    """The Triton module of a call, verified; made once."""
+    launch = call.cache.get("gpu")
+    if launch is None:
+        launch = call.cache["gpu"] = Builder(call).build()
+    return launch

@@ -1,0 +1,262 @@
+"""Semaphores, barriers and copies of kernels on the GPU.
+
+Semaphores are counters in global memory. A program waits by reading its counter atomically until
+it is large enough, so all programs of a launch must be resident at once; `program.py` checks it.
+Every signal is preceded, and every wait followed, by a barrier of the program's threads: the
+atomics order what one thread did, the barriers extend that to all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from weft._xla.mlir import ir
+from weft.core.jaxpr import Eqn
+from weft.core.ref import Indexer
+from weft.pallas.gpu.control import for_loop
+from weft.pallas.gpu.elementwise import convert
+from weft.pallas.gpu.emitter import INT, Emitter, rule
+from weft.pallas.gpu.memory import (
+    ACQUIRE,
+    BOTH,
+    RELEASE,
+    View,
+    addresses,
+    atomic,
+    barrier,
+    compare_and_swap,
+    load,
+    store,
+)
+
+CHUNK = 1024
+"""Elements a program copies at a time."""
+
+
+def _counter(e: Emitter, view: View, indexer: Indexer, dynamic: Sequence, types: Sequence) -> Any:
+    return addresses(e, view, indexer, dynamic, types)[0]
+
+
+def of_core(e: Emitter, view: View, mesh: Any, axes: Sequence[str], core: Sequence) -> View:
+    """The view of the core at these coordinates, the caller's own along axes not named.
+
+    `view.offset` is the caller's own copy; core-owned storage is laid out core by core.
+    """
+    if mesh is None or not axes:
+        return view
+    given = dict(zip(axes, core, strict=True))
+    linear: ir.Value = e.constant(0)
+    for axis, size in mesh.shape.items():
+        index = given.get(axis, e.core_index.get(axis, e.constant(0)))
+        linear = e.binary("add", e.binary("mul", linear, e.constant(size), INT), index, INT)
+    count = math.prod(view.shape) or 1
+    offset = e.binary(
+        "mul",
+        convert(e, linear, INT, view.index_dtype),
+        e.constant(count, (), view.index_dtype),
+        view.index_dtype,
+    )
+    return View(
+        view.pointer,
+        view.storage,
+        view.dtype,
+        view.shape,
+        view.strides,
+        offset,
+        view.bounds,
+        view.wide,
+    )
+
+
+def _signal(e: Emitter, pointer: ir.Value, amount: ir.Value) -> None:
+    barrier(e)
+    atomic(e, "add", pointer, amount, None, INT, order=RELEASE)
+
+
+def _wait(e: Emitter, pointer: ir.Value, amount: ir.Value) -> None:
+    """Takes `amount` off the counter, once it is that large."""
+    type_ = amount.type
+    operation = e.op("scf.while", [e.constant(0)], [type_], regions=2)
+
+    def test(_: ir.Value) -> None:
+        now = atomic(e, "add", pointer, e.constant(0), None, INT, order=ACQUIRE)
+        enough = e.compare("ge", now, amount, INT)
+        # Others may wait at the same counter: take the amount only if it is still there.
+        inner = e.op("scf.if", [enough], [type_], regions=2)
+
+        def attempt() -> None:
+            left = e.binary("sub", now, amount, INT)
+            found = compare_and_swap(e, pointer, now, left)
+            taken = e.compare("eq", found, now, INT)
+            e.op("scf.yield", [convert(e, taken, _bool(), INT)])
+
+        e.region(inner, 0, [], attempt)
+        e.region(inner, 1, [], lambda: e.op("scf.yield", [e.constant(0)]))
+        done = inner.results[0]
+        e.op("scf.condition", [e.compare("eq", done, e.constant(0), INT), done])
+
+    e.region(operation, 0, [type_], test)
+    e.region(operation, 1, [type_], lambda done: e.op("scf.yield", [done]))
+    barrier(e)
+
+
+def _bool() -> Any:
+    from weft.pallas.gpu.emitter import BOOL
+
+    return BOOL
+
+
+def _types(eqn: Eqn, start: int, count: int) -> list:
+    return [v.aval.dtype for v in eqn.invars[start : start + count]]
+
+
+@rule("semaphore_signal")
+def _semaphore_signal(e: Emitter, eqn: Eqn, sem: View, *rest: Any) -> list:
+    indexer, axes = eqn.params["indexer"], eqn.params["axes"]
+    n = indexer.num_operands
+    index, amount, core = rest[:n], rest[n], rest[n + 1 :]
+    view = of_core(e, sem, eqn.invars[0].aval.core, axes, core)
+    _signal(e, _counter(e, view, indexer, index, _types(eqn, 1, n)), amount)
+    return []
+
+
+@rule("semaphore_wait")
+def _semaphore_wait(e: Emitter, eqn: Eqn, sem: View, *rest: Any) -> list:
+    indexer = eqn.params["indexer"]
+    n = indexer.num_operands
+    _wait(e, _counter(e, sem, indexer, rest[:n], _types(eqn, 1, n)), rest[n])
+    return []
+
+
+@rule("semaphore_read")
+def _semaphore_read(e: Emitter, eqn: Eqn, sem: View, *index: Any) -> ir.Value:
+    pointer = _counter(e, sem, eqn.params["indexer"], index, _types(eqn, 1, len(index)))
+    return atomic(e, "add", pointer, e.constant(0), None, INT, order=ACQUIRE)
+
+
+@rule("core_barrier")
+def _core_barrier(e: Emitter, eqn: Eqn, sem: View, *index: Any) -> list:
+    """The counter only grows: whoever arrives waits for the next multiple of the count."""
+    count = e.constant(eqn.params["count"])
+    pointer = _counter(e, sem, eqn.params["indexer"], index, _types(eqn, 1, len(index)))
+    barrier(e)
+    ticket = atomic(e, "add", pointer, e.constant(1), None, INT, order=BOTH)
+    phase = e.binary("div", ticket, count, INT)
+    goal = e.binary("mul", e.binary("add", phase, e.constant(1), INT), count, INT)
+    operation = e.op("scf.while", [], [], regions=2)
+
+    def test() -> None:
+        now = atomic(e, "add", pointer, e.constant(0), None, INT, order=ACQUIRE)
+        e.op("scf.condition", [e.compare("lt", now, goal, INT)])
+
+    e.region(operation, 0, [], test)
+    e.region(operation, 1, [], lambda: e.op("scf.yield", []))
+    barrier(e)
+    return []
+
+
+# Copies ------------------------------------------------------------------------------------------
+
+
+def _copy_parts(eqn: Eqn, xs: Sequence[Any]) -> tuple:
+    """((view, indexer, operands, dtypes) of src, dst and sem, coordinates of the target core)."""
+    p, start, parts = eqn.params, 3, []
+    for i, name in enumerate(("src_indexer", "dst_indexer", "sem_indexer")):
+        n = p[name].num_operands
+        parts.append((xs[i], p[name], xs[start : start + n], _types(eqn, start, n)))
+        start += n
+    return (*parts, xs[start:])
+
+
+@rule("async_copy_start")
+def _copy_start(e: Emitter, eqn: Eqn, *xs: Any) -> list:
+    """Copies at once, by this program's threads, and signals."""
+    src, dst, sem, core = _copy_parts(eqn, xs)
+    axes = eqn.params["axes"]
+    target = of_core(e, dst[0], eqn.invars[1].aval.core, axes, core)
+    signalled = of_core(e, sem[0], eqn.invars[2].aval.core, axes, core)
+    barrier(e)
+    shape = src[1].shape
+    total = math.prod(shape)
+    from_view, to_view = _window_view(e, *src), _window_view(e, target, *dst[1:])
+
+    def chunk(index: ir.Value) -> None:
+        size = min(CHUNK, 1 << (total - 1).bit_length() if total > 1 else 1)
+        base = e.binary("mul", index, e.constant(size), INT)
+        linear = e.binary("add", e.iota(size), e.splat(base, (size,)), INT)
+        mask = e.compare("lt", linear, e.constant(total, (size,)), INT)
+        places = _unflatten_vector(e, linear, shape, size)
+        pointers = [_pointers(e, v, places, size) for v in (from_view, to_view)]
+        value = load(e, pointers[0], mask, None, from_view.dtype, (size,))
+        store(e, pointers[1], value, mask, from_view.dtype)
+
+    if total:
+        steps = -(-total // CHUNK)
+        if steps == 1:
+            chunk(e.constant(0))
+        else:
+
+            def body(index: ir.Value) -> list:
+                chunk(index)
+                return []
+
+            for_loop(e, steps, [], body, ordered=False)
+    _signal(e, _counter(e, signalled, *sem[1:]), e.constant(1))
+    return []
+
+
+def _window_view(
+    e: Emitter, view: View, indexer: Indexer, dynamic: Sequence, types: Sequence
+) -> View:
+    """The indexed window of a view as a view of its own."""
+    kind, offset = view.index_dtype, view.offset
+    given = [convert(e, x, t, INT) for x, t in zip(dynamic, types, strict=True)]
+    strides = []
+    for (dim, position), stride in zip(indexer.attach(given), view.strides, strict=True):
+        start = e.constant(position) if isinstance(position, int) else position
+        scaled = e.binary("mul", convert(e, start, INT, kind), e.constant(stride, (), kind), kind)
+        offset = scaled if offset is None else e.binary("add", offset, scaled, kind)
+        if hasattr(dim, "size"):
+            strides.append(stride * dim.stride)
+    return View(
+        view.pointer,
+        view.storage,
+        view.dtype,
+        indexer.shape,
+        tuple(strides),
+        offset,
+        (None,) * len(indexer.shape),
+        view.wide,
+    )
+
+
+def _unflatten_vector(e: Emitter, linear: ir.Value, shape: Sequence[int], size: int) -> list:
+    places: list[ir.Value] = []
+    for n in reversed(shape):
+        extent = e.constant(n, (size,))
+        places.append(e.binary("rem", linear, extent, INT))
+        linear = e.binary("div", linear, extent, INT)
+    return places[::-1]
+
+
+def _pointers(e: Emitter, view: View, places: Sequence[ir.Value], size: int) -> ir.Value:
+    kind = view.index_dtype
+    pointer = view.pointer
+    if view.offset is not None:
+        pointer = e.same("tt.addptr", pointer, view.offset)
+    total = e.constant(0, (size,), kind)
+    for place, stride in zip(places, view.strides, strict=True):
+        step = e.constant(stride, (size,), kind)
+        total = e.binary(
+            "add", total, e.binary("mul", convert(e, place, INT, kind), step, kind), kind
+        )
+    return e.same("tt.addptr", e.splat(pointer, (size,)), total)
+
+
+@rule("async_copy_wait")
+def _copy_wait(e: Emitter, eqn: Eqn, *xs: Any) -> list:
+    _, _, sem, _ = _copy_parts(eqn, xs)
+    _wait(e, _counter(e, *sem), e.constant(1))
+    return []
