@@ -163,10 +163,10 @@ def _values(e: Emitter, xs: Sequence[Any], avals: Sequence[Any]) -> list:
 def _scan(e: Emitter, eqn: Eqn, *operands: Any) -> list:
     p = eqn.params
     jaxpr, n, m, length = p["jaxpr"], p["num_consts"], p["num_carry"], p["length"]
-    consts, carry, xs = operands[:n], operands[n : n + m], operands[n + m :]
+    consts, xs = operands[:n], operands[n + m :]
     if any(isinstance(v.aval, AbstractRef) for v in eqn.invars[n:]):
         raise e.fail("refs are constants of a loop: neither carried nor scanned over")
-    carry = _values(e, carry, [v.aval for v in eqn.invars[n : n + m]])
+    carry = _values(e, operands[n : n + m], [v.aval for v in eqn.invars[n : n + m]])
     ys_avals = [v.aval for v in eqn.outvars[m:]]
     ys = [e.constant(0, a.shape, a.dtype) for a in ys_avals]
 

@@ -40,7 +40,8 @@ def _binary(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
 
 @rule("eq", "ne", "lt", "le", "gt", "ge")
 def _compare(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
-    return e.compare(eqn.primitive.name, *operands(e, eqn, xs), _dtype(eqn))
+    x, y = operands(e, eqn, xs)
+    return e.compare(eqn.primitive.name, x, y, _dtype(eqn))
 
 
 # Functions of one number -------------------------------------------------------------------------

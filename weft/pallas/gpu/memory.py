@@ -219,8 +219,8 @@ def _access(e: Emitter, eqn: Eqn, xs: Sequence[Any], num_values: int) -> tuple:
     if rest:
         (given, var), *more = rest
         mask = e.both(mask, _spread(e, given, var, shape))
-        if more:
-            other = _spread(e, *more[0], shape)
+        for value, of in more:
+            other = _spread(e, value, of, shape)
     values = [_spread(e, x, v, shape) for x, v in zip(values, eqn.invars[1:], strict=False)]
     return view, shape, pointer, mask, other, values
 
