@@ -10,6 +10,7 @@ from weft.core.aval import ShapedArray
 from weft.core.effects import FFI
 from weft.core.jaxpr import NO_EFFECTS
 from weft.core.primitive import Primitive
+from weft.core.trace import typeof
 from weft.ffi import attributes as attrs
 from weft.ffi.blame import note_call
 from weft.ffi.registry import check_registered, is_batch_partitionable, let_partition
@@ -74,7 +75,13 @@ def _batch(axis: Any, args: Any, dims: Any, **params: Any) -> tuple:
         moved.append(a)
     wide = [b or method != "legacy_vectorized" for b in batched]
     full = [b or method == "broadcast_all" for b in batched]
-    rule = params["sharding_rule"]
+    rule, num_batch_dims = params["sharding_rule"], params["num_batch_dims"] + 1
+    if rule is None and not all(wide):
+        # Not all operands have the new dimension, so a number of leading ones says too little.
+        num_batch_dims = 0
+        if is_batch_partitionable(target):
+            avals = [_example(a, d) for a, d in zip(args, dims, strict=True)]
+            rule = batch_rule(avals, params["results"], params["num_batch_dims"])
     if rule is not None:
         rule = _batched_rule(rule, wide, full)
     results = tuple(
@@ -87,7 +94,7 @@ def _batch(axis: Any, args: Any, dims: Any, **params: Any) -> tuple:
             **params,
             "results": results,
             "sharding_rule": rule,
-            "num_batch_dims": params["num_batch_dims"] + 1,
+            "num_batch_dims": num_batch_dims,
             "input_layouts": tuple(
                 _grown(layout) if w else layout
                 for layout, w in zip(params["input_layouts"], wide, strict=True)
@@ -96,6 +103,14 @@ def _batch(axis: Any, args: Any, dims: Any, **params: Any) -> tuple:
         },
     )
     return outs, [0 if isinstance(r, ShapedArray) else None for r in results]
+
+
+def _example(x: Any, dim: int | None) -> ShapedArray:
+    """The type of one example of a batched operand."""
+    aval = typeof(x)
+    if dim is None:
+        return aval
+    return ShapedArray(aval.shape[:dim] + aval.shape[dim + 1 :], aval.dtype)
 
 
 def _batched_rule(rule: ShardingRule, wide: Sequence[bool], full: Sequence[bool]) -> ShardingRule:
@@ -209,8 +224,9 @@ def _let_shard(
         rule = batch_rule(avals_in, avals_out, num_batch_dims)
     else:
         let_partition(target)
-    leading = rule.leading_shared()
-    if leading:
+    # XLA gathers calls of which no dimension is left besides the batch (jaxlib 0.10.2).
+    leading = min([rule.leading_shared(), *(len(a.shape) - 1 for a in avals_in)])
+    if leading > 0:
         entries["mhlo.frontend_attributes"] = ctx.attr(f'{{num_batch_dims = "{leading}"}}')
     if ctx.module.use_shardy:
         text = rule.text(avals_in, avals_out, f"ffi_call of {target!r}")

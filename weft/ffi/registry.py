@@ -68,7 +68,7 @@ def register_ffi_target(
 def _advice(text: str) -> str:
     if "Types used by" in text:
         return f"{text}. Call weft.ffi.register_ffi_type for the handler's state first"
-    if "ALREADY_EXISTS" in text or "already" in text:
+    if "Duplicate" in text or "already" in text:
         return f"{text}. A name keeps its handler for the life of the process; choose another name"
     return text
 

@@ -1,0 +1,141 @@
+"""Registration: capsules, platforms, stages, types of state."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import weft
+from weft.ffi import ffi_call, pycapsule, register_ffi_target
+
+F4 = weft.ShapeDtypeStruct((4,), "float32")
+X = np.arange(4, dtype=np.float32)
+
+
+def test_a_ctypes_function_and_an_address_make_capsules(handlers):
+    address = ctypes.cast(handlers.Scale, ctypes.c_void_p).value
+    for i, function in enumerate([handlers.Scale, address]):
+        register_ffi_target(f"ScaleAgain{i}", pycapsule(function))
+        result = ffi_call(f"ScaleAgain{i}", F4)(X, scale=np.float32(2))
+        np.testing.assert_array_equal(result, 2 * X)
+
+
+@pytest.mark.parametrize("value", ["Scale", 1.5, None, lambda: None])
+def test_only_native_functions_make_capsules(value):
+    with pytest.raises(TypeError, match="expected a ctypes function pointer or an address"):
+        pycapsule(value)
+
+
+def test_a_null_pointer_makes_no_capsule():
+    with pytest.raises(ValueError, match="null address"):
+        pycapsule(0)
+
+
+@pytest.mark.parametrize(
+    "args, error, words",
+    [
+        (("", None), TypeError, "non-empty string"),
+        (("f", lambda x: x), TypeError, "must be a capsule, got function; wrap a ctypes function"),
+        (("f", {"run": None}), ValueError, "'run' is not a stage.* instantiate, prepare"),
+        (("f", {"prepare": None}), ValueError, "'f' has no 'execute' stage"),
+        (("f", {"execute": 3}), TypeError, "the 'execute' stage of fn for 'f' must be a capsule"),
+    ],
+)
+def test_what_is_no_handler_is_refused(args, error, words):
+    with pytest.raises(error, match=words):
+        register_ffi_target(*args)
+
+
+def test_an_unknown_api_version_is_refused(handlers):
+    with pytest.raises(ValueError, match="api_version must be 1 .* or 0"):
+        register_ffi_target("f", pycapsule(handlers.Scale), api_version=4)
+
+
+def test_a_name_keeps_its_handler(handlers):
+    register_ffi_target("Scale", pycapsule(handlers.Scale))  # the same one again
+    with pytest.raises(ValueError, match="refuses 'Scale'.*choose another name"):
+        register_ffi_target("Scale", pycapsule(handlers.Fail))
+
+
+def test_an_unregistered_target_says_what_is_registered():
+    with pytest.raises(ValueError, match=r"'Skale' is not registered.*Did you mean 'Scale'\?") as e:
+        ffi_call("Skale", F4)(X)
+    assert "CheckedSqrt" in str(e.value) and "test_registry.py" in str(e.value)
+
+
+def test_a_target_of_another_platform_says_so(handlers):
+    register_ffi_target("OnForeignDevice", pycapsule(handlers.Scale), platform="cuda")
+    with pytest.raises(ValueError, match="for platform 'cpu'; it is registered for CUDA only"):
+        weft.jit(ffi_call("OnForeignDevice", F4))(X)
+
+
+def test_registered_targets_are_listed():
+    assert "Scale" in weft.ffi.registered_targets("cpu")
+
+
+def test_the_headers_are_where_include_dir_says():
+    import pathlib
+
+    assert (pathlib.Path(weft.ffi.include_dir()) / "xla/ffi/api/ffi.h").is_file()
+
+
+def test_a_batch_partitionable_target_needs_a_name():
+    with pytest.raises(TypeError, match="non-empty string"):
+        weft.ffi.register_ffi_target_as_batch_partitionable(None)
+
+
+# Stages and state -------------------------------------------------------------------------------
+
+
+def counts(library):
+    library.StageCalls.restype = ctypes.c_int64
+    return [library.StageCalls(ctypes.c_int32(i)) for i in range(4)]
+
+
+def test_state_is_made_once_for_a_compiled_call_and_read_by_each_run(stateful):
+    call = ffi_call("Factor", F4)
+    program = weft.jit(lambda x: call(x, factor=np.float32(3)))
+    before = counts(stateful)
+    for _ in range(3):
+        np.testing.assert_array_equal(program(X), 3 * X)
+    made, _, _, executed = np.subtract(counts(stateful), before)
+    # XLA:CPU has no prepare and initialize stages (jaxlib 0.10.2).
+    assert (made, executed) == (1, 3)
+
+
+def test_state_is_dropped_with_the_program(stateful):
+    import gc
+
+    stateful.FactorsAlive.restype = ctypes.c_int64
+    before = stateful.FactorsAlive()
+    compiled = (
+        weft.jit(lambda x: ffi_call("Factor", F4)(x, factor=np.float32(7))).lower(X).compile()
+    )
+    assert stateful.FactorsAlive() == before + 1
+    del compiled
+    gc.collect()
+    assert stateful.FactorsAlive() == before
+
+
+def test_an_error_while_state_is_made_names_the_target(stateful):
+    with pytest.raises(RuntimeError, match="'Factor' at .*test_registry.py.*factor is zero"):
+        ffi_call("Factor", F4)(X, factor=np.float32(0))
+
+
+@pytest.mark.parametrize(
+    "registration, error, words",
+    [
+        ({"id": None}, ValueError, "'id' is not a part of a type's registration"),
+        ({"type_id": 3}, TypeError, "'type_id' of 'T' must be a capsule, got int"),
+    ],
+)
+def test_what_is_no_type_is_refused(registration, error, words):
+    with pytest.raises(error, match=words):
+        weft.ffi.register_ffi_type("T", registration)
+
+
+def test_a_type_is_registered_by_its_id_alone(handlers):
+    ids = (ctypes.c_int64 * 1)()
+    capsule = pycapsule(ctypes.addressof(ids))
+    weft.ffi.register_ffi_type_id("TestOnlyId", capsule)
+    assert ids[0] > 0
