@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
+
 from weft._xla.mlir import ir
 
 TYPES = {
@@ -297,8 +298,7 @@ def _constant(attr: ir.Attribute, result: tuple) -> np.ndarray:
     shape, dtype = result
     if shape:
         attr = ir.DenseElementsAttr(attr).get_splat_value()
-    kind = ir.FloatAttr if dtype.kind not in "iub" else ir.IntegerAttr
-    value = np.array(bool(attr.value) if dtype == bool else attr.value).astype(dtype)
+    value = np.array(attr.value).astype(dtype)
     return np.broadcast_to(value, shape) if shape else value[()]
 
 
