@@ -1,0 +1,465 @@
+"""Ops that move elements: broadcasts, reshapes, slices, joins, iota, conversions, selections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.pallas.cpu import loops, scalar, types
+from weft.pallas.cpu.llvm import Function, Index
+from weft.pallas.cpu.translate import Translator, rule
+from weft.pallas.cpu.values import (
+    COSTLY,
+    Array,
+    Buffer,
+    no_indices,
+    row_major,
+    same_indices,
+    size_of,
+)
+
+
+def _view(t: Translator, x: Array, shape: Any, strides: Any, offset: Index = 0) -> Array:
+    assert x.buffer is not None
+    return Array(shape, x.dtype, buffer=x.buffer.view(t.f, offset, shape, strides))
+
+
+@rule("broadcast_in_dim")
+def _broadcast(t: Translator, eqn: Any, x: Array, *rest: Any) -> Array:
+    shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    if not x.shape:
+        return Array(shape, x.dtype, lambda f, i: x.at(f, ()), [(x, no_indices)])
+    if x.buffer is None and x.cost >= COSTLY and size_of(shape) > size_of(x.shape):
+        x.kept = True
+    fixed = [x.shape[k] == 1 and shape[d] != 1 for k, d in enumerate(dims)]
+    if x.buffer is not None:
+        strides: list[Index] = [0] * len(shape)
+        for k, d in enumerate(dims):
+            strides[d] = 0 if fixed[k] else x.buffer.strides[k]
+        return _view(t, x, shape, strides)
+
+    def mapping(indices: tuple) -> tuple:
+        return tuple(0 if one else indices[d] for d, one in zip(dims, fixed, strict=True))
+
+    return Array(shape, x.dtype, lambda f, i: x.at(f, mapping(i)), [(x, mapping)])
+
+
+@rule("iota")
+def _iota(t: Translator, eqn: Any, *rest: Any) -> Array:
+    p = eqn.params
+    dtype, dim = p["dtype"], p["dimension"]
+    t.check_dtypes(eqn, ())
+
+    def element(f: Function, indices: tuple) -> str:
+        value = str(indices[dim])
+        if types.is_small_float(dtype):
+            return scalar.narrow(f, f.op(f"uitofp i64 {value} to float"), dtype)
+        if types.is_float(dtype):
+            return f.op(f"uitofp i64 {value} to {types.register(dtype)}")
+        if types.bits(dtype) == 64:
+            return value
+        return f.op(f"trunc i64 {value} to {types.register(dtype)}")
+
+    return Array(p["shape"], dtype, element, (), 1)
+
+
+@rule("convert_element_type")
+def _convert(t: Translator, eqn: Any, x: Array) -> Array:
+    t.check_dtypes(eqn, (x,))
+    new = eqn.params["new_dtype"]
+    if new == x.dtype:
+        return x
+    return Array(
+        x.shape,
+        new,
+        lambda f, i: scalar.convert(f, x.at(f, i), x.dtype, new),
+        [(x, same_indices)],
+        1,
+    )
+
+
+@rule("bitcast_convert_type")
+def _bitcast(t: Translator, eqn: Any, x: Array) -> Array:
+    t.check_dtypes(eqn, (x,))
+    new = eqn.params["new_dtype"]
+    if x.dtype.itemsize != new.itemsize or "bool" in (x.dtype.name, new.name):
+        raise t.unsupported(eqn, "elements of different sizes")
+    a, b = types.register(x.dtype), types.register(new)
+
+    def element(f: Function, i: tuple) -> str:
+        value = x.at(f, i)
+        return value if a == b else f.op(f"bitcast {a} {value} to {b}")
+
+    return Array(x.shape, new, element, [(x, same_indices)], 1)
+
+
+@rule("select_n")
+def _select(t: Translator, eqn: Any, which: Array, *cases: Array) -> Array:
+    t.check_dtypes(eqn, (which, *cases))
+    type_ = types.register(cases[0].dtype)
+    of_which = same_indices if which.shape or not cases[0].shape else no_indices
+
+    def element(f: Function, i: tuple) -> str:
+        w = which.at(f, of_which(i))
+        values = [c.at(f, i) for c in cases]
+        if which.dtype.name == "bool":
+            if len(values) == 1:
+                return values[0]
+            return f.op(f"select i1 {w}, {type_} {values[1]}, {type_} {values[0]}")
+        value = values[-1]
+        for k in range(len(values) - 2, -1, -1):
+            below = f.op(f"icmp sle {types.register(which.dtype)} {w}, {k}")
+            value = f.op(f"select i1 {below}, {type_} {values[k]}, {type_} {value}")
+        return value
+
+    inputs = [(which, of_which), *((c, same_indices) for c in cases)]
+    return Array(cases[0].shape, cases[0].dtype, element, inputs, 1)
+
+
+@rule("pow")
+def _pow(t: Translator, eqn: Any, x: Array, y: Array) -> Array:
+    t.check_dtypes(eqn, (x, y))
+
+    def element(f: Function, i: tuple) -> str:
+        a = x.at(f, i if x.shape else ())
+        b = scalar.convert(f, y.at(f, i if y.shape else ()), y.dtype, x.dtype)
+        return scalar.emit(f, "real_pow", x.dtype, [a, b], {}, x.dtype)
+
+    inputs = [(o, same_indices if o.shape else no_indices) for o in (x, y)]
+    return Array(eqn.outvars[0].aval.shape, x.dtype, element, inputs, 40)
+
+
+# Shapes ----------------------------------------------------------------------------------------
+
+
+@rule("transpose")
+def _transpose(t: Translator, eqn: Any, x: Array) -> Array:
+    return transposed(t, x, eqn.params["permutation"])
+
+
+def transposed(t: Translator, x: Array, permutation: Sequence[int]) -> Array:
+    shape = tuple(x.shape[d] for d in permutation)
+    if x.buffer is not None:
+        return _view(t, x, shape, [x.buffer.strides[d] for d in permutation])
+    if x.producer is not None:
+        t.materialize(x)
+        return transposed(t, x, permutation)
+
+    def mapping(indices: tuple) -> tuple:
+        result: list = [None] * len(permutation)
+        for k, d in enumerate(permutation):
+            result[d] = indices[k]
+        return tuple(result)
+
+    return Array(shape, x.dtype, lambda f, i: x.at(f, mapping(i)), [(x, mapping)])
+
+
+def reshaped_strides(buffer: Buffer, shape: Sequence[int]) -> list[Index] | None:
+    """Strides of the same elements in another shape, where there are such."""
+    old = [(n, s) for n, s in zip(buffer.shape, buffer.strides, strict=True) if n != 1]
+    strides: list[Index] = []
+    todo = [n for n in shape]
+    position = 0
+    result: list[Index] = [0] * len(todo)
+    k = 0
+    while k < len(todo):
+        if todo[k] == 1:
+            k += 1
+            continue
+        if position == len(old):
+            return None
+        # A run of old dimensions against a run of new ones with equal products.
+        run, size = [old[position]], old[position][0]
+        position += 1
+        new, total = [k], todo[k]
+        k += 1
+        while size != total:
+            if size < total:
+                if position == len(old):
+                    return None
+                run.append(old[position])
+                size *= old[position][0]
+                position += 1
+            else:
+                while k < len(todo) and todo[k] == 1:
+                    k += 1
+                if k == len(todo):
+                    return None
+                new.append(k)
+                total *= todo[k]
+                k += 1
+        for (_, s), (n, inner) in zip(run, run[1:], strict=False):
+            if not isinstance(s, int) or not isinstance(inner, int) or s != n * inner:
+                return None
+        step = run[-1][1]
+        for d in reversed(new):
+            result[d] = step
+            if d != new[0]:
+                if not isinstance(step, int):
+                    return None
+                step *= todo[d]
+    strides = result
+    return strides
+
+
+@rule("reshape")
+def _reshape(t: Translator, eqn: Any, x: Array) -> Array:
+    return reshaped(t, x, tuple(eqn.outvars[0].aval.shape))
+
+
+def reshaped(t: Translator, x: Array, shape: tuple[int, ...]) -> Array:
+    if x.shape == shape:
+        return x
+    if size_of(shape) == 1 and x.buffer is None and x.producer is None:
+        zeros = (0,) * len(x.shape)
+        return Array(shape, x.dtype, lambda f, i: x.at(f, zeros), [(x, lambda i: zeros)])
+    old = [d for d, n in enumerate(x.shape) if n != 1]
+    new = [d for d, n in enumerate(shape) if n != 1]
+    by_formula = x.buffer is None and x.producer is None
+    if by_formula and [x.shape[d] for d in old] == [shape[d] for d in new]:
+        place = dict(zip(old, new, strict=True))
+        rank = len(x.shape)
+
+        def mapping(indices: tuple) -> tuple:
+            return tuple(indices[place[d]] if d in place else 0 for d in range(rank))
+
+        return Array(shape, x.dtype, lambda f, i: x.at(f, mapping(i)), [(x, mapping)])
+    buffer = t.materialize(x)
+    strides = reshaped_strides(buffer, shape)
+    if strides is None:
+        fresh = t.temporary(x.shape, x.dtype)
+        loops.copy_elements(t.f, fresh, buffer)
+        buffer, strides = fresh, list(row_major(shape))
+    return Array(shape, x.dtype, buffer=buffer.view(t.f, 0, shape, strides))
+
+
+@rule("rev")
+def _rev(t: Translator, eqn: Any, x: Array) -> Array:
+    dims = eqn.params["dimensions"]
+    if x.producer is not None:
+        t.materialize(x)
+
+    def element(f: Function, i: tuple) -> str:
+        return x.at(f, tuple(f.sub(x.shape[d] - 1, v) if d in dims else v for d, v in enumerate(i)))
+
+    return Array(x.shape, x.dtype, element, [(x, None)])
+
+
+@rule("slice")
+def _slice(t: Translator, eqn: Any, x: Array) -> Array:
+    starts = eqn.params["start_indices"]
+    steps = eqn.params["strides"] or (1,) * len(starts)
+    shape = tuple(eqn.outvars[0].aval.shape)
+    return sliced(t, x, starts, steps, shape)
+
+
+def sliced(t: Translator, x: Array, starts: Any, steps: Any, shape: tuple[int, ...]) -> Array:
+    if x.producer is not None or x.kept:
+        t.materialize(x)
+    if x.buffer is not None:
+        offset = t.f.dot(starts, x.buffer.strides)
+        strides = [t.f.mul(s, k) for s, k in zip(x.buffer.strides, steps, strict=True)]
+        return _view(t, x, shape, strides, offset)
+
+    def element(f: Function, i: tuple) -> str:
+        where = tuple(f.add(f.mul(v, k), s) for v, k, s in zip(i, steps, starts, strict=True))
+        return x.at(f, where)
+
+    return Array(shape, x.dtype, element, [(x, None)])
+
+
+def _clamped_starts(t: Translator, starts: Sequence[Array], shape: Any, sizes: Any) -> list:
+    return [
+        t.f.minimum(t.f.maximum(t.index(s), 0), n - k)
+        for s, n, k in zip(starts, shape, sizes, strict=True)
+    ]
+
+
+@rule("dynamic_slice")
+def _dynamic_slice(t: Translator, eqn: Any, x: Array, *starts: Array) -> Array:
+    sizes = tuple(eqn.params["slice_sizes"])
+    where = _clamped_starts(t, starts, x.shape, sizes)
+    return sliced(t, x, where, (1,) * len(sizes), sizes)
+
+
+@rule("dynamic_update_slice")
+def _dynamic_update(t: Translator, eqn: Any, x: Array, update: Array, *starts: Array) -> Array:
+    where = _clamped_starts(t, starts, x.shape, update.shape)
+    target = t.temporary(x.shape, x.dtype)
+    t.store(target, x)
+    part = target.view(t.f, t.f.dot(where, target.strides), update.shape, target.strides)
+    t.store(part, update)
+    return Array(x.shape, x.dtype, buffer=target)
+
+
+@rule("concatenate")
+def _concatenate(t: Translator, eqn: Any, *parts: Array) -> Array:
+    dim = eqn.params["dimension"]
+    shape = tuple(eqn.outvars[0].aval.shape)
+    target = t.temporary(shape, parts[0].dtype)
+    start = 0
+    for part in parts:
+        offset = start * target.strides[dim]
+        t.store(target.view(t.f, offset, part.shape, target.strides), part)
+        start += part.shape[dim]
+    return Array(shape, parts[0].dtype, buffer=target)
+
+
+@rule("split")
+def _split(t: Translator, eqn: Any, x: Array) -> list[Array]:
+    dim = eqn.params["axis"]
+    results, start = [], 0
+    if x.producer is not None:
+        t.materialize(x)
+    for v in eqn.outvars:
+        starts = [0] * len(x.shape)
+        starts[dim] = start
+        shape = tuple(v.aval.shape)
+        results.append(sliced(t, x, starts, (1,) * len(shape), shape))
+        start += shape[dim]
+    return results
+
+
+@rule("pad")
+def _pad(t: Translator, eqn: Any, x: Array, fill: Array) -> Array:
+    shape = tuple(eqn.outvars[0].aval.shape)
+    target = t.temporary(shape, x.dtype)
+    t.store(target, Array(shape, x.dtype, lambda f, i: fill.at(f, ()), [(fill, no_indices)]))
+    offset, sizes, strides, starts = 0, [], [], []
+    for n, out, stride, (low, _, interior) in zip(
+        x.shape, shape, target.strides, eqn.params["padding_config"], strict=True
+    ):
+        step = interior + 1
+        # The elements of x that land inside: low + k * step in [0, out).
+        first = max(0, -(low // step)) if low < 0 else 0
+        end = min(n, (out - 1 - low) // step + 1)
+        starts.append(first)
+        sizes.append(max(0, end - first))
+        offset += (low + first * step) * stride if sizes[-1] else 0
+        strides.append(stride * step)
+    if 0 not in sizes:
+        part = sliced(t, x, starts, (1,) * len(sizes), tuple(sizes))
+        t.store(target.view(t.f, offset, tuple(sizes), strides), part)
+    return Array(shape, x.dtype, buffer=target)
+
+
+# Reductions and scans --------------------------------------------------------------------------
+
+
+def _reduction(kind: str) -> None:
+    @rule(f"reduce_{kind}")
+    def code(t: Translator, eqn: Any, x: Array) -> Array:
+        t.check_dtypes(eqn, (x,))
+        return loops.reduce(t.f, t.memory, x, eqn.params["axes"], kind)
+
+
+for _kind in ("sum", "prod", "max", "min", "and", "or", "xor"):
+    _reduction(_kind)
+
+
+def _arg_reduction(name: str, better: str) -> None:
+    @rule(name)
+    def code(t: Translator, eqn: Any, x: Array) -> Array:
+        t.check_dtypes(eqn, (x,))
+        return _arg_reduce(t, x, eqn.params["axes"][0], eqn.params["index_dtype"], better)
+
+
+def _arg_reduce(t: Translator, x: Array, axis: int, index_dtype: Any, better: str) -> Array:
+    """The first position of the extremum; NaN is one, the first of them."""
+    f = t.f
+    source = t.materialize(x)
+    shape = x.shape[:axis] + x.shape[axis + 1 :]
+    target = t.temporary(shape, index_dtype)
+    type_, index_type = types.register(x.dtype), types.register(index_dtype)
+    floats = types.is_float(x.dtype)
+
+    def body(indices: tuple) -> None:
+        def load(k: Index) -> str:
+            return source.load(f, (*indices[:axis], k, *indices[axis:]))
+
+        with f.loop(1, x.shape[axis], [(type_, load(0)), ("i64", "0")]) as loop:
+            best, place = loop.carried
+            value = load(loop.index)
+            wins = scalar.emit(f, better, x.dtype, [value, best], {}, None)
+            if floats:
+                known = f.op(f"fcmp ord {type_} {best}, {best}")
+                new = f.op(f"fcmp uno {type_} {value}, {value}")
+                wins = f.op(f"and i1 {known}, {f.op(f'or i1 {wins}, {new}')}")
+            loop.following = [
+                f.op(f"select i1 {wins}, {type_} {value}, {type_} {best}"),
+                f.op(f"select i1 {wins}, i64 {loop.index}, i64 {place}"),
+            ]
+        place = loop.results[1]
+        if index_type != "i64":
+            place = f.op(f"trunc i64 {place} to {index_type}")
+        target.store(f, indices, place)
+
+    nest_sequential(f, shape, body)
+    return Array(shape, index_dtype, buffer=target)
+
+
+def nest_sequential(f: Function, shape: Sequence[int], body: Any) -> None:
+    """Loops without claims of independence, for bodies that loop themselves."""
+    indices: list[Index] = []
+
+    def level(k: int) -> None:
+        if k == len(shape):
+            body(tuple(indices))
+            return
+        with f.loop(0, shape[k]) as loop:
+            indices.append(loop.index)
+            level(k + 1)
+            indices.pop()
+
+    with f.scope():
+        level(0)
+
+
+_arg_reduction("argmax", "gt")
+_arg_reduction("argmin", "lt")
+
+
+def _cumulative(name: str, kind: str) -> None:
+    @rule(name)
+    def code(t: Translator, eqn: Any, x: Array) -> Array:
+        t.check_dtypes(eqn, (x,))
+        return _accumulate(t, x, eqn.params["axis"], eqn.params["reverse"], kind)
+
+
+def _accumulate(t: Translator, x: Array, axis: int, reverse: bool, kind: str) -> Array:
+    f = t.f
+    target = t.temporary(x.shape, x.dtype)
+    t.store(target, x)
+    n = x.shape[axis]
+    rest = x.shape[:axis] + x.shape[axis + 1 :]
+    if 0 in x.shape:
+        return Array(x.shape, x.dtype, buffer=target)
+
+    def place(indices: tuple, k: Index) -> tuple:
+        return (*indices[:axis], f.sub(n - 1, k) if reverse else k, *indices[axis:])
+
+    with f.loop(1, n) as loop:
+        before = f.sub(loop.index, 1)
+
+        def body(indices: tuple) -> None:
+            where = place(indices, loop.index)
+            total = [target.load(f, place(indices, before)), target.load(f, where)]
+            op = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}[kind]
+            target.store(f, where, scalar.emit(f, op, x.dtype, total, {}, x.dtype))
+
+        loops.nest(f, rest, body)
+    return Array(x.shape, x.dtype, buffer=target)
+
+
+for _name, _kind in (
+    ("cumsum", "sum"),
+    ("cumprod", "prod"),
+    ("cummax", "max"),
+    ("cummin", "min"),
+):
+    _cumulative(_name, _kind)
+
+
+@rule("optimization_barrier")
+def _barrier(t: Translator, eqn: Any, *operands: Any) -> list:
+    return list(operands)

@@ -1,0 +1,352 @@
+"""Products: dot_general as blocked loops over packed panels and a register tile.
+
+The scheme is that of K. Goto, R. van de Geijn, "Anatomy of high-performance matrix
+multiplication", ACM TOMS 34 (2008): a panel of B (k × a few vectors) stays in the first-level
+cache, a block of A (rows × k) in the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core import dtypes
+from weft.pallas.cpu import arrays, loops, scalar, types
+from weft.pallas.cpu.llvm import Function, Index
+from weft.pallas.cpu.loops import Memory
+from weft.pallas.cpu.micro import Tile, emit_micro, tile_for
+from weft.pallas.cpu.translate import Translator, rule
+from weft.pallas.cpu.values import Array, Buffer, row_major, same_indices, size_of
+
+DEPTH = 256
+"""k of a block: a panel of B is then 32 KB in float32 with 512-bit vectors."""
+HEIGHT = 256
+"""Rows of a block of A."""
+
+
+@rule("dot_general")
+def _dot_general(t: Translator, eqn: Any, x: Array, y: Array) -> Array:
+    t.check_dtypes(eqn, (x, y))
+    (xc, yc), (xb, yb) = eqn.params["dimension_numbers"]
+    aval = eqn.outvars[0].aval
+    result = aval.dtype
+    wide = dtypes.float32 if types.is_small_float(result) else result
+    if result.name == "bool":
+        raise t.unsupported(eqn, "products of bools; convert them to integers")
+    xf = [d for d in range(len(x.shape)) if d not in xc and d not in xb]
+    yf = [d for d in range(len(y.shape)) if d not in yc and d not in yb]
+    left = _cube(t, x, (xb, xf, xc))
+    right = _cube(t, y, (yb, yc, yf))
+    batch, m, k = left.shape
+    n = right.shape[2]
+    if 0 in (batch, m, n, k) or m == 1 or n == 1:
+        out = _by_reduction(t, left, right, wide)
+    else:
+        out = product(t, left, right, wide)
+    if out.producer is not None and wide == result:
+        return _reshaped_product(t, out, tuple(aval.shape))
+    return _converted(arrays.reshaped(t, out, tuple(aval.shape)), result)
+
+
+def _cube(t: Translator, x: Array, groups: Sequence[Sequence[int]]) -> Array:
+    """The array with its dimensions merged to three."""
+    order = tuple(d for group in groups for d in group)
+    if order != tuple(range(len(order))):
+        x = arrays.transposed(t, x, order)
+    shape, start = [], 0
+    for group in groups:
+        shape.append(size_of(x.shape[start : start + len(group)]))
+        start += len(group)
+    return arrays.reshaped(t, x, tuple(shape))
+
+
+def _converted(x: Array, dtype: Any) -> Array:
+    if x.dtype == dtype:
+        return x
+    return Array(
+        x.shape,
+        dtype,
+        lambda f, i: scalar.convert(f, x.at(f, i), x.dtype, dtype),
+        [(x, same_indices)],
+        1,
+    )
+
+
+def _by_reduction(t: Translator, left: Array, right: Array, dtype: Any) -> Array:
+    """Products with a vector: a sum of an elementwise product, along rows or over rows."""
+    batch, m, k = left.shape
+    n = right.shape[2]
+    along = n == 1
+    shape = (batch, m, n, k) if along else (batch, m, k, n)
+
+    def of_left(i: tuple) -> tuple:
+        return (i[0], i[1], i[3] if along else i[2])
+
+    def of_right(i: tuple) -> tuple:
+        return (i[0], i[3], i[2]) if along else (i[0], i[2], i[3])
+
+    left, right = _converted(left, dtype), _converted(right, dtype)
+
+    def element(f: Function, i: tuple) -> str:
+        a, b = left.at(f, of_left(i)), right.at(f, of_right(i))
+        return scalar.RULES["mul"](f, dtype, [a, b], {}, dtype)
+
+    both = Array(shape, dtype, element, [(left, of_left), (right, of_right)], 1)
+    return loops.reduce(t.f, t.memory, both, (3 if along else 2,), "sum")
+
+
+def product(t: Translator, left: Array, right: Array, dtype: Any) -> Array:
+    """left[b, m, k] @ right[b, k, n], made when it is stored somewhere."""
+    shape = (left.shape[0], left.shape[1], right.shape[2])
+    memory = t.memory
+
+    def produce(f: Function, target: Buffer, accumulate: bool) -> None:
+        before = memory.offset
+        for operand in (left, right):
+            for waiting in operand.waiting():
+                loops.materialize(f, memory, waiting)
+        middle = memory.offset if before != memory.offset else before
+        if target.strides[2] == 1 and target.dtype == dtype:
+            _blocked(f, memory, left, right, target, accumulate)
+            memory.offset = middle
+            return
+        scratch = loops.temporary(f, memory, shape, dtype)
+        _blocked(f, memory, left, right, scratch, False)
+        value: Array = _converted(Array(shape, dtype, buffer=scratch), target.dtype)
+        if accumulate:
+            value = added(Array(shape, target.dtype, buffer=target), value)
+        loops.store(f, memory, target, value)
+        memory.offset = middle
+
+    inputs = [(left, None), (right, None)]
+    return Array(shape, dtype, None, inputs, 1 << 20, producer=produce)
+
+
+def added(x: Array, y: Array) -> Array:
+    def element(f: Function, i: tuple) -> str:
+        return scalar.emit(f, "add", x.dtype, [x.at(f, i), y.at(f, i)], {}, x.dtype)
+
+    return Array(x.shape, x.dtype, element, [(x, same_indices), (y, same_indices)], 1)
+
+
+def _reshaped_product(t: Translator, cube: Array, shape: tuple[int, ...]) -> Array:
+    """The product in its own rank: the target of producing it is viewed as three dimensions."""
+    if shape == cube.shape:
+        return cube
+    make = cube.producer
+    assert make is not None
+
+    def produce(f: Function, target: Buffer, accumulate: bool) -> None:
+        strides = arrays.reshaped_strides(target, cube.shape)
+        if strides is not None:
+            make(f, target.view(f, 0, cube.shape, strides), accumulate)
+            return
+        scratch = loops.temporary(f, t.memory, cube.shape, cube.dtype)
+        make(f, scratch, False)
+        value = Array(shape, cube.dtype, buffer=scratch.view(f, 0, shape, row_major(shape)))
+        if accumulate:
+            value = added(Array(shape, target.dtype, buffer=target), value)
+        loops.store(f, t.memory, target, value)
+
+    return Array(shape, cube.dtype, None, cube.inputs, 0, producer=produce)
+
+
+# Blocks ----------------------------------------------------------------------------------------
+
+
+def _blocked(
+    f: Function, memory: Memory, left: Array, right: Array, target: Buffer, accumulate: bool
+) -> None:
+    batch, m, k = left.shape
+    n = right.shape[2]
+    dtype = target.dtype
+    tile = tile_for(dtype)
+    left, right = _converted(left, dtype), _converted(right, dtype)
+    depth, height = min(k, DEPTH), min(m, HEIGHT)
+    direct_a = _is_direct(left, 1, dtype, k)
+    direct_b = m <= 2 * tile.rows and n % tile.width == 0 and _is_direct(right, 1, dtype, 0)
+    columns = -(-n // tile.width) * tile.width
+    packed_b = None if direct_b else loops.temporary(f, memory, (depth * columns,), dtype)
+    a_row = depth + tile.width
+    packed_a = None if direct_a else loops.temporary(f, memory, (height * a_row,), dtype)
+    scratch = None
+    if n % tile.width:
+        scratch = loops.temporary(f, memory, (tile.rows, tile.columns), dtype)
+
+    def over(total: int, step: int, body: Any) -> None:
+        """body(start, size) for full steps in a loop, then for the rest."""
+        full = total // step
+        if full == 1:
+            body(0, step)
+        elif full:
+            with f.loop(0, full * step, step=step) as loop:
+                body(loop.index, step)
+        if total % step:
+            body(full * step, total % step)
+
+    def one(b: Index) -> None:
+        def deep(p: Index, kc: int) -> None:
+            if packed_b is not None:
+                _pack_right(f, right, packed_b, b, p, kc, n, tile)
+
+            def high(i: Index, mc: int) -> None:
+                if packed_a is not None:
+                    _pack_left(f, left, packed_a, b, i, p, mc, kc, a_row)
+                _panels(
+                    f, left, right, target, b, i, p, mc, kc, n, tile,
+                    packed_a, a_row, packed_b, scratch, accumulate,
+                )  # fmt: skip
+
+            over(m, height, high)
+
+        over(k, depth, deep)
+
+    if batch == 1:
+        one(0)
+    else:
+        with f.loop(0, batch) as loop:
+            one(loop.index)
+
+
+def _is_direct(x: Array, row: int, dtype: Any, length: int) -> bool:
+    """Whether the tile can read the array where it lies: rows adjacent elements, and row starts
+    that do not fall into one set of the cache (where rows are long enough for it to matter)."""
+    if x.buffer is None or x.dtype != dtype or x.buffer.strides[2] != 1:
+        return False
+    stride = x.buffer.strides[row]
+    if not isinstance(stride, int):
+        return False
+    return x.shape[row] == 1 or length <= 64 or (stride * dtype.itemsize) % 1024 != 0
+
+
+def _pack_left(
+    f: Function,
+    left: Array,
+    packed: Buffer,
+    b: Index,
+    i: Index,
+    p: Index,
+    mc: int,
+    kc: int,
+    a_row: int,
+) -> None:
+    """Rows of the block, a little apart, so that they fall into different cache sets."""
+    goal = packed.view(f, 0, (mc, kc), (a_row, 1))
+
+    def body(indices: tuple[Index, ...]) -> None:
+        r, c = indices
+        goal.store(f, indices, left.at(f, (b, f.add(i, r), f.add(p, c))))
+
+    loops.nest(f, (mc, kc), body)
+
+
+def _pack_right(
+    f: Function, right: Array, packed: Buffer, b: Index, p: Index, kc: int, n: int, tile: Tile
+) -> None:
+    """Panels [kc, columns], each contiguous; what is missing in the last vector is zero."""
+    zero = types.constant(0, packed.dtype)
+    for start, panels, width, valid in _column_panels(n, tile):
+        goal = packed.view(f, start * kc, (panels, kc, width), (kc * width, width, 1))
+
+        def body(
+            indices: tuple[Index, ...], start: int = start, width: int = width, goal: Any = goal
+        ) -> None:
+            j, r, c = indices
+            column = f.add(f.add(f.mul(j, width), c), start)
+            goal.store(f, indices, right.at(f, (b, f.add(p, r), column)))
+
+        loops.nest(f, (panels, kc, valid), body)
+        if valid < width:
+            rest = goal.view(f, valid, (panels, kc, width - valid), goal.strides)
+            loops.nest(f, rest.shape, lambda i, rest=rest: rest.store(f, i, zero))
+
+
+def _column_panels(n: int, tile: Tile) -> list[tuple[int, int, int, int]]:
+    """(first column, panels, their width, valid columns of each): full panels, then the rest."""
+    full = n // tile.columns
+    result = []
+    if full:
+        result.append((0, full, tile.columns, tile.columns))
+    rest = n - full * tile.columns
+    if rest:
+        width = -(-rest // tile.width) * tile.width
+        result.append((full * tile.columns, 1, width, rest))
+    return result
+
+
+def _panels(
+    f: Function,
+    left: Array,
+    right: Array,
+    target: Buffer,
+    b: Index,
+    i: Index,
+    p: Index,
+    mc: int,
+    kc: int,
+    n: int,
+    tile: Tile,
+    packed_a: Buffer | None,
+    a_row: int,
+    packed_b: Buffer | None,
+    scratch: Buffer | None,
+    accumulate: bool,
+) -> None:
+    """Every register tile of mc rows and all columns, for one block of k."""
+    more = "true" if accumulate else f.op(f"icmp ne i64 {p}, 0") if p != 0 else "false"
+    for start, panels, width, valid in _column_panels(n, tile):
+
+        def panel(j: Index, start: int = start, width: int = width, valid: int = valid) -> None:
+            column = f.add(f.mul(j, width), start)
+            if packed_b is not None:
+                at_b = packed_b.address(f, (f.add(start * kc, f.mul(j, kc * width)),))
+                b_row = width
+            else:
+                assert right.buffer is not None
+                at_b = right.buffer.address(f, (b, p, column))
+                b_row = int(right.buffer.strides[1])
+
+            def rows(r: Index, count: int) -> None:
+                if packed_a is not None:
+                    at_a = packed_a.address(f, (f.mul(r, a_row),))
+                    step = a_row
+                else:
+                    assert left.buffer is not None
+                    at_a = left.buffer.address(f, (b, f.add(i, r), p))
+                    step = int(left.buffer.strides[1])
+                goal = target.view(
+                    f,
+                    f.dot((b, f.add(i, r), column), target.strides),
+                    (count, valid),
+                    target.strides[1:],
+                )
+                if valid == width:
+                    c_row = int(target.strides[1])
+                    name = emit_micro(
+                        f.module, target.dtype, count, width // tile.width, step, b_row, c_row
+                    )
+                    _call(f, name, at_a, at_b, goal.pointer, kc, more)
+                    return
+                assert scratch is not None
+                part = scratch.view(f, 0, (count, valid), (width, 1))
+                name = emit_micro(
+                    f.module, target.dtype, count, width // tile.width, step, b_row, width
+                )
+                if more != "false":
+                    loops.copy_elements(f, part, goal)
+                _call(f, name, at_a, at_b, scratch.pointer, kc, more)
+                loops.copy_elements(f, goal, part)
+
+            full = mc // tile.rows
+            if full:
+                with f.loop(0, full * tile.rows, step=tile.rows) as loop:
+                    rows(loop.index, tile.rows)
+            if mc % tile.rows:
+                rows(full * tile.rows, mc % tile.rows)
+
+        with f.loop(0, panels) as loop:
+            panel(loop.index)
+
+
+def _call(f: Function, name: str, a: str, b: str, c: str, k: int, more: str) -> None:
+    f.do(f"call void @{name}(ptr {a}, ptr {b}, ptr {c}, i64 {k}, i1 {more})")

@@ -1,0 +1,138 @@
+"""LLVM IR text → machine code in this process, cached in memory and on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import threading
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_lock = threading.Lock()
+_addresses: dict[str, int] = {}
+_alive: list[Any] = []
+statistics = {"compiled": 0, "from_disk": 0, "from_memory": 0}
+
+
+class Host:
+    """The CPU that code is made for."""
+
+    def __init__(self) -> None:
+        import llvmlite
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.llvm = llvm
+        self.name = llvm.get_host_cpu_name()
+        self.features = llvm.get_host_cpu_features()
+        flat = self.features.flatten()
+        self.machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=self.name, features=flat, opt=3, reloc="pic", codemodel="small", jit=True
+        )
+        self.jit = llvm.create_lljit_compiler(self.machine, use_jit_link=False)
+        # Without the JIT's own copy, the disposed target machine would be shared.
+        self.machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=self.name, features=flat, opt=3, reloc="pic", codemodel="small", jit=True
+        )
+        self.triple = self.machine.triple
+        self.fingerprint = f"{llvmlite.__version__} {llvm.llvm_version_info} {self.name} {flat}"
+        on = {name for name, there in self.features.items() if there}
+        self.vector_bytes = 64 if "avx512f" in on else 32 if "avx2" in on else 16
+        self.registers = 32 if "avx512f" in on or not {"sse2"} & on else 16
+
+    def attributes(self) -> str:
+        """The attribute group of every function of a kernel."""
+        width = f'"prefer-vector-width"="{self.vector_bytes * 8}"'
+        return f'attributes #0 = {{ nounwind "no-builtins" "frame-pointer"="none" {width} }}\n'
+
+
+@cache
+def host() -> Host:
+    return Host()
+
+
+def cache_folder() -> Path:
+    """Where machine code is kept: ``$WEFT_KERNEL_CACHE_DIR``, else the user's cache folder."""
+    given = os.environ.get("WEFT_KERNEL_CACHE_DIR")
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "weft" / "kernels"
+
+
+def key_of(text: str) -> str:
+    """The name of the code that a text becomes on this machine."""
+    return hashlib.sha256(f"{host().fingerprint}\n{text}".encode()).hexdigest()[:32]
+
+
+def compile_text(text: str, symbol: str, opt: int = 2) -> int:
+    """The address of the function `symbol` of a module given as LLVM IR text.
+
+    The same text is compiled once a process; its machine code is also kept on disk, so that
+    another process only links it.
+    """
+    key = key_of(text)
+    with _lock:
+        address = _addresses.get(key)
+        if address is not None:
+            statistics["from_memory"] += 1
+            return address
+        file = cache_folder() / f"{key}.o"
+        try:
+            code = file.read_bytes()
+            statistics["from_disk"] += 1
+        except OSError:
+            code = _assemble(text, opt)
+            statistics["compiled"] += 1
+            _keep(file, code)
+        address = _addresses[key] = _link(code, symbol, key)
+        return address
+
+
+def optimized(text: str, opt: int = 2) -> Any:
+    """The module after LLVM's passes, for reading (`str(module)`) or emitting."""
+    own = host()
+    module = own.llvm.parse_assembly(text + own.attributes())
+    module.triple = own.machine.triple
+    module.data_layout = str(own.machine.target_data)
+    options = own.llvm.create_pipeline_tuning_options(speed_level=opt)
+    options.loop_vectorization = True
+    options.slp_vectorization = False
+    options.loop_interleaving = True
+    options.loop_unrolling = True
+    builder = own.llvm.create_pass_builder(own.machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def assembly(text: str, opt: int = 2) -> str:
+    """The machine code as assembly, for reading."""
+    return host().machine.emit_assembly(optimized(text, opt))
+
+
+def _assemble(text: str, opt: int) -> bytes:
+    return host().machine.emit_object(optimized(text, opt))
+
+
+def _link(code: bytes, symbol: str, key: str) -> int:
+    llvm = host().llvm
+    library = llvm.JITLibraryBuilder().add_object_img(code).export_symbol(symbol)
+    library.add_current_process()
+    tracker = library.link(host().jit, key)
+    _alive.append(tracker)
+    return tracker[symbol]
+
+
+def _keep(file: Path, code: bytes) -> None:
+    """Writes a cache file whole or not at all; a cache that cannot be written is no error."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(code)
+        os.replace(name, file)
+    except OSError:
+        return

@@ -1,0 +1,102 @@
+"""The FFI handler: XLA's call frame → buffer addresses, metadata, errors.
+
+Offsets are those of xla/ffi/api/c_api.h, API version 0.3 (jaxlib 0.10.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from weft.pallas.cpu.llvm import Function, Module
+
+API_MAJOR, API_MINOR = 0, 3
+METADATA_EXTENSION = 1
+
+# XLA_FFI_CallFrame
+EXTENSION, API, CONTEXT, ARGUMENTS, RESULTS = 8, 16, 24, 72, 112
+# XLA_FFI_Buffer
+DATA = 24
+# XLA_FFI_Api
+ERROR_CREATE, ERROR_DESTROY, SCHEDULE = 48, 64, 136
+
+OUT_OF_RANGE, ABORTED, RESOURCE_EXHAUSTED = 11, 10, 8
+
+
+def field(f: Function, base: str, offset: int, type_: str = "ptr") -> str:
+    """The member of a struct at a byte offset."""
+    return f.load(type_, f.address("i8", base, offset), parallel=False)
+
+
+def set_field(f: Function, base: str, offset: int, type_: str, value: str | int) -> None:
+    f.store(type_, str(value), f.address("i8", base, offset), parallel=False)
+
+
+def emit_handler(
+    module: Module,
+    name: str,
+    inputs: int,
+    outputs: int,
+    body: Callable[[Function, str, str, str], str],
+    messages: Sequence[str],
+) -> None:
+    """A function XLA calls with a call frame.
+
+    body(f, buffers, api, context) writes the work and gives a status (i64): 0, or n for the n-th
+    message (from 1), which becomes the call's error. `buffers` is an array of the inputs' and
+    then the outputs' addresses.
+    """
+    f = Function(module, name, [("ptr", "frame")], "ptr", linkage="")
+    extension = field(f, "%frame", EXTENSION)
+    asked, work = f.name_of("asked"), f.name_of("work")
+    there = f.op(f"icmp ne ptr {extension}, null")
+    f.do(f"br i1 {there}, label {asked}, label {work}")
+
+    f.label(asked)
+    kind = field(f, extension, 8, "i32")
+    metadata = f.op(f"icmp eq i32 {kind}, {METADATA_EXTENSION}")
+    answer = f.name_of("answer")
+    f.do(f"br i1 {metadata}, label {answer}, label {work}")
+    f.label(answer)
+    record = field(f, extension, 24)
+    set_field(f, record, 24, "i32", API_MAJOR)
+    set_field(f, record, 28, "i32", API_MINOR)
+    set_field(f, record, 32, "i32", 0)
+    f.do("ret ptr null")
+
+    f.label(work)
+    count = max(1, inputs + outputs)
+    buffers = f.alloca(f"[{count} x ptr]")
+    for offset, number, start in ((ARGUMENTS, inputs, 0), (RESULTS, outputs, inputs)):
+        if not number:
+            continue
+        array = field(f, "%frame", offset)
+        for k in range(number):
+            buffer = field(f, array, 8 * k)
+            set_field(f, buffers, 8 * (start + k), "ptr", field(f, buffer, DATA))
+    api, context = field(f, "%frame", API), field(f, "%frame", CONTEXT)
+    status = body(f, buffers, api, context)
+    if messages:
+        failed, fine = f.name_of("failed"), f.name_of("fine")
+        bad = f.op(f"icmp ne i64 {status}, 0")
+        f.do(f"br i1 {bad}, label {failed}, label {fine}")
+        f.label(failed)
+        _emit_error(f, api, status, messages)
+        f.label(fine)
+    f.do("ret ptr null")
+    f.finish()
+
+
+def _emit_error(f: Function, api: str, status: str, messages: Sequence[str]) -> None:
+    """Returns the error whose message the status numbers."""
+    names = ", ".join(f"ptr {f.module.string(m)}" for m in messages)
+    table = f"@messages_{f.name}"
+    f.module.globals[table] = f"private unnamed_addr constant [{len(messages)} x ptr] [{names}]"
+    index = f.op(f"sub i64 {status}, 1")
+    message = field(f, f.address("ptr", table, index), 0)
+    record = f.alloca("[4 x i64]")
+    set_field(f, record, 0, "i64", 28)
+    set_field(f, record, 8, "ptr", "null")
+    set_field(f, record, 16, "ptr", message)
+    set_field(f, record, 24, "i32", OUT_OF_RANGE)
+    create = field(f, api, ERROR_CREATE)
+    f.do(f"ret ptr {f.op(f'call ptr {create}(ptr {record})')}")

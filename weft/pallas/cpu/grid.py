@@ -1,0 +1,258 @@
+"""The programs of a grid: blocks of arrays, the order of programs, their share of threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.jaxpr import open_jaxpr, subjaxprs, walk_eqns
+from weft.pallas.cpu import types
+from weft.pallas.cpu.llvm import Function, Index
+from weft.pallas.cpu.loops import Memory, copy_elements
+from weft.pallas.cpu.order import parallel_dims, work_of
+from weft.pallas.cpu.threads import cpu_count
+from weft.pallas.cpu.translate import WRITTEN, Translator
+from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
+
+SERIAL_WORK = 20_000
+"""Below about so many vector operations (10 µs) a call stays on its thread."""
+LARGEST_EDGE = 8 << 20
+"""Bytes up to which an edge block is laid out with the strides of its array."""
+
+
+class Grid:
+    """How the points of a grid are divided: `chunks` of at most `points` parallel ones each, and
+    for every one of them all points of the other dimensions in order."""
+
+    def __init__(self, call: Any) -> None:
+        self.call = call
+        self.parallel = parallel_dims(call)
+        self.ordered = [d for d, n in enumerate(call.grid) if d not in self.parallel]
+        self.total = size_of([call.grid[d] for d in self.parallel])
+        all_points = size_of(call.grid)
+        work = work_of(call.jaxpr) * all_points
+        threads = cpu_count()
+        if not all_points:
+            self.chunks, self.points = 0, 0
+        elif threads == 1 or self.total == 1 or work < SERIAL_WORK:
+            self.chunks, self.points = 1, self.total
+        else:
+            # Some chunks for each thread even out their speeds; tiny ones would cost more.
+            wanted = max(1, min(self.total, threads * 4, work // (SERIAL_WORK // 4)))
+            self.points = -(-self.total // wanted)
+            self.chunks = -(-self.total // self.points)
+
+
+def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> None:
+    """The body of `chunk(number, buffers, arena)`: its programs one after the other."""
+    call = grid.call
+    t = Translator(f, call, memory, messages)
+    refs = open_jaxpr(call.jaxpr).in_avals
+    count = call.num_scalars + call.num_inputs + len(call.outputs)
+    arrays = [r.inner for r in refs[: call.num_scalars]] + [b.array for b in call.blocks]
+    groups = [Group(f"array {k}") for k in range(count)]
+    for operand, output in call.aliases:
+        groups[operand] = groups[call.num_scalars + call.num_inputs + output]
+    whole = []
+    for k, array in enumerate(arrays):
+        check_array(t, array)
+        pointer = f.load("ptr", f.address("ptr", "%buffers", k), parallel=False)
+        strides = row_major(array.shape)
+        whole.append(Buffer(pointer, array.dtype, array.shape, strides, groups[k]))
+    scratch = [t.scratch(aval) for aval in call.scratch]
+
+    low = f.mul("%number", grid.points)
+    high = f.minimum(f.add(low, grid.points), grid.total) if grid.chunks > 1 else grid.total
+    ids: list[Index] = [0] * len(call.grid)
+
+    def ordered(k: int) -> None:
+        if k == len(grid.ordered):
+            program(t, whole, scratch, ids)
+            return
+        d = grid.ordered[k]
+        if call.grid[d] == 1:
+            ordered(k + 1)
+            return
+        with f.loop(0, call.grid[d]) as loop:
+            ids[d] = loop.index
+            ordered(k + 1)
+
+    def point(number: Index) -> None:
+        for d in reversed(grid.parallel):
+            ids[d] = f.rem(number, call.grid[d]) if d != grid.parallel[0] else number
+            number = f.div(number, call.grid[d])
+        with t.region():
+            ordered(0)
+
+    if grid.chunks == 1 and grid.total == 1:
+        point(0)
+    else:
+        with f.loop(low if grid.chunks > 1 else 0, high) as loop:
+            point(loop.index)
+
+
+def check_array(t: Translator, array: Any) -> None:
+    if not types.is_supported(array.dtype):
+        from weft.pallas.ir import UnsupportedKernelError
+
+        raise UnsupportedKernelError(
+            f"kernel {t.call.name}: arrays of dtype {array.dtype} are not supported by the CPU "
+            "backend. Convert them, or run the kernel interpreted: "
+            "pallas_call(..., interpret=True)"
+        )
+
+
+def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list[Index]) -> None:
+    """One grid point: its blocks, then the kernel."""
+    call, f = t.call, t.f
+    t.program_ids = [str(i) for i in ids]
+    grid_indices = [
+        t.scalar(str(i), dtypes.int32) if isinstance(i, int) else t.int32(i) for i in ids
+    ]
+    scalars = whole[: call.num_scalars]
+    written = _written_inputs(call)
+    operands: list[Any] = [*scalars]
+    after = []
+    for k, block in enumerate(call.blocks):
+        array = whole[call.num_scalars + k]
+        output = k >= call.num_inputs
+        if block.whole:
+            operands.append(array)
+            continue
+        numbers = t.run(block.index_map, [*grid_indices, *scalars])
+        starts = []
+        for d, number in enumerate(numbers):
+            start = t.index(number)
+            if block.padding:
+                start = f.sub(start, block.padding[d][0])
+            elif not block.by_element[d]:
+                start = f.mul(start, block.block_shape[d])
+            starts.append(start)
+        if k < call.num_inputs and k in written:
+            # What a kernel writes into an input is its own.
+            private = t.temporary(block.block_shape, array.dtype)
+            _copy_edge(f, array, private, block, starts, True)
+            operands.append(_squeezed(f, private, block))
+            continue
+        part, finish = _block(t, array, block, starts, output)
+        operands.append(part)
+        if finish is not None:
+            after.append(finish)
+    t.run(call.jaxpr, [*operands, *scratch])
+    for finish in after:
+        finish()
+
+
+def _written_inputs(call: Any) -> set[int]:
+    """Inputs that the kernel writes to and that are not an output's own memory."""
+    jaxpr = open_jaxpr(call.jaxpr)
+    aliased = {operand - call.num_scalars for operand, _ in call.aliases}
+    changed = set()
+    for eqn in walk_eqns(jaxpr):
+        for position in WRITTEN.get(eqn.primitive.name, ()):
+            changed.add(eqn.invars[position].aval)
+    inner = _nested_writes(jaxpr)
+    inputs = jaxpr.invars[call.num_scalars : call.num_scalars + call.num_inputs]
+    return {
+        k
+        for k, v in enumerate(inputs)
+        if k not in aliased and (v in inner or (v.aval in changed and _is_passed_on(jaxpr, v)))
+    }
+
+
+def _nested_writes(jaxpr: Any) -> set:
+    """Refs that equations of the kernel's own body write to."""
+    return {
+        eqn.invars[position]
+        for eqn in jaxpr.eqns
+        for position in WRITTEN.get(eqn.primitive.name, ())
+    }
+
+
+def _is_passed_on(jaxpr: Any, ref: Any) -> bool:
+    """Whether a body that may write refs of its type gets the ref."""
+    for eqn in jaxpr.eqns:
+        if ref not in eqn.invars:
+            continue
+        for _, inner in subjaxprs(eqn.params):
+            for e in walk_eqns(inner):
+                for position in WRITTEN.get(e.primitive.name, ()):
+                    if e.invars[position].aval is ref.aval:
+                        return True
+    return False
+
+
+def _squeezed(f: Function, buffer: Buffer, block: Any) -> Buffer:
+    kept = [d for d, gone in enumerate(block.squeezed) if not gone]
+    return buffer.view(
+        f, 0, tuple(buffer.shape[d] for d in kept), [buffer.strides[d] for d in kept]
+    )
+
+
+def _block(
+    t: Translator, array: Buffer, block: Any, starts: list[Index], output: bool
+) -> tuple[Buffer, Any]:
+    """The block as part of the array, and what is to be done after the program, if anything.
+
+    A block that may reach past the array's end lies in temporary memory where it does.
+    """
+    f = t.f
+    shape = tuple(block.block_shape)
+    inside = array.view(f, f.dot(starts, array.strides), shape, array.strides)
+    if not block.is_uneven() and not block.padding:
+        return _squeezed(f, inside, block), None
+    fits = "true"
+    for d, start in enumerate(starts):
+        last = array.shape[d] - shape[d]
+        if last < 0:
+            fits = "false"
+            break
+        text = f.op(f"icmp ule i64 {start}, {last}")
+        fits = f.op(f"and i1 {fits}, {text}")
+    span = sum((n - 1) * int(s) for n, s in zip(shape, array.strides, strict=True)) + 1
+    spread = fits != "false" and span * array.dtype.itemsize <= LARGEST_EDGE
+    strides = array.strides if spread else row_major(shape)
+    memory = t.temporary((span,) if spread else shape, array.dtype)
+    edge = memory.view(f, 0, shape, strides)
+    if not spread:
+        _copy_edge(f, array, edge, block, starts, True)
+        finish = (lambda: _copy_edge(f, array, edge, block, starts, False)) if output else None
+        return _squeezed(f, edge, block), finish
+    outside = f.op(f"xor i1 {fits}, true")
+    with f.when(outside):
+        _copy_edge(f, array, edge, block, starts, True)
+    pointer = f.op(f"select i1 {fits}, ptr {inside.pointer}, ptr {edge.pointer}")
+    part = Buffer(pointer, array.dtype, shape, strides, array.group)
+
+    def finish_edge() -> None:
+        with f.when(outside):
+            _copy_edge(f, array, edge, block, starts, False)
+
+    return _squeezed(f, part, block), finish_edge if output else None
+
+
+def _copy_edge(
+    f: Function, array: Buffer, edge: Buffer, block: Any, starts: list[Index], into: bool
+) -> None:
+    """Copies what of the block lies in the array into the edge buffer, or back."""
+    lows, highs = [], []
+    for start, n, size in zip(starts, array.shape, edge.shape, strict=True):
+        lows.append(f.maximum(f.sub(0, start), 0) if block.padding else 0)
+        highs.append(f.minimum(f.sub(n, start), size))
+
+    def level(d: int, indices: list[Index]) -> None:
+        if d == len(lows):
+            where = [f.add(i, s) for i, s in zip(indices, starts, strict=True)]
+            if into:
+                edge.store(f, indices, array.load(f, where))
+            else:
+                array.store(f, where, edge.load(f, indices))
+            return
+        with f.loop(lows[d], highs[d], parallel=d == len(lows) - 1) as loop:
+            level(d + 1, [*indices, loop.index])
+
+    if not lows:
+        copy_elements(f, *((edge, array) if into else (array, edge)))
+        return
+    with f.scope():
+        level(0, [])

@@ -1,0 +1,307 @@
+"""Loops over elements: storing a formula, reducing one, and what is stored on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core import dtypes
+from weft.pallas.cpu import scalar, types
+from weft.pallas.cpu.llvm import Function, Index
+from weft.pallas.cpu.values import Array, Buffer, Group, row_major, same_indices, size_of
+
+
+class Memory:
+    """Temporary memory of one running chunk: offsets into its arena, given out like a stack."""
+
+    ALIGNMENT = 64
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.peak = 0
+
+    def take(self, size: int) -> int:
+        offset = self.offset
+        self.offset += -(-size // self.ALIGNMENT) * self.ALIGNMENT
+        self.peak = max(self.peak, self.offset)
+        return offset
+
+
+def temporary(f: Function, memory: Memory, shape: Sequence[int], dtype: Any) -> Buffer:
+    """Fresh row-major memory, valid until its region of the program ends."""
+    shape = tuple(shape)
+    offset = memory.take(max(1, size_of(shape)) * dtype.itemsize)
+    pointer = f.name_of("t")
+    f.entry.append(f"  {pointer} = getelementptr inbounds i8, ptr %arena, i64 {offset}")
+    return Buffer(pointer, dtype, shape, row_major(shape), Group("temporary"))
+
+
+def nest(
+    f: Function,
+    shape: Sequence[int],
+    body: Callable[[tuple[Index, ...]], None],
+    arrays: Sequence[Array] = (),
+) -> None:
+    """Runs body(indices) for every index of the shape, the last dimension innermost.
+
+    arrays: read in the body at these same indices; what of them is constant along the inner
+    dimensions is computed outside of their loops. Iterations are independent.
+    """
+    if 0 in shape:
+        return
+    indices: list[Index | None] = [0 if n == 1 else None for n in shape]
+    loops = [d for d, n in enumerate(shape) if n != 1]
+
+    def level(k: int) -> None:
+        if k == len(loops):
+            body(tuple(indices))  # type: ignore[arg-type]
+            return
+        for a in arrays:
+            a.hoist(f, tuple(indices))
+        d = loops[k]
+        with f.loop(0, shape[d], parallel=k == len(loops) - 1) as loop:
+            indices[d] = loop.index
+            level(k + 1)
+            indices[d] = None
+
+    with f.scope():
+        level(0)
+
+
+def prepare(f: Function, memory: Memory, values: Sequence[Array], shape: Sequence[int]) -> list:
+    """Stores what must be in memory before loops over `shape` that read the values.
+
+    Gives (array, buffer) for kept arrays that the loops themselves are to store as they pass.
+    """
+    shape = tuple(shape)
+    while True:
+        passed: set[Array] = set()
+
+        def visit(a: Array, passed: set[Array] = passed) -> None:
+            if a in passed or a.buffer is not None or a.shape != shape:
+                return
+            passed.add(a)
+            for operand, mapping in a.inputs:
+                if mapping is same_indices:
+                    visit(operand)
+
+        for value in values:
+            visit(value)
+        waiting = [a for value in values for a in value.waiting()]
+        first = next((a for a in waiting if a not in passed or a.producer is not None), None)
+        if first is None:
+            fused = dict.fromkeys(waiting)
+            return [(a, temporary(f, memory, a.shape, a.dtype)) for a in fused]
+        materialize(f, memory, first)
+
+
+def keep(f: Function, fused: list, indices: tuple) -> None:
+    for array, buffer in fused:
+        buffer.store(f, indices, array.at(f, indices))
+
+
+def settle(fused: list) -> None:
+    for array, buffer in fused:
+        array.become(buffer)
+
+
+def materialize(f: Function, memory: Memory, array: Array) -> Buffer:
+    """The array in memory."""
+    if array.buffer is None:
+        buffer = temporary(f, memory, array.shape, array.dtype)
+        store(f, memory, buffer, array)
+        array.become(buffer)
+    assert array.buffer is not None
+    return array.buffer
+
+
+def store(
+    f: Function, memory: Memory, target: Buffer, value: Array, mask: Array | None = None
+) -> None:
+    """target[...] = value, where the mask holds."""
+    if value.producer is not None and mask is None:
+        value.producer(f, target, False)
+        return
+    if value.buffer is not None and value.buffer.same_place(target):
+        return
+    if value.terms is not None and mask is None and _store_sum(f, memory, target, *value.terms):
+        return
+    values = [value] if mask is None else [value, mask]
+    fused = prepare(f, memory, values, target.shape)
+    fused = [(a, b) for a, b in fused if a is not value]
+
+    def body(indices: tuple[Index, ...]) -> None:
+        keep(f, fused, indices)
+        element = value.at(f, indices)
+        if mask is None:
+            target.store(f, indices, element)
+            return
+        with f.when(mask.at(f, indices)):
+            target.store(f, indices, element)
+
+    nest(f, target.shape, body, [*values, *(a for a, _ in fused)])
+    settle(fused)
+
+
+def _store_sum(f: Function, memory: Memory, target: Buffer, x: Array, y: Array) -> bool:
+    """target[...] = x + y where one of the terms is a product still to be made: it is added to
+    the other in place."""
+    for rest, product in ((x, y), (y, x)):
+        if (
+            product.producer is not None
+            and product.dtype == target.dtype
+            and product.shape == target.shape == rest.shape
+            and target.group not in product.reads
+            and target.strides[-1] == 1
+        ):
+            store(f, memory, target, rest)
+            product.producer(f, target, True)
+            return True
+    return False
+
+
+def copy_elements(f: Function, target: Buffer, source: Buffer) -> None:
+    """target[...] = source[...] where neither is computed."""
+    nest(f, target.shape, lambda indices: target.store(f, indices, source.load(f, indices)))
+
+
+# Reductions ------------------------------------------------------------------------------------
+
+_COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+
+
+def combine(f: Function, kind: str, dtype: Any, a: str, b: str) -> str:
+    """One step of a reduction; sums and products of floats may be reordered."""
+    if types.is_float(dtype) and kind in ("sum", "prod"):
+        op = "fadd" if kind == "sum" else "fmul"
+        return f.op(f"{op} reassoc contract {types.register(dtype)} {a}, {b}")
+    return scalar.RULES[_COMBINE.get(kind, kind)](f, dtype, [a, b], {}, dtype)
+
+
+def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], kind: str) -> Array:
+    """The reduction over some dimensions: "sum", "prod", "max", "min", "and", "or", "xor"."""
+    shape, dtype = operand.shape, operand.dtype
+    small = types.is_small_float(dtype)
+    wide = dtypes.float32 if small else dtype
+    kept = [d for d in range(len(shape)) if d not in axes]
+    result = tuple(shape[d] for d in kept)
+    first = scalar.identity_of(kind, wide)
+    fused = prepare(f, memory, [operand], shape)
+    arrays = [operand, *(a for a, _ in fused)]
+
+    def element(indices: tuple[Index, ...]) -> str:
+        keep(f, fused, indices)
+        value = operand.at(f, indices)
+        return scalar.widen(f, value, dtype) if small else value
+
+    looped = [d for d in range(len(shape)) if shape[d] != 1]
+    along = 0 in shape or not looped or looped[-1] in axes
+    write = _reduce_inner if along else _reduce_outer
+    total = write(f, memory, shape, kept, axes, result, kind, wide, first, element, arrays)
+    settle(fused)
+    if not small:
+        return total
+    return Array(
+        result, dtype, lambda f, i: scalar.narrow(f, total.at(f, i), dtype), [(total, same_indices)]
+    )
+
+
+def _reduce_inner(
+    f: Function,
+    memory: Memory,
+    shape: Sequence[int],
+    kept: list[int],
+    axes: Sequence[int],
+    result: tuple[int, ...],
+    kind: str,
+    dtype: Any,
+    first: str,
+    element: Callable[[tuple[Index, ...]], str],
+    arrays: list[Array],
+) -> Array:
+    """The innermost dimension is summed: a register accumulates."""
+    target = temporary(f, memory, result, dtype) if size_of(result) != 1 else None
+    type_ = types.register(dtype)
+    summed = [d for d in axes if shape[d] != 1]
+    summed.sort()
+    outer = [d for d in kept if shape[d] != 1]
+    indices: list[Index | None] = [0 if n == 1 else None for n in shape]
+    answer = ""
+
+    def sum_level(k: int, start: str) -> str:
+        if k == len(summed):
+            return combine(f, kind, dtype, start, element(tuple(indices)))  # type: ignore[arg-type]
+        for a in arrays:
+            a.hoist(f, tuple(indices))
+        d = summed[k]
+        with f.loop(0, shape[d], [(type_, start)], parallel=k == len(summed) - 1) as loop:
+            indices[d] = loop.index
+            loop.following = [sum_level(k + 1, loop.carried[0])]
+            indices[d] = None
+        return loop.results[0]
+
+    def level(k: int) -> None:
+        nonlocal answer
+        if k == len(outer):
+            total = first if 0 in shape else sum_level(0, first)
+            if target is None:
+                answer = total
+            else:
+                target.store(f, [indices[d] or 0 for d in kept], total)
+            return
+        d = outer[k]
+        with f.loop(0, shape[d]) as loop:
+            indices[d] = loop.index
+            level(k + 1)
+            indices[d] = None
+
+    if target is None:
+        before = f.memo
+        f.memo = dict(before)
+        level(0)
+        f.memo = before
+        return Array(result, dtype, lambda f, i: answer)
+    with f.scope():
+        level(0)
+    return Array(result, dtype, buffer=target)
+
+
+def _reduce_outer(
+    f: Function,
+    memory: Memory,
+    shape: Sequence[int],
+    kept: list[int],
+    axes: Sequence[int],
+    result: tuple[int, ...],
+    kind: str,
+    dtype: Any,
+    first: str,
+    element: Callable[[tuple[Index, ...]], str],
+    arrays: list[Array],
+) -> Array:
+    """The innermost dimension stays: rows are added to rows in memory."""
+    target = temporary(f, memory, result, dtype)
+    nest(f, result, lambda indices: target.store(f, indices, first))
+    order = [d for d in kept[:-1] if shape[d] != 1]
+    last = next(d for d in reversed(kept) if shape[d] != 1)
+    order = [d for d in order if d != last]
+    order += [d for d in sorted(axes) if shape[d] != 1] + [last]
+    indices: list[Index | None] = [0 if n == 1 else None for n in shape]
+
+    def level(k: int) -> None:
+        if k == len(order):
+            where = [indices[d] or 0 for d in kept]
+            value = element(tuple(indices))  # type: ignore[arg-type]
+            target.store(f, where, combine(f, kind, dtype, target.load(f, where), value))
+            return
+        for a in arrays:
+            a.hoist(f, tuple(indices))
+        d = order[k]
+        with f.loop(0, shape[d], parallel=d == last) as loop:
+            indices[d] = loop.index
+            level(k + 1)
+            indices[d] = None
+
+    with f.scope():
+        level(0)
+    return Array(result, dtype, buffer=target)

@@ -1,0 +1,95 @@
+"""The entry of the CPU backend: a kernel call becomes a custom call of code made for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.pallas.cpu import arrays, control, dot, engine, refs  # noqa: F401  (rules by primitive)
+from weft.pallas.cpu.frame import emit_handler
+from weft.pallas.cpu.grid import Grid, emit_chunk
+from weft.pallas.cpu.llvm import Function, Module
+from weft.pallas.cpu.loops import Memory
+from weft.pallas.cpu.threads import emit_grid
+
+
+def kernel_text(call: Any) -> str:
+    """The LLVM IR of a kernel call: the function `handler`, called by XLA."""
+    return call.cache.get("cpu text") or call.cache.setdefault("cpu text", _text(call))
+
+
+def _text(call: Any) -> str:
+    if call.is_mpmd:
+        from weft.pallas.cpu.mpmd import mpmd_text
+
+        return mpmd_text(call)
+    module = Module()
+    messages: list[str] = []
+    grid = Grid(call)
+    memory = Memory()
+    f = Function(
+        module,
+        "chunk",
+        [("i64", "number"), ("ptr", "buffers"), ("ptr", "arena")],
+        "i64",
+        "noinline",
+    )
+    f.entry.append("  %status = alloca i64")
+    f.store("i64", "0", "%status", parallel=False)
+    emit_chunk(f, grid, memory, messages)
+    f.do(f"ret i64 {f.load('i64', '%status', parallel=False)}")
+    f.finish()
+
+    def one_chunk(f: Function, number: str, buffers: str, arena: str) -> str:
+        return f.op(f"call i64 @chunk(i64 {number}, ptr {buffers}, ptr {arena})")
+
+    def body(f: Function, buffers: str, api: str, context: str) -> str:
+        return emit_grid(f, buffers, api, context, grid.chunks, memory.peak, one_chunk)
+
+    emit_handler(
+        module,
+        "handler",
+        call.num_scalars + call.num_inputs,
+        len(call.outputs),
+        body,
+        messages,
+    )
+    return module.text()
+
+
+def target_of(call: Any) -> str:
+    """The custom-call target of a kernel, compiled and registered."""
+    from weft._xla import ffi
+    from weft.ffi.registry import register_ffi_target
+
+    text = kernel_text(call)
+    address = engine.compile_text(text, "handler")
+    name = f"weft_kernel_{engine.key_of(text)}"
+    if name not in _registered:
+        register_ffi_target(name, ffi.capsule(address), "cpu")
+        _registered.add(name)
+    return name
+
+
+_registered: set[str] = set()
+
+
+def lower(ctx: Any, call: Any, *operands: Any) -> list:
+    """Emits the custom call of a kernel."""
+    from weft.ffi.call import emit_call
+
+    return emit_call(
+        ctx,
+        operands,
+        ctx.avals_in,
+        ctx.avals_out,
+        target=target_of(call),
+        attributes=("dict", ()),
+        has_side_effect=False,
+        input_layouts=(None,) * len(operands),
+        output_layouts=(None,) * len(call.outputs),
+        aliases=call.aliases,
+        api_version=4,
+        legacy_config=None,
+        sharding_rule=call.sharding_rule,
+        num_batch_dims=call.num_batch_dims,
+    )

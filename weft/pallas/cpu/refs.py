@@ -1,0 +1,338 @@
+"""Reading and writing refs: views of memory, masks, index arrays, atomics, bounds checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core.ref import At, Indexer, Pick, Window
+from weft.pallas.cpu import scalar, types
+from weft.pallas.cpu.arrays import nest_sequential
+from weft.pallas.cpu.llvm import Function, Index
+from weft.pallas.cpu.translate import Translator, rule
+from weft.pallas.cpu.values import Array, Buffer, no_indices, same_indices
+
+
+def checked(t: Translator, start: Any, low: int, high: int, what: str) -> Any:
+    """In debug mode a position outside [low, high] fails the call and is moved inside."""
+    if not t.call.debug:
+        return start
+    if isinstance(start, int):
+        if not low <= start <= high:
+            t.fail("true", what)
+        return min(max(start, low), high)
+    f = t.f
+    over = f.op(f"icmp sgt i64 {start}, {high}")
+    under = f.op(f"icmp slt i64 {start}, {low}")
+    t.fail(f.op(f"or i1 {over}, {under}"), what)
+    return f.minimum(f.maximum(start, low), high)
+
+
+def _what(t: Translator, ref: Buffer, dim: int) -> str:
+    eqn = t.eqn
+    return (
+        f"kernel {t.call.name}: {eqn.primitive.name} ({eqn.source}) is out of bounds in dimension "
+        f"{dim} of a ref of shape {ref.shape}"
+    )
+
+
+def window(t: Translator, ref: Buffer, indexer: Indexer, operands: Sequence[Array]) -> Buffer:
+    """The part of a ref that an indexer without index arrays selects."""
+    offset: Index = 0
+    shape, strides = [], []
+    for d, (dim, position) in enumerate(indexer.attach(operands)):
+        start = t.index(position)
+        if dim.__class__ is At:
+            start = checked(t, start, 0, ref.shape[d] - 1, _what(t, ref, d))
+        else:
+            reach = ref.shape[d] - 1 - (dim.size - 1) * dim.stride
+            if dim.size:
+                start = checked(t, start, 0, reach, _what(t, ref, d))
+            shape.append(dim.size)
+            strides.append(t.f.mul(ref.strides[d], dim.stride))
+        offset = _plus(t.f, offset, t.f.mul(start, ref.strides[d]))
+    return ref.view(t.f, offset, tuple(shape), strides)
+
+
+def _plus(f: Function, a: Index, b: Index) -> Index:
+    """A sum whose code is shared by equal views of a ref."""
+    if isinstance(a, int) or isinstance(b, int):
+        return f.add(a, b)
+    key = ("sum", a, b)
+    return f.memo.get(key) or f.memo.setdefault(key, f.add(a, b))
+
+
+class Gathered:
+    """The part of a ref that index arrays select: an address for each element."""
+
+    def __init__(
+        self, t: Translator, ref: Buffer, indexer: Indexer, operands: Sequence[Array]
+    ) -> None:
+        self.t, self.ref, self.indexer = t, ref, indexer
+        self.eqn = t.eqn
+        self.positions: list[tuple[Any, Any]] = []
+        self.picks: list[Array] = []
+        for d, (dim, position) in enumerate(indexer.attach(operands)):
+            if dim.__class__ is Pick:
+                self.picks.append(position)
+                self.positions.append((dim, position))
+                continue
+            start = t.index(position)
+            reach = ref.shape[d] - 1
+            if dim.__class__ is Window:
+                reach -= (dim.size - 1) * dim.stride
+            self.positions.append((dim, checked(t, start, 0, reach, _what(t, ref, d))))
+
+    def of_pick(self, indices: tuple) -> tuple:
+        place = self.indexer.place
+        return indices[place : place + len(self.indexer.block)]
+
+    def address(self, f: Function, indices: tuple) -> tuple[Index, ...]:
+        place, rank = self.indexer.place, len(self.indexer.block)
+        rest = iter(indices[:place] + indices[place + rank :])
+        where: list[Index] = []
+        before, self.t.eqn = self.t.eqn, self.eqn
+        for d, (dim, position) in enumerate(self.positions):
+            if dim.__class__ is Pick:
+                index = _extended(f, position, self.of_pick(indices))
+                what = _what(self.t, self.ref, d)
+                where.append(checked(self.t, index, 0, self.ref.shape[d] - 1, what))
+            elif dim.__class__ is At:
+                where.append(position)
+            else:
+                where.append(f.add(f.mul(next(rest), dim.stride), position))
+        self.t.eqn = before
+        return tuple(where)
+
+
+def _extended(f: Function, array: Array, indices: tuple) -> str:
+    text = array.at(f, indices)
+    bits = types.bits(array.dtype)
+    if bits == 64:
+        return text
+    how = "sext" if types.is_signed(array.dtype) else "zext"
+    return f.op(f"{how} {types.register(array.dtype)} {text} to i64")
+
+
+def _spread(x: Array) -> Any:
+    return same_indices if x.shape else no_indices
+
+
+def read(
+    t: Translator,
+    ref: Buffer,
+    indexer: Indexer,
+    operands: Sequence[Array],
+    mask: Array | None = None,
+    other: Array | None = None,
+) -> Array:
+    """The value of a part of a ref now; it is copied only if the ref changes while it lives."""
+    if not indexer.has_picks and mask is None:
+        return Array(indexer.shape, ref.dtype, buffer=window(t, ref, indexer, operands))
+    inputs: list[tuple[Array, Any]] = []
+    if indexer.has_picks:
+        gathered = Gathered(t, ref, indexer, operands)
+        inputs += [(p, gathered.of_pick) for p in gathered.picks]
+
+        def load(f: Function, i: tuple) -> str:
+            return ref.load(f, gathered.address(f, i))
+    else:
+        part = window(t, ref, indexer, operands)
+
+        def load(f: Function, i: tuple) -> str:
+            return part.load(f, i)
+
+    def element(f: Function, i: tuple) -> str:
+        if mask is None:
+            return load(f, i)
+        rest = (
+            types.constant(0, ref.dtype) if other is None else other.at(f, i if other.shape else ())
+        )
+        condition = mask.at(f, i if mask.shape else ())
+        return f.choose(condition, types.register(ref.dtype), lambda: load(f, i), rest)
+
+    inputs += [(x, _spread(x)) for x in (mask, other) if x is not None]
+    out = Array(indexer.shape, ref.dtype, element, inputs, 1)
+    out.touched = (ref.group,)
+    out.kept = mask is not None and t.call.debug
+    return out
+
+
+@rule("get")
+def _get(t: Translator, eqn: Any, ref: Buffer, *rest: Array) -> Array:
+    indexer = eqn.params["indexer"]
+    n = indexer.num_operands
+    mask = rest[n] if eqn.params["masked"] else None
+    other = rest[n + 1] if eqn.params["has_other"] else None
+    return read(t, ref, indexer, rest[:n], mask, other)
+
+
+def write(
+    t: Translator,
+    ref: Buffer,
+    indexer: Indexer,
+    operands: Sequence[Array],
+    value: Array,
+    mask: Array | None = None,
+) -> None:
+    if indexer.has_picks:
+        gathered = Gathered(t, ref, indexer, operands)
+        for x in (value, *gathered.picks, *(() if mask is None else (mask,))):
+            if ref.group in x.reads or x.waiting():
+                t.materialize(x)
+        t.before_write(ref.group)
+
+        def body(i: tuple) -> None:
+            element = value.at(t.f, i)
+            if mask is None:
+                ref.store(t.f, gathered.address(t.f, i), element)
+                return
+            with t.f.when(mask.at(t.f, i if mask.shape else ())):
+                ref.store(t.f, gathered.address(t.f, i), element)
+
+        nest_sequential(t.f, indexer.shape, body)
+        return
+    target = window(t, ref, indexer, operands)
+    for x in (value, mask):
+        if x is not None and not x.aligned_with(target):
+            t.materialize(x)
+    t.before_write(ref.group)
+    if mask is not None and not mask.shape and target.shape:
+        scalar_mask = mask
+        mask = Array(
+            target.shape, mask.dtype, lambda f, i: scalar_mask.at(f, ()), [(mask, no_indices)]
+        )
+    t.store(target, value, mask)
+
+
+@rule("set")
+def _set(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array) -> None:
+    indexer = eqn.params["indexer"]
+    n = indexer.num_operands
+    write(t, ref, indexer, rest[:n], value, rest[n] if eqn.params["masked"] else None)
+
+
+@rule("swap")
+def _swap(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array) -> Array:
+    indexer = eqn.params["indexer"]
+    n = indexer.num_operands
+    mask = rest[n] if eqn.params["masked"] else None
+    old = read(t, ref, indexer, rest[:n], mask)
+    if t.used[0]:
+        buffer = t.temporary(old.shape, old.dtype)
+        t.store(buffer, old)
+        old = Array(old.shape, old.dtype, buffer=buffer)
+    write(t, ref, indexer, rest[:n], value, mask)
+    return old
+
+
+@rule("addupdate")
+def _addupdate(t: Translator, eqn: Any, ref: Buffer, value: Array, *operands: Array) -> None:
+    indexer = eqn.params["indexer"]
+    if indexer.has_picks:
+        t.materialize(value)
+        gathered = Gathered(t, ref, indexer, operands)
+        for pick in gathered.picks:
+            if ref.group in pick.reads or pick.waiting():
+                t.materialize(pick)
+        t.before_write(ref.group)
+
+        def body(i: tuple) -> None:
+            where = gathered.address(t.f, i)
+            both = [ref.load(t.f, where), value.at(t.f, i)]
+            ref.store(t.f, where, scalar.emit(t.f, "add", ref.dtype, both, {}, ref.dtype))
+
+        nest_sequential(t.f, indexer.shape, body)
+        return
+    old = read(t, ref, indexer, operands)
+
+    def element(f: Function, i: tuple) -> str:
+        both = [old.at(f, i), value.at(f, i)]
+        return scalar.emit(f, "add", ref.dtype, both, {}, ref.dtype)
+
+    total = Array(old.shape, old.dtype, element, [(old, same_indices), (value, same_indices)], 1)
+    total.terms = (old, value)
+    write(t, ref, indexer, operands, total)
+
+
+# Atomics ---------------------------------------------------------------------------------------
+
+
+def _atomic_op(op: str, dtype: Any) -> str:
+    if op == "xchg":
+        return "xchg"
+    if types.is_float(dtype):
+        return {"add": "fadd", "max": "fmaximum", "min": "fminimum"}.get(op, "")
+    if op in ("max", "min") and not types.is_signed(dtype):
+        return f"u{op}"
+    if dtype.name == "bool" and op == "add":
+        return "or"
+    return op
+
+
+@rule("atomic_rmw")
+def _atomic_rmw(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array) -> Array:
+    f, indexer = t.f, eqn.params["indexer"]
+    n = indexer.num_operands
+    mask = rest[n] if eqn.params["masked"] else None
+    op = _atomic_op(eqn.params["op"], ref.dtype)
+    if not op:
+        raise t.unsupported(eqn, f"{eqn.params['op']} of {ref.dtype}")
+    gathered = Gathered(t, ref, indexer, rest[:n])
+    for x in (value, *gathered.picks, *(() if mask is None else (mask,))):
+        if ref.group in x.reads or x.waiting():
+            t.materialize(x)
+    t.before_write(ref.group)
+    old = t.temporary(indexer.shape, ref.dtype) if t.used[0] else None
+    type_ = types.memory(ref.dtype)
+
+    def body(i: tuple) -> None:
+        element = value.at(f, i if value.shape else ())
+        if ref.dtype.name == "bool":
+            element = f.op(f"zext i1 {element} to i8")
+        pointer = ref.address(f, gathered.address(f, i))
+        before = f.op(f"atomicrmw {op} ptr {pointer}, {type_} {element} seq_cst")
+        if old is not None:
+            f.store(type_, before, old.address(f, i), parallel=False)
+
+    def guarded(i: tuple) -> None:
+        if mask is None:
+            body(i)
+            return
+        if old is not None:
+            zero = types.constant(0, ref.dtype)
+            old.store(f, i, zero)
+        with f.when(mask.at(f, i if mask.shape else ())):
+            body(i)
+
+    nest_sequential(f, indexer.shape, guarded)
+    if old is None:
+        zero = types.constant(0, ref.dtype)
+        return Array(indexer.shape, ref.dtype, lambda f, i: zero)
+    return Array(indexer.shape, ref.dtype, buffer=old)
+
+
+@rule("atomic_cas")
+def _atomic_cas(
+    t: Translator, eqn: Any, ref: Buffer, compare: Array, value: Array, *operands: Array
+) -> Array:
+    f = t.f
+    target = window(t, ref, eqn.params["indexer"], operands)
+    t.before_write(ref.group)
+    bits = f"i{max(8, types.bits(ref.dtype))}"
+    register = types.register(ref.dtype)
+
+    def raw(x: Array) -> str:
+        text = x.at(f, ())
+        if register == bits:
+            return text
+        how = "zext" if register == "i1" else "bitcast"
+        return f.op(f"{how} {register} {text} to {bits}")
+
+    old, new = raw(compare), raw(value)
+    pair = f.op(f"cmpxchg ptr {target.pointer}, {bits} {old}, {bits} {new} seq_cst seq_cst")
+    seen = f.op(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
+    if register != bits:
+        how = "trunc" if register == "i1" else "bitcast"
+        seen = f.op(f"{how} {bits} {seen} to {register}")
+    return t.scalar(seen, ref.dtype)

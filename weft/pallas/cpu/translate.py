@@ -1,0 +1,347 @@
+"""Kernel jaxprs → code: the walk over equations, and what is alive when memory changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, walk_eqns
+from weft.pallas.cpu import loops, scalar, types
+from weft.pallas.cpu.llvm import Function
+from weft.pallas.cpu.values import COSTLY, Array, Buffer, Group, constant, no_indices, register
+from weft.pallas.cpu.values import same_indices as same
+from weft.pallas.ir import unsupported
+
+Value = Array | Buffer
+"""Arrays by value; refs as the memory they stand for."""
+
+Rule = Callable[..., Any]
+WRITTEN = {
+    **dict.fromkeys(("set", "swap", "addupdate", "atomic_rmw", "atomic_cas"), (0,)),
+    "async_copy_start": (1,),
+}
+"""Positions of the refs whose contents a primitive changes."""
+
+RULES: dict[str, Rule] = {}
+"""Primitive name → rule(translator, eqn, *operands): an Array, a list of them, or None."""
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    def add(function: Rule) -> Rule:
+        for name in names:
+            RULES[name] = function
+        return function
+
+    return add
+
+
+class Translator:
+    """Writes the code of one program of a kernel into a function.
+
+    f: the function. memory: its temporary memory. program_ids: i64 registers, by grid dimension.
+    checks: messages of failed run-time checks; `fail` refers to them. cores: for mpmd, see mpmd.
+    """
+
+    def __init__(self, f: Function, call: Any, memory: loops.Memory, messages: list[str]) -> None:
+        self.f, self.call, self.memory, self.messages = f, call, memory, messages
+        self.program_ids: list[str] = []
+        self.core: Any = None
+        self.scopes: list[dict[Var, Value]] = []
+        self.eqn: Any = None
+        self.depth = 0
+
+    # Jaxprs ------------------------------------------------------------------------------------
+
+    def run(self, jaxpr: Jaxpr | ClosedJaxpr, values: Sequence[Value]) -> list[Value]:
+        """The results of a jaxpr on the values, its code written at this place."""
+        if isinstance(jaxpr, ClosedJaxpr):
+            values = [*(self.literal(c) for c in jaxpr.consts), *values]
+            jaxpr = jaxpr.jaxpr
+        scope: dict[Var, Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], values, strict=True))
+        uses, last = _usage(jaxpr)
+        self.scopes.append(scope)
+        before = self.eqn
+        for number, eqn in enumerate(jaxpr.eqns):
+            self.eqn = eqn
+            operands = [
+                self.literal(v.val, v.aval) if v.__class__ is Literal else scope[v]
+                for v in eqn.invars
+            ]
+            for v in eqn.invars:
+                if v.__class__ is not Literal and last[v] == number:
+                    scope.pop(v, None)
+            self.used = [uses.get(v, 0) > 0 for v in eqn.outvars]
+            results = self.apply(eqn, operands)
+            for v, value in zip(eqn.outvars, results, strict=True):
+                if uses.get(v, 0):
+                    if value.__class__ is Array:
+                        self._plan(value, uses[v])
+                    scope[v] = value
+        self.eqn = before
+        self.scopes.pop()
+        return [
+            self.literal(v.val, v.aval) if v.__class__ is Literal else scope[v]
+            for v in jaxpr.outvars
+        ]
+
+    def _plan(self, value: Array, uses: int) -> None:
+        """Scalars are computed at once; what is costly and used again is kept."""
+        if value.producer is not None:
+            if uses > 1:
+                self.materialize(value)
+        elif value.buffer is None:
+            if not value.shape:
+                text = value.at(self.f, ())
+                value.element = lambda f, i: text
+                value.inputs, value.cost, value.touched = (), 0, ()
+                value.terms = None
+            elif uses > 1 and value.cost >= COSTLY:
+                value.kept = True
+        elif not value.shape and value.buffer is not None:
+            text = value.at(self.f, ())
+            value.buffer, value.element = None, lambda f, i: text
+
+    def apply(self, eqn: Eqn, operands: list[Any]) -> list[Value]:
+        name = eqn.primitive.name
+        function = RULES.get(name)
+        if function is not None:
+            out = function(self, eqn, *operands)
+        elif name in scalar.RULES:
+            out = self.elementwise(eqn, operands)
+        else:
+            out = self.decompose(eqn, operands)
+        if out is None:
+            return []
+        return list(out) if isinstance(out, list | tuple) else [out]
+
+    def elementwise(self, eqn: Eqn, operands: list[Array]) -> Array:
+        aval = eqn.outvars[0].aval
+        self.check_dtypes(eqn, operands)
+        dtype = operands[0].dtype
+        name, params, result = eqn.primitive.name, eqn.params, aval.dtype
+        plain = [not o.shape for o in operands]
+
+        def element(f: Function, indices: tuple) -> str:
+            values = [o.at(f, () if p else indices) for o, p in zip(operands, plain, strict=True)]
+            return scalar.emit(f, name, dtype, values, params, result)
+
+        inputs = [(o, no_indices if p else same) for o, p in zip(operands, plain, strict=True)]
+        out = Array(aval.shape, result, element, inputs, scalar.COSTS.get(name, 1))
+        if name in ("add", "add_any"):
+            out.terms = (operands[0], operands[1])
+        return out
+
+    def decompose(self, eqn: Eqn, operands: list[Any]) -> list[Value]:
+        """An op whose StableHLO lowering is a formula of other ops."""
+        context = _Formulas(self, eqn)
+        try:
+            out = eqn.primitive.lower(context, *operands, **eqn.params)
+        except _Emits:
+            raise self.unsupported(eqn) from None
+        return list(out) if isinstance(out, list | tuple) else [out]
+
+    # Values ------------------------------------------------------------------------------------
+
+    def literal(self, value: Any, aval: Any = None) -> Array:
+        import numpy as np
+
+        array = np.asarray(value)
+        if aval is not None and array.dtype != aval.dtype:
+            array = array.astype(aval.dtype)
+        if array.shape:
+            return self.constant_array(array)
+        if not types.is_supported(array.dtype):
+            raise self.unsupported(self.eqn, f"constants of dtype {array.dtype}")
+        return constant(array[()], array.dtype)
+
+    def constant_array(self, array: Any) -> Array:
+        """An array constant as read-only data of the module."""
+        data = array.tobytes()
+        text = f'private unnamed_addr constant [{len(data)} x i8] c"' + "".join(
+            f"\\{b:02X}" for b in data
+        )
+        names = self.f.module.globals
+        name = f"@data{len(names)}"
+        names[name] = text + '", align 64'
+        from weft.pallas.cpu.values import row_major
+
+        group = Group("constant")
+        return Array(
+            array.shape,
+            array.dtype,
+            buffer=Buffer(name, array.dtype, array.shape, row_major(array.shape), group),
+        )
+
+    def scalar(self, text: str, dtype: Any) -> Array:
+        return register(text, dtype)
+
+    def index(self, value: Array | int) -> Any:
+        """A scalar as an i64 register, or the int itself."""
+        if isinstance(value, int):
+            return value
+        text = value.at(self.f, ())
+        if text.lstrip("-").isdigit():
+            return int(text)
+        bits = types.bits(value.dtype)
+        if bits == 64:
+            return text
+        how = "sext" if types.is_signed(value.dtype) else "zext"
+        return self.f.op(f"{how} {types.register(value.dtype)} {text} to i64")
+
+    def int32(self, text: str) -> Array:
+        """An i64 register as an int32 scalar."""
+        return register(self.f.op(f"trunc i64 {text} to i32"), dtypes.int32)
+
+    def temporary(self, shape: Sequence[int], dtype: Any) -> Buffer:
+        return loops.temporary(self.f, self.memory, shape, dtype)
+
+    def scratch(self, aval: Any) -> Buffer:
+        """Fresh memory for a ref; semaphores start at 0."""
+        if not types.is_supported(aval.dtype):
+            raise self.unsupported(self.eqn, f"scratch of dtype {aval.dtype}")
+        buffer = self.temporary(aval.shape, aval.dtype)
+        if getattr(aval.memory_space, "holds_semaphores", False):
+            zero = constant(0, aval.dtype)
+            self.store(buffer, Array(aval.shape, aval.dtype, lambda f, i: zero.at(f, ())))
+        return buffer
+
+    def materialize(self, array: Array) -> Buffer:
+        return loops.materialize(self.f, self.memory, array)
+
+    def store(self, target: Buffer, value: Array, mask: Array | None = None) -> None:
+        loops.store(self.f, self.memory, target, value, mask)
+
+    # Changing memory ---------------------------------------------------------------------------
+
+    def before_write(self, *groups: Group) -> None:
+        """Stores living values that read memory which is about to change."""
+        changed = set(groups)
+        for scope in self.scopes:
+            for value in list(scope.values()):
+                if value.__class__ is Array and not changed.isdisjoint(value.reads):
+                    self.materialize(value)
+
+    def before_region(
+        self, operands: Sequence[Any], writes: set[Group], repeated: bool = False
+    ) -> list[Any]:
+        """Before code that may run not at all or, if repeated, many times: what it reads is made
+        here. Gives the operands for the code, whose own storing of them ends with it."""
+        self.before_write(*writes)
+        result = []
+        for value in operands:
+            if value.__class__ is Array and value.shape:
+                if not writes.isdisjoint(value.reads) or (repeated and value.cost >= COSTLY):
+                    self.materialize(value)
+                for waiting in value.waiting():
+                    self.materialize(waiting)
+                if value.buffer is None:
+                    value = proxy(value)
+            result.append(value)
+        return result
+
+    @contextmanager
+    def region(self) -> Iterator[None]:
+        """Temporary memory taken inside is free again after it."""
+        before = self.memory.offset
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.memory.offset = before
+            self.depth -= 1
+
+    def written(self, jaxpr: Jaxpr | ClosedJaxpr, values: Sequence[Value]) -> set[Group]:
+        """Groups of the refs among the values that the jaxpr may change: those of the types of
+        the refs that something in it writes to."""
+        avals = set()
+        for eqn in walk_eqns(jaxpr):
+            for position in WRITTEN.get(eqn.primitive.name, ()):
+                avals.add(eqn.invars[position].aval)
+        invars = jaxpr.jaxpr.invars if isinstance(jaxpr, ClosedJaxpr) else jaxpr.invars
+        return {
+            value.group
+            for v, value in zip(invars, values, strict=True)
+            if value.__class__ is Buffer and v.aval in avals
+        }
+
+    # Errors ------------------------------------------------------------------------------------
+
+    def unsupported(self, eqn: Any, why: str = "") -> Exception:
+        return unsupported("CPU", self.call, eqn, why)
+
+    def check_dtypes(self, eqn: Eqn, operands: Sequence[Any]) -> None:
+        for dtype in (*(o.dtype for o in operands), *(v.aval.dtype for v in eqn.outvars)):
+            if not types.is_supported(dtype):
+                raise self.unsupported(eqn, f"arrays of dtype {dtypes.short_name(dtype)}")
+
+    def fail(self, condition: str, text: str) -> None:
+        """Where the condition (i1) holds, the call will end with this error."""
+        if text not in self.messages:
+            self.messages.append(text)
+        number = self.messages.index(text) + 1
+        with self.f.when(condition):
+            self.f.store("i64", str(number), "%status", parallel=False)
+
+
+def proxy(x: Array) -> Array:
+    """The same elements; storing the proxy does not store x."""
+    return Array(x.shape, x.dtype, lambda f, i: x.at(f, i), [(x, same)])
+
+
+class _Emits(Exception):
+    """A lowering rule emits operations of its own: it is not a formula."""
+
+
+class _Formulas:
+    """Stands in for the context of a lowering rule and accepts only formulas of other ops."""
+
+    def __init__(self, translator: Translator, eqn: Eqn) -> None:
+        self._translator = translator
+        self.eqn = eqn
+        self.avals_in = [v.aval for v in eqn.invars]
+        self.avals_out = [v.aval for v in eqn.outvars]
+
+    def spread(self, operands: Sequence[Array]) -> Sequence[Array]:
+        return operands
+
+    def lower_fun(self, formula: Callable, *operands: Array, avals: Any = None) -> list[Value]:
+        from weft.core.trace import trace_to_jaxpr
+
+        avals = [ShapedArray(o.shape, o.dtype) for o in operands]
+
+        def flat(*xs: Any) -> list:
+            out = formula(*xs)
+            return list(out) if isinstance(out, list | tuple) else [out]
+
+        jaxpr, consts = trace_to_jaxpr(flat, avals)
+        values = [*(self._translator.literal(c) for c in consts), *operands]
+        return self._translator.run(jaxpr, values)
+
+    def inline(self, closed: ClosedJaxpr, *operands: Value) -> list[Value]:
+        return self._translator.run(closed, operands)
+
+    def __getattr__(self, name: str) -> Any:
+        raise _Emits(name)
+
+
+def _usage(jaxpr: Jaxpr) -> tuple[dict[Var, int], dict[Var, int]]:
+    """How often each variable is used, and by which equation last; results count as uses."""
+
+    def count() -> tuple[dict[Var, int], dict[Var, int]]:
+        uses: dict[Var, int] = {}
+        last: dict[Var, int] = {}
+        for number, eqn in enumerate(jaxpr.eqns):
+            for v in eqn.invars:
+                if v.__class__ is not Literal:
+                    uses[v] = uses.get(v, 0) + 1
+                    last[v] = number
+        for v in jaxpr.outvars:
+            if v.__class__ is not Literal:
+                uses[v] = uses.get(v, 0) + 1
+                last[v] = len(jaxpr.eqns)
+        return uses, last
+
+    return jaxpr.memo("cpu usage", count)

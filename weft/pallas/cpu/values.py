@@ -1,0 +1,255 @@
+"""Arrays inside a kernel: memory, or formulas that give an element when asked for it.
+
+A formula leaves no array behind: whoever needs the elements (a store, a reduction, a product)
+writes loops, and the whole chain of formulas is computed in their body. A value that is costly
+and used more than once is `kept`: the first loops that pass over it also store it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from weft.pallas.cpu import types
+from weft.pallas.cpu.llvm import Function, Index
+
+Indices = tuple[Index, ...]
+COSTLY = 4
+"""From this cost on (about additions) a value used twice is stored rather than computed twice."""
+
+
+class Group:
+    """One piece of memory that may change; buffers of one group may overlap."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Buffer:
+    """Elements in memory: an address, and a stride (in elements) for each dimension."""
+
+    __slots__ = ("dtype", "group", "pointer", "shape", "strides")
+
+    def __init__(
+        self,
+        pointer: str,
+        dtype: Any,
+        shape: tuple[int, ...],
+        strides: Sequence[Index],
+        group: Group,
+    ) -> None:
+        self.pointer, self.dtype, self.shape = pointer, dtype, shape
+        self.strides, self.group = tuple(strides), group
+
+    def address(self, f: Function, indices: Sequence[Index]) -> str:
+        return f.address(types.memory(self.dtype), self.pointer, f.dot(indices, self.strides))
+
+    def load(self, f: Function, indices: Sequence[Index]) -> str:
+        value = f.load(types.memory(self.dtype), self.address(f, indices))
+        return f.op(f"trunc i8 {value} to i1") if self.dtype.name == "bool" else value
+
+    def store(self, f: Function, indices: Sequence[Index], value: str) -> None:
+        if self.dtype.name == "bool":
+            value = f.op(f"zext i1 {value} to i8")
+        f.store(types.memory(self.dtype), value, self.address(f, indices))
+
+    def view(
+        self, f: Function, offset: Index, shape: tuple[int, ...], strides: Sequence[Index]
+    ) -> Buffer:
+        """Another shape on the same memory, from `offset` elements on."""
+        pointer = self.pointer
+        if offset != 0:
+            key = ("view", self.pointer, self.dtype, offset)
+            pointer = f.memo.get(key) or f.memo.setdefault(
+                key, f.address(types.memory(self.dtype), self.pointer, offset)
+            )
+        return Buffer(pointer, self.dtype, shape, strides, self.group)
+
+    def same_place(self, other: Buffer) -> bool:
+        return (
+            self.pointer == other.pointer
+            and self.dtype == other.dtype
+            and self.shape == other.shape
+            and all(
+                s == t or n == 1
+                for s, t, n in zip(self.strides, other.strides, self.shape, strict=True)
+            )
+        )
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def size_of(shape: Sequence[int]) -> int:
+    size = 1
+    for n in shape:
+        size *= n
+    return size
+
+
+Mapping = Callable[[tuple], tuple]
+"""From indices of an array to those of an operand, by selection only; unknown ones are None."""
+
+
+def same_indices(indices: tuple) -> tuple:
+    return indices
+
+
+def no_indices(indices: tuple) -> tuple:
+    return ()
+
+
+class Array:
+    """A value: its elements by formula (`element`), in memory (`buffer`), or still to be made.
+
+    inputs: the arrays the formula reads, with the mapping of indices, or None where the mapping
+    computes. touched: groups of memory that the formula itself reads. cost: of one element.
+    producer: fills a buffer with the value, for products, which are not computed element by
+    element; with accumulate=True it adds to what the buffer holds. terms: the two operands of a
+    plain sum.
+    """
+
+    __slots__ = (
+        "buffer",
+        "cost",
+        "dtype",
+        "element",
+        "inputs",
+        "kept",
+        "producer",
+        "shape",
+        "terms",
+        "touched",
+    )
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: Any,
+        element: Callable[[Function, Indices], str] | None = None,
+        inputs: Iterable[tuple[Array, Mapping | None]] = (),
+        cost: int = 0,
+        buffer: Buffer | None = None,
+        producer: Callable[..., None] | None = None,
+    ) -> None:
+        self.shape, self.dtype, self.element = shape, dtype, element
+        self.inputs = tuple(inputs)
+        self.buffer = buffer
+        self.producer = producer
+        self.kept = producer is not None
+        self.terms: tuple[Array, Array] | None = None
+        self.cost = min(cost + sum(a.cost for a, _ in self.inputs), 1 << 30)
+        self.touched: tuple[Group, ...] = ()
+
+    @property
+    def reads(self) -> set[Group]:
+        """Groups of memory that the value depends on."""
+        groups: set[Group] = set()
+        seen: set[Array] = set()
+        todo = [self]
+        while todo:
+            a = todo.pop()
+            if a in seen:
+                continue
+            seen.add(a)
+            groups.update(a.touched)
+            if a.buffer is not None:
+                groups.add(a.buffer.group)
+            else:
+                todo.extend(operand for operand, _ in a.inputs)
+        return groups
+
+    def at(self, f: Function, indices: Indices) -> str:
+        """The element at the indices, in a register."""
+        key = (self, indices)
+        value = f.memo.get(key)
+        if value is None:
+            if self.buffer is not None:
+                value = self.buffer.load(f, indices)
+            else:
+                assert self.element is not None, "a product must be stored before it is read"
+                value = self.element(f, indices)
+            f.memo[key] = value
+        return value
+
+    def hoist(self, f: Function, indices: tuple) -> None:
+        """Computes what depends on the known indices alone; the unknown ones are None."""
+        if None not in indices:
+            if self.cost or self.buffer is not None:
+                self.at(f, indices)
+            return
+        key = ("hoisted", self, indices)
+        if self.buffer is None and key not in f.memo:
+            f.memo[key] = ""
+            for operand, mapping in self.inputs:
+                if mapping is not None:
+                    operand.hoist(f, mapping(indices))
+
+    def become(self, buffer: Buffer) -> None:
+        """From now on the elements are read from memory."""
+        self.buffer = buffer
+        self.element = None
+        self.inputs = ()
+        self.kept = False
+        self.producer = None
+        self.terms = None
+        self.cost = 0
+        self.touched = ()
+
+    def waiting(self) -> list[Array]:
+        """Kept arrays that this one needs and that are not in memory yet, inner ones first."""
+        found: list[Array] = []
+        seen: set[Array] = set()
+
+        def visit(a: Array) -> None:
+            if a.buffer is not None or a in seen:
+                return
+            seen.add(a)
+            for operand, _ in a.inputs:
+                visit(operand)
+            if a.kept:
+                found.append(a)
+
+        visit(self)
+        return found
+
+    def aligned_with(self, target: Buffer) -> bool:
+        """Whether an element reads target's group only at the place of the same element."""
+        seen: set[tuple[Array, bool]] = set()
+
+        def aligned(a: Array, identity: bool) -> bool:
+            if (a, identity) in seen:
+                return True
+            seen.add((a, identity))
+            if a.buffer is not None:
+                return a.buffer.group is not target.group or (
+                    identity and a.buffer.same_place(target)
+                )
+            if target.group in a.touched:
+                return False
+            if a.producer is not None:
+                return target.group not in a.reads
+            return all(
+                aligned(i, identity and m is same_indices and i.shape == a.shape)
+                for i, m in a.inputs
+            )
+
+        return aligned(self, True)
+
+
+def constant(value: Any, dtype: Any) -> Array:
+    text = types.constant(value, dtype)
+    return Array((), dtype, lambda f, indices: text)
+
+
+def register(text: str, dtype: Any) -> Array:
+    """A scalar that is in a register."""
+    return Array((), dtype, lambda f, indices: text)
