@@ -17,7 +17,7 @@ from weft.partition import reshard
 from weft.partition.collect import WHY, source_line
 from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms, DeviceMesh, Layout, Unsupported
-from weft.partition.reshard import Local
+from weft.partition.local import Local
 
 Rule = Callable[["Localizer", ir.Operation], "Sequence[Local] | None"]
 RULES: dict[str, Rule] = {}

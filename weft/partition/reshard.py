@@ -1,36 +1,25 @@
-"""Moves local values between layouts, and fetches windows of split dimensions from neighbours."""
+"""Moves local values between layouts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
 from weft._xla.mlir import ir
 from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms, Layout
+from weft.partition.local import Local, fill_padding
+from weft.partition.tally import Tally
+from weft.partition.window import window
 
 
-@dataclass(slots=True)
-class Local:
-    """What one device holds of a value.
+def relayout(e: Emitter, x: Local, target: Layout, via: Sequence[Layout] = ()) -> Local:
+    """Moves `x` to `target`; of the ways there it takes one that sends least.
 
-    `partial` is (atoms, kind) where the true value is the combination by `kind` (add, max, …) of
-    the devices along `atoms`. Values that are not tensors (tokens) have no layout. `remake`, where
-    given, makes the value in another layout without communication (iota, constants). `unsliced` is
-    the value this one was sliced from.
+    Args:
+      via: layouts that lead to the target, which need not be taken.
     """
-
-    value: ir.Value
-    layout: Layout | None
-    partial: tuple[Atoms, str] | None = None
-    remake: Callable[[Layout], ir.Value] | None = None
-    unsliced: Local | None = None
-
-
-def relayout(e: Emitter, x: Local, target: Layout) -> Local:
-    """Moves `x` to `target`: slices are free, then all_to_all, permute, and gathers last."""
     assert x.layout is not None and x.partial is None
     if x.layout.dims == target.dims:
         return x
@@ -38,32 +27,65 @@ def relayout(e: Emitter, x: Local, target: Layout) -> Local:
         return Local(e.splat(0, target.local, x.value.type.element_type), target)
     if x.remake is not None:
         return Local(x.remake(target), target, remake=x.remake)
-    value, now = x.value, x.layout
-    value, now = _permute_tiles(e, value, now, target)
+    routes = _routes(x.layout, target, via)
+    if len(routes) > 1:
+        routes = [min(routes, key=lambda route: _cost(e, x, route))]
+    return _follow(e, x, routes[0])
+
+
+Route = tuple[tuple[Layout, bool], ...]  # layouts to pass, and whether tiles are permuted first
+
+
+def _routes(now: Layout, target: Layout, via: Sequence[Layout]) -> list[Route]:
+    """Ways to a layout: at once, or through the layouts of `via` or some of them."""
+    routes: list[Route] = [((target, True),)]
+    if via:
+        routes.append((*((layout, True) for layout in via), (target, True)))
+        routes += [((layout, True), (target, True)) for layout in via[:-1]]
+    dims = range(len(target.shape))
+    if via or any(layout.padded(d) for layout in (now, target) for d in dims):
+        routes.append(((target, False),))
+        common = tuple(
+            b[: _common_prefix(a, b)] for a, b in zip(now.dims, target.dims, strict=True)
+        )
+        routes.append(((Layout(now.mesh, now.shape, common), True), (target, True)))
+    return routes
+
+
+def _cost(e: Emitter, x: Local, route: Route) -> int:
+    tally = Tally(e)
+    _follow(tally, x, route)
+    return tally.cost
+
+
+def _follow(e: Emitter, x: Local, route: Route) -> Local:
+    for layout, permute in route:
+        assert x.layout is not None
+        x = _step(e, x.value, x.layout, layout, permute)
+    return x
+
+
+def _step(e: Emitter, value: ir.Value, now: Layout, target: Layout, permute: bool) -> Local:
+    """Slices are free, then all_to_all, permutes, and gathers last."""
+    if permute:
+        value, now = _permute_tiles(e, value, now, target)
     value, now = _exchange_dims(e, value, now, target)
     # Slice what can be sliced before gathering, so that gathers move less.
     for gather in (False, True):
         for dim in range(len(target.dims)):
             have, want = now.dims[dim], target.dims[dim]
-            if have == want:
-                continue
             common = _common_prefix(have, want)
-            size = now.shape[dim]
-            exact = size % now.mesh.count(have) == 0 and size % now.mesh.count(want) == 0
-            common_rest = have[common:]
-            if common_rest and gather:
-                fits = exact or common in (0, len(want))
-                keep = have[:common] if fits else ()
-                value = _gather_dim(e, value, now, dim, keep)
-                now = now.with_dim(dim, keep)
-                have, common_rest = keep, ()
-                common = _common_prefix(have, want)
-            if not common_rest and not (set(want[common:]) & now.used):
-                if have and now.shape[dim] % now.mesh.count(want):
-                    if not gather:
-                        continue
-                    value = _gather_dim(e, value, now, dim, ())
-                    now, have = now.with_dim(dim, ()), ()
+            if have[common:] and gather:
+                value = _gather_dim(e, value, now, dim, have[:common])
+                now = now.with_dim(dim, have[:common])
+                have = have[:common]
+            if have == want or have[common:] or set(want[common:]) & now.used:
+                continue
+            if (
+                gather
+                or now.local[dim] == _whole(now.with_dim(dim, want), dim, want[common:])
+                or not have
+            ):
                 value = _slice_dim(e, value, now, dim, want)
                 now = now.with_dim(dim, want)
     for dim in range(len(target.dims)):  # axes that had to leave another dimension first
@@ -73,6 +95,11 @@ def relayout(e: Emitter, x: Local, target: Layout) -> Local:
             value = _slice_dim(e, value, now, dim, target.dims[dim])
             now = now.with_dim(dim, target.dims[dim])
     return Local(value, target)
+
+
+def _whole(layout: Layout, dim: int, atoms: Atoms) -> int:
+    """Elements of `dim` that the devices along `atoms` hold together."""
+    return layout.local[dim] * layout.mesh.count(atoms)
 
 
 def _common_prefix(a: Atoms, b: Atoms) -> int:
@@ -88,7 +115,7 @@ def _gather_dim(e: Emitter, value: ir.Value, now: Layout, dim: int, keep: Atoms)
     if not gone:
         return value
     target = now.with_dim(dim, keep)
-    if keep and now.padded(dim):  # shards of the two layouts do not start at the same indices
+    if keep and target.local[dim] != _whole(now, dim, gone):  # the shards start elsewhere
         groups = np.arange(now.counts[dim]) // now.mesh.count(gone)
         size = target.local[dim]
         return window(e, Local(value, now), dim, groups * size, size, exact=False)
@@ -120,6 +147,10 @@ def _slice_dim(e: Emitter, value: ir.Value, now: Layout, dim: int, want: Atoms) 
     size = now.with_dim(dim, want).local[dim]
     count = now.mesh.count(extra)
     held = value.type.shape[dim]
+    if now.dims[dim] and size * count != held:  # the shards start elsewhere
+        first = np.arange(now.counts[dim]) * size * count
+        value = window(e, Local(value, now), dim, first, size * count, exact=False)
+        held = size * count
     value = e.pad(value, dim, 0, max(size * count - held, 0))
     start = e.lookup(extra, [k * size for k in range(count)])
     return e.dynamic_slice(value, dim, start, size)
@@ -168,9 +199,9 @@ def _exchange_dims(
                     continue
                 after = now.with_dim(source, stays).with_dim(dest, into + run)
                 n = now.mesh.count(run)
-                if stays and now.shape[source] % now.counts[source]:
+                if stays and after.local[source] != _whole(now, source, run):
                     continue
-                if into and now.shape[dest] % after.counts[dest]:
+                if into and now.local[dest] != _whole(after, dest, run):
                     continue
                 value = e.pad(value, dest, 0, after.local[dest] * n - value.type.shape[dest])
                 value = e.all_to_all(value, run, dest, source)
@@ -185,262 +216,3 @@ def move_atoms(e: Emitter, x: Local, source: int, dest: int, atoms: Atoms) -> Lo
     kept = x.layout.dims[source][: len(x.layout.dims[source]) - len(atoms)]
     target = x.layout.with_dim(source, kept).with_dim(dest, x.layout.dims[dest] + atoms)
     return relayout(e, x, target)
-
-
-# -- padding -------------------------------------------------------------------------------------
-
-
-def index_mask(e: Emitter, start: ir.Value | None, size: int, low: int, high: int) -> ir.Value:
-    """i1 vector: which of `start + [0, size)` lie in [low, high)."""
-    index = e.iota((size,), 0)
-    if start is not None:
-        index = e.add(index, e.broadcast(start, (size,)))
-    parts = []
-    if low is not None:
-        parts.append(e.compare(index, e.splat(low, (size,), e.i32), "GE"))
-    parts.append(e.compare(index, e.splat(high, (size,), e.i32), "LT"))
-    return parts[0] if len(parts) == 1 else e.binary("and", *parts)
-
-
-def mask(e: Emitter, value: ir.Value, dim: int, keep: ir.Value, fill: ir.Value) -> ir.Value:
-    """`fill` (rank 0) wherever `keep` (i1 over `dim`) is false."""
-    shape = list(value.type.shape)
-    return e.select(e.broadcast(keep, shape, (dim,)), value, e.broadcast(fill, shape))
-
-
-def fill_padding(e: Emitter, x: Local, dims: Sequence[int], fill: ir.Value | None = None) -> Local:
-    """Replaces the padding of `dims` by `fill` (zero unless told)."""
-    layout = x.layout
-    assert layout is not None
-    value = x.value
-    for dim in dims:
-        if not layout.padded(dim):
-            continue
-        size = layout.local[dim]
-        start = e.lookup(layout.dims[dim], [k * size for k in range(layout.counts[dim])])
-        keep = index_mask(e, start, size, None, layout.shape[dim])
-        neutral = fill if fill is not None else e.const(0, value.type.element_type)
-        value = mask(e, value, dim, keep, neutral)
-    return x if value is x.value else Local(value, layout, x.partial)
-
-
-# -- windows -------------------------------------------------------------------------------------
-
-
-def window(
-    e: Emitter,
-    x: Local,
-    dim: int,
-    starts: Sequence[int],
-    size: int,
-    fill: ir.Value | None = None,
-    exact: bool = True,
-    ends: Sequence[int] | None = None,
-) -> ir.Value:
-    """Elements `starts[k] + [0, size)` of the global dimension, on the device at coordinate k.
-
-    This one function is the halo exchange of convolutions and windows, the shift of slices, pads
-    and concatenations, and the exchange of reversals. Missing data comes by collective_permute
-    from the shards that hold it, or by one all_gather where that moves fewer bytes.
-
-    Args:
-      x: a value whose `dim` is split into `len(starts)` shards.
-      starts: first global index for each coordinate; may lie outside the dimension.
-      fill: rank-0 value for indices outside; zero unless told.
-      exact: False leaves arbitrary contents outside the dimension.
-      ends: first global index that a coordinate no longer needs, where that is before its
-        window's end.
-
-    Returns:
-      The local window.
-    """
-    layout = x.layout
-    assert layout is not None
-    atoms, total = layout.dims[dim], layout.shape[dim]
-    held, count = layout.local[dim], layout.counts[dim]
-    first = np.asarray(starts, np.int64)
-    low = np.clip(first, 0, total)
-    high = np.clip(first + size if ends is None else np.minimum(ends, first + size), low, total)
-    plans = (make(first, size, held, low, high) for make in (_by_rank, _by_distance, _by_rounds))
-    plan = min((p for p in plans if p is not None), key=lambda p: p.moved)
-    if plan.moved > (count - 1) * held:
-        value = e.all_gather(x.value, atoms, dim)
-        low = max(0, -int(first.min()))
-        high = max(0, int(first.max()) + size - held * count)
-        value = e.pad(value, dim, low, high)
-        value = _cut(e, value, dim, atoms, first + low, size)
-    elif isinstance(plan, _Rounds):
-        value = _run_rounds(e, x, dim, first, size, plan)
-    else:
-        parts = []
-        for piece in plan.pieces:
-            part = e.slice(x.value, dim, piece.low, piece.high)
-            if (piece.sources != np.arange(count)).any():
-                part = e.permute(part, layout.mesh.pairs(atoms, piece.sources))
-            parts.append(e.pad(part, dim, piece.pad, 0) if piece.pad else part)
-        value = e.concatenate(parts, dim)
-        offsets = plan.offsets
-        short = int(offsets.max()) + size - value.type.shape[dim]
-        value = e.pad(value, dim, max(0, -int(offsets.min())), max(0, short))
-        value = _cut(e, value, dim, atoms, offsets + max(0, -int(offsets.min())), size)
-    if not exact:
-        return value
-    low_out, high_out = bool((first < 0).any()), bool((first + size > total).any())
-    if not (low_out or high_out):
-        return value
-    start = e.lookup(atoms, first)
-    keep = index_mask(e, start, size, 0 if low_out else None, total)
-    if fill is None:
-        fill = e.const(0, value.type.element_type)
-    return mask(e, value, dim, keep, fill)
-
-
-def _cut(
-    e: Emitter, value: ir.Value, dim: int, atoms: Atoms, offsets: np.ndarray, size: int
-) -> ir.Value:
-    if (offsets == offsets[0]).all():
-        return e.slice(value, dim, int(offsets[0]), int(offsets[0]) + size)
-    return e.dynamic_slice(value, dim, e.lookup(atoms, offsets), size)
-
-
-@dataclass(slots=True)
-class _Piece:
-    """A slice [low, high) of each source shard, as coordinate k receives it from sources[k]."""
-
-    sources: np.ndarray
-    low: int
-    high: int
-    pad: int = 0  # gap to leave before it
-
-
-@dataclass(slots=True)
-class _Plan:
-    pieces: list[_Piece]
-    offsets: np.ndarray  # of each coordinate's window in the joined pieces
-    moved: int  # elements received per row
-
-
-def _by_rank(
-    first: np.ndarray, size: int, held: int, low: np.ndarray, high: np.ndarray
-) -> _Plan | None:
-    """Piece j is the j-th shard that each window touches; sources must then be distinct."""
-    own = np.arange(len(first))
-    count = len(own)
-    shard = first // held
-    offsets = first - shard * held
-    pieces, moved = [], 0
-    start = int(offsets.min())
-    end = int(offsets.max()) + size
-    for j in range(-(-end // held)):
-        source = shard + j
-        lo, hi = source * held, (source + 1) * held
-        valid = (np.maximum(lo, low) < np.minimum(hi, high)) & (source >= 0) & (source < count)
-        used = source[valid]
-        if len(set(used.tolist())) != len(used):
-            return None
-        piece = _Piece(own, start if j == 0 else 0, min(held, end - j * held))
-        if (source != own)[valid].any():
-            piece.sources = np.where(valid, source, -1)
-            moved += piece.high - piece.low
-        pieces.append(piece)
-    return _Plan(pieces, offsets - start, moved)
-
-
-def _by_distance(
-    first: np.ndarray, size: int, held: int, low: np.ndarray, high: np.ndarray
-) -> _Plan:
-    """Piece d is what each device needs of the shard d places away; only that part travels."""
-    own = np.arange(len(first))
-    count = len(own)
-    pieces, moved, end = [], 0, None
-    base = None
-    for distance in range(1 - count, count):
-        source = own + distance
-        lo = np.maximum(low, source * held)
-        hi = np.minimum(high, (source + 1) * held)
-        valid = (lo < hi) & (source >= 0) & (source < count)
-        if not valid.any():
-            continue
-        a = int((lo - source * held)[valid].min())
-        b = int((hi - source * held)[valid].max())
-        at = distance * held + a
-        if base is None:
-            base = end = at
-        pieces.append(_Piece(own if distance == 0 else np.where(valid, source, -1), a, b, at - end))
-        end = distance * held + b
-        moved += 0 if distance == 0 else b - a
-    if base is None:
-        return _Plan([_Piece(own, 0, held)], np.zeros(count, np.int64), 0)
-    return _Plan(pieces, first - own * held - base, moved)
-
-
-@dataclass(slots=True)
-class _Round:
-    """Each coordinate k receives `size` elements that start at offsets[k] of shard sources[k]."""
-
-    sources: np.ndarray  # -1: receives nothing
-    offsets: np.ndarray
-    size: int
-
-
-@dataclass(slots=True)
-class _Rounds:
-    rounds: list[_Round]
-    moved: int
-
-
-def _by_rounds(
-    first: np.ndarray, size: int, held: int, low: np.ndarray, high: np.ndarray
-) -> _Rounds:
-    """Each device sends every other just what it needs; a round has one of each at most."""
-    count = len(first)
-    wanted = []  # (length, source, target, offset in the source)
-    for target in range(count):
-        for source in range(int(low[target]) // held, -(-int(high[target]) // held)):
-            a, b = max(low[target], source * held), min(high[target], (source + 1) * held)
-            if a < b and source != target:
-                wanted.append((int(b - a), source, target, int(a - source * held)))
-    rounds: list[_Round] = []
-    sending: list[set[int]] = []
-    for length, source, target, offset in sorted(wanted, key=lambda w: -w[0]):
-        for number, r in enumerate(rounds):
-            if r.sources[target] < 0 and source not in sending[number]:
-                break
-        else:
-            r = _Round(np.full(count, -1), np.zeros(count, np.int64), length)
-            rounds.append(r)
-            sending.append(set())
-            number = len(rounds) - 1
-        r.sources[target] = source
-        r.offsets[target] = min(offset, held - r.size)
-        sending[number].add(source)
-    return _Rounds(rounds, sum(r.size for r in rounds))
-
-
-def _run_rounds(
-    e: Emitter, x: Local, dim: int, first: np.ndarray, size: int, plan: _Rounds
-) -> ir.Value:
-    """The window from what the device has of it and what it receives in each round.
-
-    An element that arrives beside those wanted is the right one for its place too, so pieces may
-    overlap.
-    """
-    assert x.layout is not None
-    atoms, held = x.layout.dims[dim], x.layout.local[dim]
-    own = np.arange(len(first))
-    value = e.pad(x.value, dim, size, size)
-    at = np.clip(first - own * held + size, 0, held + size)
-    value = _cut(e, value, dim, atoms, at, size)
-    margin = max((r.size for r in plan.rounds), default=0)
-    value = e.pad(value, dim, margin, margin)
-    for r in plan.rounds:
-        there = r.sources >= 0
-        leave = np.zeros(len(first), np.int64)
-        leave[r.sources[there]] = r.offsets[there]
-        if len(set(r.offsets[there].tolist())) == 1:
-            leave[:] = r.offsets[there][0]
-        part = _cut(e, x.value, dim, atoms, leave, r.size)
-        part = e.permute(part, x.layout.mesh.pairs(atoms, r.sources))
-        at = np.where(there, r.sources * held + r.offsets - first + margin, 0)
-        value = e.dynamic_update(value, part, dim, e.lookup(atoms, at))
-    return e.slice(value, dim, margin, margin + size)

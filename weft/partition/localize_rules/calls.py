@@ -6,10 +6,10 @@ from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition import shelter
 from weft.partition.layout import Atoms, Layout
+from weft.partition.local import Local
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.host import host_call, is_host_call
 from weft.partition.localize_rules.shape import reshape
-from weft.partition.reshard import Local
 
 
 @rule("stablehlo.custom_call")
@@ -21,10 +21,10 @@ def custom_call(lz: Localizer, op: ir.Operation) -> list[Local]:
         if hidden == "stablehlo.reshape":
             return reshape(lz, op)
         return _chlo(lz, op, hidden, xs, outs)
-    if is_host_call(op):
-        return host_call(lz, op, xs, outs)
     if "sdy.sharding_rule" in op.attributes:
         return _by_rule(lz, op, xs, outs)
+    if is_host_call(op):
+        return host_call(lz, op, xs, outs)
     batch = _num_batch_dims(op)
     values = []
     now = [_leading(o, outs[0].dims[:batch], batch) for o in outs] if outs else []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
+from weft.partition import reshard
 from weft.partition.layout import Atoms, Layout
+from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
-from weft.partition.reshard import Local, fill_padding
 
-
-@rule(
+_MOVES = (
     "sdy.all_gather",
     "sdy.all_slice",
     "sdy.all_to_all",
@@ -17,17 +17,41 @@ from weft.partition.reshard import Local, fill_padding
     "sdy.reshard",
     "sdy.sharding_constraint",
 )
+
+
+@rule(*_MOVES)
 def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
-    """The operand and result layouts say which collective it is."""
-    key = "sharding" if op.name in ("sdy.reshard", "sdy.sharding_constraint") else "out_sharding"
-    out = lz.layout(op.attributes[key], op.results[0].type.shape)
+    """The operand and result layouts say which collective it is.
+
+    A chain of them waits for its end: `reshard.relayout` then finds a way that sends less, if any.
+    """
+    out = _target(lz, op)
     x = lz.local(op.operands[0])
-    still = x.partial if x.partial and lz.unreduced(op.attributes[key]) else None
+    still = x.partial if x.partial and lz.unreduced(_sharding(op)) else None
     if not still:
         x = lz.complete(op.operands[0])
-    moved = lz.move(Local(x.value, x.layout, remake=x.remake), out)
-    unsliced = Local(x.value, x.layout) if op.name == "sdy.all_slice" and not still else None
+        if _next_in_chain(op):
+            x = Local(x.value, x.layout, remake=x.remake, via=(*x.via, out))
+            return lz.replace(op, x)
+    now = Local(x.value, x.layout, remake=x.remake)
+    moved = reshard.relayout(lz.e, now, out, x.via)
+    unsliced = now if op.name == "sdy.all_slice" and not still and not x.via else None
     return lz.replace(op, Local(moved.value, out, still, moved.remake, unsliced))
+
+
+def _sharding(op: ir.Operation) -> ir.Attribute:
+    short = op.name in ("sdy.reshard", "sdy.sharding_constraint")
+    return op.attributes["sharding" if short else "out_sharding"]
+
+
+def _target(lz: Localizer, op: ir.Operation) -> Layout:
+    return lz.layout(_sharding(op), op.results[0].type.shape)
+
+
+def _next_in_chain(op: ir.Operation) -> bool:
+    """True where nothing but another such operation of the same block uses the result."""
+    uses = [use.owner.operation for use in op.results[0].uses]
+    return len(uses) == 1 and uses[0].name in _MOVES and uses[0].block == op.block
 
 
 @rule("sdy.all_reduce")

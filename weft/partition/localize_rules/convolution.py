@@ -7,9 +7,10 @@ import numpy as np
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.partition.layout import Atoms, Layout
+from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.windowed import held_window, window_of
-from weft.partition.reshard import Local, fill_padding, window
+from weft.partition.window import window
 
 
 @rule("stablehlo.convolution")

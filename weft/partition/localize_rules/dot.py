@@ -8,8 +8,8 @@ from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size_of
 from weft.partition.layout import Atoms, Layout
+from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
-from weft.partition.reshard import Local, fill_padding
 
 
 @rule("stablehlo.dot_general")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.partition.layout import Atoms, Layout
+from weft.partition.local import Local, index_mask, mask
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.reduction import combiner_kind
-from weft.partition.reshard import Local, index_mask, mask
 
 
 def _own_start(lz: Localizer, layout: Layout, dim: int, element: ir.Type) -> ir.Value:

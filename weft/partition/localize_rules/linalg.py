@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from weft._xla.mlir import ir
 from weft.partition.layout import Layout
+from weft.partition.local import Local
 from weft.partition.localize import Localizer, rule
-from weft.partition.reshard import Local
 
 
 @rule("stablehlo.sort")

@@ -6,8 +6,8 @@ import re
 
 from weft._xla.mlir import ir
 from weft.partition.layout import Atoms, Layout
+from weft.partition.local import Local
 from weft.partition.localize import Localizer, rule
-from weft.partition.reshard import Local
 
 
 @rule("sdy.constant", "stablehlo.constant")

@@ -11,9 +11,10 @@ import numpy as np
 from weft._xla.mlir import ir
 from weft.partition.emit import Emitter
 from weft.partition.layout import Layout
+from weft.partition.local import Local, fill_padding, index_mask, mask
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.reduction import combiner_kind
-from weft.partition.reshard import Local, fill_padding, index_mask, mask, window
+from weft.partition.window import window
 
 
 def starts(layout: Layout, dim: int, scale: int = 1, shift: int = 0) -> np.ndarray:

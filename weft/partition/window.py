@@ -1,0 +1,232 @@
+"""Fetches windows of split dimensions from the shards that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft._xla.mlir import ir
+from weft.partition.emit import Emitter
+from weft.partition.layout import Atoms
+from weft.partition.local import Local, index_mask, mask
+
+
+def window(
+    e: Emitter,
+    x: Local,
+    dim: int,
+    starts: Sequence[int],
+    size: int,
+    fill: ir.Value | None = None,
+    exact: bool = True,
+    ends: Sequence[int] | None = None,
+) -> ir.Value:
+    """Elements `starts[k] + [0, size)` of the global dimension, on the device at coordinate k.
+
+    This one function is the halo exchange of convolutions and windows, the shift of slices, pads
+    and concatenations, and the exchange of reversals. Missing data comes by collective_permute
+    from the shards that hold it, or by one all_gather where that moves fewer bytes.
+
+    Args:
+      x: a value whose `dim` is split into `len(starts)` shards.
+      starts: first global index for each coordinate; may lie outside the dimension.
+      fill: rank-0 value for indices outside; zero unless told.
+      exact: False leaves arbitrary contents outside the dimension.
+      ends: first global index that a coordinate no longer needs, where that is before its
+        window's end.
+
+    Returns:
+      The local window.
+    """
+    layout = x.layout
+    assert layout is not None
+    atoms, total = layout.dims[dim], layout.shape[dim]
+    held, count = layout.local[dim], layout.counts[dim]
+    first = np.asarray(starts, np.int64)
+    low = np.clip(first, 0, total)
+    high = np.clip(first + size if ends is None else np.minimum(ends, first + size), low, total)
+    plans = (make(first, size, held, low, high) for make in (_by_rank, _by_distance, _by_rounds))
+    plan = min((p for p in plans if p is not None), key=lambda p: p.moved)
+    if plan.moved > (count - 1) * held:
+        value = e.all_gather(x.value, atoms, dim)
+        low = max(0, -int(first.min()))
+        high = max(0, int(first.max()) + size - held * count)
+        value = e.pad(value, dim, low, high)
+        value = _cut(e, value, dim, atoms, first + low, size)
+    elif isinstance(plan, _Rounds):
+        value = _run_rounds(e, x, dim, first, size, plan)
+    else:
+        parts = []
+        for piece in plan.pieces:
+            part = e.slice(x.value, dim, piece.low, piece.high)
+            if (piece.sources != np.arange(count)).any():
+                part = e.permute(part, layout.mesh.pairs(atoms, piece.sources))
+            parts.append(e.pad(part, dim, piece.pad, 0) if piece.pad else part)
+        value = e.concatenate(parts, dim)
+        offsets = plan.offsets
+        short = int(offsets.max()) + size - value.type.shape[dim]
+        value = e.pad(value, dim, max(0, -int(offsets.min())), max(0, short))
+        value = _cut(e, value, dim, atoms, offsets + max(0, -int(offsets.min())), size)
+    if not exact:
+        return value
+    low_out, high_out = bool((first < 0).any()), bool((first + size > total).any())
+    if not (low_out or high_out):
+        return value
+    start = e.lookup(atoms, first)
+    keep = index_mask(e, start, size, 0 if low_out else None, total)
+    if fill is None:
+        fill = e.const(0, value.type.element_type)
+    return mask(e, value, dim, keep, fill)
+
+
+def _cut(
+    e: Emitter, value: ir.Value, dim: int, atoms: Atoms, offsets: np.ndarray, size: int
+) -> ir.Value:
+    if (offsets == offsets[0]).all():
+        return e.slice(value, dim, int(offsets[0]), int(offsets[0]) + size)
+    return e.dynamic_slice(value, dim, e.lookup(atoms, offsets), size)
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A slice [low, high) of each source shard, as coordinate k receives it from sources[k]."""
+
+    sources: np.ndarray
+    low: int
+    high: int
+    pad: int = 0  # gap to leave before it
+
+
+@dataclass(slots=True)
+class _Plan:
+    pieces: list[_Piece]
+    offsets: np.ndarray  # of each coordinate's window in the joined pieces
+    moved: int  # elements received per row
+
+
+def _by_rank(
+    first: np.ndarray, size: int, held: int, low: np.ndarray, high: np.ndarray
+) -> _Plan | None:
+    """Piece j is the j-th shard that each window touches; sources must then be distinct."""
+    own = np.arange(len(first))
+    count = len(own)
+    shard = first // held
+    offsets = first - shard * held
+    pieces, moved = [], 0
+    start = int(offsets.min())
+    end = int(offsets.max()) + size
+    for j in range(-(-end // held)):
+        source = shard + j
+        lo, hi = source * held, (source + 1) * held
+        valid = (np.maximum(lo, low) < np.minimum(hi, high)) & (source >= 0) & (source < count)
+        used = source[valid]
+        if len(set(used.tolist())) != len(used):
+            return None
+        piece = _Piece(own, start if j == 0 else 0, min(held, end - j * held))
+        if (source != own)[valid].any():
+            piece.sources = np.where(valid, source, -1)
+            moved += piece.high - piece.low
+        pieces.append(piece)
+    return _Plan(pieces, offsets - start, moved)
+
+
+def _by_distance(
+    first: np.ndarray, size: int, held: int, low: np.ndarray, high: np.ndarray
+) -> _Plan:
+    """Piece d is what each device needs of the shard d places away; only that part travels."""
+    own = np.arange(len(first))
+    count = len(own)
+    pieces, moved, end = [], 0, None
+    base = None
+    for distance in range(1 - count, count):
+        source = own + distance
+        lo = np.maximum(low, source * held)
+        hi = np.minimum(high, (source + 1) * held)
+        valid = (lo < hi) & (source >= 0) & (source < count)
+        if not valid.any():
+            continue
+        a = int((lo - source * held)[valid].min())
+        b = int((hi - source * held)[valid].max())
+        at = distance * held + a
+        if base is None:
+            base = end = at
+        pieces.append(_Piece(own if distance == 0 else np.where(valid, source, -1), a, b, at - end))
+        end = distance * held + b
+        moved += 0 if distance == 0 else b - a
+    if base is None:
+        return _Plan([_Piece(own, 0, held)], np.zeros(count, np.int64), 0)
+    return _Plan(pieces, first - own * held - base, moved)
+
+
+@dataclass(slots=True)
+class _Round:
+    """Each coordinate k receives `size` elements that start at offsets[k] of shard sources[k]."""
+
+    sources: np.ndarray  # -1: receives nothing
+    offsets: np.ndarray
+    size: int
+
+
+@dataclass(slots=True)
+class _Rounds:
+    rounds: list[_Round]
+    moved: int
+
+
+def _by_rounds(
+    first: np.ndarray, size: int, held: int, low: np.ndarray, high: np.ndarray
+) -> _Rounds:
+    """Each device sends every other just what it needs; a round has one of each at most."""
+    count = len(first)
+    wanted = []  # (length, source, target, offset in the source)
+    for target in range(count):
+        for source in range(int(low[target]) // held, -(-int(high[target]) // held)):
+            a, b = max(low[target], source * held), min(high[target], (source + 1) * held)
+            if a < b and source != target:
+                wanted.append((int(b - a), source, target, int(a - source * held)))
+    rounds: list[_Round] = []
+    sending: list[set[int]] = []
+    for length, source, target, offset in sorted(wanted, key=lambda w: -w[0]):
+        for number, r in enumerate(rounds):
+            if r.sources[target] < 0 and source not in sending[number]:
+                break
+        else:
+            r = _Round(np.full(count, -1), np.zeros(count, np.int64), length)
+            rounds.append(r)
+            sending.append(set())
+            number = len(rounds) - 1
+        r.sources[target] = source
+        r.offsets[target] = min(offset, held - r.size)
+        sending[number].add(source)
+    return _Rounds(rounds, sum(r.size for r in rounds))
+
+
+def _run_rounds(
+    e: Emitter, x: Local, dim: int, first: np.ndarray, size: int, plan: _Rounds
+) -> ir.Value:
+    """The window from what the device has of it and what it receives in each round.
+
+    An element that arrives beside those wanted is the right one for its place too, so pieces may
+    overlap.
+    """
+    assert x.layout is not None
+    atoms, held = x.layout.dims[dim], x.layout.local[dim]
+    own = np.arange(len(first))
+    value = e.pad(x.value, dim, size, size)
+    at = np.clip(first - own * held + size, 0, held + size)
+    value = _cut(e, value, dim, atoms, at, size)
+    margin = max((r.size for r in plan.rounds), default=0)
+    value = e.pad(value, dim, margin, margin)
+    for r in plan.rounds:
+        there = r.sources >= 0
+        leave = np.zeros(len(first), np.int64)
+        leave[r.sources[there]] = r.offsets[there]
+        if len(set(r.offsets[there].tolist())) == 1:
+            leave[:] = r.offsets[there][0]
+        part = _cut(e, x.value, dim, atoms, leave, r.size)
+        part = e.permute(part, x.layout.mesh.pairs(atoms, r.sources))
+        at = np.where(there, r.sources * held + r.offsets - first + margin, 0)
+        value = e.dynamic_update(value, part, dim, e.lookup(atoms, at))
+    return e.slice(value, dim, margin, margin + size)
