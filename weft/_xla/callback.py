@@ -17,6 +17,12 @@ _TARGETS = {
     ("gpu", True): "xla_ffi_partitioned_python_gpu_callback",
 }
 
+_BUFFER_TARGETS = {
+    "cpu": "xla_buffer_python_cpu_callback",
+    "cuda": "xla_buffer_python_gpu_callback",
+    "gpu": "xla_buffer_python_gpu_callback",
+}
+
 API_VERSION = 4
 """The ``api_version`` attribute of the custom call: typed FFI."""
 
@@ -29,6 +35,17 @@ def target_name(platform: str, *, partitioned: bool = False) -> str:
         raise ValueError(
             f"platform {platform!r} has no Python callbacks; supported: cpu, cuda, gpu"
         ) from None
+
+
+def buffer_target_name(platform: str, *, command_buffer: bool = False) -> str:
+    """The custom-call target of a callback on buffers; it takes the index as an attribute."""
+    try:
+        name = _BUFFER_TARGETS[platform]
+    except KeyError:
+        raise ValueError(
+            f"platform {platform!r} has no callbacks on buffers; supported: cpu, cuda, gpu"
+        ) from None
+    return f"{name}_cmd_buffer" if command_buffer and platform != "cpu" else name
 
 
 def checked(function: Callable, result_avals) -> Callable:

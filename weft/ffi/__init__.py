@@ -1,5 +1,6 @@
 """Native code as an operation of the language: shardable, batchable, differentiable by rule."""
 
+from weft.ffi.buffer import Buffer, ExecutionContext, ExecutionStage, buffer_callback
 from weft.ffi.build import BuildError, build
 from weft.ffi.call import ffi_call, ffi_lowering
 from weft.ffi.differentiable import differentiable
@@ -15,8 +16,12 @@ from weft.ffi.registry import (
 from weft.ffi.rule import ShardingRule
 
 __all__ = [
+    "Buffer",
     "BuildError",
+    "ExecutionContext",
+    "ExecutionStage",
     "ShardingRule",
+    "buffer_callback",
     "build",
     "differentiable",
     "ffi_call",

@@ -20,6 +20,7 @@ import struct
 from typing import Any
 
 from weft._xla import ffi as _xla
+from weft.runtime.host_calls import note_invalid
 
 _VERSION = (0, 3)
 _WORD = 8
@@ -27,6 +28,7 @@ _FRAME_EXTENSION, _FRAME_API = 1, 2  # words of XLA_FFI_CallFrame
 _API_VERSION, _API_ERROR_CREATE = 4 * _WORD, 6 * _WORD  # offsets in XLA_FFI_Api
 _SLOT = 64
 _LISTED = 3
+_INVALID_ARGUMENT = 3  # XLA_FFI_Error_Code
 
 _sites: dict[str, dict[str, None]] = {}
 """Target -> the lines of the user's programs that call it, in order."""
@@ -128,6 +130,8 @@ def _table(target: str, api: int) -> Any:
     def create(args: Any) -> int:
         given = args.contents
         message = describe(target).encode() + b": " + (given.message or b"")
+        if given.errc == _INVALID_ARGUMENT:
+            note_invalid(message.decode(errors="replace"))
         ours = _ErrorArgs(given.struct_size, given.extension_start, message, given.errc)
         return original(ctypes.pointer(ours))
 

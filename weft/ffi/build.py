@@ -99,9 +99,10 @@ def build(
     key = _digest(program, command_flags, libraries, texts)
     folder = Path(cache_dir or _default_cache())
     stem = name or files[0].stem
-    path = folder / f"{stem}-{key}.so"
-    if not path.exists():
-        _compile(program, command_flags, files, libraries, path, verbose)
+    listing = folder / f"{stem}-{key}.headers"
+    path = _library_path(listing)
+    if path is None or not path.exists():
+        path = _compile(program, command_flags, files, libraries, listing, verbose)
     handle = ctypes.CDLL(str(path))
     library = Library(path, handle, ())
     for type_name, given_symbols in (types or {}).items():
@@ -202,25 +203,57 @@ def _cpu() -> str:
     return found.group(0) if found else ""
 
 
+def _headers(program: str, flags: Sequence[str], files: Sequence[Path]) -> list[str]:
+    """The user's headers that the sources include, as the compiler lists them."""
+    command = [program, "-MM", *(f for f in flags if f not in ("-shared", "-O3")), *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    words = done.stdout.replace("\\\n", " ").split()
+    own = {str(f) for f in files}
+    inner = include_dir()
+    return [w for w in words if not w.endswith(":") and w not in own and not w.startswith(inner)]
+
+
+def _library_path(listing: Path) -> Path | None:
+    """The library for the headers as they are now; None if nothing was compiled yet."""
+    if not listing.exists():
+        return None
+    digest = hashlib.sha256()
+    for header in listing.read_text().split("\n"):
+        if header:
+            try:
+                digest.update(Path(header).read_bytes() + b"\0")
+            except OSError:
+                digest.update(b"missing\0")
+    return listing.with_name(f"{listing.stem}-{digest.hexdigest()[:8]}.so")
+
+
 def _compile(
     program: str,
     flags: Sequence[str],
     files: Sequence[Path],
     libraries: Sequence[str],
-    path: Path,
+    listing: Path,
     verbose: bool,
-) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        out = Path(folder) / path.name
+) -> Path:
+    """Compiles and puts the library, and the list of its headers, in their places."""
+    listing.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=listing.parent) as folder:
+        out = Path(folder) / "library.so"
         command = [program, *flags, *map(str, files), "-o", str(out)]
         command += [f"-l{name}" for name in libraries]
         if verbose:
             print(" ".join(command))
-        done = subprocess.run(command, capture_output=True, text=True)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True)
+        except OSError as e:
+            raise BuildError(f"build: cannot run the compiler {program!r}: {e}") from None
         if done.returncode:
             raise BuildError(_readable(done.stderr, files))
+        _write(listing, "\n".join(_headers(program, flags, files)).encode())
+        path = _library_path(listing)
+        assert path is not None
         os.replace(out, path)
+    return path
 
 
 def _readable(stderr: str, files: Sequence[Path]) -> str:

@@ -7,8 +7,10 @@ from typing import Any
 
 from weft.core.trace import Tracer, typeof
 from weft.ffi import attributes as attrs
+from weft.ffi.blame import note_call
 from weft.ffi.checks import check_aliases, check_batch_dims, check_layouts, result
 from weft.ffi.op import VMAP_METHODS, emit_call, ffi_call_p
+from weft.ffi.registry import check_registered
 from weft.ffi.rule import ShardingRule, as_rule, batch_rule
 from weft.transforms.boundary import api_boundary
 
@@ -121,6 +123,7 @@ def ffi_call(
             legacy_config=legacy_backend_config,
             sharding_rule=rule,
             num_batch_dims=int(num_batch_dims),
+            callback=None,
         )
         if single:
             return outs[0]
@@ -197,6 +200,8 @@ def ffi_lowering(
         aliases = tuple(sorted((operand_output_aliases or {}).items()))
         check_aliases(what, aliases, ctx.avals_in, ctx.avals_out, ins, outs)
         check_batch_dims(what, num_batch_dims, ctx.avals_in, ctx.avals_out)
+        check_registered(call_target_name, ctx.module.platforms, ctx.eqn.source)
+        note_call(call_target_name, ctx.eqn.source)
         return emit_call(
             ctx,
             operands,

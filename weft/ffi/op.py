@@ -15,7 +15,7 @@ from weft.ffi import attributes as attrs
 from weft.ffi.blame import note_call
 from weft.ffi.registry import check_registered, is_batch_partitionable, let_partition
 from weft.ffi.rule import ShardingRule, batch_rule
-from weft.runtime.host_calls import watch_arrays
+from weft.runtime.host_calls import reporting, watch_arrays
 
 VMAP_METHODS = (
     "sequential",
@@ -42,11 +42,18 @@ def _effects(avals: Any, params: dict[str, Any]) -> frozenset:
     return frozenset({FFI}) if params["has_side_effect"] else NO_EFFECTS
 
 
+def _called(target: str, params: dict[str, Any]) -> str:
+    return target if params["callback"] is not None else f"ffi_call of {target!r}"
+
+
 def _jvp(primals: Any, tangents: Any, *, target: str, **params: Any) -> tuple:
+    call = "weft.ffi.buffer_callback(…)"
+    if params["callback"] is None:
+        call = f"weft.ffi.ffi_call({target!r}, …)"
     raise TypeError(
-        f"ffi_call of {target!r} has no derivative: native code has none of its own. Write it as\n"
-        f"    call = weft.custom_vjp(lambda *args: weft.ffi.ffi_call({target!r}, …)(*args))\n"
-        "    call.defvjp(forward, backward)  # forward returns (result, residuals)\n"
+        f"{_called(target, params)} has no derivative: nobody knows what its code computes. Write "
+        f"it as\n    f = weft.custom_vjp(lambda *args: {call}(*args))\n"
+        "    f.defvjp(forward, backward)  # forward returns (result, residuals)\n"
         "or use weft.ffi.differentiable(forward, backward)"
     )
 
@@ -57,7 +64,7 @@ def _batch(axis: Any, args: Any, dims: Any, **params: Any) -> tuple:
     method, target = params["vmap_method"], params["target"]
     if method is None:
         raise ValueError(
-            f"ffi_call of {target!r} under vmap: say how it batches with vmap_method=, one of "
+            f"{_called(target, params)} under vmap: say how it batches with vmap_method=, one of "
             f"{', '.join(map(repr, VMAP_METHODS))}. 'broadcast_all' calls it once on arrays with a "
             "new leading dimension, 'sequential' once for each example"
         )
@@ -150,8 +157,23 @@ def _batch_sequential(axis: Any, args: Any, dims: Any, params: dict[str, Any]) -
     return list(outs), [0] * len(outs)
 
 
-def _lower(ctx: Any, *operands: Any, **params: Any) -> list:
+def _lower(ctx: Any, *operands: Any, callback: tuple | None, **params: Any) -> list:
+    if callback is not None:
+        params.update(_host_callback(ctx, params["target"], *callback))
+    else:
+        check_registered(params["target"], ctx.module.platforms, ctx.eqn.source)
+        note_call(params["target"], ctx.eqn.source)
     return emit_call(ctx, operands, ctx.avals_in, ctx.avals_out, **params)
+
+
+def _host_callback(ctx: Any, what: str, function: Any, command_buffer: bool) -> dict[str, Any]:
+    """Target and attributes of a call of a Python function on buffers."""
+    from weft._xla.callback import buffer_target_name
+
+    name = buffer_target_name(ctx.module.platforms[0], command_buffer=command_buffer)
+    index = len(ctx.module.host_callbacks)
+    ctx.module.host_callbacks.append(reporting(function, f"{what} at {ctx.eqn.source}"))
+    return {"target": name, "attributes": ("dict", (("index", ("scalar", "uint64", index)),))}
 
 
 def emit_call(
@@ -173,8 +195,6 @@ def emit_call(
     **params: Any,
 ) -> list:
     """Emits the custom call, always with layouts: XLA's partitioner aborts without them."""
-    check_registered(target, ctx.module.platforms, ctx.eqn.source)
-    note_call(target, ctx.eqn.source)
     watch_arrays()
     entries: dict[str, Any] = {
         "call_target_name": ctx.string(target),

@@ -93,6 +93,15 @@ _raised: collections.OrderedDict[int, tuple[BaseException, Any]] = collections.O
 _MARK = re.compile(r"\[host error (\d+)\]")
 
 
+_invalid: collections.deque[str] = collections.deque(maxlen=64)
+
+
+def note_invalid(message: str) -> None:
+    """Remembers that a native handler refused its arguments with this message."""
+    if message not in _invalid:
+        _invalid.append(message)
+
+
 class HostCallError(RuntimeError):
     """What XLA is told of an exception in a callback."""
 
@@ -122,14 +131,14 @@ def explained(error: BaseException) -> BaseException:
     """The exception to raise for one that XLA gave: the callback's own, or a ValueError.
 
     A handler's InvalidArgument is a ValueError in a call that ran at once (jaxlib 0.10.2): so it
-    is one in a call that ran in the background.
+    is one in a call that ran in the background, and in programs that used the failed result.
     """
     text = str(error)
     found = _MARK.search(text)
     if found is not None and int(found[1]) in _raised:
         original, traceback = _raised[int(found[1])]
         return original.with_traceback(traceback)
-    if text.startswith("INVALID_ARGUMENT: ffi_call of") and not isinstance(error, ValueError):
+    if not isinstance(error, ValueError) and any(m in text for m in _invalid):
         return ValueError(text).with_traceback(error.__traceback__)
     return error
 

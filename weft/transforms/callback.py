@@ -22,7 +22,13 @@ from weft.transforms.boundary import api_boundary
 from weft.transforms.staging import aval_of_spec
 from weft.transforms.vmap import AxisData, move_dim
 
-VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all")
+VMAP_METHODS = (
+    "sequential",
+    "sequential_unrolled",
+    "expand_dims",
+    "broadcast_all",
+    "legacy_vectorized",
+)
 
 
 class HostFunction:
@@ -41,7 +47,7 @@ class HostFunction:
         """The flat results, from arrays or NumPy arrays."""
         from weft.ops.convert import as_array
 
-        with _eager(), running_callback():
+        with eager(), running_callback():
             args, kwargs = self.in_tree.unflatten([as_array(x) for x in leaves])
             result = self.fun(*args, **kwargs)
         if self.out_tree is None:  # results are not looked at
@@ -58,7 +64,7 @@ class HostFunction:
         return self.__name__
 
 
-class _eager:
+class eager:
     """Ops in a callback run at once, whatever this thread is tracing."""
 
     def __enter__(self) -> None:
@@ -116,13 +122,15 @@ def _batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple:
             f"pure_callback of {params['callback'].__name__} is mapped by vmap without a "
             f"vmap_method; give one of {', '.join(map(repr, VMAP_METHODS))}"
         )
-    if effect is None and method in ("expand_dims", "broadcast_all"):
+    if effect is None and method in ("expand_dims", "broadcast_all", "legacy_vectorized"):
         from weft.ops.shape import expand_dims
 
         moved = []
         for x, d in zip(args, dims, strict=True):
             if d is None and method == "expand_dims":
                 moved.append(expand_dims(x, (0,)))
+            elif d is None and method == "legacy_vectorized":
+                moved.append(x)
             else:
                 moved.append(move_dim(x, d, 0, axis))
         shapes = tuple(ShapedArray((axis.size, *a.shape), a.dtype) for a in outs)
@@ -280,7 +288,9 @@ def pure_callback(
       result_shape_dtypes: a pytree of things with shape and dtype.
       vmap_method: what vmap does. "sequential": one call for each example, in a loop;
         "sequential_unrolled": likewise, unrolled; "expand_dims": one call, arguments that are not
-        mapped get a leading axis of size 1; "broadcast_all": one call, they get the full axis.
+        mapped get a leading axis of size 1; "broadcast_all": one call, they get the full axis;
+        "legacy_vectorized": one call, they stay as they are.
+      sharding: None, or a Sharding for JAX's sake: a program over many devices calls once.
 
     Has no derivative (ValueError): wrap it in custom_jvp or custom_vjp.
 
@@ -292,12 +302,14 @@ def pure_callback(
     """
     if not callable(callback):
         raise TypeError(f"pure_callback: callback must be a function, got {callback!r:.100}")
-    if vmap_method is not None and vmap_method not in (*VMAP_METHODS, "legacy_vectorized"):
+    if vmap_method is not None and vmap_method not in VMAP_METHODS:
         raise ValueError(
             f"pure_callback: vmap_method must be one of {', '.join(map(repr, VMAP_METHODS))}, got "
             f"{vmap_method!r}"
         )
-    return _call("pure_callback", callback, result_shape_dtypes, args, kwargs, None, vmap_method)
+    return _call(
+        "pure_callback", callback, result_shape_dtypes, args, kwargs, None, vmap_method, sharding
+    )
 
 
 @api_boundary
@@ -327,7 +339,14 @@ def io_callback(
     if not callable(callback):
         raise TypeError(f"io_callback: callback must be a function, got {callback!r:.100}")
     effect = ORDERED_IO if ordered else IO
-    return _call("io_callback", callback, result_shape_dtypes, args, kwargs, effect, None)
+    return _call("io_callback", callback, result_shape_dtypes, args, kwargs, effect, None, sharding)
+
+
+def _check_sharding(who: str, sharding: Any) -> None:
+    from weft.sharding.named import NamedSharding, Sharding
+
+    if sharding is not None and not isinstance(sharding, Sharding | NamedSharding):
+        raise TypeError(f"{who}: sharding must be a Sharding or None, got {sharding!r:.100}")
 
 
 def _call(
@@ -338,7 +357,9 @@ def _call(
     kwargs: dict,
     effect: Effect | None,
     vmap_method: str | None,
+    sharding: Any,
 ) -> Any:
+    _check_sharding(who, sharding)
     avals, tree = _result_avals(who, result_shape_dtypes)
     leaves, in_tree = flatten((args, kwargs))
     function = HostFunction(who, callback, in_tree, tree)
@@ -347,7 +368,7 @@ def _call(
         callback=function,
         out_avals=tuple(avals),
         effect=effect,
-        vmap_method="expand_dims" if vmap_method == "legacy_vectorized" else vmap_method,
+        vmap_method=vmap_method,
         partitioned=False,
     )
     return tree.unflatten(outs)

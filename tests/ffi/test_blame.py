@@ -1,0 +1,94 @@
+"""Errors of native handlers: the exception, the target, the user's line."""
+
+import platform
+
+import numpy as np
+import pytest
+
+import weft
+from weft.ffi import ffi_call
+
+pytestmark = pytest.mark.skipif(
+    platform.machine().lower() not in ("x86_64", "amd64"), reason="handlers are wrapped on x86-64"
+)
+
+BAD, GOOD = -np.ones(4, np.float32), np.ones(4, np.float32)
+
+
+def checked_sqrt(x, **options):
+    return ffi_call("CheckedSqrt", weft.ShapeDtypeStruct(x.shape, "float32"), **options)(x)
+
+
+WORDS = r"ffi_call of 'CheckedSqrt' at .*test_blame\.py:\d+ \(.*\): x has a negative element"
+
+
+def test_an_eager_error_names_target_and_line():
+    with pytest.raises(ValueError, match=WORDS):
+        checked_sqrt(BAD)
+
+
+def test_an_error_of_a_cached_program_names_target_and_line():
+    f = weft.jit(checked_sqrt)
+    np.testing.assert_array_equal(f(GOOD), GOOD)
+    np.testing.assert_array_equal(f(GOOD), GOOD)
+    with pytest.raises(ValueError, match=WORDS):
+        f(BAD)
+    np.testing.assert_array_equal(f(GOOD), GOOD)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda y: y.block_until_ready(),
+        np.asarray,
+        lambda y: float(y[0, 0]),
+        lambda y: weft.block_until_ready([y, y]),
+        weft.device_get,
+        repr,
+        lambda y: np.asarray(y + 1),
+    ],
+    ids=["block", "asarray", "float", "block_all", "device_get", "repr", "used again"],
+)
+def test_an_error_in_the_background_shows_where_the_result_is_read(read):
+    mesh = weft.make_mesh((8,), ("x",), axis_types=(weft.AxisType.Auto,))
+    x = weft.device_put(np.tile(BAD, (8, 1)), weft.NamedSharding(mesh, weft.P("x")))
+    f = weft.jit(weft.vmap(lambda x: checked_sqrt(x, vmap_method="sequential")))
+    with pytest.raises(ValueError, match=WORDS):
+        read(f(x))
+
+
+def test_several_lines_are_listed():
+    f = weft.jit(lambda x: ffi_call("Fail", x)(x, code=np.int32(3)))
+    g = weft.jit(lambda x: ffi_call("Fail", x)(x, code=np.int32(3)))
+    with pytest.raises(ValueError, match=r"'Fail' at .*test_blame\.py:\d+ \(.*\): as asked"):
+        f(GOOD)
+    with pytest.raises(
+        ValueError, match=r"'Fail' at one of .*test_blame.*, .*test_blame.*as asked"
+    ):
+        g(GOOD)
+
+
+@pytest.mark.parametrize("code, name", [(5, "NOT_FOUND"), (13, "INTERNAL"), (12, "UNIMPLEMENTED")])
+def test_other_codes_are_runtime_errors_that_name_them(code, name):
+    with pytest.raises(RuntimeError, match=f"(?s){name}: ffi_call of 'Fail'.*as asked"):
+        np.asarray(ffi_call("Fail", GOOD)(GOOD, code=np.int32(code)))
+
+
+def test_an_operand_of_the_wrong_dtype_names_the_target():
+    with pytest.raises(ValueError, match="(?s)'CheckedSqrt' at .*Wrong buffer dtype"):
+        ffi_call("CheckedSqrt", GOOD)(np.ones(4, np.int32))
+
+
+def test_a_wrong_number_of_operands_names_the_target():
+    with pytest.raises(ValueError, match="'CheckedSqrt' at .*Wrong number of arguments"):
+        ffi_call("CheckedSqrt", GOOD)(GOOD, GOOD)
+    with pytest.raises(ValueError, match="'CheckedSqrt' at .*Wrong number of results"):
+        ffi_call("CheckedSqrt", (GOOD, GOOD))(GOOD)
+
+
+def test_the_traceback_ends_in_the_users_code():
+    import traceback
+
+    with pytest.raises(ValueError) as e:
+        checked_sqrt(BAD)
+    assert "test_blame.py" in traceback.extract_tb(e.value.__traceback__)[0].filename

@@ -1,0 +1,116 @@
+"""buffer_callback: Python functions that read and write the buffers of a program in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from weft._xla.ffi import Buffer as Buffer
+from weft._xla.ffi import ExecutionContext as ExecutionContext
+from weft._xla.ffi import ExecutionStage as ExecutionStage
+from weft.core.trace import typeof
+from weft.core.tree import flatten
+from weft.ffi.checks import check_aliases, result
+from weft.ffi.op import VMAP_METHODS, ffi_call_p
+from weft.ffi.rule import ShardingRule, as_rule
+from weft.runtime.host_calls import running_callback
+from weft.transforms.boundary import api_boundary
+from weft.transforms.callback import eager
+
+
+class BufferFunction:
+    """The user's function on the flat buffers of operands and results; equal only to itself."""
+
+    __slots__ = ("__name__", "fun", "in_tree", "out_tree")
+
+    def __init__(self, fun: Callable, in_tree: Any, out_tree: Any) -> None:
+        self.fun, self.in_tree, self.out_tree = fun, in_tree, out_tree
+        self.__name__ = getattr(fun, "__name__", type(fun).__name__)
+
+    def __call__(self, context: Any, *buffers: Any) -> tuple:
+        split = self.in_tree.num_leaves
+        args, kwargs = self.in_tree.unflatten(buffers[:split])
+        outs = self.out_tree.unflatten(buffers[split:])
+        with eager(), running_callback():
+            returned = self.fun(context, outs, *args, **kwargs)
+        if returned is not None:
+            raise ValueError(
+                f"buffer_callback: {self.__name__} returned a {type(returned).__name__}; it must "
+                "write its results into `out`, as in np.asarray(out)[...] = value, and return None"
+            )
+        return ()
+
+    def __repr__(self) -> str:
+        return self.__name__
+
+
+@api_boundary
+def buffer_callback(
+    callback: Callable[..., None],
+    result_shape_dtypes: Any,
+    *,
+    has_side_effect: bool = False,
+    vmap_method: str | None = None,
+    input_output_aliases: Mapping[int, int] | None = None,
+    command_buffer_compatible: bool = False,
+    sharding_rule: str | ShardingRule | None = None,
+) -> Callable[..., Any]:
+    """A function of arrays computed by Python code that works on the program's own buffers.
+
+    callback(context, out, *args, **kwargs) gets an `ExecutionContext` and pytrees of `Buffer`s: out
+    in the structure of result_shape_dtypes, to be written, and the arguments. A buffer is an array
+    to NumPy on the CPU (`np.asarray(buffer)`, no copy), to `__cuda_array_interface__` users on the
+    GPU, and to DLPack on both. Buffers are valid until the function returns; it returns None.
+
+    input_output_aliases: number of a flat operand -> number of the flat result in the same memory.
+    command_buffer_compatible: on the GPU, record what the function launches once and replay it.
+    Other arguments as of `ffi_call`. Has no derivative.
+
+    >>> import numpy as np
+    >>> import weft
+    >>> def add_one(context, out, x):
+    ...     np.asarray(out)[...] = np.asarray(x) + 1
+    >>> x = weft.numpy.arange(3)
+    >>> weft.ffi.buffer_callback(add_one, x)(x)
+    Array([1, 2, 3], dtype=int32)
+    """
+    if not callable(callback):
+        raise TypeError(f"buffer_callback: callback must be a function, got {callback!r:.100}")
+    what = f"buffer_callback of {getattr(callback, '__name__', type(callback).__name__)}"
+    if vmap_method is not None and vmap_method not in VMAP_METHODS:
+        raise ValueError(
+            f"{what}: vmap_method must be one of {', '.join(map(repr, VMAP_METHODS))} or None, got "
+            f"{vmap_method!r}"
+        )
+    specs, out_tree = flatten(result_shape_dtypes)
+    results = tuple(result(what, i, r) for i, r in enumerate(specs))
+    aliases = tuple(sorted((input_output_aliases or {}).items()))
+    rule = as_rule(sharding_rule)
+
+    @api_boundary
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves, in_tree = flatten((args, kwargs))
+        avals = [typeof(x) for x in leaves]
+        ins, outs = (None,) * len(avals), (None,) * len(results)
+        check_aliases(what, aliases, avals, results, ins, outs)
+        if rule is not None:
+            rule.sizes(avals, results, what)
+        got = ffi_call_p.bind(
+            *leaves,
+            target=what,
+            results=results,
+            attributes=("dict", ()),
+            has_side_effect=bool(has_side_effect),
+            vmap_method=vmap_method,
+            input_layouts=ins,
+            output_layouts=outs,
+            aliases=aliases,
+            api_version=4,
+            legacy_config=None,
+            sharding_rule=rule,
+            num_batch_dims=0,
+            callback=(BufferFunction(callback, in_tree, out_tree), bool(command_buffer_compatible)),
+        )
+        return out_tree.unflatten(got)
+
+    return call
