@@ -41,7 +41,7 @@ class Executable:
 
     __slots__ = (
         "arg_names",
-        "committed",
+        "_committed",
         "compiled",
         "donated",
         "donates",
@@ -79,12 +79,20 @@ class Executable:
         self.donates = any(self.donated)
         all_kept = kept_args is None or all(kept_args)
         self.kept_args = None if all_kept else tuple(kept_args or ())
-        self.committed = committed
         self.arg_names = None if arg_names is None else tuple(arg_names)
         self.has_side_effects = has_side_effects
         self.has_callbacks = has_callbacks
+        self.committed = committed
+
+    @property
+    def committed(self) -> bool:
+        return self._committed
+
+    @committed.setter
+    def committed(self, value: bool) -> None:
+        self._committed = value
         self.handlers = [
-            array_result_handler(aval, sharding, committed, True)
+            array_result_handler(aval, sharding, value, True)
             for aval, sharding in zip(self.out_avals, self.out_shardings, strict=True)
         ]
 
