@@ -30,9 +30,6 @@ class InFlight:
 
     __slots__ = ("collective", "value")
 
-    shape: tuple = ()
-    ndim = 0
-    size = 0
     sharding = None
     weak_type = False
     dtype = np.dtype([])
@@ -52,7 +49,13 @@ class InFlight:
     def __reduce__(self) -> tuple:
         return InFlight, (self.collective, self.value)
 
+    shape = property(lambda self: self.value.shape)
+    ndim = property(lambda self: self.value.ndim)
+    size = property(lambda self: self.value.size)
     mat = property(lambda self: self.value.mat)
+
+    def update(self, **changes: Any) -> InFlight:
+        return InFlight(self.collective, self.value.update(**changes))
 
     def str_short(self) -> str:
         return f"in_flight[{self.collective} {self.value.str_short()}]"

@@ -254,6 +254,9 @@ class Sent:
 
     mat = property(lambda self: self.message.mat)
 
+    def update(self, **changes: Any) -> Sent:
+        return Sent(self.message.update(**changes), self.over, self.perm)
+
     def str_short(self) -> str:
         return f"sent[{self.message.str_short()} over {self.over!r}]"
 

@@ -1,0 +1,193 @@
+"""Started collectives: their type, their StableHLO, and futures across loops and branches."""
+
+import re
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from tests.collectives.harness import COMPILER_OPTIONS, mesh_of
+from tests.spmd_reference import Machine
+from weft import P, lax
+
+N = 8
+RING = [(i, (i + 1) % N) for i in range(N)]
+X = np.arange(1.0, N + 1, dtype=np.float32)
+SPLIT = P("x")
+
+
+def on_devices(body, out_specs=SPLIT):
+    mesh = mesh_of(Machine(x=N), ("x",))
+    mapped = weft.shard_map(body, mesh=mesh, in_specs=SPLIT, out_specs=out_specs)
+    return weft.jit(mapped, compiler_options=COMPILER_OPTIONS)
+
+
+def overlapped(v):
+    future = lax.psum_start(v, "x")
+    w = jnp.sin(v) * jnp.cos(v)
+    return future.done() + w
+
+
+STARTS = {
+    "psum": lambda v: lax.psum_start(v, "x"),
+    "all_gather": lambda v: lax.all_gather_start(v, "x", axis=1),
+    "psum_scatter": lambda v: lax.psum_scatter_start(v, "x", scatter_dimension=1),
+    "all_to_all": lambda v: lax.all_to_all_start(v, "x", 1, 0),
+    "pbroadcast": lambda v: lax.pbroadcast_start(v, "x", 3),
+    "ppermute": lambda v: lax.ppermute_start(v, "x", RING),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_value_under_way_has_its_own_type_in_the_jaxpr(name):
+    text = str(weft.make_jaxpr(on_devices(lambda v: STARTS[name](v).done()))(np.ones((N, N))))
+    assert f":in_flight[{name} f32[" in text
+    assert re.search(rf"= {name}_start\[.*\] \w+\n.* = done ", text)
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_start_and_its_done_are_apart_in_stablehlo(name):
+    """What is traced between them stands between them, free to overlap."""
+
+    def body(v):
+        future = STARTS[name](v)
+        return jnp.sin(v).sum() + future.done()
+
+    text = on_devices(body).lower(np.ones((N, N), np.float32)).as_text()
+    places = [text.index(op) for op in ("async_start", "stablehlo.sine", "async_done")]
+    assert places == sorted(places)
+    assert text.count("async_start") == text.count("async_done") == 1
+
+
+def test_the_partitioned_program_keeps_the_overlap():
+    text = str(on_devices(overlapped).lower(X).stages.local)
+    places = [text.index(op) for op in ("async_start", "stablehlo.sine", "async_done")]
+    assert places == sorted(places)
+
+
+def test_the_compiled_program_names_the_start():
+    """XLA:CPU joins start and done again (jaxlib 0.10.2); the name it keeps tells."""
+    text = on_devices(overlapped).lower(X).compile().as_text()
+    assert re.search(r"all-reduce(-start)?\(", text)
+    assert "psum_start" in text
+
+
+def test_start_and_done_around_the_compute_of_a_scan_body():
+    def body(v):
+        def step(c, _):
+            future = lax.ppermute_start(c, "x", RING)
+            return jnp.sin(c) + future.done(), None
+
+        return lax.scan(step, v, None, length=3)[0]
+
+    want = X
+    for _ in range(3):
+        want = np.sin(want) + np.roll(want, 1)
+    np.testing.assert_allclose(on_devices(body)(X), want, rtol=1e-5)
+    loop = on_devices(body).lower(X).as_text().split("stablehlo.while")[1]
+    places = [loop.index(op) for op in ("async_start", "stablehlo.sine", "async_done")]
+    assert places == sorted(places)
+
+
+def carried(v):
+    """Every iteration uses what the one before it started."""
+
+    def step(state, _):
+        future, total = state
+        arrived = future.done()
+        return (lax.all_gather_start(2 * v, "x", tiled=True), total + arrived.sum()), None
+
+    first = (lax.all_gather_start(v, "x", tiled=True), 0 * v.sum())
+    (future, total), _ = lax.scan(step, first, None, length=3)
+    return total[None] + future.done().sum()
+
+
+def test_a_future_may_be_carried_by_a_loop():
+    np.testing.assert_allclose(on_devices(carried)(X), np.full(N, 7 * X.sum()), rtol=1e-6)
+
+
+def test_a_carried_future_is_differentiated():
+    gradient = weft.grad(lambda x: on_devices(carried)(x).sum())(X)
+    np.testing.assert_allclose(gradient, np.full(N, 7 * N), rtol=1e-6)
+
+
+def test_a_future_may_be_done_behind_a_loop():
+    def body(v):
+        future = lax.psum_start(v, "x")
+        w = lax.fori_loop(0, 3, lambda _, c: 2 * c, v)
+        return future.done() + w
+
+    np.testing.assert_allclose(on_devices(body)(X), X.sum() + 8 * X, rtol=1e-6)
+    text = on_devices(body).lower(X).as_text()
+    places = [text.index(op) for op in ("async_start", "stablehlo.while", "async_done")]
+    assert places == sorted(places)
+
+
+def test_a_future_may_come_out_of_a_branch():
+    def body(v):
+        def start(w):
+            return lambda: lax.ppermute_start(w, "x", RING)
+
+        return lax.cond(lax.psum(v, "x")[0] > 3, start(v), start(2 * v)).done()
+
+    np.testing.assert_allclose(on_devices(body)(X), np.roll(X, 1))
+
+
+def test_a_future_may_be_returned_from_jit_and_vmap():
+    def start(v):
+        return lax.ppermute_start(v, "i", RING)
+
+    future = weft.jit(weft.vmap(start, axis_name="i"))(X)
+    np.testing.assert_allclose(future.done(), np.roll(X, 1))
+
+
+def test_a_future_of_a_pytree_gives_the_pytree():
+    def body(v):
+        return lax.psum_start({"a": v, "b": (2, v.astype(bool))}, "x").done()
+
+    out = on_devices(body, P())(X)
+    assert (out["a"], out["b"][0], out["b"][1]) == (X.sum(), 16, 8)
+
+
+def test_done_may_be_called_twice():
+    def body(v):
+        future = lax.psum_start(v, "x")
+        return future.done() + future.done()
+
+    np.testing.assert_allclose(on_devices(body, P())(X), [2 * X.sum()])
+
+
+def test_a_value_that_is_never_asked_for_is_no_error():
+    def body(v):
+        lax.psum_start(v, "x")
+        return v
+
+    np.testing.assert_allclose(on_devices(body)(X), X)
+
+
+def test_a_future_that_leaves_the_devices_is_an_error_that_says_done():
+    with pytest.raises(TypeError, match=r"in_flight\[psum f32\[1\]\].*call \.done\(\)"):
+        on_devices(lambda v: lax.psum_start(v, "x"), P())(X)
+
+
+def test_a_carry_that_becomes_a_future_is_an_error_that_shows_both():
+    def body(v):
+        return lax.scan(lambda c, _: (lax.psum_start(c, "x"), None), v, None, length=2)[0]
+
+    with pytest.raises(TypeError, match=r"(?s)the body must return a carry.*Future"):
+        on_devices(body)(X)
+
+
+def test_branches_that_start_different_collectives_are_an_error_that_shows_both():
+    def body(v):
+        starts = (lambda: lax.psum_start(v, "x"), lambda: lax.ppermute_start(v, "x", RING))
+        return lax.cond(lax.psum(v, "x")[0] > 3, *starts).done()
+
+    with pytest.raises(TypeError, match=r"(?s)in_flight\[ppermute.*in_flight\[psum"):
+        on_devices(body)(X)
+
+
+def test_a_future_is_no_array():
+    with pytest.raises(TypeError, match=r"Future\(in_flight\[psum"):
+        on_devices(lambda v: jnp.sin(lax.psum_start(v, "x")))(X)

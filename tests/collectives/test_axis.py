@@ -1,0 +1,77 @@
+"""axis_index and axis_size: positions along one axis and several, partly manual meshes."""
+
+import numpy as np
+import pytest
+
+import weft
+from tests.collectives.harness import mesh_of
+from tests.spmd_reference import Machine
+from weft import P, lax
+
+THREE = Machine(a=2, b=2, c=2)
+
+
+def test_the_size_is_a_python_int_that_may_be_a_shape():
+    def body(v):
+        assert lax.axis_size("i") == 3 and type(lax.axis_size("i")) is int
+        assert lax.axis_size(("i", "j")) == 6
+        return v + np.zeros(lax.axis_size("i"), np.float32)
+
+    f = weft.vmap(weft.vmap(body, axis_name="j"), axis_name="i")
+    assert f(np.zeros((3, 2), np.float32)).shape == (3, 2, 3)
+
+
+@pytest.mark.parametrize("axes", [("a", "b", "c"), ("c", "a"), ("b",), ("c", "b", "a")])
+def test_the_index_along_several_axes_is_row_major(axes):
+    mesh = mesh_of(THREE, THREE.names)
+    f = weft.shard_map(
+        lambda: lax.axis_index(axes)[None, None, None],
+        mesh=mesh,
+        in_specs=(),
+        out_specs=P("a", "b", "c"),
+        check_vma=False,
+    )
+    want = THREE.stack({d: np.int32(THREE.index(d, axes)) for d in THREE.devices})
+    np.testing.assert_array_equal(f(), want)
+
+
+@pytest.mark.parametrize("manual", [("a", "c"), ("c",), ("b", "c"), ("a", "b", "c")])
+def test_the_index_where_other_axes_are_left_to_the_partitioner(manual):
+    mesh = mesh_of(THREE, THREE.names)
+    order = manual[::-1]
+    f = weft.shard_map(
+        lambda v: v + lax.axis_index(order),
+        mesh=mesh,
+        in_specs=P(*manual),
+        out_specs=P(*manual),
+        axis_names=frozenset(manual),
+    )
+    part = Machine(**dict.fromkeys(manual, 2))
+    want = part.stack({d: np.int32(part.index(d, order)) for d in part.devices})
+    np.testing.assert_array_equal(weft.jit(f)(np.zeros(want.shape, np.int32)), want)
+
+
+def test_the_index_along_a_mesh_axis_and_one_of_vmap():
+    mesh = mesh_of(Machine(x=4), ("x",))
+
+    def body(v):
+        return weft.vmap(lambda w: w + lax.axis_index(("j", "x")), 1, 1, axis_name="j")(v)
+
+    f = weft.shard_map(body, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    want = np.arange(3)[None] * 4 + np.arange(4)[:, None]
+    np.testing.assert_array_equal(f(np.zeros((4, 3), np.int32)), want)
+
+
+def test_nested_shard_maps_see_all_their_axes():
+    mesh = mesh_of(THREE, THREE.names)
+
+    def inner(v):
+        return v + lax.axis_index(("b", "a"))
+
+    def outer(v):
+        return weft.shard_map(
+            inner, in_specs=P(None, "b"), out_specs=P(None, "b"), axis_names={"b"}
+        )(v)
+
+    f = weft.shard_map(outer, mesh=mesh, in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
+    np.testing.assert_array_equal(weft.jit(f)(np.zeros((2, 2), np.int32)), [[0, 2], [1, 3]])
