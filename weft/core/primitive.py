@@ -43,6 +43,7 @@ class Primitive:
         "batch",
         "effects",
         "higher_order",
+        "hlo",
         "impl",
         "jvp",
         "linearize",
@@ -51,9 +52,9 @@ class Primitive:
         "name",
         "named_axes",
         "own_types",
+        "eager_cache",
         "rule_cache",
         "sharding",
-        "spreads_literals",
         "stage",
         "structural",
         "transpose",
@@ -98,8 +99,9 @@ class Primitive:
         self.structural = structural  # moves elements about whatever their dtype: works on keys
         self.higher_order = higher_order  # has jaxprs among its params: types are not memoized
         self.stage = stage
-        self.spreads_literals = False  # the lowering makes whole constants of literals itself
+        self.hlo: str | None = None  # the StableHLO op it is, if it needs no attributes
         self.rule_cache: dict = {}
+        self.eager_cache: dict = {}  # params as a tuple of items -> the compiled call that runs it
         PRIMITIVES[name] = self
 
     def bind(self, *args: Any, **params: Any) -> Any:

@@ -237,7 +237,11 @@ class EvalTrace:
     def process(self, prim: Primitive, args: tuple, params: dict[str, Any]) -> Any:
         if prim.impl is not None:
             return prim.impl(*args, **params)
-        return EvalTrace.dispatch(prim, args, params)
+        try:
+            function = prim.eager_cache[tuple(params.items()) if params else ()]
+        except (KeyError, TypeError):
+            function = None
+        return EvalTrace.dispatch(prim, args, params) if function is None else function(*args)
 
 
 EVAL = EvalTrace()

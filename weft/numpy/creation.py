@@ -31,6 +31,7 @@ from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote_inexact
 from weft.ops.shape import broadcast_in_dim_p, check_shape, iota_p
 from weft.runtime.array import ArrayImpl
+from weft.runtime.device_put import put_host
 
 set_printoptions = np.set_printoptions
 get_printoptions = np.get_printoptions
@@ -65,9 +66,15 @@ def asarray(
             return a
         if isinstance(a, SCALARS):
             return scalar_array(a)
+        if a.__class__ is np.ndarray and a.dtype in _PLAIN:
+            return put_host(a, copy=True)  # later changes of `a` are no concern of the result
     return array(
         a, dtype, copy=builtins.bool(copy), order=order, device=device, out_sharding=out_sharding
     )
+
+
+_PLAIN = frozenset(map(np.dtype, ("f4", "i4", "u4", "i2", "u2", "i1", "u1", "?")))
+"""NumPy dtypes that arrays have under any configuration."""
 
 
 def array(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
@@ -14,6 +15,7 @@ from weft.core.primitive import Primitive
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, is_array_like
 from weft.numpy.at import AtProperty
+from weft.numpy.eager import number_beside, one_program
 from weft.numpy.indexing import getitem
 from weft.ops import elementwise as ops
 from weft.ops.promote import promote_numpy
@@ -48,9 +50,9 @@ def _refuses(other: Any) -> bool:
 
 def _eager(prim: Primitive) -> Callable:
     """The compiled dispatch of an op without params."""
-    from weft.transforms.compiled import _eager, _op_function
+    from weft.transforms.compiled import eager_call
 
-    return _eager.setdefault((prim,), _op_function(prim, {}))
+    return eager_call(prim, {})
 
 
 def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
@@ -71,7 +73,7 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
         if kind is float or kind is int:
             y = _plain(other, self.aval)
             if y is not None:
-                return run(self, y)
+                return run(self, number_beside(y, self) if state.trace is EVAL else y)
         elif kind is self.__class__:
             if other.aval is self.aval:
                 return run(self, other)
@@ -84,7 +86,7 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
         if kind is float or kind is int:
             y = _plain(other, self.aval)
             if y is not None:
-                return run(y, self)
+                return run(number_beside(y, self) if state.trace is EVAL else y, self)
         elif kind not in _OPERANDS and _refuses(other):
             return NotImplemented
         return run(*promote_numpy(symbol, other, self))
@@ -127,6 +129,24 @@ def _forwarded(name: str) -> tuple[Callable, Callable]:
         return target(other, self)
 
     return forward, reflected
+
+
+def _matmul() -> tuple[Callable, Callable]:
+    """x @ y, of two arrays as one compiled program."""
+    forward, reflected = _forwarded("matmul")
+    compiled: Any = None
+
+    def matmul(self: Any, other: Any) -> Any:
+        nonlocal compiled
+        if other.__class__ is not ArrayImpl or state.trace is not EVAL:
+            return forward(self, other)
+        if compiled is None:
+            from weft.transforms.jit import jit
+
+            compiled = jit(_function("matmul"))
+        return compiled(self, other)
+
+    return matmul, reflected
 
 
 _FLOATS = frozenset(np.dtype(t) for t in ("float32", "float64", "complex64", "complex128"))
@@ -173,7 +193,7 @@ def _binary_operators() -> Iterator[tuple[str, Callable]]:
         "floordiv": _forwarded("floor_divide"),
         "mod": _forwarded("remainder"),
         "divmod": _forwarded("divmod"),
-        "matmul": _forwarded("matmul"),
+        "matmul": _matmul(),
         "lshift": _forwarded("left_shift"),
         "rshift": _forwarded("right_shift"),
     }
@@ -377,11 +397,20 @@ def _members() -> dict[str, Any]:
     return members
 
 
+_ONE_PROGRAM = """
+    all any argmax argmin argpartition argsort cumprod cumsum diagonal max mean min prod ptp sort
+    std sum trace var
+""".split()  # noqa: SIM905
+
+
 def install() -> None:
     """Gives arrays and tracers their operators and methods."""
     for name, member in _members().items():
         setattr(Tracer, name, member)
         setattr(ArrayImpl, name, member)
+    for name in _ONE_PROGRAM:
+        doc = f"See weft.numpy.{name}."
+        setattr(ArrayImpl, name, one_program(functools.partial(_function, name), name, doc))
     Tracer.copy = _forward("copy")  # type: ignore[attr-defined]
 
 

@@ -14,7 +14,14 @@ from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, open_jaxpr, subjaxprs
 from weft.core.primitive import Primitive
-from weft.core.trace import EvalTrace, Tracer, check_not_leaked, trace_to_jaxpr, typeof
+from weft.core.trace import (
+    EvalTrace,
+    Tracer,
+    _check_hashable,
+    check_not_leaked,
+    trace_to_jaxpr,
+    typeof,
+)
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import default_sharding
 from weft.runtime.dispatch import cached_call, fastpath
@@ -534,7 +541,7 @@ def executable_for(
         executable.committed = (
             executable.committed
             or any(p is not None for p in placed)
-            or any(s is not None for s in in_shardings)
+            or any(s is not None for s in (*in_shardings, *out_shardings))
         )
         return executable, program.consts
 
@@ -615,22 +622,23 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
 
 # Eager ops --------------------------------------------------------------------------------------
 
-_eager: dict[Any, Any] = {}
-
 
 def dispatch_op(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Runs one op eagerly: a compiled program for each (op, params, operand types)."""
-    key = (prim, *params.items())
-    try:
-        function = _eager[key]
-    except KeyError:
-        function = _eager[key] = _op_function(prim, params)
-    except TypeError:
-        from weft.core.trace import _check_hashable
+    return eager_call(prim, params)(*args)
 
+
+def eager_call(prim: Primitive, params: dict[str, Any]) -> Any:
+    """The compiled call that runs an op with these params."""
+    key = tuple(params.items())
+    try:
+        function = prim.eager_cache.get(key)
+    except TypeError:
         _check_hashable(prim, params)
         raise
-    return function(*args)
+    if function is None:
+        function = prim.eager_cache[key] = _op_function(prim, params)
+    return function
 
 
 def _op_function(prim: Primitive, params: dict[str, Any]) -> Any:

@@ -32,11 +32,11 @@ def clear_caches() -> None:
     """
     from weft.core.primitive import PRIMITIVES
     from weft.runtime import dispatch
-    from weft.transforms import compiled, jit
+    from weft.transforms import jit
 
     dispatch.clear_caches()
-    compiled._eager.clear()
     jit._traces.clear()
     jit._own_entries.clear()
     for prim in PRIMITIVES.values():
         prim.rule_cache.clear()
+        prim.eager_cache.clear()

@@ -1,0 +1,71 @@
+"""What makes methods and operators of arrays quick outside of jit.
+
+A method that is several ops runs as one compiled program for each set of options, and numbers
+beside arrays are put on the device once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.core.state import state
+from weft.core.trace import EVAL
+from weft.runtime.device_put import put_host
+
+_MOST = 256
+"""How many programs of one method, or numbers of one kind, are kept."""
+
+
+def one_program(function: Callable[[], Callable], name: str, doc: str) -> Callable:
+    """An array's method function()(self, *args, **kwargs), compiled for each set of options.
+
+    Options that do not hash, such as arrays, run the function op by op.
+    """
+    programs: dict[tuple, Callable] = {}
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if state.trace is not EVAL:
+            return function()(self, *args, **kwargs)
+        key = (*args, *kwargs.items()) if args or kwargs else ()
+        try:
+            program = programs.get(key)
+        except TypeError:
+            return function()(self, *args, **kwargs)
+        if program is None:
+            from weft.transforms.jit import jit
+
+            target = function()
+
+            def run(array: Any) -> Any:
+                return target(array, *args, **kwargs)
+
+            run.__name__ = name
+            if len(programs) >= _MOST:
+                programs.clear()
+            program = programs[key] = jit(run)
+        return program(self)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = doc
+    return method
+
+
+_floats: dict[float, Any] = {}
+_ints: dict[int, Any] = {}
+
+
+def number_beside(value: Any, array: Any) -> Any:
+    """The float or int as an array on the array's device, or as it is."""
+    known = _floats if value.__class__ is float else _ints
+    kept = known.get(value)
+    if kept is None:
+        if value.__class__ is float and not value < 0 and not value > 0:
+            return value  # 0.0 equals -0.0, and NaN itself not
+        if len(known) >= _MOST:
+            known.clear()
+        dtype = np.float32 if value.__class__ is float else np.int32
+        kept = known[value] = put_host(np.asarray(value, dtype), weak_type=True)
+    return kept if kept._sharding is array._sharding else value
