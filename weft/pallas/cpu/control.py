@@ -175,12 +175,7 @@ class Carry:
                 continue
             foreign = out.reads & (groups - {buffer.group})
             if foreign or not out.aligned_with(buffer):
-                if out.buffer is not None:
-                    copy = t.temporary(out.shape, out.dtype)
-                    t.store(copy, out)
-                    out.become(copy)
-                else:
-                    t.materialize(out)
+                t.snapshot(out)
         for buffer, out in pairs:
             t.store(buffer, out)
         return scalars

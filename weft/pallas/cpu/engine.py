@@ -102,7 +102,7 @@ def optimized(text: str, opt: int = 2) -> Any:
     options.loop_vectorization = True
     options.slp_vectorization = False
     options.loop_interleaving = True
-    options.loop_unrolling = True
+    options.loop_unrolling = False  # it doubles the time to compile for little
     builder = own.llvm.create_pass_builder(own.machine, options)
     builder.getModulePassManager().run(module, builder)
     return module

@@ -178,7 +178,9 @@ def write(
     if indexer.has_picks:
         gathered = Gathered(t, ref, indexer, operands)
         for x in (value, *gathered.picks, *(() if mask is None else (mask,))):
-            if ref.group in x.reads or x.waiting():
+            if ref.group in x.reads:
+                t.snapshot(x)
+            elif x.waiting():
                 t.materialize(x)
         t.before_write(ref.group)
 
@@ -195,7 +197,7 @@ def write(
     target = window(t, ref, indexer, operands)
     for x in (value, mask):
         if x is not None and not x.aligned_with(target):
-            t.materialize(x)
+            t.snapshot(x)
     t.before_write(ref.group)
     if mask is not None and not mask.shape and target.shape:
         scalar_mask = mask
@@ -230,11 +232,12 @@ def _swap(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array) -> A
 def _addupdate(t: Translator, eqn: Any, ref: Buffer, value: Array, *operands: Array) -> None:
     indexer = eqn.params["indexer"]
     if indexer.has_picks:
-        t.materialize(value)
         gathered = Gathered(t, ref, indexer, operands)
-        for pick in gathered.picks:
-            if ref.group in pick.reads or pick.waiting():
-                t.materialize(pick)
+        for x in (value, *gathered.picks):
+            if ref.group in x.reads:
+                t.snapshot(x)
+            elif x.waiting():
+                t.materialize(x)
         t.before_write(ref.group)
 
         def body(i: tuple) -> None:
@@ -280,7 +283,9 @@ def _atomic_rmw(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array
         raise t.unsupported(eqn, f"{eqn.params['op']} of {ref.dtype}")
     gathered = Gathered(t, ref, indexer, rest[:n])
     for x in (value, *gathered.picks, *(() if mask is None else (mask,))):
-        if ref.group in x.reads or x.waiting():
+        if ref.group in x.reads:
+            t.snapshot(x)
+        elif x.waiting():
             t.materialize(x)
     t.before_write(ref.group)
     old = t.temporary(indexer.shape, ref.dtype) if t.used[0] else None

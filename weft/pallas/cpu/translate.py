@@ -211,6 +211,15 @@ class Translator:
     def materialize(self, array: Array) -> Buffer:
         return loops.materialize(self.f, self.memory, array)
 
+    def snapshot(self, array: Array) -> None:
+        """The value as it is now, whatever happens to the memory it was read from."""
+        if array.buffer is None:
+            self.materialize(array)
+        else:
+            copy = self.temporary(array.shape, array.dtype)
+            loops.copy_elements(self.f, copy, array.buffer)
+            array.become(copy)
+
     def store(self, target: Buffer, value: Array, mask: Array | None = None) -> None:
         loops.store(self.f, self.memory, target, value, mask)
 
@@ -222,7 +231,7 @@ class Translator:
         for scope in self.scopes:
             for value in list(scope.values()):
                 if value.__class__ is Array and not changed.isdisjoint(value.reads):
-                    self.materialize(value)
+                    self.snapshot(value)
 
     def before_region(
         self, operands: Sequence[Any], writes: set[Group], repeated: bool = False
@@ -233,7 +242,9 @@ class Translator:
         result = []
         for value in operands:
             if value.__class__ is Array and value.shape:
-                if not writes.isdisjoint(value.reads) or (repeated and value.cost >= COSTLY):
+                if not writes.isdisjoint(value.reads):
+                    self.snapshot(value)
+                elif repeated and value.cost >= COSTLY:
                     self.materialize(value)
                 for waiting in value.waiting():
                     self.materialize(waiting)
