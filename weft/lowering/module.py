@@ -151,6 +151,12 @@ class ModuleContext:
                     f"{prim.name} ({eqn.source}) has no lowering: it is meant for tracing only"
                 )
             loc = self.location(eqn.source, prim.name)
+            if prim.hlo is not None and not typed and _is_plain(eqn):
+                operands = [env[v] for v in eqn.invars]
+                (var,) = eqn.outvars
+                made = _create(prim.hlo, [ir_type(var.aval)], operands, None, None, 0, loc)
+                env[var] = made.results[0]
+                continue
             ctx = RuleContext(self, function, eqn, loc)
             ins = [self._literal(ctx, v) if v.__class__ is Literal else env[v] for v in eqn.invars]
             out = prim.lower(ctx, *ins, **eqn.params)
@@ -180,7 +186,7 @@ class ModuleContext:
 
     def _literal(self, ctx: RuleContext, atom: Literal) -> Any:
         # Elementwise ops make whole constants of literals; a scalar here would be dead.
-        if ctx.eqn.primitive.spreads_literals and ctx.avals_out[0].shape:
+        if ctx.eqn.primitive.hlo is not None and ctx.avals_out[0].shape:
             return None
         return ctx.splat(atom.val, (), atom.aval.dtype)
 
@@ -277,6 +283,18 @@ class ModuleContext:
                 outs = wrap_result(self, outs)
             outs = [function.tokens[e] for e in threaded] + list(outs)
             _create("func.return", [], outs, None, None, 0, loc)
+
+
+def _is_plain(eqn: Any) -> bool:
+    """Whether an equation of a primitive with `hlo` is that op on its operands as they are."""
+    invars = eqn.invars
+    first = invars[0]
+    if first.__class__ is Literal:
+        return False
+    if len(invars) == 1:
+        return True
+    shape = eqn.outvars[0].aval.shape
+    return all(v.__class__ is not Literal and v.aval.shape == shape for v in invars)
 
 
 def _literal_value(atom: Literal) -> np.ndarray:

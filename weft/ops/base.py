@@ -138,7 +138,7 @@ def elementwise(
         lower=_lower_elementwise(hlo) if isinstance(hlo, str) else hlo,
         sharding="elementwise",
     )
-    prim.spreads_literals = isinstance(hlo, str)
+    prim.hlo = hlo if isinstance(hlo, str) else None
     return prim
 
 

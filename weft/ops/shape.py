@@ -208,6 +208,7 @@ reshape_p = linear_unary(
     sharding="reshape",
     structural=True,
 )
+reshape_p.hlo = "stablehlo.reshape"
 
 
 def reshape(
