@@ -1,1 +1,54 @@
-"""Kernels over mutable references."""
+"""Kernels: functions over mutable references, run over a grid or on cores of several meshes.
+
+`pallas_call` runs one function for each point of a grid, `mpmd_map` several functions at once,
+each on the cores of its mesh. See docs/kernels.md.
+"""
+
+from __future__ import annotations
+
+import importlib as _importlib
+from typing import Any as _Any
+
+_HOMES = {
+    "weft.pallas.call": "pallas_call",
+    "weft.pallas.mpmd": "mpmd_map kernel core_map",
+    "weft.pallas.specs": """BlockSpec GridSpec PrefetchScalarGridSpec Blocked Element Squeezed
+        squeezed Buffered no_block_spec""",
+    "weft.pallas.mesh": "Mesh create_core_mesh",
+    "weft.pallas.memory": "MemorySpace MemoryRef ScratchShape CoreMemorySpace SemaphoreType",
+    "weft.pallas.primitives": """program_id num_programs multiple_of debug_print debug_check delay
+        run_scoped with_scoped""",
+    "weft.pallas.sync": """semaphore_signal semaphore_wait semaphore_read core_barrier async_copy
+        make_async_copy AsyncCopy atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor
+        atomic_xchg atomic_cas""",
+    "weft.pallas.helpers": """when loop cdiv align_to next_power_of_2 strides_from_shape empty
+        empty_like reciprocal dot run_state CostEstimate estimate_cost CompilerParams""",
+    "weft.pallas.indexing": "ds Slice",
+    "weft.pallas.ref_api": "load store swap addupdate Ref",
+    "weft.pallas.op": "pallas_call_p",
+    "weft.pallas.ir": "UnsupportedKernelError KernelCall BlockMapping",
+    "weft.pallas.interpret": """InterpretParams KernelError DataRaceError DeadlockError
+        OutOfBoundsError SemaphoreError UninitializedReadError""",
+}
+_NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
+_NAMES |= {"dslice": "weft.pallas.indexing"}
+_SPACES = ("ANY", "HBM", "SHARED", "LOCAL", "REGISTERS", "HOST")
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _SPACES:
+        value = getattr(_importlib.import_module("weft.pallas.memory").MemorySpace, name)
+    elif name in _NAMES:
+        module = _importlib.import_module(_NAMES[name])
+        value = getattr(module, "ds" if name == "dslice" else name)
+    else:
+        try:
+            return _importlib.import_module(f"weft.pallas.{name}")
+        except ModuleNotFoundError:
+            raise AttributeError(f"module 'weft.pallas' has no attribute {name!r}") from None
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*_NAMES, *_SPACES])

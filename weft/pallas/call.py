@@ -1,0 +1,427 @@
+"""pallas_call: a kernel run once for each point of a grid."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from weft.core.aval import ShapedArray
+from weft.core.config import config
+from weft.core.dtypes import canonicalize_dtype
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, open_jaxpr, subjaxprs
+from weft.core.ref import AbstractRef
+from weft.core.state import axes_key
+from weft.core.trace import Tracer, trace_to_jaxpr, typeof
+from weft.core.tree import flatten, leaf_names
+from weft.ffi.rule import as_rule
+from weft.ops.convert import as_array
+from weft.pallas.constants import with_constants
+from weft.pallas.frame import Frame, kernel_frame
+from weft.pallas.interpret.params import as_params
+from weft.pallas.ir import KernelCall, Program
+from weft.pallas.memory import MemorySpace, ScratchShape
+from weft.pallas.op import pallas_call_p
+from weft.pallas.primitives import scratch_types
+from weft.pallas.ref_api import Ref
+from weft.pallas.specs import (
+    BlockSpec,
+    GridSpec,
+    NoBlockSpec,
+    block_mapping,
+    kernel_ref,
+    no_block_spec,
+    whole_mapping,
+)
+from weft.transforms.boundary import api_boundary
+
+# Arguments -------------------------------------------------------------------------------------
+
+
+def result_types(what: str, out_shape: Any) -> tuple[list[ShapedArray], Any, list[str]]:
+    """The types of the results, their tree and names."""
+    leaves, tree = flatten(out_shape, lambda x: isinstance(x, ScratchShape))
+    names = leaf_names(tree.unflatten(list(range(len(leaves)))), "out_shape")
+    avals = []
+    for leaf, name in zip(leaves, names, strict=True):
+        if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
+            raise TypeError(
+                f"{what}: {name} must have a shape and a dtype, such as weft.ShapeDtypeStruct((8, "
+                f"128), 'float32'), got {type(leaf).__name__}: {leaf!r:.80}"
+            )
+        avals.append(ShapedArray(tuple(leaf.shape), canonicalize_dtype(leaf.dtype)))
+    return avals, tree, names
+
+
+def operand_leaves(what: str, args: tuple) -> tuple[list, Any, list[str]]:
+    """The flat operands, with refs by their handles, their tree and names."""
+    leaves, tree = flatten(args, lambda x: isinstance(x, Ref))
+    names = leaf_names(tree.unflatten(list(range(len(leaves)))), "args")
+    flat = []
+    for leaf, name in zip(leaves, names, strict=True):
+        if isinstance(leaf, Ref):
+            if leaf._indexer is not None:
+                raise TypeError(
+                    f"{what}: {name} is a part of a Ref (ref.at[...]); pass the whole ref and "
+                    "index it in the kernel"
+                )
+            flat.append(leaf._handle)
+            continue
+        try:
+            typeof(leaf)
+        except TypeError:
+            raise TypeError(
+                f"{what}: {name} of type {type(leaf).__name__} is not an array: {leaf!r:.80}"
+            ) from None
+        flat.append(as_array(leaf))
+    return flat, tree, names
+
+
+def input_type(x: Any) -> ShapedArray:
+    """The type of the array an operand is, or holds."""
+    aval = typeof(x)
+    return aval.inner if isinstance(aval, AbstractRef) else aval.strip_weak_type()
+
+
+def _specs(what: str, name: str, specs: Any, tree: Any, n: int) -> list:
+    """One spec for each leaf of the arguments or results."""
+    if isinstance(specs, NoBlockSpec) or specs is None:
+        return [None] * n
+
+    def leaf(x: Any) -> bool:
+        return x is None or isinstance(x, BlockSpec | NoBlockSpec)
+
+    if isinstance(specs, list) and tree.node_data() and tree.node_data()[0] is tuple:
+        specs = tuple(specs)
+    elif isinstance(specs, tuple) and tree.node_data() and tree.node_data()[0] is list:
+        specs = list(specs)
+    found, structure = flatten(specs, leaf)
+    for s in found:
+        if not leaf(s):
+            raise TypeError(
+                f"{what}: {name} must hold pl.BlockSpec, got {type(s).__name__}: {s!r:.80}"
+            )
+    if structure != tree:
+        if len(found) == n and structure == flatten(list(found), leaf)[1]:
+            return found
+        raise ValueError(
+            f"{what}: {name} must have the structure of what it stands for, {tree} with {n} "
+            f"leaves, but has {structure} with {len(found)}; give one BlockSpec for each array"
+        )
+    return found
+
+
+# Kernels ---------------------------------------------------------------------------------------
+
+
+def trace_kernel(
+    what: str,
+    fun: Callable,
+    refs: Sequence[AbstractRef],
+    arrange: Callable[[list[Ref]], tuple[tuple, dict]],
+    frame: Frame,
+) -> tuple[Jaxpr, list]:
+    """The jaxpr of a kernel on refs, and what it closes over."""
+    name = getattr(fun, "__name__", "kernel")
+
+    def flat(*handles: Any) -> list:
+        args, kwargs = arrange([Ref(h) for h in handles])
+        _check_signature(what, fun, args, kwargs)
+        out = fun(*args, **kwargs)
+        if out is not None:
+            raise ValueError(
+                f"{what}: kernel {name} returns a value ({out!r:.60}); a kernel returns None and "
+                "writes its results to its output refs: out_ref[...] = value"
+            )
+        return []
+
+    with kernel_frame(frame):
+        return trace_to_jaxpr(flat, refs, name)
+
+
+def _check_signature(what: str, fun: Callable, args: tuple, kwargs: dict) -> None:
+    try:
+        signature = inspect.signature(fun)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as e:
+        extra = f" and the scratch refs {sorted(kwargs)}" if kwargs else ""
+        raise TypeError(
+            f"{what}: kernel {getattr(fun, '__name__', 'kernel')}{signature} is called with "
+            f"{len(args)} refs (scalars, inputs, outputs, scratch, in this order){extra}: {e}"
+        ) from None
+
+
+_WRITERS = frozenset(("set", "swap", "addupdate", "atomic_rmw", "atomic_cas"))
+
+
+def written_vars(jaxpr: Jaxpr | ClosedJaxpr) -> dict[Any, Eqn]:
+    """The ref arguments that a jaxpr writes to, with the first equation that does."""
+    inner = open_jaxpr(jaxpr)
+    return inner.memo("written refs", lambda: _written(inner))
+
+
+def _written(jaxpr: Jaxpr) -> dict[Any, Eqn]:
+    found: dict[Any, Eqn] = {}
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        if name in _WRITERS:
+            found.setdefault(eqn.invars[0], eqn)
+        elif name == "async_copy_start":
+            found.setdefault(eqn.invars[1], eqn)
+        for param, sub in subjaxprs(eqn.params):
+            body = open_jaxpr(sub)
+            for k, v in enumerate(body.invars):
+                first = written_vars(sub).get(v)
+                if first is not None:
+                    found.setdefault(_operand(eqn, param, k), first)
+    return found
+
+
+def _operand(eqn: Eqn, param: str, k: int) -> Any:
+    """The operand that is argument k of an inner jaxpr."""
+    if eqn.primitive.name == "cond":
+        return eqn.invars[1 + k]
+    if param == "body_jaxpr":
+        return eqn.invars[eqn.params["cond_nconsts"] + k]
+    return eqn.invars[k] if k < len(eqn.invars) else None
+
+
+def check_inputs_unwritten(
+    what: str, jaxpr: Jaxpr, first: int, avals: Sequence[Any], names: Sequence[str]
+) -> None:
+    """Raises if the kernel writes to an input: refs from outside aside, those are constant."""
+    written = written_vars(jaxpr)
+    for i, aval in enumerate(avals):
+        eqn = written.get(jaxpr.invars[first + i])
+        if eqn is not None and not isinstance(aval, AbstractRef):
+            raise TypeError(
+                f"{what}: the kernel writes to its input {names[i]} at {eqn.source}; inputs are "
+                "constant. Write to an output that starts with its contents "
+                "(input_output_aliases), or to scratch"
+            )
+
+
+def check_aliases(
+    what: str, aliases: Any, operands: Sequence[ShapedArray], results: Sequence[ShapedArray]
+) -> tuple[tuple[int, int], ...]:
+    """input_output_aliases as pairs."""
+    if not isinstance(aliases, Mapping):
+        aliases = dict(aliases)
+    pairs = sorted(aliases.items())
+    taken: set[int] = set()
+    for i, o in pairs:
+        if not 0 <= i < len(operands):
+            raise ValueError(
+                f"{what}: input_output_aliases names input {i}; there are {len(operands)}, prefetched "
+                "scalars included"
+            )
+        if not 0 <= o < len(results):
+            raise ValueError(
+                f"{what}: input_output_aliases names output {o}; there are {len(results)}"
+            )
+        if o in taken:
+            raise ValueError(f"{what}: input_output_aliases gives output {o} to two inputs")
+        taken.add(o)
+        a, r = operands[i], results[o]
+        if (a.shape, a.dtype) != (r.shape, r.dtype):
+            raise ValueError(
+                f"{what}: input {i} of type {a.str_short()} cannot share memory with output {o} of "
+                f"type {r.str_short()}; aliased arrays have one shape and dtype"
+            )
+    return tuple(pairs)
+
+
+def check_batch_dims(
+    what: str, n: int, operands: Sequence[ShapedArray], results: Sequence[ShapedArray]
+) -> int:
+    from weft.ffi.checks import check_batch_dims as check
+
+    check(what, n, operands, results)
+    return n
+
+
+# The public function ---------------------------------------------------------------------------
+
+
+@api_boundary
+def pallas_call(
+    kernel: Callable[..., None],
+    out_shape: Any,
+    *,
+    grid_spec: GridSpec | None = None,
+    grid: int | tuple[int, ...] = (),
+    in_specs: Any = no_block_spec,
+    out_specs: Any = no_block_spec,
+    scratch_shapes: Any = (),
+    input_output_aliases: Mapping[int, int] | Sequence[tuple[int, int]] = (),
+    debug: bool = False,
+    interpret: Any = False,
+    name: str | None = None,
+    compiler_params: Any = None,
+    cost_estimate: Any = None,
+    metadata: Any = None,
+    sharding_rule: Any = None,
+    num_batch_dims: int = 0,
+) -> Callable[..., Any]:
+    """A function of arrays that runs a kernel once for each point of a grid.
+
+    kernel: gets refs of the blocks of scalars, inputs, outputs, and scratch, in this order, and
+    returns None. Where an argument is a pytree, or out_shape a dict, so are its refs; out_shape
+    that is a tuple or list gives one argument for each entry. What the kernel closes over
+    becomes inputs.
+    out_shape: a pytree of things with shape and dtype; the function returns arrays like it.
+    grid: the extents, () for one program. in_specs, out_specs: pytrees of `BlockSpec` like the
+    arguments and out_shape; None is the whole array. scratch_shapes: a sequence, or a dict (the
+    kernel then gets them by name), of scratch types. grid_spec: a `GridSpec` with all of these.
+    input_output_aliases: input -> output that starts with its contents, in its memory if XLA can.
+    interpret: True (or `InterpretParams`) runs it in NumPy and checks every access. debug: native
+    code checks bounds. name: for messages and profiles. compiler_params: of a backend; an entry
+    dimension_semantics says which grid axes are "parallel". cost_estimate, metadata: kept.
+    sharding_rule: as of `weft.ffi.ffi_call`; num_batch_dims: leading dimensions of all arrays that
+    are independent: along these the call may run on shards.
+
+    Programs run in row-major order, last axis fastest, along axes that are not "parallel"; an
+    output block that several programs in sequence map to is kept between them.
+
+    Works under jit, vmap (one more grid axis), shard_map, loops, custom derivatives, and jvp if
+    every op of the kernel has one; give reverse derivatives with weft.custom_vjp.
+
+    Source: JAX's Pallas; "Triton: an intermediate language and compiler for tiled neural network
+    computations", Tillet et al., 2019.
+
+    >>> import weft
+    >>> pl = weft.pallas
+    >>> def add(x, y, out):
+    ...     out[...] = x[...] + y[...]
+    >>> spec = pl.BlockSpec((2,), lambda i: (i,))
+    >>> out = weft.ShapeDtypeStruct((4,), "float32")
+    >>> x = weft.numpy.arange(4.0)
+    >>> pl.pallas_call(add, out, grid=2, in_specs=[spec, spec], out_specs=spec)(x, x)
+    Array([0., 2., 4., 6.], dtype=float32)
+    """
+    if not callable(kernel):
+        raise TypeError(f"pallas_call: kernel must be a function, got {kernel!r:.80}")
+    title = name or getattr(kernel, "__name__", "kernel")
+    what = f"pallas_call of {title}"
+    as_params(interpret)
+    if grid_spec is None:
+        grid_spec = GridSpec(grid, in_specs, out_specs, scratch_shapes)
+    elif grid != () or in_specs is not no_block_spec or out_specs is not no_block_spec:
+        raise ValueError(f"{what}: give grid_spec, or grid, in_specs and out_specs, not both")
+    elif scratch_shapes not in ((), []):
+        raise ValueError(f"{what}: scratch_shapes belongs into grid_spec, which is given")
+    spec = grid_spec
+    results, out_tree, out_names = result_types(what, out_shape)
+    rule = as_rule(sharding_rule)
+    options = {
+        "debug": bool(debug),
+        "interpret": interpret,
+        "compiler_params": compiler_params,
+        "cost_estimate": cost_estimate,
+        "metadata": metadata,
+        "sharding_rule": rule,
+    }
+    traced: dict[Any, tuple] = {}
+
+    @api_boundary
+    def call(*args: Any) -> Any:
+        flat, in_tree, names = operand_leaves(what, args)
+        key = (in_tree, tuple(typeof(x) for x in flat), config.trace_key(), axes_key())
+        known = traced.get(key)
+        if known is None:
+            known = _build(
+                what, title, kernel, spec, flat, in_tree, names, results, out_tree, out_names,
+                out_shape, input_output_aliases, num_batch_dims, options,
+            )  # fmt: skip
+            if not any(isinstance(c, Tracer) for c in known[1]):
+                traced[key] = known
+        built, consts = known
+        return out_tree.unflatten(pallas_call_p.bind(*flat, *consts, call=built))
+
+    return call
+
+
+def _build(
+    what: str,
+    title: str,
+    kernel: Callable,
+    spec: GridSpec,
+    flat: list,
+    in_tree: Any,
+    names: list[str],
+    results: list[ShapedArray],
+    out_tree: Any,
+    out_names: list[str],
+    out_shape: Any,
+    aliases: Any,
+    num_batch_dims: int,
+    options: dict,
+) -> tuple[KernelCall, list]:
+    """The kernel call for arguments of these types, and what the kernel closes over."""
+    children = in_tree.children()
+    k = spec.num_scalar_prefetch
+    if k > len(children):
+        raise ValueError(
+            f"{what}: num_scalar_prefetch is {k}, but there are {len(children)} arguments"
+        )
+    n_scalars = sum(c.num_leaves for c in children[:k])
+    types = [input_type(x) for x in flat]
+    scalar_refs = [AbstractRef(a, MemorySpace.INDEX) for a in types[:n_scalars]]
+    input_tree = flatten(tuple(in_tree.unflatten(flat)[k:]), lambda x: isinstance(x, Ref))[1]
+    in_specs = _specs(what, "in_specs", spec.in_specs, input_tree, len(flat) - n_scalars)
+    out_specs = _specs(what, "out_specs", spec.out_specs, out_tree, len(results))
+    ins = [
+        block_mapping(f"{what}: input {n}", s, a, spec.grid, scalar_refs)
+        for n, s, a in zip(names[n_scalars:], in_specs, types[n_scalars:], strict=True)
+    ]
+    outs = [
+        block_mapping(f"{what}: output {n}", s, a, spec.grid, scalar_refs)
+        for n, s, a in zip(out_names, out_specs, results, strict=True)
+    ]
+    scratch, scratch_tree = scratch_types(f"{what}: scratch_shapes", spec.scratch_shapes)
+    pairs = check_aliases(what, aliases, types, results)
+    refs = [*scalar_refs, *map(kernel_ref, ins), *map(kernel_ref, outs)]
+    refs += [s.get_ref_aval() for s in scratch]
+    n_args, n_outs = len(flat), len(results)
+
+    def arrange(handles: list[Ref]) -> tuple[tuple, dict]:
+        args = in_tree.unflatten(handles[:n_args])
+        given = out_tree.unflatten(handles[n_args : n_args + n_outs])
+        kept = scratch_tree.unflatten(handles[n_args + n_outs :])
+        many = isinstance(out_shape, tuple | list)
+        positional = (*args, *(given if many else (given,)))
+        if isinstance(kept, Mapping):
+            return positional, dict(kept)
+        return (*positional, *kept), {}
+
+    frame = Frame(title, spec.grid)
+    jaxpr, consts = trace_kernel(what, kernel, refs, arrange, frame)
+    jaxpr = with_constants(jaxpr, consts, n_args, consts)
+    ins += [
+        whole_mapping(f"{what}: constant {i}", input_type(c), spec.grid, scalar_refs)
+        for i, c in enumerate(consts)
+    ]
+    operand_types = [typeof(x) for x in (*flat, *consts)]
+    labels = [*names, *(f"constant {i}" for i in range(len(consts)))]
+    check_inputs_unwritten(what, jaxpr, 0, operand_types, labels)
+    if num_batch_dims:
+        check_batch_dims(what, num_batch_dims, types, results)
+    built = KernelCall(
+        name=title,
+        programs=(Program(ClosedJaxpr(jaxpr), None, getattr(kernel, "__name__", "kernel")),),
+        grid=spec.grid,
+        num_scalars=n_scalars,
+        num_inputs=len(ins),
+        outputs=tuple(results),
+        scratch=tuple(s.get_ref_aval() for s in scratch),
+        blocks=(*ins, *outs),
+        aliases=pairs,
+        num_batch_dims=num_batch_dims,
+        **options,
+    )
+    if built.sharding_rule is not None:
+        built.sharding_rule.sizes(types, results, what)
+    return built, consts

@@ -1,0 +1,72 @@
+"""The kernel being traced: its grid and its mesh."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from weft.core.state import AxisEntry, extend_axes, state
+from weft.core.trace import StagingTrace
+
+
+class Frame:
+    """What program_id, axis names and semaphores refer to while a kernel is traced."""
+
+    __slots__ = ("grid", "mesh", "meshes", "what")
+
+    def __init__(self, what: str, grid: tuple[int, ...], mesh: Any = None, meshes: tuple = ()):
+        self.what = what
+        self.grid = grid
+        self.mesh = mesh
+        self.meshes = meshes
+
+    @property
+    def axis_sizes(self) -> Mapping[str, int]:
+        return self.mesh.shape if self.mesh is not None else {}
+
+    @property
+    def num_cores(self) -> int:
+        return sum(m.size for m in self.meshes)
+
+
+class _Stack(threading.local):
+    frame: Frame | None = None
+
+
+_stack = _Stack()
+
+
+@contextmanager
+def kernel_frame(frame: Frame) -> Iterator[None]:
+    """Ops inside belong to the kernel: named axes are those of its mesh."""
+    before = _stack.frame
+    _stack.frame = frame
+    entries = [AxisEntry(name, size, "core") for name, size in frame.axis_sizes.items()]
+    try:
+        with extend_axes(entries):
+            yield
+    finally:
+        _stack.frame = before
+
+
+def current_frame(who: str) -> Frame:
+    """The kernel being traced; raises outside of one."""
+    frame = _stack.frame
+    if frame is None or not isinstance(_root(state.trace), StagingTrace):
+        raise RuntimeError(
+            f"{who} is used outside of a kernel; call it in a function given to pallas_call, "
+            "mpmd_map or kernel"
+        )
+    return frame
+
+
+def inside_kernel() -> bool:
+    return _stack.frame is not None
+
+
+def _root(trace: Any) -> Any:
+    while getattr(trace, "parent", None) is not None:
+        trace = trace.parent
+    return trace

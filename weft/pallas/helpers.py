@@ -1,0 +1,262 @@
+"""Short functions for writing kernels: when, loop, cdiv, costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.core.tree import flatten, tree_map
+from weft.pallas.ref_api import Ref, freeze, new_ref
+
+
+def when(condition: Any) -> Callable[[Callable[[], None]], None]:
+    """A decorator: calls the function, which takes nothing and returns None, if condition holds.
+
+    condition: a Python bool, decided while tracing, or a traced boolean scalar.
+
+    >>> import weft
+    >>> pl = weft.pallas
+    >>> def kernel(out):
+    ...     out[pl.program_id(0)] = 0
+    ...     @pl.when(pl.program_id(0) == 1)
+    ...     def _():
+    ...         out[1] = 7
+    >>> pl.pallas_call(kernel, weft.ShapeDtypeStruct((3,), "int32"), grid=3)()
+    Array([0, 7, 0], dtype=int32)
+    """
+
+    def run(body: Callable[[], None]) -> None:
+        if isinstance(condition, bool):
+            if condition:
+                body()
+            return
+        from weft.ops.control.cond import cond
+
+        def checked() -> None:
+            out = body()
+            if out is not None:
+                raise TypeError(
+                    f"when: {getattr(body, '__name__', 'the function')} returns a value; it must "
+                    "return None and write to refs"
+                )
+
+        cond(condition, checked, lambda: None)
+
+    return run
+
+
+def loop(
+    lower: Any,
+    upper: Any,
+    *,
+    init_carry: Any = None,
+    step: Any = 1,
+    unroll: int | bool | None = None,
+) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator: calls body(i) for i in range(lower, upper, step), or body(i, carry) -> carry.
+
+    Returns the last carry (None without init_carry).
+
+    >>> import weft
+    >>> @weft.pallas.loop(0, 4, init_carry=0)
+    ... def total(i, carry):
+    ...     return carry + i
+    >>> total
+    Array(6, dtype=int32)
+    """
+
+    def run(body: Callable[..., Any]) -> Any:
+        from weft.ops.control.loops import fori_loop
+
+        def at(i: Any) -> Any:
+            return lower + i * step
+
+        if init_carry is None:
+
+            def plain(i: Any, carry: Any) -> Any:
+                body(at(i))
+                return carry
+
+            fori_loop(0, cdiv(upper - lower, step), plain, None, unroll=unroll)
+            return None
+        return fori_loop(
+            0,
+            cdiv(upper - lower, step),
+            lambda i, carry: body(at(i), carry),
+            init_carry,
+            unroll=unroll,
+        )
+
+    return run
+
+
+def cdiv(a: Any, b: Any) -> Any:
+    """a / b rounded up: the number of blocks of b that cover a.
+
+    >>> import weft
+    >>> weft.pallas.cdiv(10, 4)
+    3
+    """
+    if isinstance(a, int) and isinstance(b, int):
+        return -(-a // b)
+    return (a + (b - 1)) // b
+
+
+def align_to(x: int, a: int) -> int:
+    """The least multiple of a that is at least x."""
+    return cdiv(x, a) * a
+
+
+def next_power_of_2(x: int) -> int:
+    """The least power of 2 that is at least x; raises ValueError below 0."""
+    if x < 0:
+        raise ValueError(f"next_power_of_2 needs a nonnegative integer, got {x}")
+    return 1 << (x - 1).bit_length() if x else 1
+
+
+def strides_from_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """The row-major strides, in elements."""
+    strides, size = [], 1
+    for n in reversed(tuple(shape)):
+        strides.append(size)
+        size *= n
+    return tuple(reversed(strides))
+
+
+def empty(shape: Sequence[int], dtype: Any) -> Any:
+    """An array of unspecified values (zeros)."""
+    from weft.numpy import zeros
+
+    return zeros(shape, dtype)
+
+
+def empty_like(x: Any) -> Any:
+    """A pytree of arrays of unspecified values like x."""
+    return tree_map(lambda leaf: empty(leaf.shape, leaf.dtype), x)
+
+
+def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Any:
+    """1 / x; approx and full_range are hints."""
+    return 1 / x
+
+
+def dot(
+    a: Any,
+    b: Any,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    allow_tf32: bool | None = None,
+    precision: Any = None,
+) -> Any:
+    """The matrix product of two rank-2 arrays, of which either may be transposed first.
+
+    The result is float32 (int32 for integers), as hardware accumulates.
+    """
+    from weft.core.dtypes import is_integer
+    from weft.ops.dot import dot_general
+
+    for name, x in (("a", a), ("b", b)):
+        if getattr(x, "ndim", None) != 2:
+            raise ValueError(f"dot: {name} must have rank 2, got {x!r:.80}")
+    dims = (((0 if trans_a else 1,), (1 if trans_b else 0,)), ((), ()))
+    accumulate = "int32" if is_integer(a.dtype) else "float32"
+    return dot_general(a, b, dims, precision=precision, preferred_element_type=accumulate)
+
+
+def run_state(f: Callable[..., None]) -> Callable[[Any], Any]:
+    """A function of arrays from one of refs: it runs f on refs of them and returns their values.
+
+    >>> import weft
+    >>> def double(ref):
+    ...     ref[...] = ref[...] * 2
+    >>> weft.pallas.run_state(double)(weft.numpy.arange(3))
+    Array([0, 2, 4], dtype=int32)
+    """
+
+    def run(init: Any) -> Any:
+        leaves, tree = flatten(init)
+        refs: list[Ref] = [new_ref(x) for x in leaves]
+        out = f(tree.unflatten(refs))
+        if out is not None:
+            raise TypeError("run_state: the function must return None and write to its refs")
+        return tree.unflatten([freeze(r) for r in refs])
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class CostEstimate:
+    """What a kernel costs: for profiles and schedules."""
+
+    flops: int
+    transcendentals: int
+    bytes_accessed: int
+    remote_bytes_transferred: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerParams:
+    """Parameters of backends. dimension_semantics: "parallel" or "arbitrary" for each grid axis.
+
+    num_threads: how many threads of the CPU to use. num_warps, num_stages: of a GPU.
+    """
+
+    dimension_semantics: tuple[str, ...] | None = None
+    num_threads: int | None = None
+    num_warps: int | None = None
+    num_stages: int | None = None
+
+
+_TRANSCENDENTAL = frozenset(
+    [
+        "exp",
+        "exp2",
+        "log",
+        "log1p",
+        "expm1",
+        "sin",
+        "cos",
+        "tan",
+        "tanh",
+        "logistic",
+        "erf",
+        "erf_inv",
+        "pow",
+        "sqrt",
+        "rsqrt",
+        "cbrt",
+    ]
+)
+
+
+def estimate_cost(fun: Callable, *args: Any, **kwargs: Any) -> CostEstimate:
+    """The cost of a function of arrays: an op an element, two for each product of a dot.
+
+    >>> import weft
+    >>> import weft.numpy as jnp
+    >>> weft.pallas.estimate_cost(lambda x: jnp.exp(x) + 1, jnp.ones(4)).flops
+    4
+    """
+    from weft.core.jaxpr import walk_eqns
+    from weft.transforms.staging import make_jaxpr
+
+    closed = make_jaxpr(fun)(*args, **kwargs)
+    flops = transcendental = 0
+    for eqn in walk_eqns(closed):
+        size = sum(v.aval.size for v in eqn.outvars)
+        name = eqn.primitive.name
+        if name in _TRANSCENDENTAL:
+            transcendental += size
+        elif name == "dot_general":
+            (contracting, _), _ = eqn.params["dimension_numbers"]
+            k = 1
+            for d in contracting:
+                k *= eqn.invars[0].aval.shape[d]
+            flops += 2 * size * k
+        elif getattr(eqn.primitive, "sharding", None) == "elementwise":
+            flops += size
+        elif name.startswith("reduce_"):
+            flops += eqn.invars[0].aval.size
+    moved = sum(a.nbytes for a in (*closed.in_avals, *closed.out_avals))
+    return CostEstimate(flops, transcendental, moved)

@@ -1,0 +1,416 @@
+"""Evaluates kernel jaxprs: each task is a generator that yields at accesses to shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Literal, open_jaxpr
+from weft.core.ref import AbstractRef, Indexer
+from weft.pallas.interpret.errors import DataRaceError, KernelError, UninitializedReadError
+from weft.pallas.interpret.memory import Buffer, Region, locate, locate_masked
+from weft.pallas.interpret.numpy_ops import function_of
+from weft.pallas.interpret.params import InterpretParams
+from weft.pallas.interpret.scheduler import Scheduler, Task, Wait
+
+Steps = Iterator[Wait | None]
+RULES: dict[str, tuple[Callable[..., Any], bool]] = {}
+"""Op name -> (rule(machine, task, op, *args), whether it is simple). The rule gives the list of
+results; one that is not simple is a generator, which yields where others may take a turn."""
+
+
+class Code:
+    """A jaxpr prepared for evaluation: variables are numbered."""
+
+    __slots__ = ("consts", "inputs", "ops", "outputs", "size", "template")
+
+    def __init__(self, jaxpr: Any, consts: Sequence[Any]) -> None:
+        numbers: dict[Any, int] = {}
+        template: list[Any] = []
+
+        def number(v: Any) -> int:
+            if v.__class__ is Literal:
+                template.append(np.asarray(v.val).astype(v.aval.dtype)[()])
+                return len(template) - 1
+            k = numbers.get(v)
+            if k is None:
+                k = numbers[v] = len(template)
+                template.append(None)
+            return k
+
+        for v, c in zip(jaxpr.constvars, consts, strict=True):
+            template[number(v)] = np.asarray(c).astype(v.aval.dtype, copy=False)
+        self.inputs = [number(v) for v in jaxpr.invars]
+        self.ops = [
+            _Op(eqn, [number(v) for v in eqn.invars], [number(v) for v in eqn.outvars], used)
+            for eqn, used in _with_uses(jaxpr)
+        ]
+        self.outputs = [number(v) for v in jaxpr.outvars]
+        self.template = template
+
+
+def _with_uses(jaxpr: Any) -> list[tuple[Eqn, bool]]:
+    """The equations, and whether their first result is read."""
+    read = {v for v in jaxpr.outvars if v.__class__ is not Literal}
+    for eqn in jaxpr.eqns:
+        read.update(v for v in eqn.invars if v.__class__ is not Literal)
+    return [(eqn, any(v in read for v in eqn.outvars)) for eqn in jaxpr.eqns]
+
+
+class _Op:
+    """One equation: a function of values, or a rule that may yield."""
+
+    __slots__ = ("eqn", "function", "ins", "many", "outs", "rule", "simple", "used")
+
+    def __init__(self, eqn: Eqn, ins: list[int], outs: list[int], used: bool) -> None:
+        self.eqn = eqn
+        self.ins = ins
+        self.outs = outs
+        self.used = used
+        self.many = eqn.primitive.multiple_results
+        self.rule, self.simple = RULES.get(eqn.primitive.name, (None, False))
+        self.function = None
+        if self.rule is None:
+            if any(isinstance(v.aval, AbstractRef) for v in eqn.invars):
+                raise KernelError(
+                    f"{eqn.primitive.name} at {eqn.source} takes a Ref, which the interpreter does "
+                    "not support; read the ref first and pass its value"
+                )
+            self.function = function_of(eqn)
+
+
+def code_of(jaxpr: Any) -> Code:
+    consts = jaxpr.consts if isinstance(jaxpr, ClosedJaxpr) else ()
+    return jaxpr.memo("interpreter code", lambda: Code(open_jaxpr(jaxpr), consts))
+
+
+class Machine:
+    """A running kernel: its tasks, semaphores, and what is checked."""
+
+    def __init__(self, kernel: str, params: InterpretParams) -> None:
+        self.kernel = kernel
+        self.params = params
+        self.scheduler = Scheduler(params.random_seed)
+        self.num_batch = 0
+        self.names: dict[int, str] = {}  # of tasks, by number
+
+    def fail(self, error: type, text: str) -> None:
+        raise error(f"kernel {self.kernel}: {text}")
+
+    # Evaluation ---------------------------------------------------------------------------------
+
+    def run(self, jaxpr: Any, args: Sequence[Any], task: Task) -> Any:
+        """A generator that evaluates a jaxpr and returns its results."""
+        code = code_of(jaxpr)
+        env = code.template.copy()
+        for k, a in zip(code.inputs, args, strict=True):
+            env[k] = a
+        for op in code.ops:
+            given = [env[k] for k in op.ins]
+            if op.function is not None:
+                out = op.function(*given)
+                if op.many:
+                    for k, o in zip(op.outs, out, strict=True):
+                        env[k] = o
+                else:
+                    env[op.outs[0]] = out
+                continue
+            if op.simple:
+                outs = op.rule(self, task, op, *given)
+            else:
+                outs = yield from op.rule(self, task, op, *given)
+            for k, o in zip(op.outs, outs, strict=True):
+                env[k] = o
+        return [env[k] for k in code.outputs]
+
+    def evaluate(self, jaxpr: Any, args: Sequence[Any], task: Task) -> list:
+        """The results of a jaxpr that does not wait for anything, such as an index map."""
+        steps = self.run(jaxpr, args, task)
+        try:
+            while True:
+                next(steps)
+        except StopIteration as done:
+            return done.value
+
+    # Memory -------------------------------------------------------------------------------------
+
+    def read(self, task: Task, buffer: Buffer, region: Region, source: Any) -> None:
+        """Checks a read of a region."""
+        checked = buffer.written is not None and self.params.uninitialized_memory == "raise"
+        if checked and not np.all(region.get(buffer.written)):
+            self.fail(
+                UninitializedReadError,
+                f"{task.name} reads {buffer} at {source}, of which "
+                f"{_missing(region, buffer)} nobody wrote; write it first, for example when "
+                "pl.program_id(...) is 0",
+            )
+        if buffer.shadow is not None:
+            found = buffer.shadow.read(region, task.number, task.clock, source)
+            self._race(buffer, found, task, source, "reads")
+
+    def write(
+        self, task: Task, buffer: Buffer, region: Region, source: Any, atomic: bool = False
+    ) -> None:
+        """Checks and records a write to a region."""
+        if not buffer.data.flags.writeable:
+            buffer.data = buffer.data.copy()
+        if buffer.shadow is not None:
+            found = buffer.shadow.write(region, task.number, task.clock, source, atomic)
+            self._race(buffer, found, task, source, "updates" if atomic else "writes")
+        if buffer.written is not None:
+            region.put(buffer.written, True)
+
+    def _race(self, buffer: Buffer, found: Any, task: Task, source: Any, does: str) -> None:
+        if found is None:
+            return
+        other = self.names.get(found.task, f"task {found.task}")
+        self.fail(
+            DataRaceError,
+            f"data race on {buffer}: {task.name} {does} it at {source}, and {other} "
+            f"{'wrote' if found.writes else 'read'} it at {found.source}, with nothing that orders "
+            "the two; let one signal a semaphore after its access that the other waits for",
+        )
+
+    def new_task(self, name: str, mesh: Any = None, coords: Any = None) -> Task:
+        task = self.scheduler.new_task(name, mesh, coords)
+        self.names[task.number] = name
+        return task
+
+
+def _missing(region: Region, buffer: Buffer) -> str:
+    written = np.asarray(region.get(buffer.written))
+    if not written.any():
+        return "all of the elements read"
+    return f"{int((~written).sum())} of the {written.size} elements read"
+
+
+# Refs ------------------------------------------------------------------------------------------
+
+
+def rule(name: str, simple: bool = False) -> Callable[[Callable], Callable]:
+    """Registers how an op runs: a generator, or, if it is simple, a function."""
+
+    def add(fun: Callable) -> Callable:
+        RULES[name] = (fun, simple)
+        return fun
+
+    return add
+
+
+def _region(
+    m: Machine, buffer: Buffer, indexer: Indexer, operands: Sequence[Any], mask: Any, op: _Op
+) -> Region:
+    what = f"kernel {m.kernel}: {op.eqn.primitive.name}"
+    if mask is None:
+        return locate(buffer, indexer, operands, op.eqn.source, what)
+    return locate_masked(buffer, indexer, operands, mask, op.eqn.source, what)
+
+
+def _value(region: Region, data: np.ndarray, other: Any) -> Any:
+    """What a read gives."""
+    if region.mask is None:
+        return np.array(region.get(data))
+    out = np.array(np.broadcast_to(np.asarray(other, data.dtype), region.shape))
+    out[region.mask] = region.get(data)
+    return out
+
+
+@rule("get")
+def _get(m: Machine, task: Task, op: _Op, ref: Buffer, *rest: Any) -> Steps:
+    params = op.eqn.params
+    indexer = params["indexer"]
+    n = indexer.num_operands
+    mask = rest[n] if params["masked"] else None
+    other = rest[n + 1] if params["has_other"] else 0
+    region = _region(m, ref, indexer, rest[:n], mask, op)
+    m.read(task, ref, region, op.eqn.source)
+    value = _value(region, ref.data, other)
+    if ref.shadow is not None:
+        yield None
+    return [value]
+
+
+def _store(m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, rest: Any, swap: bool) -> Any:
+    params = op.eqn.params
+    indexer = params["indexer"]
+    n = indexer.num_operands
+    mask = rest[n] if params["masked"] else None
+    region = _region(m, ref, indexer, rest[:n], mask, op)
+    old = []
+    if swap:
+        if op.used:
+            m.read(task, ref, region, op.eqn.source)
+        old = [_value(region, ref.data, 0)]
+    m.write(task, ref, region, op.eqn.source)
+    region.put(ref.data, value)
+    return old
+
+
+@rule("set")
+def _set(m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, *rest: Any) -> Steps:
+    _store(m, task, op, ref, value, rest, False)
+    if ref.shadow is not None:
+        yield None
+    return []
+
+
+@rule("swap")
+def _swap(m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, *rest: Any) -> Steps:
+    old = _store(m, task, op, ref, value, rest, True)
+    if ref.shadow is not None:
+        yield None
+    return old
+
+
+@rule("addupdate")
+def _addupdate(m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, *rest: Any) -> Steps:
+    region = _region(m, ref, op.eqn.params["indexer"], rest, None, op)
+    m.read(task, ref, region, op.eqn.source)
+    m.write(task, ref, region, op.eqn.source)
+    region.combine(ref.data, value, np.add)
+    if ref.shadow is not None:
+        yield None
+    return []
+
+
+_ATOMIC = {
+    "add": np.add,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+@rule("atomic_rmw")
+def _atomic_rmw(m: Machine, task: Task, op: _Op, ref: Buffer, value: Any, *rest: Any) -> Steps:
+    params = op.eqn.params
+    indexer = params["indexer"]
+    n = indexer.num_operands
+    mask = rest[n] if params["masked"] else None
+    if ref.shadow is not None:
+        yield None
+    region = _region(m, ref, indexer, rest[:n], mask, op)
+    _begin_atomic(m, task, ref, region, rest[:n], op)
+    how = params["op"]
+    if op.used:
+        old = _one_by_one(ref, indexer, rest[:n], region, value, how)
+    elif how == "xchg":
+        old = np.zeros(indexer.shape, ref.data.dtype)
+        region.put(ref.data, value)
+    else:
+        old = np.zeros(indexer.shape, ref.data.dtype)
+        region.combine(ref.data, value, _ATOMIC[how])
+    return [old]
+
+
+def _begin_atomic(
+    m: Machine, task: Task, ref: Buffer, region: Region, operands: Sequence[Any], op: _Op
+) -> None:
+    """Checks an atomic; one on a single element orders what the tasks do around it."""
+    if ref.shadow is not None and region.shape == () and region.mask is None:
+        element = tuple(int(i) for i in region.view if not isinstance(i, slice))
+        ref.shadow.synchronize(element, task.clock)
+    if op.used and ref.written is not None:
+        m.read(task, _Unshadowed(ref), region, op.eqn.source)  # type: ignore[arg-type]
+    m.write(task, ref, region, op.eqn.source, atomic=True)
+    task.tick()
+
+
+class _Unshadowed:
+    """A buffer of which only the initialization is checked."""
+
+    __slots__ = ("buffer", "written")
+    shadow = None
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+        self.written = buffer.written
+
+    def __str__(self) -> str:
+        return str(self.buffer)
+
+
+def _one_by_one(
+    ref: Buffer, indexer: Indexer, operands: Sequence[Any], region: Region, value: Any, how: str
+) -> np.ndarray:
+    """The values before, where positions may repeat: element after element."""
+    flat = np.arange(ref.data.size).reshape(ref.data.shape)
+    where = np.asarray(region.get(flat))
+    value = np.broadcast_to(value, indexer.shape)
+    given = value[region.mask] if region.mask is not None else value
+    data = ref.data.reshape(-1)  # a view: buffers are contiguous
+    old = np.zeros(where.shape, ref.data.dtype)
+    for k, i in enumerate(where.reshape(-1)):
+        old.reshape(-1)[k] = data[i]
+        new = given.reshape(-1)[k]
+        data[i] = new if how == "xchg" else _ATOMIC[how](data[i], new)
+    if region.mask is None:
+        return old
+    out = np.zeros(indexer.shape, ref.data.dtype)
+    out[region.mask] = old
+    return out
+
+
+@rule("atomic_cas")
+def _atomic_cas(
+    m: Machine, task: Task, op: _Op, ref: Buffer, compare: Any, value: Any, *rest: Any
+) -> Steps:
+    if ref.shadow is not None:
+        yield None
+    region = _region(m, ref, op.eqn.params["indexer"], rest, None, op)
+    _begin_atomic(m, task, ref, region, rest, op)
+    old = np.array(region.get(ref.data))
+    if old == compare:
+        region.put(ref.data, value)
+    return [old]
+
+
+# Calls, branches and loops ----------------------------------------------------------------------
+
+
+@rule("jit")
+def _jit(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
+    return (yield from m.run(op.eqn.params["jaxpr"], args, task))
+
+
+@rule("cond")
+def _cond(m: Machine, task: Task, op: _Op, index: Any, *args: Any) -> Steps:
+    branches = op.eqn.params["branches"]
+    k = min(max(int(index), 0), len(branches) - 1)
+    return (yield from m.run(branches[k], args, task))
+
+
+@rule("while")
+def _while(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
+    p = op.eqn.params
+    nc, nb = p["cond_nconsts"], p["body_nconsts"]
+    cond_consts, body_consts, carry = args[:nc], args[nc : nc + nb], list(args[nc + nb :])
+    while True:
+        (go_on,) = yield from m.run(p["cond_jaxpr"], [*cond_consts, *carry], task)
+        if not go_on:
+            return carry
+        carry = yield from m.run(p["body_jaxpr"], [*body_consts, *carry], task)
+
+
+@rule("scan")
+def _scan(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
+    p = op.eqn.params
+    n, end = p["num_consts"], p["num_consts"] + p["num_carry"]
+    consts, carry, xs = args[:n], list(args[n:end]), args[end:]
+    length = p["length"]
+    ys = [np.empty(v.aval.shape, v.aval.dtype) for v in op.eqn.outvars[p["num_carry"] :]]
+    for i in reversed(range(length)) if p["reverse"] else range(length):
+        outs = yield from m.run(p["jaxpr"], [*consts, *carry, *(x[i] for x in xs)], task)
+        carry = outs[: len(carry)]
+        for y, value in zip(ys, outs[len(carry) :], strict=True):
+            y[i] = value
+    return [*carry, *ys]
+
+
+@rule("remat")
+def _remat(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
+    return (yield from m.run(op.eqn.params["jaxpr"], args, task))

@@ -1,0 +1,338 @@
+"""Array ops in NumPy; what is not here runs as weft's own compiled op."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.jaxpr import Eqn
+from weft.core.state import state
+from weft.core.trace import EVAL
+
+Maker = Callable[..., Callable]
+MAKERS: dict[str, Maker] = {}
+"""Op name -> maker(eqn, **params) -> function of NumPy arrays."""
+
+
+def function_of(eqn: Eqn) -> Callable:
+    """A function of NumPy values that computes an equation's result (or list of results)."""
+    name = eqn.primitive.name
+    direct = _DIRECT.get(name)
+    if direct is not None:
+        return direct
+    make = MAKERS.get(name)
+    if make is not None:
+        made = make(eqn, **eqn.params)
+        if made is not None:
+            return made
+    return _compiled(eqn)
+
+
+def _compiled(eqn: Eqn) -> Callable:
+    prim, params = eqn.primitive, eqn.params
+    avals = [v.aval for v in eqn.invars]
+
+    def run(*args: Any) -> Any:
+        before = state.trace, state.axes
+        state.trace, state.axes = EVAL, {}
+        try:
+            given = [np.asarray(a, v.dtype) for a, v in zip(args, avals, strict=True)]
+            out = prim.bind(*given, **params)
+        finally:
+            state.trace, state.axes = before
+        return [np.asarray(o) for o in out] if prim.multiple_results else np.asarray(out)
+
+    return run
+
+
+# Elementwise -----------------------------------------------------------------------------------
+
+
+def _logistic(x: Any) -> Any:
+    one = x.dtype.type(1)
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, one / (one + e), e / (one + e)).astype(x.dtype)
+
+
+def _rsqrt(x: Any) -> Any:
+    return x.dtype.type(1) / np.sqrt(x)
+
+
+def _select(which: Any, *cases: Any) -> Any:
+    if len(cases) == 2 and np.asarray(which).dtype == np.bool_:
+        return np.where(which, cases[1], cases[0])
+    return np.choose(which, cases)
+
+
+def _div(x: Any, y: Any) -> Any:
+    kind = x.dtype.kind
+    if kind in "iu":
+        safe = np.where(y == 0, y.dtype.type(1), y)
+        quotient = np.floor_divide(np.abs(x), np.abs(safe)) if kind == "i" else x // safe
+        if kind == "i":
+            quotient = np.where((x < 0) != (safe < 0), -quotient, quotient)
+        return np.where(
+            y == 0, x.dtype.type(-1 if kind == "i" else np.iinfo(x.dtype).max), quotient
+        ).astype(x.dtype)
+    return np.true_divide(x, y)
+
+
+def _rem(x: Any, y: Any) -> Any:
+    if x.dtype.kind in "iu":
+        safe = np.where(y == 0, y.dtype.type(1), y)
+        return np.where(y == 0, x, np.fmod(x, safe)).astype(x.dtype)
+    return np.fmod(x, y)
+
+
+_DIRECT: dict[str, Callable] = {
+    "neg": np.negative,
+    "add": np.add,
+    "add_any": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": _div,
+    "rem": _rem,
+    "max": np.maximum,
+    "min": np.minimum,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "expm1": np.expm1,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "sqrt": np.sqrt,
+    "rsqrt": _rsqrt,
+    "logistic": _logistic,
+    "abs": np.abs,
+    "sign": np.sign,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "is_finite": np.isfinite,
+    "atan2": np.arctan2,
+    "select_n": _select,
+    "clamp": lambda lo, x, hi: np.minimum(np.maximum(x, lo), hi),
+    "stop_gradient": lambda x: x,
+    "copy": lambda x: x,
+    "multiple_of": lambda x, **_: x,
+    "relu": lambda x: np.maximum(x, x.dtype.type(0)),
+}
+
+
+def _maker(name: str) -> Callable[[Maker], Maker]:
+    def add(make: Maker) -> Maker:
+        MAKERS[name] = make
+        return make
+
+    return add
+
+
+@_maker("convert_element_type")
+def _convert(eqn: Eqn, *, new_dtype: Any, **_: Any) -> Callable:
+    old = eqn.invars[0].aval.dtype
+    if dtypes.is_inexact(old) and dtypes.is_integer(new_dtype):
+        info = np.iinfo(new_dtype)
+
+        def clipped(x: Any) -> Any:  # out of range saturates, NaN is 0
+            wide = np.nan_to_num(np.asarray(x, np.float64), nan=0.0)
+            exact = np.clip(wide, float(info.min), float(info.max))
+            out = exact.astype(new_dtype)
+            return np.where(wide >= float(info.max), new_dtype.type(info.max), out)
+
+        return clipped if old.kind != "c" else None  # type: ignore[return-value]
+    if dtypes.is_complex(old) and not dtypes.is_complex(new_dtype):
+        return lambda x: np.asarray(x).real.astype(new_dtype)
+    return lambda x: np.asarray(x).astype(new_dtype)
+
+
+@_maker("integer_pow")
+def _integer_pow(eqn: Eqn, *, y: int) -> Callable:
+    if y < 0:
+        return lambda x: (x.dtype.type(1) / np.power(x, -y)).astype(x.dtype)
+    return lambda x: np.asarray(np.power(x, y)).astype(x.dtype)
+
+
+@_maker("pow")
+def _pow(eqn: Eqn) -> Any:
+    a, b = (v.aval.dtype for v in eqn.invars)
+    return np.power if a == b and dtypes.is_inexact(a) else None
+
+
+# Shapes ----------------------------------------------------------------------------------------
+
+
+@_maker("reshape")
+def _reshape(eqn: Eqn, *, new_sizes: tuple, **_: Any) -> Callable:
+    return lambda x: np.reshape(x, new_sizes)
+
+
+@_maker("transpose")
+def _transpose(eqn: Eqn, *, permutation: tuple) -> Callable:
+    return lambda x: np.transpose(x, permutation)
+
+
+@_maker("broadcast_in_dim")
+def _broadcast(eqn: Eqn, *, shape: tuple, broadcast_dimensions: tuple, **_: Any) -> Callable:
+    given = eqn.invars[0].aval.shape
+    middle = [1] * len(shape)
+    for d, n in zip(broadcast_dimensions, given, strict=True):
+        middle[d] = n
+    return lambda x: np.broadcast_to(np.reshape(x, middle), shape)
+
+
+@_maker("iota")
+def _iota(eqn: Eqn, *, shape: tuple, dtype: Any, dimension: int, **_: Any) -> Callable:
+    lead = [1] * len(shape)
+    lead[dimension] = shape[dimension]
+    value = np.broadcast_to(np.arange(shape[dimension]).astype(dtype).reshape(lead), shape)
+    return lambda: value
+
+
+@_maker("concatenate")
+def _concatenate(eqn: Eqn, *, dimension: int) -> Callable:
+    return lambda *xs: np.concatenate(xs, dimension)
+
+
+@_maker("rev")
+def _rev(eqn: Eqn, *, dimensions: tuple) -> Callable:
+    return lambda x: np.flip(x, dimensions)
+
+
+@_maker("pad")
+def _pad(eqn: Eqn, *, padding_config: tuple) -> Any:
+    if any(lo < 0 or hi < 0 for lo, hi, _ in padding_config):
+        return None
+    shape = eqn.outvars[0].aval.shape
+    inside = tuple(
+        slice(lo, lo + (n - 1) * (step + 1) + 1 if n else lo, step + 1)
+        for n, (lo, _, step) in zip(eqn.invars[0].aval.shape, padding_config, strict=True)
+    )
+
+    def run(x: Any, value: Any) -> Any:
+        out = np.full(shape, value, x.dtype)
+        out[inside] = x
+        return out
+
+    return run
+
+
+@_maker("slice")
+def _slice(eqn: Eqn, *, start_indices: tuple, limit_indices: tuple, strides: Any) -> Callable:
+    steps = strides or (1,) * len(start_indices)
+    index = tuple(map(slice, start_indices, limit_indices, steps))
+    return lambda x: x[index]
+
+
+def _window(shape: tuple, sizes: tuple, starts: Any) -> tuple:
+    """The window at starts, moved inside as dynamic_slice does."""
+    at = [min(max(int(s), 0), n - k) for s, n, k in zip(starts, shape, sizes, strict=True)]
+    return tuple(slice(s, s + k) for s, k in zip(at, sizes, strict=True))
+
+
+@_maker("dynamic_slice")
+def _dynamic_slice(eqn: Eqn, *, slice_sizes: tuple) -> Callable:
+    return lambda x, *starts: x[_window(x.shape, slice_sizes, starts)]
+
+
+@_maker("dynamic_update_slice")
+def _dynamic_update(eqn: Eqn) -> Callable:
+    def run(x: Any, update: Any, *starts: Any) -> Any:
+        out = np.array(x)
+        out[_window(x.shape, update.shape, starts)] = update
+        return out
+
+    return run
+
+
+# Reductions and products -----------------------------------------------------------------------
+
+
+def _reduction(name: str, ufunc: Callable) -> None:
+    def make(eqn: Eqn, *, axes: tuple, **_: Any) -> Callable:
+        dtype = eqn.outvars[0].aval.dtype
+        if not all(eqn.invars[0].aval.shape[a] for a in axes) and name in ("max", "min"):
+            return None  # type: ignore[return-value]
+        return lambda x: np.asarray(ufunc(x, axis=axes)).astype(dtype, copy=False)
+
+    MAKERS[f"reduce_{name}"] = make
+
+
+for _name, _ufunc in (
+    ("sum", np.sum),
+    ("prod", np.prod),
+    ("max", np.max),
+    ("min", np.min),
+    ("and", np.bitwise_and.reduce),
+    ("or", np.bitwise_or.reduce),
+    ("xor", np.bitwise_xor.reduce),
+):
+    _reduction(_name, _ufunc)
+
+
+def _argument(name: str, find: Callable) -> None:
+    def make(eqn: Eqn, *, axes: tuple, index_dtype: Any) -> Any:
+        if len(axes) != 1:
+            return None
+        return lambda x: np.asarray(find(x, axis=axes[0])).astype(index_dtype)
+
+    MAKERS[name] = make
+
+
+_argument("argmax", np.argmax)
+_argument("argmin", np.argmin)
+
+
+def _cumulative(name: str, ufunc: Any) -> None:
+    def make(eqn: Eqn, *, axis: int, reverse: bool) -> Callable:
+        def run(x: Any) -> Any:
+            x = np.flip(x, axis) if reverse else x
+            out = ufunc.accumulate(x, axis=axis, dtype=x.dtype)
+            return np.flip(out, axis) if reverse else out
+
+        return run
+
+    MAKERS[name] = make
+
+
+_cumulative("cumsum", np.add)
+_cumulative("cumprod", np.multiply)
+_cumulative("cummax", np.maximum)
+_cumulative("cummin", np.minimum)
+
+
+@_maker("dot_general")
+def _dot_general(eqn: Eqn, *, dimension_numbers: tuple, **_: Any) -> Callable:
+    (lc, rc), (lb, rb) = dimension_numbers
+    a, b = (v.aval for v in eqn.invars)
+    out = eqn.outvars[0].aval
+    l_free = [d for d in range(a.ndim) if d not in lc and d not in lb]
+    r_free = [d for d in range(b.ndim) if d not in rc and d not in rb]
+    l_order, r_order = [*lb, *l_free, *lc], [*rb, *rc, *r_free]
+    batch = tuple(a.shape[d] for d in lb)
+    k = math.prod(a.shape[d] for d in lc)
+    l_shape = (*batch, math.prod(a.shape[d] for d in l_free), k)
+    r_shape = (*batch, k, math.prod(b.shape[d] for d in r_free))
+    wide = np.float32 if out.dtype.itemsize < 4 and dtypes.is_inexact(out.dtype) else out.dtype
+
+    def run(x: Any, y: Any) -> Any:
+        x = np.reshape(np.transpose(x, l_order), l_shape).astype(wide, copy=False)
+        y = np.reshape(np.transpose(y, r_order), r_shape).astype(wide, copy=False)
+        return np.reshape(np.matmul(x, y), out.shape).astype(out.dtype, copy=False)
+
+    return run

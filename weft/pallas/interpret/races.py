@@ -1,0 +1,113 @@
+"""Happens-before: vector clocks of tasks, and the accesses to each element of shared memory.
+
+Every task (a core, a grid program, a copy) has a clock that maps tasks to the latest step of
+theirs it is known to come after. An access races with an earlier one of another task whose step
+is not in the clock, if one of the two writes.
+
+Source: C. Flanagan, S. Freund, "FastTrack: efficient and precise dynamic race detection", 2009.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Clock = dict[int, int]
+
+
+def join(clock: Clock, other: Clock) -> None:
+    """What comes after both."""
+    for task, step in other.items():
+        if clock.get(task, 0) < step:
+            clock[task] = step
+
+
+class Access:
+    """An earlier access that races: its task, its source, whether it writes."""
+
+    __slots__ = ("source", "task", "writes")
+
+    def __init__(self, task: int, source: Any, writes: bool) -> None:
+        self.task = task
+        self.source = source
+        self.writes = writes
+
+
+_sources: list[Any] = []
+_source_ids: dict[int, int] = {}
+
+
+def source_id(source: Any) -> int:
+    """A number for a source line, which stays alive."""
+    found = _source_ids.get(id(source))
+    if found is None:
+        found = _source_ids[id(source)] = len(_sources)
+        _sources.append(source)
+    return found
+
+
+class _Trace:
+    """The last step and line at which one task read, or several wrote, each element."""
+
+    __slots__ = ("lines", "steps")
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.steps = np.zeros(shape, np.int32)
+        self.lines = np.zeros(shape, np.int32)
+
+
+class Shadow:
+    """For each element of a buffer: who wrote it last, and who read it when."""
+
+    __slots__ = ("locks", "readers", "shape", "writers")
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.writers: dict[tuple[int, bool], _Trace] = {}  # (task, atomic) -> steps
+        self.readers: dict[int, _Trace] = {}
+        self.locks: dict[Any, Clock] = {}  # element -> clock of atomics on it
+
+    def _conflict(
+        self, traces: dict, region: Any, task: int, clock: Clock, skip_atomic: bool
+    ) -> Any:
+        for key, trace in traces.items():
+            other, atomic = key if isinstance(key, tuple) else (key, False)
+            if other == task or (atomic and skip_atomic):
+                continue
+            steps = region.get(trace.steps)
+            late = np.asarray(steps > clock.get(other, 0))
+            if late.any():
+                line = np.asarray(region.get(trace.lines))[late].flat[0]
+                return other, _sources[int(line)]
+        return None
+
+    def _record(self, traces: dict, key: Any, region: Any, step: int, source: Any) -> None:
+        trace = traces.get(key)
+        if trace is None:
+            trace = traces[key] = _Trace(self.shape)
+        region.put(trace.steps, step)
+        region.put(trace.lines, source_id(source))
+
+    def read(self, region: Any, task: int, clock: Clock, source: Any) -> Access | None:
+        """Records a read; the earlier write it races with, if there is one."""
+        found = self._conflict(self.writers, region, task, clock, False)
+        self._record(self.readers, task, region, clock[task], source)
+        return None if found is None else Access(*found, True)
+
+    def write(
+        self, region: Any, task: int, clock: Clock, source: Any, atomic: bool = False
+    ) -> Access | None:
+        """Records a write; the earlier access it races with. Atomics do not race with atomics."""
+        found = self._conflict(self.writers, region, task, clock, atomic)
+        if found is not None:
+            return Access(*found, True)
+        found = self._conflict(self.readers, region, task, clock, False)
+        self._record(self.writers, (task, atomic), region, clock[task], source)
+        return None if found is None else Access(*found, False)
+
+    def synchronize(self, element: Any, clock: Clock) -> None:
+        """An atomic on one element comes after the earlier ones on it, and before the later."""
+        lock = self.locks.setdefault(element, {})
+        join(clock, lock)
+        join(lock, clock)

@@ -1,0 +1,268 @@
+"""Runs a kernel call on NumPy arrays: blocks are cut, programs scheduled, outputs put together."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.jaxpr import walk_eqns
+from weft.pallas.interpret import sync as _sync  # noqa: F401  (registers its rules)
+from weft.pallas.interpret.errors import OutOfBoundsError
+from weft.pallas.interpret.machine import Machine, Steps
+from weft.pallas.interpret.memory import Buffer, Region, poison
+from weft.pallas.interpret.params import InterpretParams
+from weft.pallas.interpret.scheduler import Task
+from weft.pallas.interpret.sync import Semaphores, fresh
+from weft.pallas.ir import BlockMapping, KernelCall, Program
+
+
+def run_call(call: KernelCall, operands: Sequence[Any], params: InterpretParams) -> list:
+    """The outputs of a kernel call, from NumPy operands."""
+    with np.errstate(all="ignore"):
+        return _Run(call, operands, params).outputs()
+
+
+class _Run:
+    """One execution of a kernel."""
+
+    def __init__(self, call: KernelCall, operands: Sequence[Any], params: InterpretParams) -> None:
+        self.call = call
+        self.m = Machine(call.name, params)
+        self.m.num_batch = call.num_batch
+        n = call.num_scalars
+        given = [np.ascontiguousarray(x).reshape(np.shape(x)) for x in operands]
+        self.scalars = [Buffer(f"scalar argument {i}", x) for i, x in enumerate(given[:n])]
+        self.inputs = [
+            Buffer(b.origin, x) for b, x in zip(call.input_blocks, given[n:], strict=True)
+        ]
+        source = {o: given[i] for i, o in call.aliases}
+        how = params.uninitialized_memory
+        self.results = []
+        for o, (b, aval) in enumerate(zip(call.output_blocks, call.outputs, strict=True)):
+            if o in source:
+                buffer = Buffer(b.origin, np.array(source[o]))
+            else:
+                buffer = Buffer.empty(b.origin, aval.shape, aval.dtype, how)
+            self.results.append(buffer)
+        copies = any(
+            e.primitive.name == "async_copy_start"
+            for p in call.programs
+            for e in walk_eqns(p.jaxpr)
+        )
+        parallel = self.parallel_axes()
+        several = call.is_mpmd or math.prod(call.grid[a] for a in parallel) > 1
+        self.parallel = parallel
+        self.watching = params.detect_races and (several or copies)
+
+    def parallel_axes(self) -> tuple[int, ...]:
+        """The grid axes whose programs run at the same time."""
+        given = self.call.compiler_params
+        if isinstance(given, dict):
+            given = given.get("dimension_semantics")
+        else:
+            given = getattr(given, "dimension_semantics", None)
+        if given is None:
+            return ()
+        first = self.call.num_batch
+        return tuple(first + i for i, s in enumerate(given) if str(s) == "parallel")
+
+    def outputs(self) -> list:
+        if self.watching:
+            for buffer in self.results:
+                buffer.watch()
+        scratch = self.start_cores() if self.call.is_mpmd else self.start_grid()
+        self.m.scheduler.run(self.call.name)
+        if self.m.params.check_semaphores:
+            for s in scratch:
+                if isinstance(s, Semaphores):
+                    s.check_balanced(self.m, "the kernel")
+        return [b.data for b in self.results]
+
+    # Meshes -------------------------------------------------------------------------------------
+
+    def start_cores(self) -> list:
+        """Starts a task for every core of every mesh; returns all scratch."""
+        made: list[Any] = []
+        per_call: list[dict] = []  # for each scratch: mesh coordinates -> instance
+        for i, aval in enumerate(self.call.scratch):
+            name = f"scratch {i}"
+            if aval.core is None:
+                one = fresh(self.m, name, aval, "", self.watching)
+                per_call.append({None: one})
+                made.append(one)
+                continue
+            group = {}
+            for coords in _coordinates(aval.core):
+                group[coords] = fresh(
+                    self.m, name, aval, _core_name(aval.core, coords), self.watching
+                )
+            for one in group.values():
+                one.others = group
+            per_call.append(group)
+            made += group.values()
+        for program in self.call.programs:
+            for coords in _coordinates(program.mesh):
+                own = dict(zip(program.mesh.axis_names, coords, strict=True))
+                task = self.m.new_task(_core_name(program.mesh, coords), program.mesh, own)
+                args = [*self.scalars, *self.inputs, *self.results]
+                for aval, group in zip(self.call.scratch, per_call, strict=True):
+                    if aval.core is None:
+                        args.append(group[None])
+                    elif aval.core == program.mesh:
+                        args.append(group[coords])
+                    else:  # only its other cores' are of use here
+                        args.append(next(iter(group.values())))
+                self.m.scheduler.start(task, self.core(program, args, task))
+        return made
+
+    def core(self, program: Program, args: list, task: Task) -> Steps:
+        yield from self.m.run(program.jaxpr, args, task)
+
+    # Grids --------------------------------------------------------------------------------------
+
+    def start_grid(self) -> list:
+        """Starts a task for each choice of the parallel indices; returns all scratch."""
+        grid = self.call.grid
+        made: list[Any] = []
+        for fixed in itertools.product(*(range(grid[a]) for a in self.parallel)):
+            where = dict(zip(self.parallel, fixed, strict=True))
+            name = f"program {fixed}" if self.parallel else "the program"
+            task = self.m.new_task(name)
+            scratch = [
+                fresh(self.m, f"scratch {i}", aval, "", self.watching)
+                for i, aval in enumerate(self.call.scratch)
+            ]
+            made += scratch
+            self.m.scheduler.start(task, self.programs(task, where, scratch))
+        return made
+
+    def programs(self, task: Task, where: dict[int, int], scratch: list) -> Steps:
+        """The programs of one task, in row-major order."""
+        call, m = self.call, self.m
+        axes = [
+            range(where[a], where[a] + 1) if a in where else range(n)
+            for a, n in enumerate(call.grid)
+        ]
+        blocks = [
+            _Block(self, b, array, False)
+            for b, array in zip(call.input_blocks, self.inputs, strict=True)
+        ]
+        blocks += [
+            _Block(self, b, array, True)
+            for b, array in zip(call.output_blocks, self.results, strict=True)
+        ]
+        for indices in itertools.product(*axes):
+            task.grid = indices
+            if not self.parallel:
+                task.name = f"program {indices}" if indices else "the program"
+                m.names[task.number] = task.name
+            for b in blocks:
+                b.move(indices, task)
+            args = [*self.scalars, *(b.buffer for b in blocks), *scratch]
+            yield from m.run(call.jaxpr, args, task)
+        for b in blocks:
+            b.flush(task)
+
+
+class _Block:
+    """The block of one array that a task works on; it moves from program to program."""
+
+    __slots__ = ("array", "buffer", "inside", "mapping", "region", "run", "start", "writes")
+
+    def __init__(self, run: _Run, mapping: BlockMapping, array: Buffer, writes: bool) -> None:
+        self.run = run
+        self.mapping = mapping
+        self.array = array
+        self.writes = writes
+        self.start: tuple[int, ...] | None = None
+        self.buffer = array
+        self.region: Region | None = None
+        self.inside: tuple = ()
+
+    def move(self, indices: tuple[int, ...], task: Task) -> None:
+        mapping = self.mapping
+        if mapping.whole:
+            return
+        args = [*map(np.int32, indices), *self.run.scalars]
+        at = [int(i) for i in self.run.m.evaluate(mapping.index_map, args, task)]
+        start = []
+        for d, (i, n) in enumerate(zip(at, mapping.block_shape, strict=True)):
+            if mapping.by_element[d]:
+                start.append(i - (mapping.padding[d][0] if mapping.padding else 0))
+            else:
+                start.append(i * n)
+        if tuple(start) == self.start:
+            return
+        self.flush(task)
+        self.start = tuple(start)
+        self.load(at, task)
+
+    def load(self, at: list[int], task: Task) -> None:
+        """Cuts the block out of the array; what lies outside of it is poison."""
+        m, array = self.mapping, self.array
+        assert self.start is not None
+        outer, inner, shape = [], [], []
+        for d, (s, b, n) in enumerate(zip(self.start, m.block_shape, m.array.shape, strict=True)):
+            lo, hi = max(s, 0), min(s + b, n)
+            if lo >= hi and b and n:
+                self.run.m.fail(
+                    OutOfBoundsError,
+                    f"the index map of {m.origin} gives index {at[d]} along dimension {d} in "
+                    f"{task.name}: its block, elements {s} to {s + b}, lies outside of the array "
+                    f"{m.array.str_short()}",
+                )
+            outer.append(slice(lo, hi))
+            if m.squeezed[d]:
+                inner.append(0)
+            else:
+                inner.append(slice(lo - s, hi - s))
+                shape.append(b)
+        cut = tuple(s.start if gone else s for s, gone in zip(outer, m.squeezed, strict=True))
+        self.inside = tuple(i for i, gone in zip(inner, m.squeezed, strict=True) if not gone)
+        self.region = Region(tuple(shape), cut, None, (0, 0, 0))
+        part = array.data[cut]
+        uneven = part.shape != tuple(shape)
+        if uneven:
+            data = poison(tuple(shape), array.data.dtype)
+            data[self.inside] = part
+        else:
+            data = np.array(part)
+        written = None
+        if array.written is not None:
+            written = np.ones(tuple(shape), np.bool_)
+            written[self.inside] = array.written[cut]
+        self.buffer = Buffer(m.origin, data, written)
+        if self.run.watching:
+            self.buffer.watch()
+
+    def flush(self, task: Task) -> None:
+        """Writes an output's block back to its array."""
+        if not self.writes or self.mapping.whole or self.start is None:
+            return
+        region, block, array = self.region, self.buffer, self.array
+        assert region is not None
+        value = block.data[self.inside]
+        if block.written is not None:
+            done = block.written[self.inside]
+            value = np.where(done, value, array.data[region.view])
+            if array.written is not None:
+                array.written[region.view] |= done
+        if array.shadow is not None:
+            source = f"the end of {task.name}, where its block of {self.mapping.origin} is stored"
+            saved, array.written = array.written, None
+            self.run.m.write(task, array, region, source)
+            array.written = saved
+        array.data[region.view] = value
+
+
+def _coordinates(mesh: Any) -> list[tuple[int, ...]]:
+    return list(itertools.product(*(range(n) for n in mesh.shape.values())))
+
+
+def _core_name(mesh: Any, coords: tuple[int, ...]) -> str:
+    at = ", ".join(f"{a}={i}" for a, i in zip(mesh.axis_names, coords, strict=True))
+    return f"core {mesh.name}({at})"

@@ -1,0 +1,103 @@
+"""A deterministic scheduler of tasks: cores, grid programs and copies take turns by a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from weft.pallas.interpret.errors import DeadlockError
+from weft.pallas.interpret.races import Clock
+
+
+class Task:
+    """A program in progress: a generator that yields when others may take a turn.
+
+    It yields None, or a `Wait` it cannot go on before.
+    """
+
+    __slots__ = ("clock", "coords", "grid", "mesh", "name", "number", "steps")
+
+    def __init__(self, number: int, name: str, mesh: Any = None, coords: Any = None) -> None:
+        self.number = number
+        self.name = name
+        self.mesh = mesh
+        self.coords = coords or {}  # axis -> index of a core
+        self.grid: tuple[int, ...] = ()
+        self.clock: Clock = {number: 1}
+
+    def tick(self) -> None:
+        """What follows comes after what others have been told."""
+        self.clock[self.number] += 1
+
+
+class Wait:
+    """What a task waits for: ready() says if it is there, text() says what, for a deadlock."""
+
+    __slots__ = ("ready", "source", "text")
+
+    def __init__(self, ready: Callable[[], bool], text: Callable[[], str], source: Any) -> None:
+        self.ready = ready
+        self.text = text
+        self.source = source
+
+
+class Scheduler:
+    """Runs tasks until all are done."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.running: list[tuple[Task, Iterator]] = []
+        self.waiting: list[tuple[Task, Iterator, Wait]] = []
+        self.count = 0
+
+    def new_task(self, name: str, mesh: Any = None, coords: Any = None) -> Task:
+        self.count += 1
+        return Task(self.count, name, mesh, coords)
+
+    def start(self, task: Task, steps: Iterator) -> None:
+        self.running.append((task, steps))
+
+    @property
+    def concurrent(self) -> bool:
+        return len(self.running) + len(self.waiting) > 1
+
+    def run(self, kernel: str) -> None:
+        while self.running or self.waiting:
+            if self.waiting:
+                self._wake()
+            if not self.running:
+                self._deadlock(kernel)
+            if len(self.running) == 1:
+                k = 0
+            else:
+                k = int(self.random.integers(len(self.running)))
+            task, steps = self.running[k]
+            try:
+                wait = next(steps)
+                while wait is None and len(self.running) == 1 and not self.waiting:
+                    wait = next(steps)
+            except StopIteration:
+                self.running = [r for r in self.running if r[0] is not task]
+                continue
+            if wait is not None and not wait.ready():
+                self.running = [r for r in self.running if r[0] is not task]
+                self.waiting.append((task, steps, wait))
+
+    def _wake(self) -> None:
+        still = []
+        for entry in self.waiting:
+            task, steps, wait = entry
+            if wait.ready():
+                self.running.append((task, steps))
+            else:
+                still.append(entry)
+        self.waiting = still
+
+    def _deadlock(self, kernel: str) -> None:
+        lines = [
+            f"  {task.name} waits at {wait.source} for {wait.text()}"
+            for task, _, wait in self.waiting
+        ]
+        raise DeadlockError(f"kernel {kernel}: deadlock, no core can go on:\n" + "\n".join(lines))

@@ -1,0 +1,270 @@
+"""Semaphores, barriers and copies, program ids and scoped scratch, interpreted."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.ref import AbstractRef, Indexer
+from weft.pallas.interpret.errors import KernelError, SemaphoreError
+from weft.pallas.interpret.machine import Machine, Steps, _Op, rule
+from weft.pallas.interpret.memory import Buffer, locate
+from weft.pallas.interpret.races import Clock, join
+from weft.pallas.interpret.scheduler import Task, Wait
+
+
+def at_core(ref: Any, core: Sequence[Any]) -> Any:
+    """The instance at a core's coordinates; without coordinates the one given."""
+    if not core:
+        return ref
+    return ref.others[tuple(int(c) for c in core)]
+
+
+class Semaphore:
+    """A count, and what each unit of it orders: units are taken in the order they came."""
+
+    __slots__ = ("arrived", "clocks", "name", "phase", "value")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.value = 0
+        self.clocks: deque[list] = deque()  # [units, clock]
+        self.arrived: list[Task] = []
+        self.phase = 0
+
+    def signal(self, inc: int, clock: Clock) -> None:
+        self.value += inc
+        if inc > 0:
+            self.clocks.append([inc, dict(clock)])
+
+    def take(self, value: int, task: Task) -> None:
+        self.value -= value
+        while value and self.clocks:
+            units, clock = self.clocks[0]
+            join(task.clock, clock)
+            if units > value:
+                self.clocks[0][0] = units - value
+                return
+            value -= units
+            self.clocks.popleft()
+
+
+class Semaphores:
+    """An array of semaphores."""
+
+    __slots__ = ("array", "name", "others", "owner")
+
+    def __init__(self, name: str, shape: tuple[int, ...], owner: str = "") -> None:
+        self.name = name
+        self.owner = owner
+        self.array = np.empty(shape, object)
+        self.others: dict = {}
+        for index in np.ndindex(*shape):
+            label = name + (f"[{', '.join(map(str, index))}]" if index else "")
+            self.array[index] = Semaphore(f"{label} of {owner}" if owner else label)
+
+    data = property(lambda self: self.array)
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.owner}" if self.owner else self.name
+
+    def at(self, m: Machine, indexer: Indexer, operands: Sequence[Any], op: _Op) -> Semaphore:
+        what = f"kernel {m.kernel}: {op.eqn.primitive.name}"
+        view = locate(self, indexer, operands, op.eqn.source, what).view  # type: ignore[arg-type]
+        return self.array[view]
+
+    def check_balanced(self, m: Machine, when: str) -> None:
+        for s in self.array.reshape(-1):
+            if s.value:
+                m.fail(
+                    SemaphoreError,
+                    f"semaphore {s.name} is {s.value} at the end of {when}; signals and waits must "
+                    "balance, or the next call that gets its memory goes wrong",
+                )
+
+
+def fresh(
+    m: Machine, name: str, aval: AbstractRef, owner: str = "", watch: bool = False
+) -> Buffer | Semaphores:
+    """Scratch of a type: uninitialized memory, or semaphores at 0."""
+    if getattr(aval.memory_space, "holds_semaphores", False):
+        return Semaphores(name, aval.shape, owner)
+    buffer = Buffer.empty(name, aval.shape, aval.dtype, m.params.uninitialized_memory, owner)
+    return buffer.watch() if watch else buffer
+
+
+@rule("semaphore_signal")
+def _signal(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Steps:
+    indexer = op.eqn.params["indexer"]
+    n = indexer.num_operands
+    target = at_core(sems, rest[n + 1 :])
+    s = target.at(m, indexer, rest[:n], op)
+    s.signal(int(rest[n]), task.clock)
+    if s.value < 0:
+        m.fail(SemaphoreError, f"{task.name} makes {s.name} negative at {op.eqn.source}")
+    task.tick()
+    yield None
+    return []
+
+
+def _wait_for(s: Semaphore, value: int, task: Task, source: Any, what: str) -> Steps:
+    while s.value < value:
+        yield Wait(
+            lambda: s.value >= value,
+            lambda: f"{what}{s.name} to be at least {value} (it is {s.value})",
+            source,
+        )
+    s.take(value, task)
+
+
+@rule("semaphore_wait")
+def _wait(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Steps:
+    s = sems.at(m, op.eqn.params["indexer"], rest[:-1], op)
+    yield None
+    yield from _wait_for(s, int(rest[-1]), task, op.eqn.source, "semaphore ")
+    return []
+
+
+@rule("semaphore_read")
+def _read(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Steps:
+    yield None
+    s = sems.at(m, op.eqn.params["indexer"], rest, op)
+    return [np.int32(s.value)]
+
+
+@rule("core_barrier")
+def _barrier(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Steps:
+    s, count = sems.at(m, op.eqn.params["indexer"], rest, op), op.eqn.params["count"]
+    phase = s.phase
+    s.arrived.append(task)
+    if len(s.arrived) == count:
+        together: Clock = {}
+        for t in s.arrived:
+            join(together, t.clock)
+        for t in s.arrived:
+            join(t.clock, together)
+            t.tick()
+        s.arrived = []
+        s.phase += 1
+    while s.phase == phase:
+        yield Wait(
+            lambda: s.phase != phase,
+            lambda: f"barrier {s.name} ({len(s.arrived)} of {count} cores are there)",
+            op.eqn.source,
+        )
+    yield None
+    return []
+
+
+# Copies ----------------------------------------------------------------------------------------
+
+
+def _copy_operands(op: _Op, args: Sequence[Any]) -> tuple:
+    """(source, destination, semaphores, their index operands, the target core)."""
+    p = op.eqn.params
+    src, dst, sems = args[:3]
+    rest = list(args[3:])
+    parts = []
+    for key in ("src_indexer", "dst_indexer", "sem_indexer"):
+        n = p[key].num_operands
+        parts.append(rest[:n])
+        rest = rest[n:]
+    if rest:
+        dst = at_core(dst, rest) if dst.others else dst
+        sems = at_core(sems, rest) if sems.others else sems
+    return src, dst, sems, parts
+
+
+@rule("async_copy_start")
+def _copy_start(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
+    p, source = op.eqn.params, op.eqn.source
+    src, dst, sems, (src_at, dst_at, sem_at) = _copy_operands(op, args)
+    what = f"kernel {m.kernel}: async_copy"
+    from_region = locate(src, p["src_indexer"], src_at, source, what)
+    to_region = locate(dst, p["dst_indexer"], dst_at, source, what)
+    s = sems.at(m, p["sem_indexer"], sem_at, op)
+    copy = m.new_task(f"the copy that {task.name} started at {source}")
+    join(copy.clock, task.clock)
+    task.tick()
+
+    def steps() -> Steps:
+        yield None
+        m.read(copy, src, from_region, source)
+        m.write(copy, dst, to_region, source)
+        to_region.put(dst.data, np.array(from_region.get(src.data)))
+        s.signal(1, copy.clock)
+
+    m.scheduler.start(copy, steps())
+    yield None
+    return []
+
+
+@rule("async_copy_wait")
+def _copy_wait(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
+    p = op.eqn.params
+    *_, (_, _, sem_at) = _copy_operands(op, args)
+    s = args[2].at(m, p["sem_indexer"], sem_at, op)  # a core waits for its own
+    yield None
+    yield from _wait_for(s, 1, task, op.eqn.source, "a copy to finish: semaphore ")
+    return []
+
+
+# Programs --------------------------------------------------------------------------------------
+
+
+@rule("program_id", simple=True)
+def _program_id(m: Machine, task: Task, op: _Op) -> list:
+    return [np.int32(task.grid[m.num_batch + op.eqn.params["axis"]])]
+
+
+@rule("axis_index", simple=True)
+def _axis_index(m: Machine, task: Task, op: _Op) -> list:
+    over = op.eqn.params["over"]
+    index = 0
+    for name, size in zip(over.names, over.sizes, strict=True):
+        index = index * size + task.coords[name]
+    return [np.int32(index)]
+
+
+@rule("debug_print", simple=True)
+def _debug_print(m: Machine, task: Task, op: _Op, *args: Any) -> list:
+    print(op.eqn.params["fmt"].format(*args))
+    return []
+
+
+@rule("debug_check", simple=True)
+def _debug_check(m: Machine, task: Task, op: _Op, ok: Any) -> list:
+    if not np.all(ok):
+        m.fail(
+            KernelError,
+            f"{task.name}: debug_check at {op.eqn.source} failed: {op.eqn.params['message']}",
+        )
+    return []
+
+
+@rule("delay")
+def _delay(m: Machine, task: Task, op: _Op, nanos: Any) -> Steps:
+    yield None
+    return []
+
+
+@rule("run_scoped")
+def _run_scoped(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
+    p = op.eqn.params
+    jaxpr = p["jaxpr"]
+    refs = [
+        fresh(m, f"scratch {i} of run_scoped at {op.eqn.source.short()}", a, task.name)
+        for i, a in enumerate(jaxpr.in_avals[p["num_consts"] :])
+    ]
+    for r in refs:
+        if isinstance(r, Buffer) and m.params.detect_races:
+            r.watch()
+    outs = yield from m.run(jaxpr, [*args, *refs], task)
+    if m.params.check_semaphores:
+        for r in refs:
+            if isinstance(r, Semaphores):
+                r.check_balanced(m, "run_scoped")
+    return outs

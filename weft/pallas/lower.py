@@ -1,0 +1,95 @@
+"""From the kernel call to something that runs: a backend's code, or the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from weft.core.ref import AbstractRef
+from weft.core.trace import typeof
+from weft.pallas.interpret.params import InterpretParams, as_params
+from weft.pallas.ir import Backend, KernelCall, backends
+
+_HOMES = {"cpu": "weft.pallas.cpu", "cuda": "weft.pallas.gpu", "gpu": "weft.pallas.gpu"}
+
+
+def backend_for(platform: str) -> Backend | None:
+    """The platform's backend, loaded when first asked for."""
+    if platform not in backends and platform in _HOMES and find_spec(_HOMES[platform]):
+        import_module(_HOMES[platform])
+    return backends.get(platform)
+
+
+class Interpreted:
+    """The host function that a program calls to run a kernel interpreted."""
+
+    __slots__ = ("__name__", "call", "params", "what")
+
+    def __init__(self, call: KernelCall, params: InterpretParams) -> None:
+        self.call = call
+        self.params = params
+        self.what = "the interpreted kernel"
+        self.__name__ = call.name
+
+    def __call__(self, *operands: Any) -> list:
+        from weft.pallas.interpret.run import run_call
+
+        return run_call(self.call, [np.asarray(x) for x in operands], self.params)
+
+
+def lower_kernel(ctx: Any, call: KernelCall, operands: Sequence[Any]) -> list:
+    """Emits a kernel call."""
+    for i, aval in enumerate(ctx.avals_in):
+        if isinstance(aval, AbstractRef):
+            raise TypeError(
+                f"kernel {call.name}: operand {i} is a {aval.str_short()} that belongs to another "
+                "program; pass its value ref[...]"
+            )
+    params = as_params(call.interpret)
+    platform = ctx.module.platforms[0]
+    if params is None:
+        backend = backend_for(platform)
+        if backend is not None:
+            return list(backend(ctx, call, *operands))
+        if platform != "cpu":
+            raise ValueError(
+                f"kernel {call.name}: there is no backend of kernels for platform {platform!r}; "
+                "run it interpreted: pallas_call(..., interpret=True)"
+            )
+        params = InterpretParams()
+    return _interpreted(ctx, call, operands, params)
+
+
+def _interpreted(ctx: Any, call: KernelCall, operands: Sequence[Any], params: Any) -> list:
+    from weft.transforms.callback import _lower
+
+    return _lower(
+        ctx,
+        *operands,
+        callback=Interpreted(call, params),
+        out_avals=call.outputs,
+        effect=None,
+        vmap_method=None,
+        partitioned=False,
+    )
+
+
+def run_eagerly(args: Sequence[Any], call: KernelCall) -> list:
+    """Runs a kernel call on concrete arrays."""
+    from weft.runtime.device_put import device_put
+    from weft.transforms.compiled import _op_function
+
+    params = as_params(call.interpret)
+    if params is None:
+        from weft.pallas.op import pallas_call_p
+
+        key = "eager"
+        if key not in call.cache:
+            call.cache[key] = _op_function(pallas_call_p, {"call": call})
+        return call.cache[key](*args)
+    outs = Interpreted(call, params)(*(np.asarray(x, typeof(x).dtype) for x in args))
+    return [device_put(o) for o in outs]

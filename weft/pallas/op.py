@@ -1,0 +1,321 @@
+"""The op behind pallas_call and mpmd_map: a kernel call under every transformation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.aval import Mat, ShapedArray
+from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Var, eval_closed
+from weft.core.primitive import Primitive
+from weft.core.ref import DISCHARGE, WRITES, AbstractRef
+from weft.core.trace import trace_to_jaxpr, typeof
+from weft.pallas.ir import BlockMapping, KernelCall, Program
+from weft.transforms.jvp import has_tangent, jvp_jaxpr, tangent_aval
+from weft.transforms.refs import put_back, split_open
+from weft.transforms.vmap import AxisData, move_dim
+
+# Types -----------------------------------------------------------------------------------------
+
+
+def _abstract(*avals: Any, call: KernelCall) -> list:
+    varying: frozenset = frozenset().union(*(a.mat.varying for a in avals))
+    if not varying:
+        return list(call.outputs)
+    return [o.update(mat=Mat(varying | o.mat.varying)) for o in call.outputs]
+
+
+def _effects(avals: Sequence[Any], params: dict) -> frozenset:
+    if any(isinstance(a, AbstractRef) for a in avals):
+        return frozenset((WRITES,))
+    return NO_EFFECTS
+
+
+# Derivatives -----------------------------------------------------------------------------------
+
+
+def _differentiated(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
+    """The kernel of primals and tangents: for each ref that has one, the ref of its tangent.
+
+    nonzero: which inputs have tangents. Operands: scalars, inputs, their tangents; results:
+    outputs, tangents of those that hold floats.
+    """
+    return _memo(call, ("jvp", tuple(nonzero)), lambda: _differentiate(call, nonzero))
+
+
+def _memo(call: KernelCall, key: Any, make: Any) -> Any:
+    if key not in call.cache:
+        call.cache[key] = make()
+    return call.cache[key]
+
+
+def _differentiate(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
+    program = call.programs[0]
+    refs = program.jaxpr.in_avals
+    n_s, n_i, n_o = call.num_scalars, call.num_inputs, len(call.outputs)
+    outs, scratch = refs[n_s + n_i : n_s + n_i + n_o], refs[n_s + n_i + n_o :]
+    out_nz = [has_tangent(r.inner) for r in outs]
+    scratch_nz = [has_tangent(r.inner) and not _is_semaphore(r) for r in scratch]
+    pushed, _ = jvp_jaxpr(program.jaxpr, [*(False,) * n_s, *nonzero, *out_nz, *scratch_nz])
+    j = pushed.jaxpr
+    primals, tangents = j.invars[: len(refs)], j.invars[len(refs) :]
+    k_i, k_o = sum(nonzero), sum(out_nz)
+    invars = [
+        *primals[: n_s + n_i],
+        *tangents[:k_i],
+        *primals[n_s + n_i : n_s + n_i + n_o],
+        *tangents[k_i : k_i + k_o],
+        *primals[n_s + n_i + n_o :],
+        *tangents[k_i + k_o :],
+    ]
+    input_at = {i: k for k, i in enumerate(i for i, nz in enumerate(nonzero) if nz)}
+    output_at = {o: k for k, o in enumerate(o for o, nz in enumerate(out_nz) if nz)}
+    aliases = [(i, o) for i, o in call.aliases]
+    for i, o in call.aliases:
+        if i - n_s in input_at and o in output_at:
+            aliases.append((n_s + n_i + input_at[i - n_s], n_o + output_at[o]))
+    jaxpr = ClosedJaxpr(j.replace(invars=invars), pushed.consts)
+    ins, out_blocks = call.input_blocks, call.output_blocks
+    return call.replace(
+        name=f"jvp_{call.name}",
+        programs=(Program(_hoist_consts(jaxpr), None, program.name),),
+        num_inputs=n_i + k_i,
+        outputs=(*call.outputs, *(tangent_aval(call.outputs[o]) for o in output_at)),
+        scratch=(*call.scratch, *(v.aval for v in tangents[k_i + k_o :])),
+        blocks=(
+            *ins,
+            *(ins[i] for i in input_at),
+            *out_blocks,
+            *(out_blocks[o] for o in output_at),
+        ),
+        aliases=tuple(aliases),
+        sharding_rule=None,
+    )
+
+
+def _hoist_consts(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
+    """A kernel has no constants: scalars become literals of a fresh trace."""
+    if not jaxpr.consts:
+        return jaxpr
+    consts = [np.asarray(c)[()] if not np.ndim(c) else c for c in jaxpr.consts]
+    traced, left = trace_to_jaxpr(
+        lambda *refs: eval_closed(ClosedJaxpr(jaxpr.jaxpr, consts), *refs), jaxpr.in_avals, "kernel"
+    )
+    if left:
+        from weft.pallas.constants import inline_constants
+
+        return inline_constants(ClosedJaxpr(traced, left))
+    return ClosedJaxpr(traced)
+
+
+def _is_semaphore(ref: AbstractRef) -> bool:
+    return bool(getattr(ref.memory_space, "holds_semaphores", False))
+
+
+def _push(primals: Any, tangents: Any, call: KernelCall) -> tuple[list, KernelCall, list[bool]]:
+    """Operands and kernel of the derivative, and which outputs have tangents."""
+    from weft.ops.special import instantiate_zero
+
+    if call.is_mpmd:
+        raise TypeError(
+            f"mpmd_map {call.name} has no derivative: what its cores send each other has no order "
+            "to differentiate; give one with weft.custom_jvp or weft.custom_vjp"
+        )
+    n_s = call.num_scalars
+    tangents = list(tangents)
+    for i, _ in call.aliases:
+        if tangents[i] is None and has_tangent(typeof(primals[i])):
+            tangents[i] = instantiate_zero(tangent_aval(typeof(primals[i])))
+    nonzero = [t is not None for t in tangents[n_s:]]
+    pushed = _differentiated(call, nonzero)
+    given = [t for t in tangents[n_s:] if t is not None]
+    return [*primals, *given], pushed, [has_tangent(o) for o in call.outputs]
+
+
+def _jvp(primals: Any, tangents: Any, *, call: KernelCall) -> tuple:
+    operands, pushed, out_nz = _push(primals, tangents, call)
+    outs = pallas_call_p.bind(*operands, call=pushed)
+    n = len(call.outputs)
+    rest = iter(outs[n:])
+    return outs[:n], [next(rest) if nz else None for nz in out_nz]
+
+
+def _linearize(primals: Any, tangents: Any, *, call: KernelCall) -> tuple:
+    """The linear program runs the kernel of primals and tangents again."""
+    outs = pallas_call_p.bind(*primals, call=call)
+    operands, pushed, out_nz = _push(primals, tangents, call)
+    rest = iter(pallas_call_p.bind(*operands, call=pushed)[len(outs) :])
+    return outs, [next(rest) if nz else None for nz in out_nz]
+
+
+def _transpose(cts: Any, *args: Any, call: KernelCall) -> list:
+    raise TypeError(
+        f"kernel {call.name}: reverse-mode differentiation does not reach through a kernel, which "
+        "works in place; write a kernel for the backward pass and join the two with "
+        "weft.custom_vjp, or use forward mode (weft.jvp)"
+    )
+
+
+# Batching --------------------------------------------------------------------------------------
+
+
+def _batch(axis: AxisData, args: Any, dims: Any, *, call: KernelCall) -> tuple:
+    """One more grid dimension in front; a loop where that cannot say it."""
+    refs = any(isinstance(typeof(a), AbstractRef) for a in args)
+    if call.is_mpmd or any(d is not None for d in dims[: call.num_scalars]) and not refs:
+        return _batch_by_loop(axis, args, dims, call)
+    batched = tuple(d is not None for d in dims)
+    for i, o in call.aliases:
+        del o
+        if not batched[i]:
+            args, dims = list(args), list(dims)
+            args[i], dims[i] = move_dim(args[i], None, 0, axis), 0
+            batched = tuple(d is not None for d in dims)
+    moved = [a if d is None else move_dim(a, d, 0, axis) for a, d in zip(args, dims, strict=True)]
+    new = _memo(call, ("batch", axis.size, batched), lambda: _batched(call, axis.size, batched))
+    outs = pallas_call_p.bind(*moved, call=new)
+    return outs, [0] * len(outs)
+
+
+def _batched(call: KernelCall, size: int, batched: Sequence[bool]) -> KernelCall:
+    flags = [*batched[call.num_scalars :], *(True,) * len(call.outputs)]
+    return call.replace(
+        grid=(size, *call.grid),
+        num_batch=call.num_batch + 1,
+        outputs=tuple(ShapedArray((size, *o.shape), o.dtype) for o in call.outputs),
+        blocks=tuple(
+            _batched_block(b, size, flag, len(call.grid))
+            for b, flag in zip(call.blocks, flags, strict=True)
+        ),
+        sharding_rule=_batched_rule(call, batched),
+        num_batch_dims=call.num_batch_dims + 1 if call.num_batch_dims and all(batched) else 0,
+    )
+
+
+def _batched_rule(call: KernelCall, batched: Sequence[bool]) -> Any:
+    return None if call.sharding_rule is None else call.sharding_rule.batched(batched)
+
+
+def _batched_block(b: BlockMapping, size: int, batched: bool, num_axes: int) -> BlockMapping:
+    """The mapping with the new grid index in front; if batched, also that of a new dimension."""
+    old = b.index_map
+
+    def flat(i: Any, *args: Any) -> list:
+        outs = eval_closed(old, *args)
+        return [i, *outs] if batched else outs
+
+    int32 = ShapedArray((), np.dtype("int32"))
+    traced, consts = trace_to_jaxpr(flat, [int32, *old.in_avals], old.jaxpr.debug)
+    index_map = ClosedJaxpr(traced, consts)
+    if not batched:
+        return BlockMapping(
+            b.array,
+            b.block_shape,
+            b.squeezed,
+            b.by_element,
+            index_map,
+            b.memory_space,
+            b.whole,
+            b.origin,
+            b.padding,
+        )
+    a = b.array
+    return BlockMapping(
+        ShapedArray((size, *a.shape), a.dtype, False, None, a.mat),
+        (1, *b.block_shape),
+        (True, *b.squeezed),
+        (False, *b.by_element),
+        index_map,
+        b.memory_space,
+        False,
+        b.origin,
+        ((0, 0), *b.padding) if b.padding else (),
+    )
+
+
+def _batch_by_loop(axis: AxisData, args: Any, dims: Any, call: KernelCall) -> tuple:
+    from weft.ops.control.scan import scan
+
+    moved = [a if d is None else move_dim(a, d, 0, axis) for a, d in zip(args, dims, strict=True)]
+    batched = [d is not None for d in dims]
+
+    def body(carry: Any, rows: list) -> tuple:
+        it = iter(rows)
+        full = [next(it) if b else x for x, b in zip(moved, batched, strict=True)]
+        return carry, pallas_call_p.bind(*full, call=call)
+
+    rows = [x for x, b in zip(moved, batched, strict=True) if b]
+    _, outs = scan(body, None, rows, length=axis.size)
+    return outs, [0] * len(outs)
+
+
+# Refs from outside -----------------------------------------------------------------------------
+
+
+def _discharge(args: Any, *, call: KernelCall) -> list:
+    """Refs among the operands become arrays whose final values are results, too.
+
+    The kernel then works on the output's ref, which starts with the operand's contents.
+    """
+    values, is_open = split_open(args)
+    written = [i for i, o in enumerate(is_open) if o]
+    pure = _memo(call, ("discharge", tuple(written)), lambda: _without_refs(call, written))
+    outs = pallas_call_p.bind(*values, call=pure)
+    n = len(call.outputs)
+    put_back(args, written, outs[n:])
+    return outs[:n]
+
+
+def _without_refs(call: KernelCall, written: Sequence[int]) -> KernelCall:
+    end = call.num_scalars + call.num_inputs + len(call.outputs)
+    programs = []
+    for p in call.programs:
+        invars = list(p.jaxpr.jaxpr.invars)
+        moved = [invars[i] for i in written]
+        for i in written:
+            invars[i] = Var(invars[i].aval)
+        invars[end:end] = moved
+        closed = ClosedJaxpr(p.jaxpr.jaxpr.replace(invars=invars), p.jaxpr.consts)
+        programs.append(Program(closed, p.mesh, p.name))
+    n = len(call.outputs)
+    blocks = [call.blocks[i - call.num_scalars] for i in written]
+    return call.replace(
+        programs=tuple(programs),
+        outputs=(*call.outputs, *(b.array for b in blocks)),
+        blocks=(*call.blocks, *blocks),
+        aliases=(*call.aliases, *((i, n + k) for k, i in enumerate(written))),
+    )
+
+
+# The op ----------------------------------------------------------------------------------------
+
+
+def _lower(ctx: Any, *operands: Any, call: KernelCall) -> list:
+    from weft.pallas.lower import lower_kernel
+
+    return lower_kernel(ctx, call, operands)
+
+
+def _impl(*args: Any, call: KernelCall) -> list:
+    from weft.pallas.lower import run_eagerly
+
+    return run_eagerly(args, call)
+
+
+pallas_call_p = Primitive(
+    "pallas_call",
+    abstract=_abstract,
+    effects=_effects,
+    jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
+    impl=_impl,
+    multiple_results=True,
+    own_types=True,
+    higher_order=True,
+)
+DISCHARGE[pallas_call_p] = _discharge

@@ -1,0 +1,260 @@
+"""Ops of kernels that are not about refs: program ids, hints, printing, scoped scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.effects import DEBUG
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.primitive import Primitive
+from weft.core.ref import WRITES
+from weft.core.trace import closed_call_jaxpr
+from weft.core.tree import flatten
+from weft.ops.convert import as_array
+from weft.pallas.frame import current_frame, inside_kernel
+from weft.pallas.memory import ScratchShape, SemaphoreType, as_scratch
+from weft.pallas.ref_api import Ref, new_ref
+from weft.transforms.jvp import has_tangent, jvp_jaxpr
+from weft.transforms.vmap import batch_jaxpr, move_dim
+
+_INT32 = ShapedArray((), dtypes.int32)
+
+# Programs --------------------------------------------------------------------------------------
+
+program_id_p = Primitive("program_id", abstract=lambda *, axis: _INT32)
+
+
+def _grid_axis(who: str, axis: int) -> tuple[int, int]:
+    """(the axis, its extent) in the grid of the kernel being traced."""
+    frame = current_frame(who)
+    if frame.mesh is not None:
+        raise ValueError(
+            f"{who}: the programs of an mpmd_map have no grid; use weft.lax.axis_index of an axis "
+            f"of the mesh, one of {list(frame.mesh.shape)}"
+        )
+    try:
+        axis = axis.__index__()
+    except AttributeError:
+        raise TypeError(f"{who}: axis must be a Python int, got {axis!r:.80}") from None
+    if not 0 <= axis < len(frame.grid):
+        raise ValueError(
+            f"{who}: axis {axis} is out of bounds for the grid {frame.grid} of {frame.what}"
+        )
+    return axis, frame.grid[axis]
+
+
+def program_id(axis: int) -> Any:
+    """The index of this program along an axis of the grid, an int32 scalar.
+
+    Raises RuntimeError outside of a kernel, ValueError if the grid has no such axis.
+
+    >>> import weft
+    >>> pl = weft.pallas
+    >>> def kernel(out):
+    ...     out[pl.program_id(0)] = pl.program_id(0) * 10
+    >>> out = weft.ShapeDtypeStruct((3,), "int32")
+    >>> pl.pallas_call(kernel, out, grid=3, interpret=True)()
+    Array([ 0, 10, 20], dtype=int32)
+    """
+    return program_id_p.bind(axis=_grid_axis("program_id", axis)[0])
+
+
+def num_programs(axis: int) -> int:
+    """The extent of the grid along an axis, a Python int.
+
+    >>> import weft
+    >>> pl = weft.pallas
+    >>> def kernel(out):
+    ...     out[pl.program_id(0)] = pl.num_programs(0)
+    >>> out = weft.ShapeDtypeStruct((3,), "int32")
+    >>> pl.pallas_call(kernel, out, grid=3, interpret=True)()
+    Array([3, 3, 3], dtype=int32)
+    """
+    return _grid_axis("num_programs", axis)[1]
+
+
+# Hints and printing ----------------------------------------------------------------------------
+
+multiple_of_p = Primitive(
+    "multiple_of",
+    abstract=lambda x, *, values: x,
+    jvp=lambda primals, tangents, *, values: (multiple_of_p.bind(*primals, values=values), None),
+    batch=lambda axis, args, dims, *, values: (multiple_of_p.bind(*args, values=values), dims[0]),
+    lower=lambda ctx, x, *, values: x,
+    sharding="elementwise",  # type: ignore[arg-type]
+)
+
+
+def multiple_of(x: Any, values: Sequence[int] | int) -> Any:
+    """x, with the promise that it is a multiple of values, which some backends use."""
+    values = (values,) if isinstance(values, int) else tuple(int(v) for v in values)
+    return multiple_of_p.bind(x, values=values)
+
+
+_DEBUG = frozenset((DEBUG,))
+
+debug_print_p = Primitive(
+    "debug_print",
+    abstract=lambda *args, fmt: [],
+    effects=lambda avals, params: _DEBUG,
+    jvp=lambda primals, tangents, *, fmt: (debug_print_p.bind(*primals, fmt=fmt), []),
+    multiple_results=True,
+)
+
+
+def debug_print(fmt: str, *args: Any) -> None:
+    """Prints `fmt.format(*args)` when the program runs, as weft.debug.print outside of kernels."""
+    from weft.transforms.callback import _check_format
+    from weft.transforms.callback import debug_print as outside
+
+    if not inside_kernel():
+        return outside(fmt, *args)
+    if not isinstance(fmt, str):
+        raise TypeError(f"debug_print: fmt must be a string, got {type(fmt).__name__}")
+    _check_format(fmt, len(args), {})
+    debug_print_p.bind(*(as_array(a) for a in args), fmt=fmt)
+    return None
+
+
+debug_check_p = Primitive(
+    "debug_check",
+    abstract=lambda ok, *, message: [],
+    effects=lambda avals, params: _DEBUG,
+    jvp=lambda primals, tangents, *, message: (debug_check_p.bind(*primals, message=message), []),
+    multiple_results=True,
+)
+
+
+def debug_check(condition: Any, message: str) -> None:
+    """Raises if condition is False where the kernel is interpreted, or native in debug mode."""
+    current_frame("debug_check")
+    debug_check_p.bind(condition, message=str(message))
+
+
+delay_p = Primitive(
+    "delay",
+    abstract=lambda nanos: [],
+    effects=lambda avals, params: _DEBUG,
+    multiple_results=True,
+)
+
+
+def delay(nanos: int | Any) -> None:
+    """Lets the program wait for about so many nanoseconds."""
+    current_frame("delay")
+    delay_p.bind(nanos)
+
+
+# Scoped scratch --------------------------------------------------------------------------------
+
+
+def _scoped_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, num_consts: int) -> tuple:
+    refs = jaxpr.in_avals[num_consts:]
+    nonzero = [t is not None for t in tangents] + [_floats(a) for a in refs]
+    pushed, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
+    n, k = len(jaxpr.in_avals), sum(nonzero[:num_consts])
+    # (consts, refs, t_consts, t_refs) -> (consts, t_consts, refs, t_refs)
+    j = pushed.jaxpr
+    order = [
+        *range(num_consts),
+        *range(n, n + k),
+        *range(num_consts, n),
+        *range(n + k, len(j.invars)),
+    ]
+    pushed = pushed.memo(
+        ("scoped", num_consts),
+        lambda: ClosedJaxpr(j.replace(invars=[j.invars[i] for i in order]), pushed.consts),
+    )
+    given = [t for t in tangents if t is not None]
+    outs = run_scoped_p.bind(*primals, *given, jaxpr=pushed, num_consts=num_consts + k)
+    m = len(jaxpr.out_avals)
+    rest = iter(outs[m:])
+    return outs[:m], [next(rest) if nz else None for nz in out_nonzero]
+
+
+def _floats(aval: Any) -> bool:
+    """Whether a scratch ref has a tangent: it holds floats, no semaphores."""
+    return has_tangent(aval.inner) and not getattr(aval.memory_space, "holds_semaphores", False)
+
+
+def _scoped_batch(axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, num_consts: int) -> tuple:
+    moved = [x if d is None else move_dim(x, d, 0, axis) for x, d in zip(args, dims, strict=True)]
+    fresh = len(jaxpr.in_avals) - num_consts
+    inner, out = batch_jaxpr(jaxpr, axis, [*(d is not None for d in dims), *(True,) * fresh])
+    outs = run_scoped_p.bind(*moved, jaxpr=inner, num_consts=num_consts)
+    return outs, [0 if b else None for b in out]
+
+
+run_scoped_p = Primitive(
+    "run_scoped",
+    abstract=lambda *avals, jaxpr, num_consts: list(jaxpr.out_avals),
+    effects=lambda avals, params: params["jaxpr"].effects | {WRITES},
+    jvp=_scoped_jvp,
+    batch=_scoped_batch,
+    multiple_results=True,
+    own_types=True,
+    higher_order=True,
+)
+
+
+def scratch_types(what: str, tree: Any) -> tuple[list[ScratchShape], Any]:
+    """The scratch types in a tree of them, and its structure."""
+    leaves, structure = flatten(tree, lambda x: isinstance(x, ScratchShape | SemaphoreType))
+    return [as_scratch(f"{what}[{i}]", x) for i, x in enumerate(leaves)], structure
+
+
+def run_scoped(f: Callable, *types: Any, collective_axes: Any = (), **kw_types: Any) -> Any:
+    """Calls f with fresh scratch refs, which live until it returns.
+
+    types, kw_types: pytrees of scratch types, as scratch_shapes; f gets refs in their place. The
+    scratch is uninitialized, semaphores are 0. Returns what f returns: arrays, no refs.
+
+    >>> import weft
+    >>> pl = weft.pallas
+    >>> def kernel(x, out):
+    ...     def body(tmp):
+    ...         tmp[...] = x[...] * 2
+    ...         out[...] = tmp[...] + 1
+    ...     pl.run_scoped(body, pl.LOCAL((3,), "float32"))
+    >>> pl.pallas_call(kernel, weft.ShapeDtypeStruct((3,), "float32"), interpret=True)(
+    ...     weft.numpy.arange(3.0))
+    Array([1., 3., 5.], dtype=float32)
+    """
+    shapes, structure = scratch_types("run_scoped: scratch type ", (types, kw_types))
+    if not inside_kernel():
+        refs = [new_ref(np.zeros(s.shape, s.dtype), memory_space=s.memory_space) for s in shapes]
+        args, kwargs = structure.unflatten(refs)
+        return f(*args, **kwargs)
+    trees: list[Any] = []
+
+    def flat(*handles: Any) -> list:
+        args, kwargs = structure.unflatten([Ref(h) for h in handles])
+        outs, tree = flatten(f(*args, **kwargs))
+        trees.append(tree)
+        return outs
+
+    avals = [s.get_ref_aval() for s in shapes]
+    name = getattr(f, "__name__", "run_scoped")
+    jaxpr, consts = closed_call_jaxpr(flat, avals, name)
+    for aval in jaxpr.out_avals:
+        if not isinstance(aval, ShapedArray):
+            raise TypeError(f"run_scoped: {name} returns a {aval.str_short()}; return arrays only")
+    outs = run_scoped_p.bind(*consts, jaxpr=jaxpr, num_consts=len(consts))
+    return trees[-1].unflatten(outs)
+
+
+def with_scoped(*types: Any, collective_axes: Any = (), **kw_types: Any) -> Callable:
+    """A decorator: the function is called with fresh scratch refs after its own arguments."""
+
+    def decorator(f: Callable) -> Callable:
+        def inner(*args: Any) -> Any:
+            return run_scoped(lambda *refs, **kw: f(*args, *refs, **kw), *types, **kw_types)
+
+        return inner
+
+    return decorator

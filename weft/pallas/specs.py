@@ -1,0 +1,329 @@
+"""How arrays are cut into blocks: BlockSpec and GridSpec, and what they become for backends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.errors import made_at
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.ref import AbstractRef
+from weft.core.trace import Tracer, trace_to_jaxpr, typeof
+from weft.ops.elementwise import convert
+from weft.pallas.ir import BlockMapping
+from weft.pallas.memory import MemorySpace
+from weft.pallas.ref_api import Ref
+
+
+class Squeezed:
+    """A block dimension of size 1 that the kernel's ref lacks; the same as None."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "pl.squeezed"
+
+
+squeezed = Squeezed()
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A block dimension whose index counts blocks; the same as a plain int."""
+
+    block_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A block dimension whose index counts elements, so that blocks may overlap.
+
+    padding: (before, after): how far blocks may reach outside of the array; the index counts from
+    the start of the padding.
+    """
+
+    block_size: int
+    padding: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffered:
+    """How many buffers a block's pipeline has: a hint, which backends here do not need."""
+
+    buffer_count: int
+    use_lookahead: bool = False
+    revisit: Any = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockSpec:
+    """Which block of an array each program of the grid sees.
+
+    block_shape: for each dimension of the array the block's size; None (or pl.squeezed) is a size
+    of 1 that the ref lacks, pl.Element(n) a dimension whose index counts elements. None for all of
+    the array. index_map: from the grid indices (and the refs of prefetched scalars) to the index
+    of the block along each dimension; by default all 0. memory_space: pl.ANY for the array itself
+    instead of a block of it. pipeline_mode: accepted.
+
+    Blocks that reach past the end of the array are masked: what they read there is unspecified
+    (NaN when interpreted), what they write there is dropped.
+
+    >>> import weft
+    >>> weft.pallas.BlockSpec((8, 128), lambda i, j: (i, j))
+    BlockSpec((8, 128), <lambda>)
+    """
+
+    block_shape: Sequence[Any] | None = None
+    index_map: Callable[..., Any] | None = None
+    memory_space: Any = None
+    pipeline_mode: Any = None
+
+    def __post_init__(self) -> None:
+        if self.block_shape is not None and not isinstance(self.block_shape, Sequence):
+            raise TypeError(
+                "BlockSpec: block_shape must be a tuple with one entry for each dimension, got "
+                f"{self.block_shape!r:.80}"
+            )
+        if self.index_map is not None and not callable(self.index_map):
+            raise TypeError(
+                f"BlockSpec: index_map must be a function, got {self.index_map!r:.80}; block_shape "
+                "comes first, then index_map"
+            )
+
+    def __repr__(self) -> str:
+        parts = [repr(self.block_shape) if self.block_shape is not None else ""]
+        if self.index_map is not None:
+            parts.append(getattr(self.index_map, "__name__", "index_map"))
+        if self.memory_space is not None:
+            parts.append(f"memory_space={self.memory_space}")
+        return f"BlockSpec({', '.join(p for p in parts if p)})"
+
+
+class NoBlockSpec:
+    """The default of in_specs and out_specs: whole arrays."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "pl.no_block_spec"
+
+
+no_block_spec = NoBlockSpec()
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class GridSpec:
+    """A grid with the blocks of arguments and results, and scratch.
+
+    grid: an int or a tuple of ints. in_specs, out_specs: pytrees of `BlockSpec` like the
+    arguments and the results. scratch_shapes: a sequence of scratch types, or a dict of them (then
+    the kernel gets them by name). num_scalar_prefetch: so many leading arguments are integer
+    arrays that index maps see, too, as refs behind the grid indices.
+    """
+
+    grid: tuple
+    in_specs: Any
+    out_specs: Any
+    scratch_shapes: Any
+    num_scalar_prefetch: int
+
+    def __init__(
+        self,
+        grid: Any = (),
+        in_specs: Any = no_block_spec,
+        out_specs: Any = no_block_spec,
+        scratch_shapes: Any = (),
+        *,
+        num_scalar_prefetch: int = 0,
+    ) -> None:
+        set_field = object.__setattr__
+        set_field(self, "grid", check_grid(grid))
+        set_field(self, "in_specs", in_specs)
+        set_field(self, "out_specs", out_specs)
+        set_field(self, "scratch_shapes", scratch_shapes)
+        if not isinstance(num_scalar_prefetch, int) or num_scalar_prefetch < 0:
+            raise ValueError(
+                f"GridSpec: num_scalar_prefetch must be a nonnegative int, got "
+                f"{num_scalar_prefetch!r}"
+            )
+        set_field(self, "num_scalar_prefetch", num_scalar_prefetch)
+
+
+def PrefetchScalarGridSpec(  # noqa: N802  (JAX's name)
+    num_scalar_prefetch: int,
+    grid: Any = (),
+    in_specs: Any = no_block_spec,
+    out_specs: Any = no_block_spec,
+    scratch_shapes: Any = (),
+) -> GridSpec:
+    """A `GridSpec` with num_scalar_prefetch as its first argument."""
+    return GridSpec(
+        grid, in_specs, out_specs, scratch_shapes, num_scalar_prefetch=num_scalar_prefetch
+    )
+
+
+def check_grid(grid: Any) -> tuple[int, ...]:
+    """The grid as a tuple of ints."""
+    entries = grid if isinstance(grid, tuple | list) else (grid,)
+    result = []
+    for i, n in enumerate(entries):
+        if isinstance(n, Tracer):
+            raise TypeError(
+                f"pallas_call: grid[{i}] is a traced value ({made_at(n)}); the grid must be known "
+                "while tracing. Take its largest extent, and skip programs with pl.when"
+            )
+        if not hasattr(n, "__index__"):
+            raise TypeError(f"pallas_call: grid[{i}] must be an int, got {n!r:.80}")
+        if n.__index__() < 0:
+            raise ValueError(f"pallas_call: grid[{i}] must not be negative, got {n}")
+        result.append(n.__index__())
+    return tuple(result)
+
+
+# Blocks ----------------------------------------------------------------------------------------
+
+
+def block_mapping(
+    what: str,
+    spec: BlockSpec | None,
+    array: ShapedArray,
+    grid: tuple[int, ...],
+    scalars: Sequence[AbstractRef],
+) -> BlockMapping:
+    """The blocks of one argument or result; `what` names it in errors."""
+    if spec is None or isinstance(spec, NoBlockSpec):
+        spec = BlockSpec()
+    if not isinstance(spec, BlockSpec):
+        raise TypeError(f"{what}: a spec must be a pl.BlockSpec, got {type(spec).__name__}")
+    if spec.block_shape is None:
+        if spec.index_map is not None:
+            raise ValueError(f"{what}: the BlockSpec has an index_map but no block_shape")
+        return whole_mapping(what, array, grid, scalars, spec.memory_space)
+    dims = tuple(spec.block_shape)
+    if len(dims) != array.ndim:
+        raise ValueError(
+            f"{what}: block_shape {dims} has {len(dims)} entries, but the array "
+            f"{array.str_short()} has rank {array.ndim}; give one for each dimension (None for one "
+            "that the ref shall lack)"
+        )
+    shape, gone, by_element, padding = [], [], [], []
+    for d, (dim, n) in enumerate(zip(dims, array.shape, strict=True)):
+        size = 1 if dim is None or dim is squeezed else getattr(dim, "block_size", dim)
+        if not hasattr(size, "__index__") or isinstance(size, Tracer) or size.__index__() < 1:
+            raise ValueError(
+                f"{what}: block_shape[{d}] must be a positive int, None or pl.Element, got {dim!r}"
+            )
+        shape.append(size.__index__())
+        gone.append(dim is None or dim is squeezed)
+        by_element.append(isinstance(dim, Element))
+        padding.append(tuple(getattr(dim, "padding", (0, 0))))
+        if isinstance(dim, Element) and size > n + sum(dim.padding):
+            raise ValueError(
+                f"{what}: block_shape[{d}] = {dim} is larger than the dimension of size {n} with "
+                "its padding"
+            )
+    index_map = _trace_index_map(what, spec.index_map, array, grid, scalars)
+    full = spec.index_map is None and tuple(shape) == array.shape and not any(gone)
+    return BlockMapping(
+        array=array,
+        block_shape=tuple(shape),
+        squeezed=tuple(gone),
+        by_element=tuple(by_element),
+        index_map=index_map,
+        memory_space=spec.memory_space,
+        whole=full,
+        origin=what,
+        padding=tuple(padding) if any(map(any, padding)) else (),
+    )
+
+
+def whole_mapping(
+    what: str,
+    array: ShapedArray,
+    grid: tuple[int, ...],
+    scalars: Sequence[AbstractRef],
+    space: Any = None,
+) -> BlockMapping:
+    """The mapping of an array that programs see whole."""
+    no = (False,) * array.ndim
+    index_map = _trace_index_map(what, None, array, grid, scalars)
+    return BlockMapping(array, array.shape, no, no, index_map, space, True, what)
+
+
+def _trace_index_map(
+    what: str,
+    fun: Callable | None,
+    array: ShapedArray,
+    grid: tuple[int, ...],
+    scalars: Sequence[AbstractRef],
+) -> ClosedJaxpr:
+    def flat(*args: Any) -> list:
+        if fun is None:
+            return [dtypes.int32.type(0)] * array.ndim
+        indices = args[: len(grid)]
+        refs = [Ref(x) for x in args[len(grid) :]]
+        out = fun(*indices, *refs)
+        out = tuple(out) if isinstance(out, tuple | list) else (out,)
+        if len(out) != array.ndim:
+            raise ValueError(
+                f"{what}: index_map returns {len(out)} indices for an array of rank {array.ndim}, "
+                f"{array.str_short()}; return one for each dimension"
+            )
+        return [_index(what, d, x) for d, x in enumerate(out)]
+
+    _check_arity(what, fun, len(grid), len(scalars))
+    avals = [ShapedArray((), dtypes.int32)] * len(grid) + list(scalars)
+    name = getattr(fun, "__name__", "index_map")
+    jaxpr, consts = trace_to_jaxpr(flat, avals, name)
+    if consts:
+        raise ValueError(
+            f"{what}: index_map {name} closes over an array of type "
+            f"{typeof(consts[0]).str_short()}; index maps see grid indices and prefetched scalars "
+            "only: pass the array first and count it in num_scalar_prefetch"
+        )
+    return ClosedJaxpr(jaxpr)
+
+
+def _index(what: str, d: int, x: Any) -> Any:
+    if isinstance(x, int) and not isinstance(x, bool):
+        return dtypes.int32.type(x)
+    aval = typeof(x)
+    if aval.shape or not dtypes.is_integer(aval.dtype):
+        raise TypeError(
+            f"{what}: index_map must return integers, but index {d} has type {aval.str_short()}"
+        )
+    return convert(x, dtypes.int32)
+
+
+def _check_arity(what: str, fun: Callable | None, num_axes: int, num_scalars: int) -> None:
+    """Raises if the index map cannot take the grid's indices."""
+    if fun is None:
+        return
+    import inspect
+
+    try:
+        signature = inspect.signature(fun)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*(None,) * (num_axes + num_scalars))
+    except TypeError as e:
+        extra = f" and {num_scalars} refs of prefetched scalars" if num_scalars else ""
+        raise TypeError(
+            f"{what}: index_map {getattr(fun, '__name__', '')} is called with {num_axes} grid "
+            f"{'index' if num_axes == 1 else 'indices'}{extra}, which its signature "
+            f"{signature} does not take ({e})"
+        ) from None
+
+
+def kernel_ref(mapping: BlockMapping) -> AbstractRef:
+    """The type of the ref that a kernel gets for a block."""
+    array = mapping.array
+    inner = ShapedArray(mapping.ref_shape, array.dtype, False, None, array.mat)
+    space = mapping.memory_space
+    if space is None and not mapping.whole:
+        space = MemorySpace.DEFAULT
+    return AbstractRef(inner, None if space is MemorySpace.DEFAULT else space)

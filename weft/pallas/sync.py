@@ -1,0 +1,340 @@
+"""Synchronization and movement in kernels: semaphores, barriers, asynchronous copies, atomics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.ref import WRITES, Indexer
+from weft.core.trace import typeof
+from weft.ops.convert import as_array
+from weft.ops.elementwise import convert
+from weft.ops.refs import atomic_cas_p, atomic_rmw_p
+from weft.ops.shape import expand_dims, rev
+from weft.pallas.frame import current_frame
+from weft.pallas.memory import MemorySpace
+from weft.pallas.ref_api import Ref, mask_operands, stored
+from weft.pallas.ref_api import _to_plain as to_plain
+
+_WRITES = frozenset((WRITES,))
+_INT32 = ShapedArray((), dtypes.int32)
+
+
+def _op(name: str, abstract: Callable | None = None) -> Primitive:
+    return Primitive(
+        name,
+        abstract=abstract or (lambda *avals, **params: []),
+        effects=lambda avals, params: _WRITES,
+        jvp=lambda primals, tangents, **params: _sync_jvp(prims[name], primals, tangents, params),
+        multiple_results=abstract is None,
+        own_types=True,
+        takes_refs=True,
+    )
+
+
+def _sync_jvp(prim: Primitive, primals: Any, tangents: Any, params: dict) -> tuple:
+    """Synchronization has no tangent; the tangents' own movement is not synchronized."""
+    if any(t is not None for t in tangents):
+        raise TypeError(
+            f"{prim.name} has no derivative; give the kernel a rule with weft.custom_vjp"
+        )
+    return prim.bind(*primals, **params), [] if prim.multiple_results else None
+
+
+prims: dict[str, Primitive] = {}
+for _name in (
+    *("semaphore_signal", "semaphore_wait", "core_barrier"),
+    *("async_copy_start", "async_copy_wait"),
+):
+    prims[_name] = _op(_name)
+prims["semaphore_read"] = _op("semaphore_read", lambda *avals, **params: _INT32)
+
+semaphore_signal_p = prims["semaphore_signal"]
+semaphore_wait_p = prims["semaphore_wait"]
+semaphore_read_p = prims["semaphore_read"]
+core_barrier_p = prims["core_barrier"]
+async_copy_start_p = prims["async_copy_start"]
+async_copy_wait_p = prims["async_copy_wait"]
+
+# Semaphores ------------------------------------------------------------------------------------
+
+
+def _semaphore(who: str, sem: Any, spaces: Sequence[MemorySpace]) -> tuple[Any, Indexer, tuple]:
+    """(handle, indexer, operands) of one semaphore."""
+    if not isinstance(sem, Ref) or not getattr(sem.memory_space, "holds_semaphores", False):
+        kind = sem.aval.str_short() if isinstance(sem, Ref) else type(sem).__name__
+        raise TypeError(
+            f"{who}: sem must be a semaphore, a ref of a scratch type such as "
+            f"pl.SemaphoreType.REGULAR; got {kind}"
+        )
+    if sem.memory_space not in spaces:
+        raise TypeError(f"{who}: takes a {' or '.join(map(str, spaces))}, got a {sem.memory_space}")
+    if sem.shape:
+        raise ValueError(
+            f"{who}: sem is an array of semaphores of shape {sem.shape}; choose one: sem.at[i]"
+        )
+    return sem.pointer()
+
+
+_COUNTING = (MemorySpace.SEMAPHORE, MemorySpace.DMA_SEMAPHORE)
+
+
+def _int32(who: str, what: str, x: Any) -> Any:
+    if isinstance(x, int) and not isinstance(x, bool):
+        return np.int32(x)
+    aval = typeof(x)
+    if aval.shape or not dtypes.is_integer(aval.dtype):
+        raise TypeError(f"{who}: {what} must be an integer scalar, got {aval.str_short()}")
+    return convert(x, dtypes.int32)
+
+
+def _target(who: str, aval: Any, core_index: Any) -> tuple[tuple[str, ...], list]:
+    """The axes of the mesh whose cores own a ref, and the coordinates of the one meant.
+
+    Without axes it is the caller's own, or the only one.
+    """
+    frame = current_frame(who)
+    mesh = aval.core
+    if mesh is None:
+        if core_index is not None:
+            raise ValueError(
+                f"{who}: core_index is given, but a {aval.str_short()} is shared by all cores; "
+                "leave core_index out, or give the scratch type a mesh: type @ mesh"
+            )
+        return (), []
+    if core_index is None:
+        if mesh == frame.mesh:
+            return (), []
+        given: dict = {}
+    elif isinstance(core_index, Mapping):
+        given = dict(core_index)
+    elif len(mesh.shape) == 1:
+        given = {mesh.axis_names[0]: core_index}
+    else:
+        raise ValueError(
+            f"{who}: core_index must be a dict over the axes {list(mesh.shape)} of {mesh}, got "
+            f"{core_index!r:.80}"
+        )
+    unknown = set(given) - set(mesh.shape)
+    if unknown:
+        raise ValueError(
+            f"{who}: core_index names axis {sorted(map(str, unknown))[0]!r}, which {mesh} lacks; "
+            f"its axes are {list(mesh.shape)}"
+        )
+    own = frame.axis_sizes
+    coordinates = []
+    for axis, size in mesh.shape.items():
+        if axis in given:
+            coordinates.append(_int32(who, f"core_index[{axis!r}]", given[axis]))
+        elif axis in own:
+            from weft.collectives.axis import axis_index
+
+            coordinates.append(axis_index(axis))
+        elif size == 1:
+            coordinates.append(np.int32(0))
+        else:
+            raise ValueError(
+                f"{who}: a {aval.str_short()} belongs to the cores of {mesh}; say which one's with "
+                f"core_index={{{axis!r}: …}}"
+            )
+    return mesh.axis_names, coordinates
+
+
+def semaphore_signal(
+    sem: Any, inc: Any = 1, *, core_index: Any = None, device_id: Any = None
+) -> None:
+    """Adds inc to a semaphore: this core's own, a shared one, or that of the core core_index.
+
+    core_index: an int, or a dict from axis names of the semaphore's mesh to indices; axes left out
+    are the caller's own coordinates. device_id: the same, under the name it has elsewhere.
+
+    What this core wrote before is seen by whoever waits for the signal.
+    """
+    who = "semaphore_signal"
+    if device_id is not None:
+        if core_index is not None:
+            raise ValueError(f"{who}: give core_index or device_id, not both")
+        core_index = device_id
+    handle, indexer, operands = _semaphore(who, sem, (MemorySpace.SEMAPHORE,))
+    axes, core = _target(who, sem.ref_aval, core_index)
+    semaphore_signal_p.bind(
+        handle, *operands, _int32(who, "inc", inc), *core, indexer=indexer, axes=axes
+    )
+
+
+def _own_only(who: str, sem: Ref) -> None:
+    frame = current_frame(who)
+    core = sem.ref_aval.core
+    if core is not None and core != frame.mesh:
+        raise ValueError(
+            f"{who}: a {sem.aval.str_short()} belongs to the cores of {core}; a core waits for and "
+            "reads its own semaphores or shared ones"
+        )
+
+
+def semaphore_wait(sem: Any, value: Any = 1) -> None:
+    """Waits until a semaphore is at least `value`, then subtracts that."""
+    handle, indexer, operands = _semaphore("semaphore_wait", sem, _COUNTING)
+    _own_only("semaphore_wait", sem)
+    semaphore_wait_p.bind(
+        handle, *operands, _int32("semaphore_wait", "value", value), indexer=indexer
+    )
+
+
+def semaphore_read(sem: Any) -> Any:
+    """The semaphore's value, an int32 scalar."""
+    handle, indexer, operands = _semaphore("semaphore_read", sem, _COUNTING)
+    _own_only("semaphore_read", sem)
+    return semaphore_read_p.bind(handle, *operands, indexer=indexer)
+
+
+def core_barrier(barrier: Any, *, meshes: Any = None) -> None:
+    """Waits until every core has arrived at the barrier, a scratch of SemaphoreType.BARRIER.
+
+    meshes: those whose cores take part (all of the kernel's); all participants name the same.
+    """
+    frame = current_frame("core_barrier")
+    handle, indexer, operands = _semaphore("core_barrier", barrier, (MemorySpace.BARRIER,))
+    if frame.mesh is None:
+        raise ValueError("core_barrier: the programs of a grid do not run together; use mpmd_map")
+    chosen = frame.meshes if meshes is None else tuple(meshes)
+    for m in chosen:
+        if m not in frame.meshes:
+            raise ValueError(f"core_barrier: {m} is not one of the kernel's meshes")
+    core_barrier_p.bind(handle, *operands, indexer=indexer, count=sum(m.size for m in chosen))
+
+
+# Copies ----------------------------------------------------------------------------------------
+
+
+class AsyncCopy:
+    """A copy from one ref to another: `start()` starts it, `wait()` waits until it is done."""
+
+    __slots__ = ("_args", "_params", "_started")
+
+    def __init__(self, args: list, params: dict) -> None:
+        self._args = args
+        self._params = params
+        self._started = False
+
+    def start(self) -> AsyncCopy:
+        """Starts the copy; source and destination must be left alone until it is done."""
+        async_copy_start_p.bind(*self._args, **self._params)
+        return self
+
+    def wait(self) -> None:
+        """Waits until a copy of this form is done: for its semaphore, at its destination."""
+        async_copy_wait_p.bind(*self._args, **self._params)
+
+
+def async_copy(src: Any, dst: Any, sem: Any, *, core_index: Any = None) -> AsyncCopy:
+    """A copy between refs of equal type that runs beside the program.
+
+    src, dst: refs or parts of refs (`ref.at[...]`), of one shape and dtype. sem: a semaphore of
+    SemaphoreType.DMA, which counts copies done. core_index: the core whose dst and sem are meant,
+    where those belong to the cores of a mesh.
+
+    >>> import weft
+    >>> pl = weft.pallas
+    >>> def kernel(x, out, sem):
+    ...     copy = pl.async_copy(x, out, sem).start()
+    ...     copy.wait()
+    >>> spec = pl.BlockSpec(memory_space=pl.ANY)
+    >>> pl.pallas_call(kernel, weft.ShapeDtypeStruct((3,), "float32"), in_specs=[spec],
+    ...     out_specs=spec, scratch_shapes=[pl.SemaphoreType.DMA], interpret=True)(
+    ...     weft.numpy.arange(3.0))
+    Array([0., 1., 2.], dtype=float32)
+    """
+    who = "async_copy"
+    for what, ref in (("src", src), ("dst", dst)):
+        if not isinstance(ref, Ref):
+            raise TypeError(
+                f"{who}: {what} must be a Ref, got {type(ref).__name__}; to copy a part of a ref "
+                "give ref.at[index], as ref[index] reads it"
+            )
+    if (src.shape, src.dtype) != (dst.shape, dst.dtype):
+        raise TypeError(
+            f"{who}: src and dst must have one shape and dtype, got {src.aval.inner.str_short()} "
+            f"and {dst.aval.inner.str_short()}"
+        )
+    handle, sem_indexer, sem_operands = _semaphore(who, sem, _COUNTING)
+    from_handle, src_indexer, src_operands = src.pointer()
+    to_handle, dst_indexer, dst_operands = dst.pointer()
+    if src_indexer.has_picks or dst_indexer.has_picks:
+        raise TypeError(f"{who}: copies a window, not the positions in an index array; use pl.ds")
+    owner = dst.ref_aval if dst.ref_aval.core is not None else sem.ref_aval
+    axes, core = _target(who, owner, core_index)
+    params = {
+        "src_indexer": src_indexer,
+        "dst_indexer": dst_indexer,
+        "sem_indexer": sem_indexer,
+        "axes": axes,
+    }
+    args = [from_handle, to_handle, handle, *src_operands, *dst_operands, *sem_operands, *core]
+    return AsyncCopy(args, params)
+
+
+make_async_copy = async_copy
+
+# Atomics ---------------------------------------------------------------------------------------
+
+
+def _atomic(ref: Any, idx: Any, val: Any, mask: Any, op: str) -> Any:
+    who = f"atomic_{op}"
+    if not isinstance(ref, Ref):
+        raise TypeError(f"{who}: expected a Ref, got {type(ref).__name__}: {ref!r:.80}")
+    at = ref.located(idx)
+    value = stored(ref, at, val, who)
+    extras = [to_plain(at, m) for m in mask_operands(at.shape, mask, who)]
+    out = atomic_rmw_p.bind(
+        ref._handle,
+        value,
+        *at.operands,
+        *extras,
+        indexer=at.indexer,
+        masked=mask is not None,
+        op=op,
+    )
+    if at.reverse:
+        out = rev(out, at.reverse)
+    return expand_dims(out, at.new) if at.new else out
+
+
+def _atomic_function(op: str, what: str) -> Callable:
+    def atomic(ref: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
+        return _atomic(ref, idx, val, mask, op)
+
+    atomic.__name__ = atomic.__qualname__ = f"atomic_{op}"
+    atomic.__doc__ = f"""{what}, each element in one indivisible step; returns the values before.
+
+    idx: as in ref[idx]; repeated positions all take effect. mask: only where it is True. Raises
+    TypeError for what is not a Ref, or a value of another dtype.
+    """
+    return atomic
+
+
+atomic_add = _atomic_function("add", "ref[idx] += val")
+atomic_max = _atomic_function("max", "ref[idx] = max(ref[idx], val)")
+atomic_min = _atomic_function("min", "ref[idx] = min(ref[idx], val)")
+atomic_and = _atomic_function("and", "ref[idx] &= val")
+atomic_or = _atomic_function("or", "ref[idx] |= val")
+atomic_xor = _atomic_function("xor", "ref[idx] ^= val")
+atomic_xchg = _atomic_function("xchg", "ref[idx] = val")
+
+
+def atomic_cas(ref: Any, cmp: Any, val: Any) -> Any:
+    """ref[...] = val if it equals cmp, in one indivisible step; returns the value before.
+
+    ref: a Ref to one element, such as ref.at[i].
+    """
+    if not isinstance(ref, Ref) or ref.shape:
+        shape = f" of shape {ref.shape}" if isinstance(ref, Ref) else f": {type(ref).__name__}"
+        raise TypeError(f"atomic_cas: expected a Ref to one element{shape}; use ref.at[index]")
+    at = ref.located(...)
+    old, new = (stored(ref, at, as_array(v), "atomic_cas") for v in (cmp, val))
+    return atomic_cas_p.bind(ref._handle, old, new, *at.operands, indexer=at.indexer)
