@@ -27,6 +27,12 @@ class Memory:
         return offset
 
 
+def slot_bytes(shape: Sequence[int], dtype: Any) -> int:
+    """The bytes that one of several copies of an array takes."""
+    size = max(1, size_of(shape)) * dtype.itemsize
+    return -(-size // Memory.ALIGNMENT) * Memory.ALIGNMENT
+
+
 def temporary(f: Function, memory: Memory, shape: Sequence[int], dtype: Any) -> Buffer:
     """Fresh row-major memory, valid until its region of the program ends."""
     shape = tuple(shape)

@@ -197,11 +197,16 @@ def emit_pause(f: Function, turns: str) -> str:
     spin, leave, after = f.name_of("spin"), f.name_of("leave"), f.name_of("after")
     f.do(f"br i1 {f.op(f'icmp slt i64 {turns}, {SPINS}')}, label {spin}, label {leave}")
     f.label(spin)
-    if host().triple.startswith(("x86_64", "i686")):
-        f.intrinsic("llvm.x86.sse2.pause", "void")
+    emit_spin(f)
     f.goto(after)
     f.label(leave)
     f.op("call i32 @sched_yield()")
     f.goto(after)
     f.label(after)
     return following
+
+
+def emit_spin(f: Function) -> None:
+    """Tells the CPU that a loop only waits."""
+    if host().triple.startswith(("x86_64", "i686")):
+        f.intrinsic("llvm.x86.sse2.pause", "void")

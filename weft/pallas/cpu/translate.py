@@ -233,6 +233,13 @@ class Translator:
                 if value.__class__ is Array and not changed.isdisjoint(value.reads):
                     self.snapshot(value)
 
+    def before_sync(self) -> None:
+        """Reads what living values need of memory that other cores may change."""
+        for scope in self.scopes:
+            for value in list(scope.values()):
+                if value.__class__ is Array and any(g.shared for g in value.reads):
+                    self.snapshot(value)
+
     def before_region(
         self, operands: Sequence[Any], writes: set[Group], repeated: bool = False
     ) -> list[Any]:

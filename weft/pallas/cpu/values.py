@@ -19,12 +19,16 @@ COSTLY = 4
 
 
 class Group:
-    """One piece of memory that may change; buffers of one group may overlap."""
+    """One piece of memory that may change; buffers of one group may overlap.
 
-    __slots__ = ("name",)
+    shared: another core may change it.
+    """
+
+    __slots__ = ("name", "shared")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.shared = False
 
 
 class Buffer:

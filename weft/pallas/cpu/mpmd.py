@@ -1,0 +1,197 @@
+"""Several programs at once: one thread for each core, in one shared memory.
+
+The kernel's memory is one piece: its state, scratch that all cores share, scratch of each core,
+and each core's temporaries. The calling thread waits; threads end with the call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core.jaxpr import open_jaxpr
+from weft.pallas.cpu import loops, types
+from weft.pallas.cpu.frame import emit_handler, field, set_field
+from weft.pallas.cpu.grid import check_array
+from weft.pallas.cpu.llvm import Function, Index, Module
+from weft.pallas.cpu.loops import Memory
+from weft.pallas.cpu.sync import (
+    ABORT,
+    FINISHED,
+    STATE_BYTES,
+    Core,
+    linear_index,
+)
+from weft.pallas.cpu.threads import emit_arena
+from weft.pallas.cpu.translate import Translator
+from weft.pallas.cpu.values import Buffer, Group, row_major
+
+# The record of a thread: what it works on and what became of it.
+BUFFERS, SHARED, ARENA, NUMBER, STATUS, THREAD, RECORD_BYTES = 0, 8, 16, 24, 32, 40, 64
+
+
+class Layout:
+    """Where shared and per-core scratch lies, from the start of the kernel's memory."""
+
+    def __init__(self, call: Any) -> None:
+        memory = Memory()
+        memory.take(STATE_BYTES)
+        self.zeroed: list[tuple[int, int]] = []
+        self.offsets = []
+        for aval in call.scratch:
+            size = loops.slot_bytes(aval.shape, aval.dtype)
+            copies = 1 if aval.core is None else aval.core.size
+            offset = memory.take(size * copies)
+            self.offsets.append(offset)
+            if getattr(aval.memory_space, "holds_semaphores", False):
+                self.zeroed.append((offset, size * copies))
+        self.size = memory.peak
+
+
+def mpmd_text(call: Any) -> str:
+    """The LLVM IR of a kernel of several programs."""
+    module = Module()
+    messages: list[str] = ["mpmd_map: no more threads for the cores of a kernel"]
+    layout = Layout(call)
+    total = sum(p.mesh.size for p in call.programs)
+    peak = 0
+    for k, program in enumerate(call.programs):
+        memory = Memory()
+        _emit_core(module, call, k, program, layout, total, memory, messages)
+        peak = max(peak, memory.peak)
+    # Cores' temporaries do not share cache lines that are fetched in pairs.
+    each = -(-peak // 128) * 128 + 128
+    emit_arena(module, layout.size + total * each)
+    _emit_thread(module, call)
+
+    def body(f: Function, buffers: str, api: str, context: str) -> str:
+        return _emit_call(f, buffers, layout, total, each)
+
+    count = call.num_scalars + call.num_inputs
+    emit_handler(module, "handler", count, len(call.outputs), body, messages)
+    return module.text()
+
+
+def _emit_core(
+    module: Module,
+    call: Any,
+    k: int,
+    program: Any,
+    layout: Layout,
+    total: int,
+    memory: Memory,
+    messages: list[str],
+) -> None:
+    """`core_k(number, buffers, shared, arena)`: the k-th program on one core of its mesh."""
+    arguments = [("i64", "number"), ("ptr", "buffers"), ("ptr", "shared"), ("ptr", "arena")]
+    f = Function(module, f"core_{k}", arguments, "i64", "noinline")
+    f.entry.append("  %status = alloca i64")
+    f.store("i64", "0", "%status", parallel=False)
+    t = Translator(f, call, memory, messages)
+    coordinates: dict[str, Index] = {}
+    number: Index = "%number"
+    for axis, size in reversed(program.mesh.shape.items()):
+        coordinates[axis] = f.rem(number, size)
+        number = f.div(number, size)
+    t.core = Core(program.mesh, coordinates, total, "%shared")
+    avals = open_jaxpr(program.jaxpr).in_avals
+    n_in = call.num_scalars + call.num_inputs
+    groups = [Group(f"array {i}") for i in range(n_in + len(call.outputs))]
+    for operand, output in call.aliases:
+        groups[operand] = groups[n_in + output]
+    operands: list[Any] = []
+    for i, aval in enumerate(avals[: len(groups)]):
+        check_array(t, aval)
+        pointer = f.load("ptr", f.address("ptr", "%buffers", i), parallel=False)
+        groups[i].shared = groups[i].shared or i >= n_in
+        operands.append(Buffer(pointer, aval.dtype, aval.shape, row_major(aval.shape), groups[i]))
+    for aval, offset in zip(call.scratch, layout.offsets, strict=True):
+        where: Index = offset
+        if aval.core is not None:
+            own = linear_index(f, aval.core, coordinates, {})
+            size = loops.slot_bytes(aval.shape, aval.dtype)
+            where = f.add(f.mul(own, size), offset)
+        pointer = f.address("i8", "%shared", where)
+        group = Group("scratch")
+        group.shared = True
+        operands.append(Buffer(pointer, aval.dtype, aval.shape, row_major(aval.shape), group))
+        if not types.is_supported(aval.dtype):
+            check_array(t, aval)
+    t.run(program.jaxpr, operands)
+    f.do(f"ret i64 {f.load('i64', '%status', parallel=False)}")
+    f.finish()
+
+
+def _emit_thread(module: Module, call: Any) -> None:
+    """`core_thread(record)`: runs the program that the record's number belongs to."""
+    f = Function(module, "core_thread", [("ptr", "record")], "ptr")
+    number = field(f, "%record", NUMBER, "i64")
+    buffers, shared = field(f, "%record", BUFFERS), field(f, "%record", SHARED)
+    arena = field(f, "%record", ARENA)
+    first = 0
+    for k, program in enumerate(call.programs):
+        size = program.mesh.size
+        inside = f.op(
+            f"and i1 {f.op(f'icmp sge i64 {number}, {first}')}, "
+            f"{f.op(f'icmp slt i64 {number}, {first + size}')}"
+        )
+        with f.when(inside):
+            own = f.sub(number, first)
+            status = f.op(
+                f"call i64 @core_{k}(i64 {own}, ptr {buffers}, ptr {shared}, ptr {arena})"
+            )
+            set_field(f, "%record", STATUS, "i64", status)
+        first += size
+    f.op(f"atomicrmw add ptr {f.address('i8', shared, FINISHED)}, i64 1 seq_cst")
+    f.do("ret ptr null")
+    f.finish()
+
+
+def _emit_call(f: Function, buffers: str, layout: Layout, total: int, each: int) -> str:
+    """Starts a thread for each core but the last, runs that one here, and waits for all."""
+    base = f.op("call ptr @arena_take()")
+    f.module.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
+    for offset, size in ((0, STATE_BYTES), *layout.zeroed):
+        place = f.address("i8", base, offset)
+        f.do(f"call void @llvm.memset.p0.i64(ptr {place}, i8 0, i64 {size}, i1 false)")
+    records = f.alloca(f"[{total * RECORD_BYTES} x i8]")
+
+    def record(k: Index) -> str:
+        return f.address("i8", records, f.mul(k, RECORD_BYTES))
+
+    with f.loop(0, total) as loop:
+        r = record(loop.index)
+        set_field(f, r, BUFFERS, "ptr", buffers)
+        set_field(f, r, SHARED, "ptr", base)
+        arena = f.address("i8", base, f.add(f.mul(loop.index, each), layout.size))
+        set_field(f, r, ARENA, "ptr", arena)
+        set_field(f, r, NUMBER, "i64", loop.index)
+        set_field(f, r, STATUS, "i64", 0)
+        set_field(f, r, THREAD, "i64", 0)
+    with f.loop(0, total - 1) as loop:
+        r = record(loop.index)
+        handle = f.address("i8", r, THREAD)
+        error = f.intrinsic(
+            "pthread_create",
+            "i32",
+            ("ptr", handle),
+            ("ptr", "null"),
+            ("ptr", "@core_thread"),
+            ("ptr", r),
+        )
+        with f.when(f.op(f"icmp ne i32 {error}, 0")):
+            # The cores that run wait for one that never will: end their waits.
+            set_field(f, r, THREAD, "i64", 0)
+            set_field(f, r, STATUS, "i64", 1)
+            f.do(f"store atomic i64 1, ptr {f.address('i8', base, ABORT)} seq_cst, align 8")
+            f.op(f"atomicrmw add ptr {f.address('i8', base, FINISHED)}, i64 1 seq_cst")
+    f.op(f"call ptr @core_thread(ptr {record(total - 1)})")
+    with f.loop(0, total, [("i64", "0")]) as loop:
+        r = record(loop.index)
+        thread = field(f, r, THREAD, "i64")
+        with f.when(f.op(f"icmp ne i64 {thread}, 0")):
+            f.intrinsic("pthread_join", "i32", ("i64", thread), ("ptr", "null"))
+        status = field(f, r, STATUS, "i64")
+        none = f.op(f"icmp eq i64 {loop.carried[0]}, 0")
+        loop.following = [f.op(f"select i1 {none}, i64 {status}, i64 {loop.carried[0]}")]
+    f.do(f"call void @arena_give(ptr {base})")
+    return loop.results[0]
