@@ -9,11 +9,11 @@ from typing import Any
 from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.dtypes import canonicalize_dtype
-from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, open_jaxpr, subjaxprs
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, open_jaxpr, subjaxprs, walk_eqns
 from weft.core.ref import AbstractRef
 from weft.core.state import axes_key
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
-from weft.core.tree import flatten, leaf_names
+from weft.core.tree import arg_names, flatten, leaf_names
 from weft.ffi.rule import as_rule
 from weft.ops.convert import as_array
 from weft.pallas.constants import with_constants
@@ -120,8 +120,8 @@ def trace_kernel(
     refs: Sequence[AbstractRef],
     arrange: Callable[[list[Ref]], tuple[tuple, dict]],
     frame: Frame,
-) -> tuple[Jaxpr, list]:
-    """The jaxpr of a kernel on refs, and what it closes over."""
+) -> tuple[Jaxpr, list, tuple[str, ...]]:
+    """The jaxpr of a kernel on refs, what it closes over, and the refs' names."""
     name = getattr(fun, "__name__", "kernel")
 
     def flat(*handles: Any) -> list:
@@ -136,7 +136,36 @@ def trace_kernel(
         return []
 
     with kernel_frame(frame):
-        return trace_to_jaxpr(flat, refs, name)
+        jaxpr, consts = trace_to_jaxpr(flat, refs, name)
+    _check_axes(what, jaxpr, frame)
+    return jaxpr, consts, _ref_names(fun, arrange, len(refs))
+
+
+def _ref_names(fun: Callable, arrange: Callable, n: int) -> tuple[str, ...]:
+    """What the kernel calls each of its refs."""
+    leaves, tree = flatten(arrange(list(range(n))))
+    by_position = dict(zip(leaves, arg_names(fun, tree), strict=True))
+    return tuple(by_position[i] for i in range(n))
+
+
+def _check_axes(what: str, jaxpr: Jaxpr, frame: Frame) -> None:
+    """A kernel knows the axes of its own mesh, and does not communicate over any."""
+    for eqn in walk_eqns(jaxpr):
+        prim = eqn.primitive
+        if prim.named_axes is None or prim.higher_order:
+            continue
+        names = [n for n in prim.named_axes(eqn.params) if n not in frame.axis_sizes]
+        if prim.name == "axis_index" and names:
+            raise TypeError(
+                f"{what}: the kernel asks for its index along axis {names[0]!r} at {eqn.source}, "
+                f"which is not an axis of its mesh; take weft.lax.axis_index({names[0]!r}) outside "
+                "of the kernel and pass it as an argument"
+            )
+        if prim.name != "axis_index" and prim.named_axes(eqn.params):
+            raise TypeError(
+                f"{what}: the kernel uses the collective {prim.name} at {eqn.source}; cores of a "
+                "kernel communicate by semaphores and async_copy, devices outside of the kernel"
+            )
 
 
 def _check_signature(what: str, fun: Callable, args: tuple, kwargs: dict) -> None:
@@ -189,6 +218,10 @@ def _operand(eqn: Eqn, param: str, k: int) -> Any:
     return eqn.invars[k] if k < len(eqn.invars) else None
 
 
+def with_constant_names(names: tuple[str, ...], at: int, n: int) -> tuple[str, ...]:
+    return (*names[:at], *(f"constant {i}" for i in range(n)), *names[at:])
+
+
 def check_inputs_unwritten(
     what: str, jaxpr: Jaxpr, first: int, avals: Sequence[Any], names: Sequence[str]
 ) -> None:
@@ -215,8 +248,8 @@ def check_aliases(
     for i, o in pairs:
         if not 0 <= i < len(operands):
             raise ValueError(
-                f"{what}: input_output_aliases names input {i}; there are {len(operands)}, prefetched "
-                "scalars included"
+                f"{what}: input_output_aliases names input {i}; there are {len(operands)}, "
+                "prefetched scalars included"
             )
         if not 0 <= o < len(results):
             raise ValueError(
@@ -398,7 +431,7 @@ def _build(
         return (*positional, *kept), {}
 
     frame = Frame(title, spec.grid)
-    jaxpr, consts = trace_kernel(what, kernel, refs, arrange, frame)
+    jaxpr, consts, ref_names = trace_kernel(what, kernel, refs, arrange, frame)
     jaxpr = with_constants(jaxpr, consts, n_args, consts)
     ins += [
         whole_mapping(f"{what}: constant {i}", input_type(c), spec.grid, scalar_refs)
@@ -420,6 +453,7 @@ def _build(
         blocks=(*ins, *outs),
         aliases=pairs,
         num_batch_dims=num_batch_dims,
+        ref_names=with_constant_names(ref_names, n_args, len(consts)),
         **options,
     )
     if built.sharding_rule is not None:

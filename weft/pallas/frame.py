@@ -70,3 +70,14 @@ def _root(trace: Any) -> Any:
     while getattr(trace, "parent", None) is not None:
         trace = trace.parent
     return trace
+
+
+def check_own(aval: Any) -> None:
+    """Raises for a ref that belongs to the cores of another mesh than that being traced."""
+    frame = _stack.frame
+    if aval.core is not None and frame is not None and frame.mesh != aval.core:
+        raise TypeError(
+            f"a {aval.str_short()} belongs to the cores of {aval.core}, not of {frame.mesh}; a core "
+            "reads and writes its own memory and what is shared: copy to another core's "
+            "with pl.async_copy(src, dst, sem, core_index=...)"
+        )

@@ -73,6 +73,7 @@ class KernelCall:
     blocks: one for each input, then one for each output; mpmd_map's are all `whole`.
     aliases: (operand, output): the output starts with the operand's contents, in place if XLA
     may. Other outputs, and scratch, start uninitialized.
+    ref_names: what the kernel calls its refs, for messages; may be shorter than their list.
     """
 
     name: str
@@ -92,7 +93,7 @@ class KernelCall:
     metadata: Any = None
     sharding_rule: Any = None
     num_batch_dims: int = 0
-    kernel_source: Any = None
+    ref_names: tuple[str, ...] = ()
     cache: dict = field(default_factory=dict)
 
     @property

@@ -80,6 +80,7 @@ def _differentiate(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
     ins, out_blocks = call.input_blocks, call.output_blocks
     return call.replace(
         name=f"jvp_{call.name}",
+        ref_names=(),
         programs=(Program(_hoist_consts(jaxpr), None, program.name),),
         num_inputs=n_i + k_i,
         outputs=(*call.outputs, *(tangent_aval(call.outputs[o]) for o in output_at)),
@@ -281,8 +282,10 @@ def _without_refs(call: KernelCall, written: Sequence[int]) -> KernelCall:
         programs.append(Program(closed, p.mesh, p.name))
     n = len(call.outputs)
     blocks = [call.blocks[i - call.num_scalars] for i in written]
+    names = call.ref_names
     return call.replace(
         programs=tuple(programs),
+        ref_names=(*names[:end], *(names[i] for i in written), *names[end:]) if names else (),
         outputs=(*call.outputs, *(b.array for b in blocks)),
         blocks=(*call.blocks, *blocks),
         aliases=(*call.aliases, *((i, n + k) for k, i in enumerate(written))),

@@ -16,6 +16,7 @@ from weft.ops.convert import as_array
 from weft.ops.elementwise import convert
 from weft.ops.promote import broadcast_to
 from weft.ops.shape import expand_dims, reshape, rev
+from weft.pallas.frame import check_own
 from weft.pallas.indexing import Index, compose, parse_index
 from weft.transforms.boundary import api_boundary
 
@@ -194,6 +195,7 @@ def _check_readable(ref: Any) -> None:
             "a semaphore cannot be read or written with ref[...]; use pl.semaphore_signal, "
             "pl.semaphore_wait and pl.semaphore_read"
         )
+    check_own(ref.ref_aval)
 
 
 def mask_operands(shape: tuple[int, ...], mask: Any, what: str) -> list:

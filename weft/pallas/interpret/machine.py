@@ -314,7 +314,7 @@ def _begin_atomic(
     if ref.shadow is not None and region.shape == () and region.mask is None:
         element = tuple(int(i) for i in region.view if not isinstance(i, slice))
         ref.shadow.synchronize(element, task.clock)
-    if op.used and ref.written is not None:
+    if (op.used or op.eqn.params.get("op") != "xchg") and ref.written is not None:
         m.read(task, _Unshadowed(ref), region, op.eqn.source)  # type: ignore[arg-type]
     m.write(task, ref, region, op.eqn.source, atomic=True)
     task.tick()

@@ -35,18 +35,17 @@ class _Run:
         self.m.num_batch = call.num_batch
         n = call.num_scalars
         given = [np.ascontiguousarray(x).reshape(np.shape(x)) for x in operands]
-        self.scalars = [Buffer(f"scalar argument {i}", x) for i, x in enumerate(given[:n])]
-        self.inputs = [
-            Buffer(b.origin, x) for b, x in zip(call.input_blocks, given[n:], strict=True)
-        ]
+        self.scalars = [Buffer(self.name(i), x) for i, x in enumerate(given[:n])]
+        self.inputs = [Buffer(self.name(n + i), x) for i, x in enumerate(given[n:])]
+        first = len(given)
         source = {o: given[i] for i, o in call.aliases}
         how = params.uninitialized_memory
         self.results = []
-        for o, (b, aval) in enumerate(zip(call.output_blocks, call.outputs, strict=True)):
+        for o, aval in enumerate(call.outputs):
             if o in source:
-                buffer = Buffer(b.origin, np.array(source[o]))
+                buffer = Buffer(self.name(first + o), np.array(source[o]))
             else:
-                buffer = Buffer.empty(b.origin, aval.shape, aval.dtype, how)
+                buffer = Buffer.empty(self.name(first + o), aval.shape, aval.dtype, how)
             self.results.append(buffer)
         copies = any(
             e.primitive.name == "async_copy_start"
@@ -57,6 +56,14 @@ class _Run:
         several = call.is_mpmd or math.prod(call.grid[a] for a in parallel) > 1
         self.parallel = parallel
         self.watching = params.detect_races and (several or copies)
+
+    def name(self, i: int) -> str:
+        """What the kernel calls its ref number i."""
+        names = self.call.ref_names
+        return names[i] if i < len(names) else f"ref {i}"
+
+    def scratch_name(self, i: int) -> str:
+        return self.name(len(self.scalars) + len(self.inputs) + len(self.results) + i)
 
     def parallel_axes(self) -> tuple[int, ...]:
         """The grid axes whose programs run at the same time."""
@@ -89,7 +96,7 @@ class _Run:
         made: list[Any] = []
         per_call: list[dict] = []  # for each scratch: mesh coordinates -> instance
         for i, aval in enumerate(self.call.scratch):
-            name = f"scratch {i}"
+            name = self.scratch_name(i)
             if aval.core is None:
                 one = fresh(self.m, name, aval, "", self.watching)
                 per_call.append({None: one})
@@ -133,7 +140,7 @@ class _Run:
             name = f"program {fixed}" if self.parallel else "the program"
             task = self.m.new_task(name)
             scratch = [
-                fresh(self.m, f"scratch {i}", aval, "", self.watching)
+                fresh(self.m, self.scratch_name(i), aval, "", self.watching)
                 for i, aval in enumerate(self.call.scratch)
             ]
             made += scratch
@@ -211,7 +218,7 @@ class _Block:
             if lo >= hi and b and n:
                 self.run.m.fail(
                     OutOfBoundsError,
-                    f"the index map of {m.origin} gives index {at[d]} along dimension {d} in "
+                    f"the index map of {array.name} gives index {at[d]} along dimension {d} in "
                     f"{task.name}: its block, elements {s} to {s + b}, lies outside of the array "
                     f"{m.array.str_short()}",
                 )
@@ -235,7 +242,7 @@ class _Block:
         if array.written is not None:
             written = np.ones(tuple(shape), np.bool_)
             written[self.inside] = array.written[cut]
-        self.buffer = Buffer(m.origin, data, written)
+        self.buffer = Buffer(array.name, data, written)
         if self.run.watching:
             self.buffer.watch()
 
@@ -252,7 +259,7 @@ class _Block:
             if array.written is not None:
                 array.written[region.view] |= done
         if array.shadow is not None:
-            source = f"the end of {task.name}, where its block of {self.mapping.origin} is stored"
+            source = f"the end of {task.name}, where its block of {array.name} is stored"
             saved, array.written = array.written, None
             self.run.m.write(task, array, region, source)
             array.written = saved
@@ -265,4 +272,4 @@ def _coordinates(mesh: Any) -> list[tuple[int, ...]]:
 
 def _core_name(mesh: Any, coords: tuple[int, ...]) -> str:
     at = ", ".join(f"{a}={i}" for a, i in zip(mesh.axis_names, coords, strict=True))
-    return f"core {mesh.name}({at})"
+    return f"{mesh.name}({at})"
