@@ -222,6 +222,85 @@ def test_batched_and_unbatched_arguments_mix():
     close(weft.jit(weft.grad(total))(3.0, ys), 2 * ys.sum())
 
 
+def _jitted_rule(f):
+    return weft.jit(
+        lambda primals, tangents: (f(*primals), 3.0 * jnp.cos(primals[0]) * tangents[0])
+    )
+
+
+def _rule_by_jvp(f):
+    # A loop in the function, so that its own jvp carries values and tangents together.
+    fun = lambda x: lax.fori_loop(0, 1, lambda i, c: jnp.sin(c), x)
+
+    def rule(primals, tangents):
+        out, tangent = weft.jvp(fun, primals, tangents)
+        return out, 3.0 * tangent
+
+    return rule
+
+
+def _rule_by_scan(f):
+    def rule(primals, tangents):
+        step = lambda c, _: ((jnp.sin(c[0]), jnp.cos(c[0]) * c[1]), None)
+        (out, tangent), _ = lax.scan(step, (primals[0], tangents[0]), None, length=1)
+        return out, 3.0 * tangent
+
+    return rule
+
+
+def _rule_by_cond(f):
+    def rule(primals, tangents):
+        x, t = primals[0], tangents[0]
+        true = lambda x, t: (jnp.sin(x), 3.0 * jnp.cos(x) * t)
+        return lax.cond(jnp.sum(x) < 100.0, true, lambda x, t: (x, t), x, t)
+
+    return rule
+
+
+def _rule_by_while(f):
+    def rule(primals, tangents):
+        step = lambda s: (s[0] + 1, jnp.sin(s[1]), 3.0 * jnp.cos(s[1]) * s[2])
+        out = lax.while_loop(lambda s: s[0] < 1, step, (0, primals[0], tangents[0]))
+        return out[1], out[2]
+
+    return rule
+
+
+def _rule_by_another_function_with_a_rule(f):
+    both = weft.custom_jvp(lambda x, t: (jnp.sin(x), 3.0 * jnp.cos(x) * t))
+
+    @both.defjvp
+    def _(primals, tangents):
+        return both(*primals), weft.jvp(both.fun, primals, tangents)[1]
+
+    return lambda primals, tangents: both(primals[0], tangents[0])
+
+
+def _rule_by_vmap(f):
+    return lambda primals, tangents: weft.vmap(
+        lambda x, t: weft.checkpoint(lambda x, t: (jnp.sin(x), 3.0 * jnp.cos(x) * t))(x, t)
+    )(primals[0], tangents[0])
+
+
+MIXING = [_jitted_rule, _rule_by_jvp, _rule_by_scan, _rule_by_cond, _rule_by_while,
+          _rule_by_another_function_with_a_rule, _rule_by_vmap]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", MIXING, ids=lambda m: m.__name__.strip("_").replace("_", " "))
+def test_rules_may_compute_values_and_tangents_in_one_op(make):
+    g = weft.custom_jvp(lambda x: jnp.sin(x))
+    g.defjvp(make(g))
+    loss = lambda x: jnp.sum(g(x) ** 2)
+    want = 6 * np.sin(X) * np.cos(X)
+    close(weft.jvp(g, (X,), (X,)), (np.sin(X), 3 * np.cos(X) * X))
+    if make is not _rule_by_while:
+        close(weft.grad(loss)(X), want)
+        close(weft.jit(weft.grad(weft.jit(loss)))(X), want)
+        close(weft.jit(weft.vmap(weft.grad(loss)))(np.stack([X, X])), np.stack([want, want]))
+    out, push = weft.linearize(g, X)
+    close((out, push(X)), (np.sin(X), 3 * np.cos(X) * X))
+
+
 def test_library_functions_use_rules_that_stay_finite():
     # Naively, the derivative of log(1 + exp x) at 100 is inf / inf.
     close(weft.grad(lambda x: jnp.logaddexp(x, 0.0))(100.0), 1.0)

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
 from weft.core.primitive import Primitive
+from weft.core.state import current_trace, state
 from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten
 from weft.transforms.boundary import api_boundary
@@ -21,7 +22,7 @@ from weft.transforms.custom_common import (
     tracing_rules,
 )
 from weft.transforms.jit_op import jaxpr_axes
-from weft.transforms.jvp import has_tangent, tangent_aval
+from weft.transforms.jvp import DualTrace, RuleTrace, has_tangent, tangent_aval
 from weft.transforms.transpose import backward_pass
 from weft.transforms.vmap import AxisData, batch_flat, batch_jaxpr, move_dim, to_front
 
@@ -183,7 +184,9 @@ def _jvp(
 ) -> tuple:
     if any(t is not None for t in tangents[:num_consts]):
         raise TypeError(closed_over_text("custom_jvp", call.name))
-    return call.rule(primals[:num_consts], primals[num_consts:], tangents[num_consts:])
+    t = state.trace
+    with current_trace(RuleTrace(t.parent, t.frame) if isinstance(t, DualTrace) else t):
+        return call.rule(primals[:num_consts], primals[num_consts:], tangents[num_consts:])
 
 
 def closed_over_text(who: str, name: str) -> str:

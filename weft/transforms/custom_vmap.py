@@ -8,13 +8,13 @@ from typing import Any
 
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
-from weft.core.state import current_trace, state
+from weft.core.state import current_trace
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
 from weft.transforms.boundary import api_boundary
 from weft.transforms.custom_common import Signature, trace_call
 from weft.transforms.jit_op import jaxpr_axes
-from weft.transforms.jvp import DualTrace, JVPTrace
+from weft.transforms.jvp import forward_trace
 from weft.transforms.transpose import backward_pass
 from weft.transforms.vmap import AxisData, batch_jaxpr, to_front
 
@@ -74,8 +74,7 @@ def push_inline(
     fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[list, list]:
     """Values and tangents of a flat function, inside a jvp or linearize rule."""
-    t = state.trace
-    trace = JVPTrace(t.parent, t.frame) if t.__class__ is DualTrace else JVPTrace(t)
+    trace = forward_trace()
     args = [trace.wrap(p, x) for p, x in zip(primals, tangents, strict=True)]
     with current_trace(trace):
         outs = fun(*args)

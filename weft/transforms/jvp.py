@@ -162,6 +162,48 @@ class DualTrace:
         return self.parent.process(prim, args, params)
 
 
+class RuleTrace(DualTrace):
+    """The same for a user's rule, whose ops may compute primals and tangents together.
+
+    A jitted rule does, or a loop that carries both. Such an op is recorded for its tangents; the
+    primals are those of the op applied to zero tangents, on which they do not depend.
+    """
+
+    __slots__ = ()
+
+    def process(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        frame = self.frame
+        tangent = [a.__class__ is StagedTracer and a._trace is frame for a in args]
+        if not any(tangent):
+            return self.parent.process(prim, args, params)
+        outs = frame.process(prim, args, params)
+        if not prim.multiple_results:
+            return outs
+        from weft.ops.special import instantiate_zero
+        from weft.transforms.dependence import depends
+
+        eqn = frame.eqns[-1]
+        if [getattr(o, "variable", None) for o in outs] != eqn.outvars:
+            return outs  # it was inlined, op by op
+        linear = {a.variable for a, t in zip(args, tangent, strict=True) if t}
+        mask = depends(eqn, [v.__class__ is Var and v in linear for v in eqn.invars])
+        if all(mask):
+            return outs
+        with current_trace(self.parent):
+            zeros = [
+                instantiate_zero(a.aval) if t else a for a, t in zip(args, tangent, strict=True)
+            ]
+        primals = self.parent.process(prim, zeros, params)
+        return [o if m else p for o, p, m in zip(outs, primals, mask, strict=True)]
+
+
+def forward_trace() -> JVPTrace:
+    """A trace for pushing tangents forward here: inside a rule under linearization, these are
+    recorded apart from the primals."""
+    t = state.trace
+    return JVPTrace(t, t.frame) if isinstance(t, DualTrace) else JVPTrace(t)
+
+
 def jvp_flat(
     fun: Callable[..., Sequence[Any]],
     primals: Sequence[Any],
@@ -172,7 +214,7 @@ def jvp_flat(
 
     extra: what else the function leaves there; its tracers are replaced by their values.
     """
-    trace = JVPTrace(state.trace)
+    trace = forward_trace()
     args = [trace.wrap(p, t) for p, t in zip(primals, tangents, strict=True)]
     with current_trace(trace):
         outs = fun(*args)
