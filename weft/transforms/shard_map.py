@@ -168,6 +168,7 @@ def _resolve_mesh(options: _Options) -> tuple[Any, tuple, frozenset]:
                 f"{mesh!r}; "
                 "leave mesh out and name the axes with axis_names"
             )
+        mesh = context  # whose types say which axes are manual already
     else:
         already |= frozenset(mesh.manual_axes)
     for name in options.axis_names:

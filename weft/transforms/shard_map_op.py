@@ -15,6 +15,7 @@ from weft.core.primitive import Primitive
 from weft.core.state import AxisEntry, extend_axes
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.sharding.mesh import AxisType, use_abstract_mesh
+from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.spec import PartitionSpec
 from weft.transforms.jit_op import jaxpr_axes
 from weft.transforms.jvp import cotangent_aval, jvp_jaxpr, linearize_jaxpr
@@ -51,7 +52,10 @@ def global_aval(aval: Any, spec: PartitionSpec, mesh: Any, manual: tuple) -> Any
         shape[d] *= math.prod(mesh.shape[a] for a in axes)
     gone = frozenset(manual)
     mat = Mat(aval.mat.varying - gone, aval.mat.unreduced - gone, aval.mat.reduced - gone)
-    return ShapedArray(tuple(shape), aval.dtype, aval.weak_type, None, mat)
+    sharding = None
+    if mesh.explicit_axes and gone.issuperset(mesh.explicit_axes):
+        sharding = type_sharding(NamedSharding(mesh, spec), aval.ndim)
+    return ShapedArray(tuple(shape), aval.dtype, aval.weak_type, sharding, mat)
 
 
 def _abstract(
