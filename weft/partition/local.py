@@ -16,16 +16,16 @@ class Local:
 
     `partial` is (atoms, kind) where the true value is the combination by `kind` (add, max, …) of
     the devices along `atoms`. Values that are not tensors (tokens) have no layout. `remake`, where
-    given, makes the value in another layout without communication (iota, constants). `unsliced` is
-    the value this one was sliced from. `via` are the layouts that a chain of reshards asks for on
-    the way to the next one, while the value still has the layout it started from.
+    given, makes the value in another layout without communication (iota, constants). `before` is
+    the value that a reshard made this one of. `via` are the layouts that a chain of reshards asks
+    for on the way to the next one, while the value still has the layout it started from.
     """
 
     value: ir.Value
     layout: Layout | None
     partial: tuple[Atoms, str] | None = None
     remake: Callable[[Layout], ir.Value] | None = None
-    unsliced: Local | None = None
+    before: Local | None = None
     via: tuple[Layout, ...] = ()
 
 

@@ -35,6 +35,7 @@ def optimize(module: ir.Module, mesh: DeviceMesh, *, overlap: bool = False) -> d
             block = view.operation.regions[0].blocks[0]
             if not _has_collectives(block):
                 continue
+            _drop_unused(block)
             counts["hoist"] += _hoist(block)
             counts["merge_equal"] += _merge_equal(block, {})
             if overlap:
@@ -54,6 +55,16 @@ def _has_collectives(block: ir.Block) -> bool:
 def _ops(block: ir.Block) -> Iterator[ir.Operation]:
     for view in list(block.operations):
         yield view.operation
+
+
+def _drop_unused(block: ir.Block) -> None:
+    """Erases collectives whose result nothing uses; MLIR's own passes must keep them."""
+    for op in reversed(list(_ops(block))):
+        for region in op.regions:
+            for inner in region.blocks:
+                _drop_unused(inner)
+        if op.name in KINDS and not any(list(r.uses) for r in op.results):
+            op.erase()
 
 
 # -- merge_equal ---------------------------------------------------------------------------------

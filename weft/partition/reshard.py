@@ -33,6 +33,14 @@ def relayout(e: Emitter, x: Local, target: Layout, via: Sequence[Layout] = ()) -
     return _follow(e, x, routes[0])
 
 
+def relayout_cost(e: Emitter, x: Local, target: Layout) -> int:
+    """Bytes that `relayout` sends."""
+    tally = Tally(e)
+    if not x.remake:
+        relayout(tally, x, target)
+    return tally.cost
+
+
 Route = tuple[tuple[Layout, bool], ...]  # layouts to pass, and whether tiles are permuted first
 
 

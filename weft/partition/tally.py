@@ -13,7 +13,7 @@ from weft.partition.collect import byte_size, bytes_sent
 from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms
 
-STEP = 16  # bytes that stand for the latency of one collective: fewer of them win among equals
+STEP = 1  # stands for the latency of one collective: fewer of them win among equals
 
 
 class Tally(Emitter):

@@ -35,8 +35,7 @@ def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
             return lz.replace(op, x)
     now = Local(x.value, x.layout, remake=x.remake)
     moved = reshard.relayout(lz.e, now, out, x.via)
-    unsliced = now if op.name == "sdy.all_slice" and not still and not x.via else None
-    return lz.replace(op, Local(moved.value, out, still, moved.remake, unsliced))
+    return lz.replace(op, Local(moved.value, out, still, moved.remake, None if still else now))
 
 
 def _sharding(op: ir.Operation) -> ir.Attribute:

@@ -3,77 +3,136 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
-from weft.partition.collect import byte_size_of
+from weft.partition.collect import byte_size_of, bytes_sent
+from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
+from weft.partition.reshard import relayout_cost
+
+# A device may do this many more operations for each byte that it need not send: the balance of an
+# H100 is 989e12 FLOP/s over 450e9 B/s, about 2000.
+FLOPS_PER_BYTE = 1000
+
+
+@dataclass(slots=True)
+class _Plan:
+    """Operands, the layouts they move to, the result's layout, and the axes it is partial over."""
+
+    lhs: Local
+    rhs: Local
+    left: Layout
+    right: Layout
+    out: Layout
+    across: Atoms
+    reduced: int  # bytes sent to complete the result
+
+    def sent(self, e: Emitter) -> int:
+        moves = ((self.lhs, self.left), (self.rhs, self.right))
+        return self.reduced + sum(relayout_cost(e, x, layout) for x, layout in moves)
 
 
 @rule("stablehlo.dot_general")
 def dot_general(lz: Localizer, op: ir.Operation) -> list[Local]:
-    """Batch and free dimensions follow the result; a split contraction gives a partial sum."""
+    """Batch and free dimensions follow the result; a split contraction gives a partial sum.
+
+    Where that sends more than moving the operands to whole contractions, they are moved.
+    """
     out = lz.layouts(op)[0]
     lhs, rhs = lz.operands(op)
     numbers = stablehlo.dot_dimensions(op.attributes["dot_dimension_numbers"])
-    lhs_dims: list[Atoms] = [()] * len(lhs.layout.shape)
-    rhs_dims: list[Atoms] = [()] * len(rhs.layout.shape)
+    plan = _plan(lz, op, numbers, lhs, rhs, out, split=True)
+    if plan.across:
+        plan = _cheapest(lz, op, numbers, plan)
+    x = fill_padding(lz.e, lz.move(plan.lhs, plan.left), numbers.lhs_contract)
+    y = fill_padding(lz.e, lz.move(plan.rhs, plan.right), numbers.rhs_contract)
+    [z] = lz.keep(op, [x.value, y.value], [plan.out])
+    if plan.across:
+        z.partial = (plan.across, "add")
+    if plan.out != out and _scattered(lz, op) is None:
+        lz.after(op)
+        return [lz.move(z, out)]
+    return [z]
+
+
+def _plan(
+    lz: Localizer,
+    op: ir.Operation,
+    numbers: stablehlo.DotDimensions,
+    lhs: Local,
+    rhs: Local,
+    out: Layout,
+    split: bool,
+) -> _Plan:
+    """How operands move for a result in layout `out`, contractions split as they are or whole."""
+    left: list[Atoms] = [()] * len(lhs.layout.shape)
+    right: list[Atoms] = [()] * len(rhs.layout.shape)
     place = iter(out.dims)
-    for left, right in zip(numbers.lhs_batch, numbers.rhs_batch, strict=True):
-        lhs_dims[left] = rhs_dims[right] = next(place)
+    for a, b in zip(numbers.lhs_batch, numbers.rhs_batch, strict=True):
+        left[a] = right[b] = next(place)
     for dims, batch, contract in (
-        (lhs_dims, numbers.lhs_batch, numbers.lhs_contract),
-        (rhs_dims, numbers.rhs_batch, numbers.rhs_contract),
+        (left, numbers.lhs_batch, numbers.lhs_contract),
+        (right, numbers.rhs_batch, numbers.rhs_contract),
     ):
         for d in range(len(dims)):
             if d not in batch and d not in contract:
                 dims[d] = next(place)
     taken = set(out.used)
     across: Atoms = ()
-    for left, right in zip(numbers.lhs_contract, numbers.rhs_contract, strict=True):
-        a = _free(lhs.layout.dims[left], taken)
-        b = _free(rhs.layout.dims[right], taken)
-        atoms = a or b
-        lhs_dims[left] = rhs_dims[right] = atoms
-        taken.update(atoms)
-        across += atoms
-    if across and _gather_is_cheaper(lz, op, lhs, rhs, lhs_dims, rhs_dims, numbers, out, across):
-        for dims, contract in ((lhs_dims, numbers.lhs_contract), (rhs_dims, numbers.rhs_contract)):
-            for d in contract:
-                dims[d] = ()
-        lhs, rhs, across = lhs.unsliced or lhs, rhs.unsliced or rhs, ()
-    x = lz.move(lhs, Layout(lz.mesh, lhs.layout.shape, tuple(lhs_dims)))
-    y = lz.move(rhs, Layout(lz.mesh, rhs.layout.shape, tuple(rhs_dims)))
-    x = fill_padding(lz.e, x, numbers.lhs_contract)
-    y = fill_padding(lz.e, y, numbers.rhs_contract)
-    [z] = lz.keep(op, [x.value, y.value], [out])
+    for a, b in zip(numbers.lhs_contract, numbers.rhs_contract, strict=True):
+        atoms = _free(lhs.layout.dims[a], taken) or _free(rhs.layout.dims[b], taken)
+        if split:
+            left[a] = right[b] = atoms
+            taken.update(atoms)
+            across += atoms
+    reduced = 0
     if across:
-        z.partial = (across, "add")
-    return [z]
+        size = math.prod(out.local) * byte_size_of(op.results[0].type.element_type)
+        kind = "all_reduce" if _scattered(lz, op) is None else "reduce_scatter"
+        reduced = bytes_sent(kind, int(size), lz.mesh.count(across))
+    return _Plan(
+        lhs,
+        rhs,
+        Layout(lz.mesh, lhs.layout.shape, tuple(left)),
+        Layout(lz.mesh, rhs.layout.shape, tuple(right)),
+        out,
+        across,
+        reduced,
+    )
 
 
-def _gather_is_cheaper(
-    lz: Localizer, op, lhs: Local, rhs: Local, lhs_dims, rhs_dims, numbers, out: Layout, across
-) -> bool:
-    """True where one operand was sliced to fit a split contraction, and gathering the other one
-    sends less than reducing the result."""
-    sides = [(lhs, lhs_dims, numbers.lhs_contract), (rhs, rhs_dims, numbers.rhs_contract)]
-    whole = [
-        x.unsliced is not None and not any(x.unsliced.layout.dims[d] for d in contract)
-        for x, _, contract in sides
-    ]
-    if sum(whole) != 1:
-        return False
-    other, dims, _ = sides[whole.index(False)]
-    n = lz.mesh.count(across)
-    held = Layout(lz.mesh, other.layout.shape, tuple(dims))
-    gathered = (n - 1) * math.prod(held.local) * byte_size_of(other.value.type.element_type)
-    users = [use.owner.operation.name for use in op.results[0].uses]
-    passes = 1 if users == ["sdy.reduce_scatter"] else 2
-    size = math.prod(out.local) * byte_size_of(op.results[0].type.element_type)
-    return gathered < passes * (n - 1) * size // n
+def _cheapest(
+    lz: Localizer, op: ir.Operation, numbers: stablehlo.DotDimensions, split: _Plan
+) -> _Plan:
+    """The split plan, or one with whole contractions that sends less."""
+    scattered = _scattered(lz, op)
+    best, least = split, split.sent(lz.e)
+    flops = 2 * math.prod(split.out.local)
+    for a in numbers.lhs_contract:
+        flops *= split.left.local[a]
+    for out in (split.out,) if scattered is None else (split.out, scattered):
+        more = math.prod(out.local) * lz.mesh.count(split.across) / math.prod(split.out.local) - 1
+        for lhs in filter(None, (split.lhs, split.lhs.before)):
+            for rhs in filter(None, (split.rhs, split.rhs.before)):
+                plan = _plan(lz, op, numbers, lhs, rhs, out, split=False)
+                sent = plan.sent(lz.e)
+                if out is not scattered and scattered is not None:
+                    sent += relayout_cost(lz.e, Local(op.results[0], out), scattered)
+                if sent < least and flops * more <= FLOPS_PER_BYTE * (least - sent):
+                    best, least = plan, sent
+    return best
+
+
+def _scattered(lz: Localizer, op: ir.Operation) -> Layout | None:
+    """The layout of a reduce_scatter that alone uses the result, else None."""
+    users = [use.owner.operation for use in op.results[0].uses]
+    if len(users) != 1 or users[0].name != "sdy.reduce_scatter":
+        return None
+    return lz.layout(users[0].attributes["out_sharding"], op.results[0].type.shape)
 
 
 def _free(atoms: Atoms, taken: set[int]) -> Atoms:
