@@ -1,0 +1,14 @@
+// Handlers for the benchmarks of native calls.
+
+#include <cstring>
+
+#include "xla/ffi/api/ffi.h"
+
+namespace ffi = xla::ffi;
+using F32 = ffi::Buffer<ffi::F32>;
+
+static ffi::Error CopyImpl(F32 x, ffi::ResultBuffer<ffi::F32> y) {
+  std::memcpy(y->typed_data(), x.typed_data(), x.size_bytes());
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(BenchCopy, CopyImpl, ffi::Ffi::Bind().Arg<F32>().Ret<F32>());
