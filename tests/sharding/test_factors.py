@@ -381,6 +381,7 @@ def test_every_op_has_a_sharding_rule():
         name
         for name, p in PRIMITIVES.items()
         if not p.own_types and not callable(p.sharding) and p.sharding not in RULES
+        if not name.startswith("test_")  # other tests' own
     ]
     assert not missing, f"give these primitives sharding=, a name of RULES or a function: {missing}"
 

@@ -129,10 +129,14 @@ class Jaxpr(_Memoized):
     def out_avals(self) -> list:
         return [v.aval for v in self.outvars]
 
-    def __str__(self) -> str:
+    def pretty_print(self, *, source_info: bool = False, name_stack: bool = False) -> str:
+        """The text, with the line and the named scopes of each equation if asked."""
         from weft.core.printer import print_jaxpr
 
-        return print_jaxpr(self)
+        return print_jaxpr(self, source_info=source_info, name_stack=name_stack)
+
+    def __str__(self) -> str:
+        return self.pretty_print()
 
     __repr__ = __str__
 
@@ -152,8 +156,12 @@ class ClosedJaxpr(_Memoized):
     eqns = property(lambda self: self.jaxpr.eqns)
     effects = property(lambda self: self.jaxpr.effects)
 
+    def pretty_print(self, *, source_info: bool = False, name_stack: bool = False) -> str:
+        """The text, with the line and the named scopes of each equation if asked."""
+        return self.jaxpr.pretty_print(source_info=source_info, name_stack=name_stack)
+
     def __str__(self) -> str:
-        return str(self.jaxpr)
+        return self.pretty_print()
 
     __repr__ = __str__
 

@@ -9,7 +9,7 @@ from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 
 
 class _Names(dict):
-    """Variables to a, b, …, z, aa, ab, … in order of appearance."""
+    """Variables to a, b, …, z, aa, ab, … in order of appearance, inner jaxprs going on."""
 
     def __init__(self) -> None:
         self._numbers = count()
@@ -25,69 +25,92 @@ class _Names(dict):
         return name
 
 
-def print_jaxpr(jaxpr: Jaxpr, *, source_info: bool = False) -> str:
-    """The whole jaxpr; with `source_info`, each line ends with the user's file and line."""
-    return "\n".join(_jaxpr_lines(jaxpr, _Names(), source_info))
+class _Printer:
+    def __init__(self, source_info: bool, name_stack: bool) -> None:
+        self.source_info, self.name_stack = source_info, name_stack
+        self.names = _Names()
+
+    def jaxpr(self, jaxpr: Jaxpr) -> list[str]:
+        consts = self.binders(jaxpr.constvars)
+        lines = [f"{{ lambda {consts}{' ' if consts else ''}; {self.binders(jaxpr.invars)}. let"]
+        for eqn in jaxpr.eqns:
+            lines += ["    " + line for line in self.eqn(eqn)]
+        outs = ", ".join(map(self.atom, jaxpr.outvars))
+        trailing = "," if len(jaxpr.outvars) == 1 else ""
+        lines.append(f"  in ({outs}{trailing}) }}")
+        return lines
+
+    def eqn(self, eqn: Eqn) -> list[str]:
+        operands = " ".join(map(self.atom, eqn.invars))
+        outs = self.binders(eqn.outvars) or "_"
+        simple, nested = [], []
+        for name, value in sorted(eqn.params.items()):
+            if _is_unset(value):
+                continue
+            text = self.param(value)
+            if len(text) == 1:
+                simple.append(f"{name}={text[0]}")
+            else:
+                nested += [f"  {name}={text[0]}"] + ["  " + line for line in text[1:]]
+        where = self.where(eqn)
+        if nested:
+            return [
+                f"{outs} = {eqn.primitive.name}[{where}",
+                *(f"  {text}" for text in simple),
+                *nested,
+                f"] {operands}",
+            ]
+        params = f"[{' '.join(simple)}]" if simple else ""
+        return [f"{outs} = {eqn.primitive.name}{params} {operands}".rstrip() + where]
+
+    def where(self, eqn: Eqn) -> str:
+        parts = ["/".join(eqn.source.scopes)] if self.name_stack and eqn.source.scopes else []
+        if self.source_info:
+            parts.append(eqn.source.short())
+        return f"  # {' '.join(parts)}" if parts else ""
+
+    def binders(self, variables: list[Var]) -> str:
+        return " ".join(f"{self.names[v]}:{v.aval.str_short()}" for v in variables)
+
+    def atom(self, v: Any) -> str:
+        # str, since format() shows a float32's digits as a float64
+        return f"{v.val!s}:{v.aval.str_short()}" if isinstance(v, Literal) else self.names[v]
+
+    def param(self, value: Any) -> list[str]:
+        if isinstance(value, ClosedJaxpr):
+            value = value.jaxpr
+        if isinstance(value, Jaxpr):
+            return self.jaxpr(value)
+        if isinstance(value, tuple) and value and isinstance(value[0], Jaxpr | ClosedJaxpr):
+            lines = ["("]
+            for item in value:
+                lines += ["  " + line for line in self.param(item)]
+            return [*lines, ")"]
+        if callable(value) and hasattr(value, "__name__"):
+            return [value.__name__]
+        if type(value).__repr__ is object.__repr__:  # no addresses: equal programs print alike
+            return [type(value).__name__]
+        return [str(value).replace("\n", " ")]
+
+
+def _is_unset(value: Any) -> bool:
+    """None, False and nothing, alone or for every argument: what a reader need not see."""
+    if value is None or value is False:
+        return True
+    return isinstance(value, tuple | frozenset) and all(v is None or v is False for v in value)
+
+
+def print_jaxpr(
+    jaxpr: Jaxpr | ClosedJaxpr, *, source_info: bool = False, name_stack: bool = False
+) -> str:
+    """The whole jaxpr.
+
+    source_info: each line ends with the user's file and line. name_stack: and with the named
+    scopes. Params that are None, False or empty are left out.
+    """
+    inner = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+    return "\n".join(_Printer(source_info, name_stack).jaxpr(inner))
 
 
 def print_eqn(eqn: Eqn) -> str:
-    return "\n".join(_eqn_lines(eqn, _Names(), False))
-
-
-def _binders(variables: list[Var], names: _Names) -> str:
-    return " ".join(f"{names[v]}:{v.aval.str_short()}" for v in variables)
-
-
-def _jaxpr_lines(jaxpr: Jaxpr, names: _Names, source_info: bool) -> list[str]:
-    consts = _binders(jaxpr.constvars, names)
-    lines = [f"{{ lambda {consts}{' ' if consts else ''}; {_binders(jaxpr.invars, names)}. let"]
-    for eqn in jaxpr.eqns:
-        lines += ["    " + line for line in _eqn_lines(eqn, names, source_info)]
-    outs = ", ".join(_atom(v, names) for v in jaxpr.outvars)
-    trailing = "," if len(jaxpr.outvars) == 1 else ""
-    lines.append(f"  in ({outs}{trailing}) }}")
-    return lines
-
-
-def _atom(v: Any, names: _Names) -> str:
-    if isinstance(v, Literal):
-        return f"{v.val}:{v.aval.str_short()}"
-    return names[v]
-
-
-def _eqn_lines(eqn: Eqn, names: _Names, source_info: bool) -> list[str]:
-    operands = " ".join(_atom(v, names) for v in eqn.invars)
-    simple, nested = [], []
-    for name, value in sorted(eqn.params.items()):
-        text = _param_lines(value, source_info)
-        if len(text) == 1:
-            simple.append(f"{name}={text[0]}")
-        else:
-            nested += [f"  {name}={text[0]}"] + ["  " + line for line in text[1:]]
-    outs = _binders(eqn.outvars, names) or "_"
-    where = f"  # {eqn.source.short()}" if source_info else ""
-    if nested:
-        simple_lines = [f"  {text}" for text in simple]
-        return [
-            f"{outs} = {eqn.primitive.name}[{where}",
-            *simple_lines,
-            *nested,
-            f"] {operands}",
-        ]
-    params = f"[{' '.join(simple)}]" if simple else ""
-    return [f"{outs} = {eqn.primitive.name}{params} {operands}{where}"]
-
-
-def _param_lines(value: Any, source_info: bool) -> list[str]:
-    if isinstance(value, ClosedJaxpr):
-        value = value.jaxpr
-    if isinstance(value, Jaxpr):
-        return _jaxpr_lines(value, _Names(), source_info)
-    if isinstance(value, tuple) and value and isinstance(value[0], Jaxpr | ClosedJaxpr):
-        lines = ["("]
-        for item in value:
-            lines += ["  " + line for line in _param_lines(item, source_info)]
-        return [*lines, ")"]
-    if callable(value) and hasattr(value, "__name__"):
-        return [value.__name__]
-    return [str(value).replace("\n", " ")]
+    return "\n".join(_Printer(False, False).eqn(eqn))
