@@ -453,6 +453,7 @@ def _build(
         blocks=(*ins, *outs),
         aliases=pairs,
         num_batch_dims=num_batch_dims,
+        used_axes=frozenset(frame.asked),
         ref_names=with_constant_names(ref_names, n_args, len(consts)),
         **options,
     )

@@ -14,9 +14,10 @@ from weft.core.trace import StagingTrace
 class Frame:
     """What program_id, axis names and semaphores refer to while a kernel is traced."""
 
-    __slots__ = ("grid", "mesh", "meshes", "what")
+    __slots__ = ("asked", "grid", "mesh", "meshes", "what")
 
     def __init__(self, what: str, grid: tuple[int, ...], mesh: Any = None, meshes: tuple = ()):
+        self.asked: set[int] = set()  # grid axes that the kernel looks at
         self.what = what
         self.grid = grid
         self.mesh = mesh
@@ -77,7 +78,7 @@ def check_own(aval: Any) -> None:
     frame = _stack.frame
     if aval.core is not None and frame is not None and frame.mesh != aval.core:
         raise TypeError(
-            f"a {aval.str_short()} belongs to the cores of {aval.core}, not of {frame.mesh}; a core "
-            "reads and writes its own memory and what is shared: copy to another core's "
+            f"a {aval.str_short()} belongs to the cores of {aval.core}, not of {frame.mesh}; a "
+            "core reads and writes its own memory and what is shared: copy to another core's "
             "with pl.async_copy(src, dst, sem, core_index=...)"
         )

@@ -74,6 +74,7 @@ class KernelCall:
     aliases: (operand, output): the output starts with the operand's contents, in place if XLA
     may. Other outputs, and scratch, start uninitialized.
     ref_names: what the kernel calls its refs, for messages; may be shorter than their list.
+    used_axes: grid axes (without those of vmap) whose program_id or extent the kernel uses.
     """
 
     name: str
@@ -94,6 +95,7 @@ class KernelCall:
     sharding_rule: Any = None
     num_batch_dims: int = 0
     ref_names: tuple[str, ...] = ()
+    used_axes: frozenset[int] = frozenset()
     cache: dict = field(default_factory=dict)
 
     @property

@@ -13,6 +13,7 @@ from weft.core.ref import AbstractRef
 from weft.core.trace import typeof
 from weft.pallas.interpret.params import InterpretParams, as_params
 from weft.pallas.ir import Backend, KernelCall, backends
+from weft.pallas.split import let_split
 
 _HOMES = {"cpu": "weft.pallas.cpu", "cuda": "weft.pallas.gpu", "gpu": "weft.pallas.gpu"}
 
@@ -49,6 +50,13 @@ def lower_kernel(ctx: Any, call: KernelCall, operands: Sequence[Any]) -> list:
                 f"kernel {call.name}: operand {i} is a {aval.str_short()} that belongs to another "
                 "program; pass its value ref[...]"
             )
+    outs = _emit(ctx, call.replace(sharding_rule=None, num_batch_dims=0), operands)
+    let_split(ctx, call, outs, _emit)
+    return outs
+
+
+def _emit(ctx: Any, call: KernelCall, operands: Sequence[Any]) -> list:
+    """The call of a backend's code or of the interpreter."""
     params = as_params(call.interpret)
     platform = ctx.module.platforms[0]
     if params is None:

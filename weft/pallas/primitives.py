@@ -45,6 +45,7 @@ def _grid_axis(who: str, axis: int) -> tuple[int, int]:
         raise ValueError(
             f"{who}: axis {axis} is out of bounds for the grid {frame.grid} of {frame.what}"
         )
+    frame.asked.add(axis)
     return axis, frame.grid[axis]
 
 

@@ -9,6 +9,7 @@ from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.host import host_call, is_host_call
+from weft.partition.localize_rules.kernels import is_kernel, kernel_call
 from weft.partition.localize_rules.shape import reshape
 
 
@@ -21,6 +22,8 @@ def custom_call(lz: Localizer, op: ir.Operation) -> list[Local]:
         if hidden == "stablehlo.reshape":
             return reshape(lz, op)
         return _chlo(lz, op, hidden, xs, outs)
+    if is_kernel(op):
+        return kernel_call(lz, op, xs, outs)
     if "sdy.sharding_rule" in op.attributes:
         return _by_rule(lz, op, xs, outs)
     if is_host_call(op):

@@ -1,0 +1,174 @@
+"""Kernel calls on shards: the call that a device makes on its part of the arrays.
+
+A kernel has static shapes, so a shard gets a kernel of its own: the same body over fewer blocks.
+A dimension can be split where programs walk over it block by block along a grid axis that the
+body does not look at.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+from weft.core.aval import ShapedArray
+from weft.core.jaxpr import Eqn, Var
+from weft.ffi.rule import ShardingRule, batch_rule
+from weft.lowering.context import RuleContext
+from weft.pallas.ir import BlockMapping, KernelCall
+from weft.partition.localize_rules.kernels import KERNELS
+
+Shape = tuple[int, ...]
+
+
+def grid_axis(block: BlockMapping, d: int) -> int | None:
+    """The grid axis along which programs take the blocks of dimension d one after the other."""
+    jaxpr = block.index_map.jaxpr
+    if block.by_element[d] or jaxpr.outvars[d] not in jaxpr.invars:
+        return None
+    return jaxpr.invars.index(jaxpr.outvars[d])
+
+
+def why_whole(call: KernelCall, block: BlockMapping, d: int) -> str | None:
+    """Why a dimension of an array cannot be split, or None if it can."""
+    axis = grid_axis(block, d)
+    if axis is None or axis >= len(call.grid):
+        return "its index map does not take its blocks in order along one grid axis"
+    if axis - call.num_batch in call.used_axes:
+        return f"the kernel looks at its place along grid axis {axis - call.num_batch}"
+    return None
+
+
+def _blocks_with_arrays(call: KernelCall, shapes: Sequence[Shape]) -> list:
+    return list(zip(call.blocks, shapes, strict=True))
+
+
+def localized(call: KernelCall, shapes: Sequence[Shape]) -> KernelCall:
+    """The call on parts of its inputs and outputs of these shapes.
+
+    Raises ValueError that says why it cannot be.
+    """
+    grid = list(call.grid)
+    split: dict[int, int] = {}
+    for block, shape in _blocks_with_arrays(call, shapes):
+        for d, (whole, part) in enumerate(zip(block.array.shape, shape, strict=True)):
+            if whole == part:
+                continue
+            why = why_whole(call, block, d)
+            axis = grid_axis(block, d)
+            if why is None and part % block.block_shape[d]:
+                why = f"its part of size {part} is not a number of blocks of {block.block_shape[d]}"
+            if why is not None or axis is None:
+                raise ValueError(f"dimension {d} of {block.origin} cannot be split: {why}")
+            extent = part // block.block_shape[d]
+            if split.setdefault(axis, extent) != extent:
+                raise ValueError(f"dimension {d} of {block.origin} is split unlike another one")
+    for axis, extent in split.items():
+        grid[axis] = extent
+    for block, shape in _blocks_with_arrays(call, shapes):
+        for d, (whole, part) in enumerate(zip(block.array.shape, shape, strict=True)):
+            axis = grid_axis(block, d)
+            if whole == part and axis in split and call.grid[axis] != split[axis]:
+                raise ValueError(
+                    f"dimension {d} of {block.origin} is whole, but its grid axis is split"
+                )
+    blocks = tuple(_with_shape(b, s) for b, s in _blocks_with_arrays(call, shapes))
+    outputs = tuple(b.array for b in blocks[call.num_inputs :])
+    return call.replace(grid=tuple(grid), blocks=blocks, outputs=outputs)
+
+
+def _with_shape(b: BlockMapping, shape: Shape) -> BlockMapping:
+    array = ShapedArray(shape, b.array.dtype, False, None, b.array.mat)
+    rest = (b.index_map, b.memory_space, b.whole, b.origin, b.padding)
+    return BlockMapping(array, b.block_shape, b.squeezed, b.by_element, *rest)
+
+
+# In programs over many devices -------------------------------------------------------------------
+
+_numbers = count()
+
+
+class Splitter:
+    """What localization asks of a kernel call: which splits fit, and the call on the shards."""
+
+    def __init__(self, ctx: RuleContext, call: KernelCall, lower: Callable) -> None:
+        self.module = weakref.ref(ctx.module)
+        self.eqn, self.loc = ctx.eqn, ctx.loc
+        self.call = call
+        self.lower = lower
+
+    def fits(self, dims: Sequence[Sequence[bool]], parts: int) -> bool:
+        """Whether the marked dimensions of operands and results can be split into so many parts."""
+        shapes = []
+        for k, marks in enumerate(dims):
+            if k < self.call.num_scalars:
+                if any(marks):
+                    return False
+                continue
+            whole = self.call.blocks[k - self.call.num_scalars].array.shape
+            if any(m and n % parts for n, m in zip(whole, marks, strict=True)):
+                return False
+            shapes.append(tuple(n // parts if m else n for n, m in zip(whole, marks, strict=True)))
+        try:
+            localized(self.call, shapes)
+        except ValueError:
+            return False
+        return True
+
+    def attributes(self, shapes: Sequence[Shape]) -> dict[str, Any]:
+        """The attributes of the custom call on shards of these shapes."""
+        from weft._xla import mlir
+        from weft._xla.mlir import ir
+        from weft.lowering.context import ir_type
+        from weft.lowering.module import FunctionContext
+
+        n = self.call.num_scalars
+        local = localized(self.call, shapes[n:])
+        avals = [v.aval.update(shape=s) for v, s in zip(self._atoms(), shapes, strict=True)]
+        k = n + self.call.num_inputs
+        eqn = self.eqn.replace(
+            invars=[Var(a) for a in avals[:k]], outvars=[Var(a) for a in avals[k:]]
+        )
+        ctx = RuleContext(self.module(), FunctionContext(), eqn, self.loc)
+        types = [ir_type(a) for a in avals[:k]]
+        scratch = ir.Module.create(loc=mlir.unknown_location())
+        with ir.InsertionPoint(scratch.body):
+            holder = ir.Operation.create("builtin.module", regions=1)
+        block = holder.regions[0].blocks.append(*types, arg_locs=[self.loc] * len(types))
+        with ir.InsertionPoint(block):
+            outs = self.lower(ctx, local, list(block.arguments))
+        attributes = outs[0].owner.attributes
+        kept = ("call_target_name", "api_version", "backend_config")
+        return {name: attributes[name] for name in kept if name in attributes}
+
+    def _atoms(self) -> list[Any]:
+        return [*self.eqn.invars, *self.eqn.outvars]
+
+
+def sharding_rule_of(call: KernelCall, eqn: Eqn) -> ShardingRule | None:
+    """The rule along which a call may be split, or None."""
+    if call.sharding_rule is not None:
+        return call.sharding_rule
+    if not call.num_batch_dims:
+        return None
+    avals_in, avals_out = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
+    return batch_rule(avals_in, avals_out, call.num_batch_dims)
+
+
+def let_split(ctx: RuleContext, call: KernelCall, outs: list, lower: Callable) -> None:
+    """Marks the emitted call so that partitioners may split it."""
+    rule = sharding_rule_of(call, ctx.eqn)
+    if rule is None or ctx.module.num_partitions == 1 or not ctx.module.use_shardy or not outs:
+        return
+    op = outs[0].owner
+    if op.name != "stablehlo.custom_call":
+        return
+    splitter = Splitter(ctx, call, lower)
+    name = f"kernel {next(_numbers)}"
+    KERNELS[name] = splitter
+    ctx.module.keepalives.append(splitter)
+    op.attributes["sdy.sharding_rule"] = ctx.attr(
+        rule.text(ctx.avals_in, ctx.avals_out, f"kernel {call.name}")
+    )
+    op.attributes["weft.kernel"] = ctx.string(name)
