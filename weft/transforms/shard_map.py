@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from weft.core.aval import Mat, ShapedArray
+from weft.core.config import disable_jit
 from weft.core.state import state
 from weft.core.trace import EVAL, closed_call_jaxpr, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, leaf_names
@@ -43,6 +46,8 @@ class _Options:
     out_specs: Any
     axis_names: frozenset
     check_vma: bool
+    key: tuple  # all of these but the function
+    has_static: bool  # some arguments have no spec: they reach the function as they are
 
 
 def shard_map(
@@ -99,7 +104,12 @@ def shard_map(
     import weft.collectives.casts  # noqa: F401  (operands of unequal axes are cast by it)
 
     names = frozenset((axis_names,)) if isinstance(axis_names, str) else frozenset(axis_names)
-    options = _Options(f, function_name(f), mesh, in_specs, out_specs, names, check_vma)
+    given, tree = flatten((in_specs, out_specs), lambda v: v is None or _is_spec(v))
+    key = (mesh, tuple(given), tree, names, check_vma)
+    has_static = None in flatten(in_specs, lambda v: v is None or _is_spec(v))[0]
+    options = _Options(
+        f, function_name(f), mesh, in_specs, out_specs, names, check_vma, key, has_static
+    )
 
     @functools.wraps(f)
     @api_boundary
@@ -116,31 +126,56 @@ def shard_map(
     return mapped
 
 
-_compiled: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_compiled: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()
 
 
 def _jitted(options: _Options, args: tuple) -> Any:
-    """Eager calls run compiled, one program for each function, specs and argument types."""
-    from weft.transforms.jit import jit
+    """Eager calls run compiled, one program for each function, specs and argument types.
 
-    def make() -> Any:
-        @functools.wraps(options.fun)
-        def inner(*given: Any) -> Any:
-            return _call(options, given)
-
-        return jit(inner)
-
-    specs, tree = flatten((options.in_specs, options.out_specs), _is_spec)
-    key = (options.mesh, tuple(specs), tree, options.axis_names, options.check_vma)
+    `disable_jit` has no effect on the body: nothing else runs one program on every device.
+    """
+    leaves, tree = (list(args), None) if not options.has_static else flatten(args)
+    static: tuple = ()
+    if options.has_static:
+        who = f"shard_map of {options.name}: in_specs"
+        given = broadcast_prefix(options.in_specs, tree, who, _is_spec)
+        static = tuple((i, leaves[i]) for i, s in enumerate(given) if s is None)
+    dynamic = [x for i, x in enumerate(leaves) if all(i != k for k, _ in static)]
+    key = (options.key, tree, static)
     try:
         known = _compiled.setdefault(options.fun, {})
-        hash(key)
-    except TypeError:  # a function without weak references, or a spec without a hash
-        return make()(*args)
-    jitted = known.get(key)
+        jitted = known.get(key)
+    except TypeError:  # a function without weak references, or a static argument without a hash
+        known, jitted = {}, None
     if jitted is None:
-        jitted = known[key] = make()
-    return jitted(*args)
+        jitted = known[key] = _program(options, tree, static)
+    if not disable_jit:
+        return jitted(*dynamic)
+    with disable_jit(False):
+        return jitted(*dynamic)
+
+
+def _program(options: _Options, tree: Any, static: tuple) -> Callable:
+    """The jitted shard_map of a function, which it refers to weakly: `_compiled` keeps it."""
+    from weft.transforms.jit import jit
+
+    fun = weakref.ref(options.fun) if options.fun in _compiled else lambda fun=options.fun: fun
+    bare = replace(options, fun=None)
+
+    def run(*given: Any) -> Any:
+        own = replace(bare, fun=fun())
+        if tree is None:
+            return _call(own, given)
+        leaves = list(given)
+        for i, x in static:
+            leaves.insert(i, x)
+        return _call(own, tree.unflatten(leaves))
+
+    run.__name__ = options.name
+    if tree is None:  # errors name arguments
+        with suppress(TypeError, ValueError):
+            run.__signature__ = inspect.signature(options.fun)  # type: ignore[attr-defined]
+    return jit(run)
 
 
 def _is_spec(x: Any) -> bool:

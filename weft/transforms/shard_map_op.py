@@ -9,6 +9,7 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
+from weft.core.config import disable_jit
 from weft.core.effects import Effect
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
@@ -516,7 +517,9 @@ def _impl(*args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list:
 
         return jit(run_shard_map)
 
-    return jaxpr.memo(("eager", *params.items()), make)(*args)
+    jitted = jaxpr.memo(("eager", *params.items()), make)
+    with disable_jit(False):  # nothing else runs one program on every device
+        return jitted(*args)
 
 
 shard_map_p = Primitive(
