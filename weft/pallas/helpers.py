@@ -10,7 +10,7 @@ from weft.core.tree import flatten, tree_map
 from weft.pallas.ref_api import Ref, freeze, new_ref
 
 
-def when(condition: Any) -> Callable[[Callable[[], None]], None]:
+def when(condition: Any) -> Callable[[Callable[[], Any]], None]:
     """A decorator: calls the function, which takes nothing and returns None, if condition holds.
 
     condition: a Python bool, decided while tracing, or a traced boolean scalar.
@@ -26,7 +26,7 @@ def when(condition: Any) -> Callable[[Callable[[], None]], None]:
     Array([0, 7, 0], dtype=int32)
     """
 
-    def run(body: Callable[[], None]) -> None:
+    def run(body: Callable[[], Any]) -> None:
         if isinstance(condition, bool):
             if condition:
                 body()
@@ -126,9 +126,9 @@ def strides_from_shape(shape: Sequence[int]) -> tuple[int, ...]:
 
 def empty(shape: Sequence[int], dtype: Any) -> Any:
     """An array of unspecified values (zeros)."""
-    from weft.numpy import zeros
+    from weft.ops.small import full
 
-    return zeros(shape, dtype)
+    return full(shape, 0, dtype)
 
 
 def empty_like(x: Any) -> Any:
@@ -164,7 +164,7 @@ def dot(
     return dot_general(a, b, dims, precision=precision, preferred_element_type=accumulate)
 
 
-def run_state(f: Callable[..., None]) -> Callable[[Any], Any]:
+def run_state(f: Callable[..., Any]) -> Callable[[Any], Any]:
     """A function of arrays from one of refs: it runs f on refs of them and returns their values.
 
     >>> import weft
