@@ -107,6 +107,7 @@ class At:
     index: int | None
 
     operands = property(lambda self: int(self.index is None))
+    position = property(lambda self: self.index)
 
     def __repr__(self) -> str:
         return "?" if self.index is None else str(self.index)
@@ -121,6 +122,7 @@ class Window:
     stride: int = 1
 
     operands = property(lambda self: int(self.start is None))
+    position = property(lambda self: self.start)
 
     def __repr__(self) -> str:
         start = "?" if self.start is None else str(self.start)
@@ -132,6 +134,7 @@ class Pick:
     """The positions in an integer array, given by an operand of the indexer's `block` shape."""
 
     operands = 1
+    position = None
 
     def __repr__(self) -> str:
         return "[]"
@@ -153,7 +156,7 @@ class Indexer:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        sizes = tuple(d.size for d in self.dims if d.__class__ is Window)
+        sizes = tuple(d.size for d in self.dims if isinstance(d, Window))
         if not self.has_picks:
             return sizes
         return sizes[: self.place] + self.block + sizes[self.place :]
@@ -169,7 +172,7 @@ class Indexer:
     def is_whole(self, shape: Sequence[int]) -> bool:
         """Whether it selects all of an array of this shape, in order."""
         return all(
-            d.__class__ is Window and d.start == 0 and d.size == n and d.stride == 1
+            isinstance(d, Window) and d.start == 0 and d.size == n and d.stride == 1
             for d, n in zip(self.dims, shape, strict=True)
         )
 
@@ -181,7 +184,7 @@ class Indexer:
             if d.operands:
                 pairs.append((d, next(given)))
             else:
-                pairs.append((d, d.index if d.__class__ is At else d.start))
+                pairs.append((d, d.position))
         return pairs
 
     def __repr__(self) -> str:

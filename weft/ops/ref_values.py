@@ -167,7 +167,7 @@ def all_picks(
             next(given)
             if d.operands
             else (
-                np.int32(d.index if d.__class__ is At else d.start),
+                np.int32(d.position),
                 False,
             )
         )

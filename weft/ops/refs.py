@@ -253,7 +253,8 @@ def _discharge_rmw(args: Any, *, indexer: Indexer, masked: bool, op: str) -> Any
     cell, (value,), index, rest = _parts(args, indexer)
     old = read(cell.get(), indexer, index, *rest)
     how = "set" if op == "xchg" else op
-    cell.put(write(cell.get(), indexer, index, value, *rest, how=how))
+    mask = rest[0] if rest else None
+    cell.put(write(cell.get(), indexer, index, value, mask, how))
     return old
 
 

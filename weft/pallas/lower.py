@@ -75,10 +75,11 @@ def _emit(ctx: Any, call: KernelCall, operands: Sequence[Any]) -> list:
 def _interpreted(ctx: Any, call: KernelCall, operands: Sequence[Any], params: Any) -> list:
     from weft.transforms.callback import _lower
 
+    host: Any = Interpreted(call, params)
     return _lower(
         ctx,
         *operands,
-        callback=Interpreted(call, params),
+        callback=host,
         out_avals=call.outputs,
         effect=None,
         vmap_method=None,

@@ -25,9 +25,10 @@ Shape = tuple[int, ...]
 def grid_axis(block: BlockMapping, d: int) -> int | None:
     """The grid axis along which programs take the blocks of dimension d one after the other."""
     jaxpr = block.index_map.jaxpr
-    if block.by_element[d] or jaxpr.outvars[d] not in jaxpr.invars:
+    index = jaxpr.outvars[d]
+    if block.by_element[d] or not isinstance(index, Var) or index not in jaxpr.invars:
         return None
-    return jaxpr.invars.index(jaxpr.outvars[d])
+    return jaxpr.invars.index(index)
 
 
 def why_whole(call: KernelCall, block: BlockMapping, d: int) -> str | None:

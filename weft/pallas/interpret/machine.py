@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from weft.pallas.interpret.numpy_ops import function_of
 from weft.pallas.interpret.params import InterpretParams
 from weft.pallas.interpret.scheduler import Scheduler, Task, Wait
 
-Steps = Iterator[Wait | None]
+Steps = Generator[Wait | None, None, list]
 RULES: dict[str, tuple[Callable[..., Any], bool]] = {}
 """Op name -> (rule(machine, task, op, *args), whether it is simple). The rule gives the list of
 results; one that is not simple is a generator, which yields where others may take a turn."""

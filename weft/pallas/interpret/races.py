@@ -70,7 +70,7 @@ class Shadow:
 
     def _conflict(
         self, traces: dict, region: Any, task: int, clock: Clock, skip_atomic: bool
-    ) -> Any:
+    ) -> tuple[int, Any] | None:
         for key, trace in traces.items():
             other, atomic = key if isinstance(key, tuple) else (key, False)
             if other == task or (atomic and skip_atomic):
@@ -93,7 +93,7 @@ class Shadow:
         """Records a read; the earlier write it races with, if there is one."""
         found = self._conflict(self.writers, region, task, clock, False)
         self._record(self.readers, task, region, clock[task], source)
-        return None if found is None else Access(*found, True)
+        return None if found is None else Access(found[0], found[1], True)
 
     def write(
         self, region: Any, task: int, clock: Clock, source: Any, atomic: bool = False
@@ -101,10 +101,10 @@ class Shadow:
         """Records a write; the earlier access it races with. Atomics do not race with atomics."""
         found = self._conflict(self.writers, region, task, clock, atomic)
         if found is not None:
-            return Access(*found, True)
+            return Access(found[0], found[1], True)
         found = self._conflict(self.readers, region, task, clock, False)
         self._record(self.writers, (task, atomic), region, clock[task], source)
-        return None if found is None else Access(*found, False)
+        return None if found is None else Access(found[0], found[1], False)
 
     def synchronize(self, element: Any, clock: Clock) -> None:
         """An atomic on one element comes after the earlier ones on it, and before the later."""

@@ -12,11 +12,11 @@ import numpy as np
 from weft.core.jaxpr import walk_eqns
 from weft.pallas.interpret import sync as _sync  # noqa: F401  (registers its rules)
 from weft.pallas.interpret.errors import OutOfBoundsError
-from weft.pallas.interpret.machine import Machine, Steps
+from weft.pallas.interpret.machine import Machine
 from weft.pallas.interpret.memory import Buffer, Region, poison
 from weft.pallas.interpret.params import InterpretParams
 from weft.pallas.interpret.scheduler import Task
-from weft.pallas.interpret.sync import Semaphores, fresh
+from weft.pallas.interpret.sync import Semaphores, Waits, fresh
 from weft.pallas.ir import BlockMapping, KernelCall, Program
 
 
@@ -115,7 +115,7 @@ class _Run:
             for coords in _coordinates(program.mesh):
                 own = dict(zip(program.mesh.axis_names, coords, strict=True))
                 task = self.m.new_task(_core_name(program.mesh, coords), program.mesh, own)
-                args = [*self.scalars, *self.inputs, *self.results]
+                args: list[Any] = [*self.scalars, *self.inputs, *self.results]
                 for aval, group in zip(self.call.scratch, per_call, strict=True):
                     if aval.core is None:
                         args.append(group[None])
@@ -126,7 +126,7 @@ class _Run:
                 self.m.scheduler.start(task, self.core(program, args, task))
         return made
 
-    def core(self, program: Program, args: list, task: Task) -> Steps:
+    def core(self, program: Program, args: list, task: Task) -> Waits:
         yield from self.m.run(program.jaxpr, args, task)
 
     # Grids --------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class _Run:
             self.m.scheduler.start(task, self.programs(task, where, scratch))
         return made
 
-    def programs(self, task: Task, where: dict[int, int], scratch: list) -> Steps:
+    def programs(self, task: Task, where: dict[int, int], scratch: list) -> Waits:
         """The programs of one task, in row-major order."""
         call, m = self.call, self.m
         axes = [
@@ -212,7 +212,9 @@ class _Block:
         """Cuts the block out of the array; what lies outside of it is poison."""
         m, array = self.mapping, self.array
         assert self.start is not None
-        outer, inner, shape = [], [], []
+        outer: list[slice] = []
+        inner: list[Any] = []
+        shape: list[int] = []
         for d, (s, b, n) in enumerate(zip(self.start, m.block_shape, m.array.shape, strict=True)):
             lo, hi = max(s, 0), min(s + b, n)
             if lo >= hi and b and n:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,9 @@ def at_core(ref: Any, core: Sequence[Any]) -> Any:
     if not core:
         return ref
     return ref.others[tuple(int(c) for c in core)]
+
+
+Waits = Generator[Wait | None, None, None]
 
 
 class Semaphore:
@@ -110,7 +113,7 @@ def _signal(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> St
     return []
 
 
-def _wait_for(s: Semaphore, value: int, task: Task, source: Any, what: str) -> Steps:
+def _wait_for(s: Semaphore, value: int, task: Task, source: Any, what: str) -> Waits:
     while s.value < value:
         yield Wait(
             lambda: s.value >= value,
@@ -190,7 +193,7 @@ def _copy_start(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
     join(copy.clock, task.clock)
     task.tick()
 
-    def steps() -> Steps:
+    def steps() -> Waits:
         yield None
         m.read(copy, src, from_region, source)
         m.write(copy, dst, to_region, source)
