@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core import dtypes
-from weft.core.jaxpr import open_jaxpr, subjaxprs, walk_eqns
+from weft.core.jaxpr import open_jaxpr
 from weft.pallas.cpu import types
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory, copy_elements
 from weft.pallas.cpu.order import parallel_dims, work_of
 from weft.pallas.cpu.threads import cpu_count
-from weft.pallas.cpu.translate import WRITTEN, Translator
+from weft.pallas.cpu.translate import Translator
 from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
 
 SERIAL_WORK = 20_000
@@ -110,7 +110,6 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
         t.scalar(str(i), dtypes.int32) if isinstance(i, int) else t.int32(i) for i in ids
     ]
     scalars = whole[: call.num_scalars]
-    written = _written_inputs(call)
     operands: list[Any] = [*scalars]
     after = []
     for k, block in enumerate(call.blocks):
@@ -128,12 +127,6 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
             elif not block.by_element[d]:
                 start = f.mul(start, block.block_shape[d])
             starts.append(start)
-        if k < call.num_inputs and k in written:
-            # What a kernel writes into an input is its own.
-            private = t.temporary(block.block_shape, array.dtype)
-            _copy_edge(f, array, private, block, starts, True)
-            operands.append(_squeezed(f, private, block))
-            continue
         part, finish = _block(t, array, block, starts, output)
         operands.append(part)
         if finish is not None:
@@ -141,45 +134,6 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
     t.run(call.jaxpr, [*operands, *scratch])
     for finish in after:
         finish()
-
-
-def _written_inputs(call: Any) -> set[int]:
-    """Inputs that the kernel writes to and that are not an output's own memory."""
-    jaxpr = open_jaxpr(call.jaxpr)
-    aliased = {operand - call.num_scalars for operand, _ in call.aliases}
-    changed = set()
-    for eqn in walk_eqns(jaxpr):
-        for position in WRITTEN.get(eqn.primitive.name, ()):
-            changed.add(eqn.invars[position].aval)
-    inner = _nested_writes(jaxpr)
-    inputs = jaxpr.invars[call.num_scalars : call.num_scalars + call.num_inputs]
-    return {
-        k
-        for k, v in enumerate(inputs)
-        if k not in aliased and (v in inner or (v.aval in changed and _is_passed_on(jaxpr, v)))
-    }
-
-
-def _nested_writes(jaxpr: Any) -> set:
-    """Refs that equations of the kernel's own body write to."""
-    return {
-        eqn.invars[position]
-        for eqn in jaxpr.eqns
-        for position in WRITTEN.get(eqn.primitive.name, ())
-    }
-
-
-def _is_passed_on(jaxpr: Any, ref: Any) -> bool:
-    """Whether a body that may write refs of its type gets the ref."""
-    for eqn in jaxpr.eqns:
-        if ref not in eqn.invars:
-            continue
-        for _, inner in subjaxprs(eqn.params):
-            for e in walk_eqns(inner):
-                for position in WRITTEN.get(e.primitive.name, ()):
-                    if e.invars[position].aval is ref.aval:
-                        return True
-    return False
 
 
 def _squeezed(f: Function, buffer: Buffer, block: Any) -> Buffer:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.pallas.cpu import math, types
+from weft.pallas.cpu import functions, math, types
 from weft.pallas.cpu.llvm import Function
 
 Rule = Callable[[Function, Any, list[str], dict[str, Any], Any], str]
@@ -292,6 +292,24 @@ _real(
         "tan": math.tan,
     },
     16,
+)
+_real(
+    {
+        "atan": functions.atan,
+        "atan2": functions.atan2,
+        "asin": functions.asin,
+        "acos": functions.acos,
+        "sinh": functions.sinh,
+        "cosh": functions.cosh,
+        "asinh": functions.asinh,
+        "acosh": functions.acosh,
+        "atanh": functions.atanh,
+        "cbrt": functions.cbrt,
+        "erf": functions.erf,
+        "erfc": functions.erfc,
+        "real_pow": functions.power,
+    },
+    60,
 )
 _real(
     {

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core import dtypes
 from weft.pallas.cpu import loops
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.refs import window
@@ -148,12 +149,17 @@ def _copy_parts(t: Translator, eqn: Any, refs: Sequence[Buffer], rest: Sequence[
     return parts, rest[start:]
 
 
-@rule("core_index", "axis_index")
-def _core_index(t: Translator, eqn: Any) -> Array:
-    axis = eqn.params.get("axis", eqn.params.get("axis_name"))
-    if t.core is None or axis not in t.core.coordinates:
-        raise t.unsupported(eqn, f"the index along axis {axis!r}, which its mesh does not have")
-    return t.int32(str(t.core.coordinates[axis]))
+@rule("axis_index")
+def _axis_index(t: Translator, eqn: Any) -> Array:
+    """The index of the core along axes of its mesh, the first axis major."""
+    axes = eqn.params["over"].names
+    coordinates = {} if t.core is None else t.core.coordinates
+    number: Index = 0
+    for axis in axes:
+        if axis not in coordinates:
+            raise t.unsupported(eqn, f"the index along axis {axis!r}, which its mesh does not have")
+        number = t.f.add(t.f.mul(number, t.core.mesh.shape[axis]), coordinates[axis])
+    return t.scalar(str(number), dtypes.int32) if isinstance(number, int) else t.int32(number)
 
 
 # Waiting ---------------------------------------------------------------------------------------

@@ -1,0 +1,118 @@
+"""Products inside compiled kernels, against NumPy: shapes, layouts, dtypes, accumulation."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as wnp
+from weft import lax
+from weft import pallas as pl
+
+
+def product(f, out_shape, *args, dtype=np.float32):
+    def kernel(*refs):
+        *ins, out = refs
+        out[...] = f(*(r[...] for r in ins))
+
+    return np.asarray(pl.pallas_call(kernel, weft.ShapeDtypeStruct(out_shape, dtype))(*args))
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n"),
+    [(8, 16, 32), (1, 7, 9), (5, 1, 3), (17, 33, 70), (128, 300, 33), (9, 520, 100), (300, 20, 16)],
+)
+def test_products_of_any_size(rng, m, k, n):
+    a = rng.standard_normal((m, k)).astype("f4")
+    b = rng.standard_normal((k, n)).astype("f4")
+    got = product(lambda a, b: wnp.dot(a, b), (m, n), a, b)
+    np.testing.assert_allclose(got, a @ b, rtol=1e-4, atol=1e-4)
+
+
+def test_transposed_computed_and_batched_operands(rng):
+    a = rng.standard_normal((24, 40)).astype("f4")
+    b = rng.standard_normal((40, 24)).astype("f4")
+    cases = [
+        (lambda a, b: a.T @ a, (40, 40), a.T @ a),
+        (lambda a, b: a @ a.T + 1, (24, 24), a @ a.T + 1),
+        (lambda a, b: wnp.exp(a) @ (b * 2), (24, 24), np.exp(a) @ (b * 2)),
+        (lambda a, b: (a @ b) @ a, (24, 40), (a @ b) @ a),
+        (lambda a, b: a @ b[:, 0], (24,), a @ b[:, 0]),
+        (lambda a, b: a[0] @ b, (24,), a[0] @ b),
+        (
+            lambda a, b: wnp.einsum("bij,bjk->bik", a.reshape(3, 8, 40), b.reshape(3, 40, 8)),
+            (3, 8, 8),
+            a.reshape(3, 8, 40) @ b.reshape(3, 40, 8),
+        ),
+        (
+            lambda a, b: wnp.einsum("aij,kj->aik", a.reshape(2, 12, 40), b.T),
+            (2, 12, 24),
+            np.einsum("aij,kj->aik", a.reshape(2, 12, 40), b.T),
+        ),
+        (
+            lambda a, b: lax.dot_general(a, b, (((0, 1), (1, 0)), ((), ()))),
+            (),
+            np.einsum("ij,ji->", a, b),
+        ),
+    ]
+    for f, out_shape, want in cases:
+        got = product(f, out_shape, a, b)
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
+
+
+def test_small_floats_accumulate_in_float32(rng):
+    bf16 = np.dtype(ml_dtypes.bfloat16)
+    a = rng.standard_normal((32, 400)).astype(bf16)
+    b = rng.standard_normal((400, 32)).astype(bf16)
+    exact = a.astype("f8") @ b.astype("f8")
+    wide = product(lambda a, b: wnp.dot(a, b, preferred_element_type=np.float32), (32, 32), a, b)
+    np.testing.assert_allclose(wide, exact, rtol=1e-3, atol=1e-3)
+    narrow = product(lambda a, b: wnp.dot(a, b), (32, 32), a, b, dtype=bf16)
+    np.testing.assert_allclose(narrow.astype("f8"), exact, rtol=1e-2, atol=1e-2)
+
+
+def test_products_add_to_a_ref_in_place(rng):
+    a = rng.standard_normal((40, 64)).astype("f4")
+    b = rng.standard_normal((64, 48)).astype("f4")
+
+    def kernel(a, b, out):
+        out[...] = wnp.ones((40, 48), "float32")
+        out[...] += wnp.dot(a[...], b[...])
+        out[8:16, :] = out[8:16, :] * 2 + wnp.dot(a[8:16, :], b[...])
+
+    got = np.asarray(pl.pallas_call(kernel, weft.ShapeDtypeStruct((40, 48), "float32"))(a, b))
+    want = 1 + a @ b
+    want[8:16] = want[8:16] * 2 + a[8:16] @ b
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_product_that_reads_the_ref_it_is_stored_in(rng):
+    a = rng.standard_normal((32, 32)).astype("f4")
+
+    def kernel(a, out):
+        out[...] = a[...]
+        out[...] = wnp.dot(out[...], out[...])
+        out[...] = out[...] + wnp.dot(out[...], a[...])
+
+    got = np.asarray(pl.pallas_call(kernel, weft.ShapeDtypeStruct((32, 32), "float32"))(a))
+    square = a @ a
+    np.testing.assert_allclose(got, square + square @ a, rtol=1e-3, atol=1e-3)
+
+
+def test_products_carried_through_a_loop(rng):
+    a = (rng.standard_normal((16, 16)) / 4).astype("f4")
+
+    def kernel(a, out):
+        def body(i, c):
+            total, power = c
+            power = wnp.dot(power, a[...])
+            return total * 0.5 + power, power
+
+        out[...] = lax.fori_loop(0, 4, body, (wnp.zeros((16, 16), "float32"), a[...]))[0]
+
+    got = np.asarray(pl.pallas_call(kernel, weft.ShapeDtypeStruct((16, 16), "float32"))(a))
+    total, power = np.zeros((16, 16)), a
+    for _ in range(4):
+        power = power @ a
+        total = total * 0.5 + power
+    np.testing.assert_allclose(got, total, rtol=1e-4, atol=1e-4)
