@@ -21,9 +21,15 @@ def _program_id(e: Emitter, eqn: Eqn) -> ir.Value:
     return e.program_ids[e.call.num_batch + eqn.params["axis"]]
 
 
-@rule("core_index")
-def _core_index(e: Emitter, eqn: Eqn) -> ir.Value:
-    return e.core_index[eqn.params["axis"]]
+@rule("axis_index")
+def _axis_index(e: Emitter, eqn: Eqn) -> ir.Value:
+    """The core's index along axes of its mesh, the last fastest."""
+    over = eqn.params["over"]
+    index = e.constant(0)
+    for axis, size in zip(over.names, over.sizes, strict=True):
+        scaled = e.binary("mul", index, e.constant(size), INT)
+        index = e.binary("add", scaled, e.core_index[axis], INT)
+    return index
 
 
 @rule(
