@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 import weft
 from tests.pallas.triton_machine import run
 from weft.core.jaxpr import walk_eqns
