@@ -82,13 +82,14 @@ def compile_text(text: str, symbol: str, opt: int = 2) -> int:
             return address
         file = cache_folder() / f"{key}.o"
         try:
-            code = file.read_bytes()
+            address = _link(file.read_bytes(), symbol, key)
             statistics["from_disk"] += 1
-        except OSError:
+        except (OSError, RuntimeError):  # not there, or not what was written
             code = _assemble(text, opt)
             statistics["compiled"] += 1
+            address = _link(code, symbol, f"{key} new")
             _keep(file, code)
-        address = _addresses[key] = _link(code, symbol, key)
+        _addresses[key] = address
         return address
 
 
