@@ -40,8 +40,8 @@ UNARY: dict[str, tuple[Callable, Callable]] = {
         ),
     ),
     "relu": (
-        lambda x: jnp.maximum(x, 0.1 * x),
-        lambda x: dual.mul(np.where(dual.value(x) > 0, 1.0, 0.1), x),
+        weft.nn.leaky_relu,
+        lambda x: dual.mul(np.where(dual.value(x) >= 0, 1.0, 0.01), x),
     ),
     "where": (
         lambda x: jnp.where(x > 0, jnp.sin(x), x),
@@ -59,7 +59,7 @@ UNARY: dict[str, tuple[Callable, Callable]] = {
         lambda x: jnp.zeros(SIZE, x.dtype).at[INDEX].add(x),
         lambda x: dual.linear(lambda v: np.array([v[1] + v[2], 0.0, v[0]]), x),
     ),
-    "sort": (jnp.sort, lambda x: _take(x, np.argsort(dual.value(x)))),
+    "sort": (jnp.sort, lambda x: _take(x, np.argsort(dual.value(x), kind="stable"))),
     "stop": (lambda x: x + lax.stop_gradient(x), lambda x: dual.add(x, dual.value(x))),
 }
 BINARY: dict[str, tuple[Callable, Callable]] = {

@@ -111,7 +111,9 @@ REVERSE = {
 
 def on_both_sides(program):
     """The program as a function of one vector; the other input stays fixed."""
-    return lambda x: run_weft(program, x, jnp.asarray(Y)), lambda x: run_reference(program, x, Y)
+    return lambda x: run_weft(program, jnp.asarray(x), jnp.asarray(Y)), lambda x: run_reference(
+        program, x, Y
+    )
 
 
 def check(program, checks):

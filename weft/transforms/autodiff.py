@@ -12,6 +12,7 @@ from weft.core.aval import ShapedArray
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.trace import is_array_like, typeof
 from weft.core.tree import flatten, flatten_fun, leaf_names
+from weft.transforms.backward import cotangents
 from weft.transforms.boundary import api_boundary
 from weft.transforms.jvp import (
     Linearized,
@@ -22,7 +23,7 @@ from weft.transforms.jvp import (
     tangent_aval,
 )
 from weft.transforms.staging import _check_callable, aval_of_spec
-from weft.transforms.transpose import UndefinedPrimal, backward_pass, linear_transpose_flat
+from weft.transforms.transpose import linear_transpose_flat
 
 
 class Flat:
@@ -344,11 +345,10 @@ def _backward(
     residuals: Sequence[Any],
     nonzero_in: Sequence[bool],
     in_avals: Sequence[Any],
-    cts: Sequence[Any],
+    cts: Sequence[Any] | None,
 ) -> list:
-    """Cotangents for all flat inputs, zeros where there are none."""
-    args = [UndefinedPrimal(v.aval) for v in jaxpr.invars]
-    result = iter(backward_pass(jaxpr, residuals, args, cts))
+    """Cotangents for all flat inputs, zeros where there are none; cts None stands for a one."""
+    result = iter(cotangents(jaxpr, residuals, cts))
     full = []
     for aval, nz in zip(in_avals, nonzero_in, strict=True):
         ct = next(result) if nz else None
@@ -517,7 +517,7 @@ def _value_and_grad(
             _partial(fun, args, numbers, kwargs), primals, has_aux, who
         )
         _check_scalar(outs, flat.out_tree, holomorphic, who)
-        cts = [_one_like(lin.out_avals[0])] if lin.nonzero_out[0] else []
+        cts = None if lin.nonzero_out[0] else []
         grads = flat.in_tree.unflatten(
             _backward(lin.jaxpr, lin.consts, lin.nonzero_in, in_avals, cts)
         )
@@ -528,12 +528,6 @@ def _value_and_grad(
 
 
 _LEAF = flatten(0)[1]
-
-
-def _one_like(aval: ShapedArray) -> Any:
-    from weft.ops.special import match_type
-
-    return match_type(aval.dtype.type(1), cotangent_aval(aval))
 
 
 def _check_scalar(outs: list, out_tree: Any, holomorphic: bool, who: str) -> None:

@@ -104,20 +104,23 @@ class JVPTrace:
                 f"{prim.name} has no derivative: give one with weft.custom_jvp or "
                 "weft.custom_vjp around the function that calls it"
             )
-        before = state.trace
+        before, source = state.trace, state.source
         state.trace = self.rule_trace
+        if source is None and not prim.higher_order:
+            # All that the rule does stands for this line; a user's rule has lines of its own.
+            state.source = capture()
         try:
             out, out_tangent = rule(primals, tangents, **params)
+            if prim.multiple_results:
+                return [self.wrap_typed(p, t) for p, t in zip(out, out_tangent, strict=True)]
+            if out_tangent is None:
+                return out
+            tracer = self.wrap_typed(out, out_tangent)
+            if self.parent is EVAL:  # no equation says where the value was made
+                tracer.origin = state.source
+            return tracer
         finally:
-            state.trace = before
-        if prim.multiple_results:
-            return [self.wrap_typed(p, t) for p, t in zip(out, out_tangent, strict=True)]
-        if out_tangent is None:
-            return out
-        tracer = self.wrap_typed(out, out_tangent)
-        if self.parent is EVAL:  # no equation says where the value was made
-            tracer.origin = capture()
-        return tracer
+            state.trace, state.source = before, source
 
     def wrap_typed(self, primal: Any, tangent: Any) -> Any:
         """As `wrap`, with the tangent promoted to the manual-axis type of its primal.

@@ -1,0 +1,113 @@
+"""The backward pass of eager differentiation, compiled once for each linear program.
+
+Every call of `weft.grad(f)` outside of jit records a linear program anew. Programs of one structure
+have one backward pass, so that its second run is a single dispatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.config import config
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var, subjaxprs
+from weft.core.state import state
+from weft.core.trace import EVAL
+from weft.transforms.jvp import cotangent_aval
+from weft.transforms.transpose import UndefinedPrimal, backward_pass
+
+LARGEST = 64
+"""Longer programs run op by op: compiling them as a whole would take long."""
+
+KEPT = 512
+_compiled: dict[tuple, Callable | None] = {}
+"""Structure -> compiled backward pass, of programs without inner ones."""
+
+
+def cotangents(jaxpr: Jaxpr, residuals: Sequence[Any], cts: Sequence[Any] | None) -> list:
+    """Cotangents of the linear program's inputs, None where zero.
+
+    cts: of its outputs; None stands for a one, of the only output.
+    """
+    if len(jaxpr.eqns) <= LARGEST and _is_eager():
+        run = _find(jaxpr, cts is None)
+        if run is not None:
+            return run(residuals, cts)
+    return _run(jaxpr, residuals, cts)
+
+
+def _run(jaxpr: Jaxpr, residuals: Sequence[Any], cts: Sequence[Any] | None) -> list:
+    if cts is None:
+        cts = [one_like(v.aval) for v in jaxpr.outvars]
+    return backward_pass(jaxpr, residuals, [UndefinedPrimal(v.aval) for v in jaxpr.invars], cts)
+
+
+def one_like(aval: Any) -> Any:
+    """The cotangent 1 of a value of this type."""
+    from weft.ops.special import match_type
+
+    return match_type(aval.dtype.type(1), cotangent_aval(aval))
+
+
+def _is_eager() -> bool:
+    """Whether ops under the current trace, below all transformations, run at once."""
+    trace = state.trace
+    while trace is not EVAL:
+        trace = getattr(trace, "parent", None)
+        if trace is None:
+            return False
+    return not (config.disable_jit or config.debug_nans or config.debug_infs)
+
+
+def _find(jaxpr: Jaxpr, unit: bool) -> Callable | None:
+    """The compiled backward pass of programs like this one."""
+    if jaxpr.effects or not jaxpr.eqns:
+        return None
+    table = _compiled
+    nested = next((e for e in jaxpr.eqns if e.primitive.higher_order), None)
+    if nested is not None:
+        # Inner programs are compared by identity, and the backward pass lives as long as they do.
+        inner = next((p for _, p in subjaxprs(nested.params) if isinstance(p, ClosedJaxpr)), None)
+        if inner is None:
+            return None
+        table = inner.memo("backward", dict)
+    key = (unit, *structure(jaxpr))
+    try:
+        run = table.get(key)
+    except TypeError:  # a literal or parameter without hash
+        return None
+    if run is not None:
+        return run
+    if nested is not None and key not in table:
+        table[key] = None  # an inner program made for one call does not come a second time
+        return None
+    from weft.transforms.jit import jit
+
+    def backward(residuals: Sequence[Any], cts: Sequence[Any] | None) -> list:
+        return _run(jaxpr, residuals, cts)
+
+    while table is _compiled and len(table) >= KEPT:
+        del table[next(iter(table))]
+    run = table[key] = jit(backward)
+    return run
+
+
+def structure(jaxpr: Jaxpr) -> tuple:
+    """What a program computes, apart from the names of variables and the values of constants."""
+    index: dict[Any, int] = {}
+    parts: list[Any] = [len(jaxpr.constvars)]
+    for v in (*jaxpr.constvars, *jaxpr.invars):
+        index[v] = len(index)
+        parts.append(v.aval)
+    for e in jaxpr.eqns:
+        ins = [index[v] if v.__class__ is Var else _literal(v) for v in e.invars]
+        parts.append((e.primitive, *ins, *e.params.items()))
+        for v in e.outvars:
+            index[v] = len(index)
+    parts += [index[v] if v.__class__ is Var else _literal(v) for v in jaxpr.outvars]
+    return tuple(parts)
+
+
+def _literal(atom: Any) -> tuple:
+    # 0.0 equals -0.0.
+    return atom.aval, atom.val, str(atom.val) if atom.val == 0 else None
