@@ -68,4 +68,4 @@ def number_beside(value: Any, array: Any) -> Any:
             known.clear()
         dtype = np.float32 if value.__class__ is float else np.int32
         kept = known[value] = put_host(np.asarray(value, dtype), weak_type=True)
-    return kept if kept._sharding is array._sharding else value
+    return kept if getattr(array, "_sharding", None) is kept._sharding else value
