@@ -153,7 +153,7 @@ def _xla_table() -> int:
         def probe(frame: Any) -> None:
             """Answers the question for metadata that registration asks, and looks at the frame."""
             metadata = ctypes.c_void_p.from_address(frame[_FRAME_EXTENSION] + 3 * _WORD).value or 0
-            (ctypes.c_int * 2).from_address(metadata + 3 * _WORD)[:] = _VERSION
+            (ctypes.c_int * 2).from_address(metadata + 3 * _WORD)[:] = list(_VERSION)
             seen.append(frame[_FRAME_API] or 0)
 
         handler = _Handler(probe)

@@ -43,7 +43,7 @@ def check_layouts(what: str, name: str, layouts: Any, avals: Sequence[Any]) -> t
         return (None,) * len(avals)
     if len(layouts) != len(avals):
         raise ValueError(f"{what}: {name} has {len(layouts)} entries for {len(avals)} arrays")
-    checked = []
+    checked: list[tuple[int, ...] | None] = []
     for i, (layout, aval) in enumerate(zip(layouts, avals, strict=True)):
         if layout is None:
             checked.append(None)

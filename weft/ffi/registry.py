@@ -10,6 +10,7 @@ from weft._xla import ffi as _xla
 from weft._xla.client import XlaRuntimeError
 from weft.ffi import blame
 
+_FUNCTION: type = type(ctypes.pythonapi.Py_IncRef).__base__  # of all ctypes functions
 STAGES = ("instantiate", "prepare", "initialize", "execute")
 _batch_partitionable: set[str] = set()
 _partitioned: set[str] = set()  # those that XLA's partitioner has been told about
@@ -138,7 +139,7 @@ def pycapsule(funcptr: Any) -> Any:
     >>> type(weft.ffi.pycapsule(ctypes.pythonapi.Py_IncRef)).__name__
     'PyCapsule'
     """
-    if not isinstance(funcptr, int) and not isinstance(funcptr, ctypes._CFuncPtr):
+    if not isinstance(funcptr, int) and not isinstance(funcptr, _FUNCTION):
         raise TypeError(
             f"pycapsule: expected a ctypes function pointer or an address, got "
             f"{type(funcptr).__name__}"

@@ -16,6 +16,7 @@ from weft.core.primitive import Primitive
 from weft.core.state import state
 from weft.core.trace import EVAL, is_array_like
 from weft.core.tree import flatten, leaf_names
+from weft.runtime.device_put import put_host
 from weft.runtime.executable import effects_barrier as effects_barrier
 from weft.runtime.host_calls import reporting, running_callback, watch_arrays
 from weft.transforms.boundary import api_boundary
@@ -45,10 +46,8 @@ class HostFunction:
 
     def __call__(self, *leaves: Any) -> list:
         """The flat results, from arrays or NumPy arrays."""
-        from weft.ops.convert import as_array
-
         with eager(), running_callback():
-            args, kwargs = self.in_tree.unflatten([as_array(x) for x in leaves])
+            args, kwargs = self.in_tree.unflatten([_owned(x) for x in leaves])
             result = self.fun(*args, **kwargs)
         if self.out_tree is None:  # results are not looked at
             return []
@@ -62,6 +61,15 @@ class HostFunction:
 
     def __repr__(self) -> str:
         return self.__name__
+
+
+def _owned(x: Any) -> Any:
+    """An array with memory of its own: what XLA passes is valid during the call only."""
+    if type(x) is np.ndarray:
+        return put_host(x, copy=True)
+    from weft.ops.convert import as_array
+
+    return as_array(x)
 
 
 class eager:

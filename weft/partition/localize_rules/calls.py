@@ -20,7 +20,7 @@ def custom_call(lz: Localizer, op: ir.Operation) -> list[Local]:
     hidden = shelter.shown(op)
     if hidden is not None:
         if hidden == "stablehlo.reshape":
-            return reshape(lz, op)
+            return list(reshape(lz, op))
         return _chlo(lz, op, hidden, xs, outs)
     if is_kernel(op):
         return kernel_call(lz, op, xs, outs)
@@ -77,7 +77,7 @@ def _by_rule(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layout
     split: dict[int, Atoms] = {}
     taken: set[int] = set()
     for reduction in (False, True):
-        tensors = zip((x.layout for x in xs), r.operands, strict=True)
+        tensors = list(zip((x.layout for x in xs), r.operands, strict=True))
         if not reduction:
             tensors = [*zip(outs, r.results, strict=True), *tensors]
         for layout, mapping in tensors:
