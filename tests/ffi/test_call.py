@@ -106,6 +106,15 @@ def test_an_aliased_call_under_vmap_and_scan():
     np.testing.assert_array_equal(last, np.full(4, 5))
 
 
+@pytest.mark.parametrize("method", ["expand_dims", "legacy_vectorized", "sequential"])
+def test_an_unmapped_operand_that_is_aliased_gets_the_results_shape(method):
+    call = ffi_call("DivMod", (F4, F4), input_output_aliases={1: 0}, vmap_method=method)
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    y = np.full(4, 2, np.float32)
+    got = weft.jit(weft.vmap(call, in_axes=(0, None)))(x, y)
+    np.testing.assert_array_equal(got[0], x // 2)
+
+
 def test_a_call_without_the_alias_has_other_memory():
     with pytest.raises(Exception, match="'InPlace'.*not the same memory"):
         np.asarray(ffi_call("InPlace", F4)(X))
@@ -139,6 +148,18 @@ def test_side_effects_happen_in_every_step_of_a_loop(handlers):
     weft.jit(lambda x: weft.lax.fori_loop(0, 7, body, x))(X).block_until_ready()
     weft.effects_barrier()
     assert counted(handlers) == before + 7
+
+
+def test_side_effects_happen_in_branches_and_under_vmap(handlers):
+    before = counted(handlers)
+    count = ffi_call("Count", (), has_side_effect=True, vmap_method="sequential")
+    branch = weft.jit(lambda p: weft.lax.cond(p, lambda: (count(), 1)[1], lambda: 0))
+    assert branch(True) == 1 and branch(False) == 0
+    weft.effects_barrier()
+    assert counted(handlers) == before + 1
+    weft.jit(weft.vmap(lambda x: (count(), x)[1]))(X).block_until_ready()
+    weft.effects_barrier()
+    assert counted(handlers) == before + 2  # nothing of the call is mapped
 
 
 def test_tokens_order_calls():
@@ -213,6 +234,13 @@ def test_a_lowering_rule_has_layouts_from_the_fastest_dimension():
 
 
 # Bad input --------------------------------------------------------------------------------------
+
+
+class Described:
+    dtype = np.dtype("float32")
+
+    def __init__(self, shape):
+        self.shape = shape
 
 
 @pytest.mark.parametrize(
@@ -294,6 +322,10 @@ def test_a_lowering_rule_has_layouts_from_the_fastest_dimension():
             "batch dimensions agree everywhere",
         ),
         (lambda: ffi_call("Scale", F4)("text"), TypeError, "str"),
+        (lambda: ffi_call("Scale", Described((-1,))), ValueError, "result 0 has the dimension -1"),
+        (lambda: ffi_call("Scale", Described((2.5,))), TypeError, "result 0 has the dimension 2.5"),
+        (lambda: ffi_call("Scale", F4, input_output_aliases={0: "y"})(X), TypeError, "integers"),
+        (lambda: ffi_call("Scale", F4, input_layouts=[3])(X), TypeError, r"input_layouts\[0\]"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(make, error, words):
@@ -302,13 +334,7 @@ def test_bad_arguments_are_refused_by_name(make, error, words):
 
 
 def test_a_result_shape_that_depends_on_a_tracer_is_refused():
-    class Shape:
-        dtype = np.dtype("float32")
-
-        def __init__(self, n):
-            self.shape = (n,)
-
     with pytest.raises(TypeError, match="shape of result 0 depends on a traced value"):
-        weft.jit(lambda n: ffi_call("Scale", Shape(n))(X, scale=np.float32(1)))(3)
+        weft.jit(lambda n: ffi_call("Scale", Described((n,)))(X, scale=np.float32(1)))(3)
     with pytest.raises(TypeError, match="traced"):
         weft.jit(lambda n: scale(np.ones(4), n))(3.0)

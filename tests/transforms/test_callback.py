@@ -267,10 +267,10 @@ READS = {
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-@pytest.mark.parametrize("where", ["one device", "eight devices"])
+@pytest.mark.parametrize("where", ["eager", "one device", "eight devices"])
 def test_an_exception_arrives_as_itself_with_call_and_line(where, read):
-    x = X if where == "one device" else sharded(np.ones((8, 4), np.float32), "x")
-    f = weft.jit(lambda x: host(fails, x))
+    x = sharded(np.ones((8, 4), np.float32), "x") if where == "eight devices" else X
+    f = (lambda x: host(fails, x)) if where == "eager" else weft.jit(lambda x: host(fails, x))
     with pytest.raises(KeyError, match="no such key") as e:
         read(f(x))
     (note,) = set(e.value.__notes__)

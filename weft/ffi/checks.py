@@ -28,6 +28,10 @@ def result(what: str, i: int, r: Any) -> Any:
                 f"{d.source() or capture()}); shapes must be known while tracing. Mark what they "
                 "depend on static"
             )
+        if not isinstance(d, int | np.integer):
+            raise TypeError(f"{what}: result {i} has the dimension {d!r}, which is no integer")
+        if d < 0:
+            raise ValueError(f"{what}: result {i} has the dimension {d}; sizes are not negative")
     dtype = dtypes.canonicalize_dtype(r.dtype)
     if isinstance(r.dtype, np.dtype) and dtype != r.dtype:
         raise ValueError(
@@ -48,7 +52,13 @@ def check_layouts(what: str, name: str, layouts: Any, avals: Sequence[Any]) -> t
         if layout is None:
             checked.append(None)
             continue
-        order = tuple(getattr(layout, "major_to_minor", layout))
+        given = getattr(layout, "major_to_minor", layout)
+        if not isinstance(given, Sequence):
+            raise TypeError(
+                f"{what}: {name}[{i}] must be a sequence of dimensions from slowest to fastest, or "
+                f"None, got {layout!r}"
+            )
+        order = tuple(given)
         if sorted(order) != list(range(len(aval.shape))):
             raise ValueError(
                 f"{what}: {name}[{i}] is {order}, which is not an order of the {len(aval.shape)} "
@@ -63,6 +73,10 @@ def check_aliases(
 ) -> None:
     taken: set[int] = set()
     for i, o in aliases:
+        if not isinstance(i, int | np.integer) or not isinstance(o, int | np.integer):
+            raise TypeError(
+                f"{what}: input_output_aliases maps integers to integers, got {i!r}: {o!r}"
+            )
         if not 0 <= i < len(avals):
             raise ValueError(
                 f"{what}: input_output_aliases names operand {i}; the call has {len(avals)}"

@@ -71,17 +71,19 @@ def _batch(axis: Any, args: Any, dims: Any, **params: Any) -> tuple:
     batched = [d is not None for d in dims]
     if method in ("sequential", "sequential_unrolled"):
         return _batch_sequential(axis, args, dims, params)
+    # An operand that shares memory with a result needs the result's shape.
+    aliased = {i for i, _ in params["aliases"]}
+    full = [b or method == "broadcast_all" or i in aliased for i, b in enumerate(batched)]
+    wide = [f or method == "expand_dims" for f in full]
     moved = []
-    for a, d in zip(args, dims, strict=True):
+    for a, d, f, w in zip(args, dims, full, wide, strict=True):
         if d is not None:
             a = moveaxis(a, d, 0)
-        elif method == "broadcast_all":
+        elif f:
             a = broadcast_to_dim(a, 0, axis.size)
-        elif method == "expand_dims":
+        elif w:
             a = expand_dims(a, (0,))
         moved.append(a)
-    wide = [b or method != "legacy_vectorized" for b in batched]
-    full = [b or method == "broadcast_all" for b in batched]
     rule, num_batch_dims = params["sharding_rule"], params["num_batch_dims"] + 1
     if rule is None and not all(wide):
         # Not all operands have the new dimension, so a number of leading ones says too little.

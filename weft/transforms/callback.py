@@ -13,6 +13,7 @@ from weft.core.aval import Mat, ShapedArray
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Effect
 from weft.core.jaxpr import NO_EFFECTS
 from weft.core.primitive import Primitive
+from weft.core.source import capture
 from weft.core.state import state
 from weft.core.trace import EVAL, is_array_like
 from weft.core.tree import flatten, leaf_names
@@ -98,7 +99,12 @@ def _impl(*args: Any, callback: HostFunction, out_avals: tuple, **params: Any) -
     from weft._xla.callback import checked
     from weft.runtime.device_put import device_put
 
-    outs = checked(callback, out_avals)(*args) if out_avals else callback(*args)
+    function = checked(callback, out_avals) if out_avals else callback
+    try:
+        outs = function(*args)
+    except Exception as e:
+        e.add_note(f"raised in {callback.what} of {callback.__name__} at {capture()}")
+        raise
     return [device_put(o) for o in outs] if out_avals else []
 
 
@@ -435,8 +441,7 @@ def debug_print(
     not match the placeholders of `fmt`.
 
     >>> import weft
-    >>> weft.jit(lambda x: weft.debug.print("x = {x}", x=x))(2)
-    >>> weft.effects_barrier()
+    >>> weft.jit(lambda x: weft.debug.print("x = {x}", x=x))(2); weft.effects_barrier()
     x = 2
     """
     if not isinstance(fmt, str):
