@@ -118,7 +118,23 @@ def test_where_the_platform_has_a_ragged_exchange_it_is_native():
         return lax.ragged_all_to_all(v, v, index, index, index, index, axis_name="y")
 
     assert collectives(text_of(body, platform="cuda")) == [("ragged_all_to_all", ROWS)]
+    assert "channel_id = 1" in text_of(body, platform="cuda")
     assert {op for op, _ in collectives(text_of(body))} == {"all_to_all", "all_reduce"}
+
+
+def test_a_native_ragged_exchange_has_no_channel_where_devices_are_replicas():
+    """What weft's partitioner makes: XLA would take devices for partitions otherwise."""
+    index = np.zeros(8, np.int32)
+    mapped = weft.shard_map(
+        lambda v: lax.ragged_all_to_all(v, v, index, index, index, index, axis_name="x"),
+        mesh=mesh_of(Machine(x=8), ("x",)),
+        in_specs=P("x"),
+        out_specs=P("x"),
+    )
+    traced = weft.jit(mapped).trace(np.zeros((8, 8), np.float32))
+    text = str(traced.lower(lowering_platforms=("cuda",)).stages.local)
+    assert collectives(text) == [("ragged_all_to_all", IN_ORDER)]
+    assert "channel" not in text and "num_replicas = 8" in text
 
 
 def test_axes_of_size_one_cost_nothing():

@@ -28,6 +28,7 @@ def custom_call(lz: Localizer, op: ir.Operation) -> list[Local]:
         return _by_rule(lz, op, xs, outs)
     if is_host_call(op):
         return host_call(lz, op, xs, outs)
+    _drop_channel(op)
     batch = _num_batch_dims(op)
     values = []
     now = [_leading(o, outs[0].dims[:batch], batch) for o in outs] if outs else []
@@ -52,6 +53,16 @@ def _chlo(
     made = lz.e.op(name, values, types, shelter.attributes_of(op))
     results = [Local(r, out) for r in made.results]
     return lz.replace(op, *(lz.move(x, o) for x, o in zip(results, outs, strict=True)))
+
+
+def _drop_channel(op: ir.Operation) -> None:
+    """A native ragged_all_to_all names a channel where devices are partitions, as here no more."""
+    if "backend_config" in op.attributes and op.attributes["call_target_name"].value == (
+        "ragged_all_to_all"
+    ):
+        config = {a.name: a.attr for a in op.attributes["backend_config"]}
+        config.pop("channel_id", None)
+        op.attributes["backend_config"] = ir.DictAttr.get(config)
 
 
 def _num_batch_dims(op: ir.Operation) -> int:
