@@ -136,6 +136,8 @@ class Translator:
 
     def decompose(self, eqn: Eqn, operands: list[Any]) -> list[Value]:
         """An op whose StableHLO lowering is a formula of other ops."""
+        if eqn.primitive.lower is None:
+            raise self.unsupported(eqn)
         context = _Formulas(self, eqn)
         try:
             out = eqn.primitive.lower(context, *operands, **eqn.params)

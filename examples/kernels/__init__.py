@@ -1,0 +1,1 @@
+"""Kernels: small programs over blocks of arrays, compiled by weft.pallas."""

@@ -1,0 +1,31 @@
+"""A histogram: every core counts its part of the data, then adds its counts atomically."""
+
+import weft
+import weft.numpy as wnp
+from weft import lax
+from weft import pallas as pl
+
+
+def histogram(values, bins: int, cores: int = 4):
+    """How often each of 0 … bins - 1 occurs in a vector of integers; cores must divide its size."""
+    part = values.shape[0] // cores
+    mesh = pl.Mesh({"core": cores})
+
+    def kernel(values, zeros, counts, mine):
+        mine[...] = wnp.zeros((bins,), "int32")
+        first = lax.axis_index("core") * part
+
+        def count(i, carry):
+            mine[values[first + i]] += 1
+            return carry
+
+        lax.fori_loop(0, part, count, 0)
+        pl.atomic_add(counts, (wnp.arange(bins),), mine[...])
+
+    return pl.mpmd_map(
+        [(mesh, kernel)],
+        weft.ShapeDtypeStruct((bins,), "int32"),
+        [pl.LOCAL((bins,), "int32")],
+        input_output_aliases={1: 0},
+        name="histogram",
+    )(values, wnp.zeros((bins,), "int32"))
