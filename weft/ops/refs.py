@@ -251,6 +251,7 @@ def _discharge_add(args: Any, *, indexer: Indexer) -> list:
 
 def _discharge_rmw(args: Any, *, indexer: Indexer, masked: bool, op: str) -> Any:
     cell, (value,), index, rest = _parts(args, indexer)
+    _check_op("atomic_rmw", cell.aval, op)
     old = read(cell.get(), indexer, index, *rest)
     how = "set" if op == "xchg" else op
     mask = rest[0] if rest else None

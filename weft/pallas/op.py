@@ -79,7 +79,6 @@ def _differentiate(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
     jaxpr = ClosedJaxpr(j.replace(invars=invars), pushed.consts)
     ins, out_blocks = call.input_blocks, call.output_blocks
     return call.replace(
-        name=f"jvp_{call.name}",
         ref_names=(),
         programs=(Program(_hoist_consts(jaxpr), None, program.name),),
         num_inputs=n_i + k_i,

@@ -7,9 +7,9 @@ body does not look at.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 from weft.core.aval import ShapedArray
@@ -41,10 +41,6 @@ def why_whole(call: KernelCall, block: BlockMapping, d: int) -> str | None:
     return None
 
 
-def _blocks_with_arrays(call: KernelCall, shapes: Sequence[Shape]) -> list:
-    return list(zip(call.blocks, shapes, strict=True))
-
-
 def localized(call: KernelCall, shapes: Sequence[Shape]) -> KernelCall:
     """The call on parts of its inputs and outputs of these shapes.
 
@@ -52,7 +48,7 @@ def localized(call: KernelCall, shapes: Sequence[Shape]) -> KernelCall:
     """
     grid = list(call.grid)
     split: dict[int, int] = {}
-    for block, shape in _blocks_with_arrays(call, shapes):
+    for block, shape in zip(call.blocks, shapes, strict=True):
         for d, (whole, part) in enumerate(zip(block.array.shape, shape, strict=True)):
             if whole == part:
                 continue
@@ -67,14 +63,14 @@ def localized(call: KernelCall, shapes: Sequence[Shape]) -> KernelCall:
                 raise ValueError(f"dimension {d} of {block.origin} is split unlike another one")
     for axis, extent in split.items():
         grid[axis] = extent
-    for block, shape in _blocks_with_arrays(call, shapes):
+    for block, shape in zip(call.blocks, shapes, strict=True):
         for d, (whole, part) in enumerate(zip(block.array.shape, shape, strict=True)):
             axis = grid_axis(block, d)
             if whole == part and axis in split and call.grid[axis] != split[axis]:
                 raise ValueError(
                     f"dimension {d} of {block.origin} is whole, but its grid axis is split"
                 )
-    blocks = tuple(_with_shape(b, s) for b, s in _blocks_with_arrays(call, shapes))
+    blocks = tuple(_with_shape(b, s) for b, s in zip(call.blocks, shapes, strict=True))
     outputs = tuple(b.array for b in blocks[call.num_inputs :])
     return call.replace(grid=tuple(grid), blocks=blocks, outputs=outputs)
 
@@ -94,7 +90,16 @@ class Splitter:
     """What localization asks of a kernel call: which splits fit, and the call on the shards."""
 
     def __init__(self, ctx: RuleContext, call: KernelCall, lower: Callable) -> None:
-        self.module = weakref.ref(ctx.module)
+        module = ctx.module  # not kept: it would keep the splitter, and the whole program
+        self.module = SimpleNamespace(
+            platforms=module.platforms,
+            host_callbacks=module.host_callbacks,
+            keepalives=module.keepalives,
+            num_partitions=1,
+            use_shardy=module.use_shardy,
+            manual_axes=frozenset(),
+            mesh=None,
+        )
         self.eqn, self.loc = ctx.eqn, ctx.loc
         self.call = call
         self.lower = lower
@@ -131,7 +136,7 @@ class Splitter:
         eqn = self.eqn.replace(
             invars=[Var(a) for a in avals[:k]], outvars=[Var(a) for a in avals[k:]]
         )
-        ctx = RuleContext(self.module(), FunctionContext(), eqn, self.loc)
+        ctx = RuleContext(self.module, FunctionContext(), eqn, self.loc)
         types = [ir_type(a) for a in avals[:k]]
         scratch = ir.Module.create(loc=mlir.unknown_location())
         with ir.InsertionPoint(scratch.body):

@@ -1,0 +1,380 @@
+"""Refs outside of kernels: new_ref, indexing, jit, loops, branches, derivatives, vmap."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import weft
+import weft.numpy as jnp
+import weft.pallas as pl
+from weft import lax
+
+X = np.arange(24, dtype=np.float32).reshape(4, 6)
+ROWS = np.array([2, 0])
+
+INDICES = {
+    "all": np.s_[...],
+    "int": np.s_[1],
+    "negative int": np.s_[-1, 2],
+    "slice": np.s_[1:3],
+    "steps": np.s_[::2, 1::3],
+    "backwards": np.s_[::-1, ::-2],
+    "new dimension": np.s_[1, None],
+    "new between": np.s_[:, None, 2],
+    "ellipsis": np.s_[..., 0],
+    "rows": np.s_[ROWS],
+    "rows and columns": np.s_[ROWS, ROWS],
+    "outer": np.s_[ROWS[:, None], np.array([1, 3, 5])],
+    "rows and slice": np.s_[ROWS, 1:4],
+    "slice and columns": np.s_[1:3, ROWS],
+    "int and columns": np.s_[1, ROWS],
+    "mask": np.s_[X[:, 0] > 5],
+    "empty": np.s_[2:2],
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_reading_follows_numpy(name):
+    assert_array_equal(weft.new_ref(X)[INDICES[name]], X[INDICES[name]])
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_writing_follows_numpy(name):
+    index = INDICES[name]
+    expected = X.copy()
+    new = np.arange(X[index].size, dtype=np.float32).reshape(X[index].shape) - 50
+    expected[index] = new
+    ref = weft.new_ref(X)
+    ref[index] = new
+    assert_array_equal(ref[...], expected)
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_indices_mean_the_same_in_kernels(name):
+    index = INDICES[name]
+    shape = X[index].shape
+
+    def kernel(x, old, out):
+        old[...] = x[index]
+        out[...] = jnp.zeros(X.shape)
+        out[index] = x[index] + 1
+
+    expected = np.zeros_like(X)
+    expected[index] = X[index] + 1
+    types = [weft.ShapeDtypeStruct(shape, "float32"), weft.ShapeDtypeStruct(X.shape, "float32")]
+    old, out = pl.pallas_call(kernel, types, interpret=True)(X)
+    assert_array_equal(old, X[index])
+    assert_array_equal(out, expected)
+
+
+def test_updates_in_place_read_and_write():
+    ref = weft.new_ref(X)
+    ref[1] += 10
+    ref[:, 0] *= 2
+    expected = X.copy()
+    expected[1] += 10
+    expected[:, 0] *= 2
+    assert_array_equal(ref[...], expected)
+
+
+def test_windows_start_at_traced_positions():
+    @weft.jit
+    def f(x, i):
+        ref = weft.new_ref(x)
+        row = ref[pl.ds(i, 2), pl.ds(1, 2, 3)]
+        ref[pl.ds(i, 2), i] = jnp.zeros(2)
+        return row, ref[...]
+
+    row, out = f(X, 1)
+    expected = X.copy()
+    expected[1:3, 1] = 0
+    assert_array_equal(row, X[1:3, 1:5:3])
+    assert_array_equal(out, expected)
+
+
+def test_views_are_indexed_further():
+    ref = weft.new_ref(X)
+    view = ref.at[1:4, ::2].at[1:]
+    assert view.shape == (2, 3)
+    assert_array_equal(view[...], X[1:4, ::2][1:])
+    assert_array_equal(view[:, np.array([2, 0])], X[1:4, ::2][1:][:, [2, 0]])
+    view[0, 1] = -1.0
+    expected = X.copy()
+    expected[2, 2] = -1
+    assert_array_equal(ref[...], expected)
+
+
+def test_views_at_traced_positions_are_indexed_further():
+    out = weft.jit(lambda x, i: weft.new_ref(x).at[pl.ds(i, 3)].at[i].at[pl.ds(i, 2, 2)][...])(X, 1)
+    assert_array_equal(out, X[1:4][1][1:4:2])
+
+
+def test_masked_loads_and_stores_leave_the_rest():
+    ref = weft.new_ref(X)
+    mask = X % 2 == 0
+    assert_array_equal(pl.load(ref, ..., mask=mask, other=-1.0), np.where(mask, X, -1))
+    assert_array_equal(pl.load(ref, ..., mask=mask), np.where(mask, X, 0))
+    pl.store(ref, ..., -X, mask=mask)
+    assert_array_equal(ref[...], np.where(mask, -X, X))
+
+
+def test_swap_gives_the_value_before():
+    ref = weft.new_ref(X)
+    assert_array_equal(pl.swap(ref, 1, jnp.zeros(6)), X[1])
+    assert_array_equal(ref[1], np.zeros(6))
+
+
+def test_addupdate_counts_repeated_positions():
+    ref = weft.new_ref(np.zeros(3, np.float32))
+    pl.addupdate(ref, np.array([1, 1, 2]), np.array([1.0, 2.0, 4.0], np.float32))
+    assert_array_equal(ref[...], [0, 3, 4])
+
+
+def test_atomics_outside_kernels_combine():
+    ref = weft.new_ref(np.array([1, 5, 3]))
+    assert int(pl.atomic_max(ref, 0, 4)) == 1
+    pl.atomic_or(ref, 1, 2)
+    assert int(pl.atomic_cas(ref.at[2], 3, 9)) == 3
+    assert int(pl.atomic_cas(ref.at[2], 3, 1)) == 9
+    assert_array_equal(ref[...], [4, 7, 9])
+
+
+def test_jit_writes_are_seen_by_the_caller():
+    ref = weft.new_ref(np.zeros(3, np.float32))
+
+    @weft.jit
+    def closing_over(x):
+        ref[0] += x
+        return ref[0] * 2
+
+    @weft.jit
+    def taking(r, x):
+        r[1] = x
+
+    assert float(closing_over(2.0)) == 4
+    assert float(closing_over(3.0)) == 10
+    taking(ref, 7.0)
+    assert_array_equal(ref[...], [5, 7, 0])
+
+
+def test_jit_inside_jit_passes_refs_through():
+    ref = weft.new_ref(np.zeros(2, np.float32))
+    inner = weft.jit(lambda r: r.set(r[...] + 1))
+
+    @weft.jit
+    def outer():
+        inner(ref)
+        inner(ref)
+
+    outer()
+    assert_array_equal(ref[...], [2, 2])
+
+
+def in_fori(x):
+    acc = weft.new_ref(jnp.zeros(()))
+
+    def body(i, carry):
+        acc[...] += x * i
+        return carry
+
+    lax.fori_loop(0, 4, body, None)
+    return acc[...]
+
+
+def in_scan(x):
+    acc = weft.new_ref(jnp.zeros(4))
+
+    def body(carry, i):
+        acc[i] = jnp.sin(x) * i
+        return carry, acc[i] * 2
+
+    _, ys = lax.scan(body, None, jnp.arange(4))
+    return acc[...].sum() + ys.sum()
+
+
+def in_cond(x):
+    acc = weft.new_ref(x)
+    lax.cond(x > 1, lambda: acc.set(acc[...] * 3), lambda: None)
+    return acc[...]
+
+
+def in_remat(x):
+    acc = weft.new_ref(x)
+
+    @weft.checkpoint
+    def double():
+        acc[...] = jnp.sin(acc[...]) * 2
+
+    double()
+    return acc[...]
+
+
+PROGRAMS = {
+    "fori_loop": (in_fori, lambda x: 6 * x, lambda x: 6.0),
+    "scan": (in_scan, lambda x: 18 * np.sin(x), lambda x: 18 * np.cos(x)),
+    "cond": (in_cond, lambda x: np.where(x > 1, 3 * x, x), lambda x: 3.0 if x > 1 else 1.0),
+    "checkpoint": (in_remat, lambda x: 2 * np.sin(x), lambda x: 2 * np.cos(x)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_control_flow_over_refs(name):
+    program, value, derivative = PROGRAMS[name]
+    for x in (0.5, 2.0):
+        assert_allclose(program(x), value(x), rtol=1e-6)
+        assert_allclose(weft.jit(program)(x), value(x), rtol=1e-6)
+        assert_allclose(weft.grad(program)(x), derivative(x), rtol=1e-6)
+        assert_allclose(weft.jvp(program, (x,), (1.0,))[1], derivative(x), rtol=1e-6)
+    xs = np.array([0.5, 2.0, 3.0], np.float32)
+    assert_allclose(weft.vmap(program)(xs), value(xs), rtol=1e-6)
+    assert_allclose(
+        weft.jit(weft.vmap(weft.grad(program)))(xs), [derivative(x) for x in xs], rtol=1e-6
+    )
+
+
+def test_while_loops_read_refs_in_the_condition():
+    @weft.jit
+    def f(x):
+        ref = weft.new_ref(x)
+
+        def body(i):
+            ref[...] *= 2
+            return i + 1
+
+        return lax.while_loop(lambda i: ref[...] < 100, body, 0), ref[...]
+
+    count, value = f(3.0)
+    assert (int(count), float(value)) == (6, 192)
+
+
+def test_vmap_maps_over_refs():
+    ref = weft.new_ref(X)
+
+    def f(row, x, i):
+        row[0] += x
+        return row[1], row[i], row[np.array([3, 1])]
+
+    one, at, two = weft.vmap(f)(ref, np.ones(4, np.float32), np.arange(4))
+    expected = X.copy()
+    expected[:, 0] += 1
+    assert_array_equal(ref[...], expected)
+    assert_array_equal(one, X[:, 1])
+    assert_array_equal(at, expected[np.arange(4), np.arange(4)])
+    assert_array_equal(two, X[:, [3, 1]])
+
+
+def test_vmap_writes_at_mapped_positions():
+    ref = weft.new_ref(np.zeros((3, 4), np.float32))
+
+    def f(column, i, x):
+        column[i] = x
+        column[pl.ds(i, 2)] += 1
+
+    weft.vmap(f, in_axes=(1, 0, 0))(ref, np.array([0, 1, 0, 1]), np.arange(4.0, dtype=np.float32))
+    expected = np.zeros((3, 4), np.float32)
+    for k, i in enumerate([0, 1, 0, 1]):
+        expected[i, k] = k
+        expected[i : i + 2, k] += 1
+    assert_array_equal(ref[...], expected)
+
+
+def test_vmap_reads_an_unmapped_ref_at_mapped_positions():
+    ref = weft.new_ref(X)
+    out = weft.vmap(lambda i: ref[pl.ds(i, 2), 1:3])(np.array([2, 0, 1]))
+    assert_array_equal(out, np.stack([X[i : i + 2, 1:3] for i in (2, 0, 1)]))
+
+
+def test_run_state_returns_final_values():
+    def body(refs):
+        a, b = refs
+        a[...] += b[...]
+        b[0] = a[1]
+
+    a, b = pl.run_state(body)((np.ones(2, np.float32), np.arange(2.0, dtype=np.float32)))
+    assert_array_equal(a, [1, 2])
+    assert_array_equal(b, [2, 1])
+
+
+def test_freeze_ends_a_ref():
+    ref = weft.new_ref(X)
+    ref[0] = 0.0
+    assert_array_equal(weft.freeze(ref)[1:], X[1:])
+    with pytest.raises(ValueError, match="after weft.freeze"):
+        ref[0]
+
+
+def test_a_ref_shows_its_type_and_value():
+    ref = weft.new_ref(np.array([1.0, 2.0], np.float32))
+    assert isinstance(ref, weft.Ref)
+    assert (ref.shape, ref.dtype, ref.ndim, ref.size, len(ref)) == ((2,), np.float32, 1, 2, 2)
+    assert "Ref(Array([1., 2.]" in repr(ref)
+    assert "Ref{f32[2]}" in str(weft.make_jaxpr(lambda r: r[0])(ref))
+
+
+# Bad input -------------------------------------------------------------------------------------
+
+BAD = {
+    "returning a ref": (lambda r: weft.jit(lambda: weft.new_ref(1.0))(), TypeError, "cannot leave"),
+    "returning an argument": (lambda r: weft.jit(lambda q: q)(r), TypeError, "cannot return refs"),
+    "differentiated value": (
+        lambda r: weft.grad(lambda x: (r.at[0, 0].set(x), x)[1])(1.0),
+        TypeError,
+        "differentiated value is written",
+    ),
+    "mapped value": (
+        lambda r: weft.vmap(lambda x: r.at[0].set(x))(np.ones((2, 6), np.float32)),
+        TypeError,
+        "mapped value is written",
+    ),
+    "arithmetic": (lambda r: r + 1, TypeError, r"read its value with ref\[...\]"),
+    "reflected arithmetic": (lambda r: jnp.ones(6) * r, TypeError, "not an array|read its value"),
+    "function of arrays": (lambda r: jnp.sin(r), TypeError, "read its value"),
+    "truth": (lambda r: bool(r), TypeError, "not an array"),
+    "twice": (lambda r: weft.jit(lambda a, b: None)(r, r), ValueError, "twice"),
+    "in a carry": (
+        lambda r: lax.fori_loop(0, 2, lambda i, c: c, r),
+        TypeError,
+        "carry|cannot return refs|close over",
+    ),
+    "custom rule": (
+        lambda r: weft.custom_vjp(lambda x: r[0] * x)(1.0),
+        (TypeError, AttributeError),
+        "cannot take a Ref|defvjp",
+    ),
+    "value of another dtype": (
+        lambda r: r.at[0].set(jnp.arange(6)),
+        TypeError,
+        r"\.astype\('float32'\)",
+    ),
+    "value of another shape": (
+        lambda r: r.at[0].set(jnp.ones(5)),
+        ValueError,
+        "does not broadcast",
+    ),
+    "float index": (lambda r: r[1.0], TypeError, "index"),
+    "out of bounds": (lambda r: r[7], IndexError, "out of bounds for dimension 0 of size 4"),
+    "too many indices": (lambda r: r[0, 0, 0], IndexError, "too many indices"),
+    "window outside": (lambda r: r[pl.ds(3, 2)], IndexError, "reaches outside of dimension 0"),
+    "traced size": (
+        lambda r: weft.jit(lambda n: r[pl.ds(0, n)])(2),
+        TypeError,
+        "only the start may be traced",
+    ),
+    "traced slice": (lambda r: weft.jit(lambda n: r[0:n])(2), TypeError, "use pl.ds"),
+    "traced mask": (lambda r: weft.jit(lambda m: r[m])(X[:, 0] > 0), TypeError, "pl.load"),
+    "other without mask": (lambda r: pl.load(r, 0, other=1.0), ValueError, "give a mask"),
+    "mask of ints": (lambda r: pl.load(r, 0, mask=np.ones(6, int)), TypeError, "must be boolean"),
+    "ref of a ref": (lambda r: weft.new_ref(r), TypeError, "give its value"),
+    "freeze of a view": (lambda r: weft.freeze(r.at[0]), TypeError, "cannot be frozen"),
+    "no ref": (lambda r: pl.load(X, 0), TypeError, "a Ref is needed"),
+    "view of picks": (lambda r: r.at[ROWS].at[0], TypeError, "put both indices into one"),
+    "atomic of floats": (lambda r: pl.atomic_or(r, 0, 1.0), TypeError, "integers"),
+    "cas of many": (lambda r: pl.atomic_cas(r, 0.0, 1.0), TypeError, "one element"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_errors_name_the_cause_and_the_fix(name):
+    use, error, words = BAD[name]
+    with pytest.raises(error, match=words):
+        use(weft.new_ref(X))
