@@ -2,5 +2,6 @@
 
 import weft.numpy  # noqa: F401  (the methods of the arrays that this gives)
 from weft.runtime.dlpack import from_dlpack as from_dlpack
+from weft.runtime.dlpack import is_supported_dtype as is_supported_dtype
 
-__all__ = ["from_dlpack"]
+__all__ = ["from_dlpack", "is_supported_dtype"]

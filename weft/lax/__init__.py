@@ -90,6 +90,14 @@ _PRIMITIVES = {
     "weft.ops.control.cond": "cond_p",
     "weft.ops.control.loops": "while_p",
     "weft.ops.control.scan": "scan_p",
+    "weft.ops.special": "copy_p",
+    "weft.collectives.axis": "axis_index_p",
+    "weft.collectives.reduce": "psum_p",
+    "weft.collectives.extrema": "pmax_p pmin_p",
+    "weft.collectives.gather": "all_gather_p",
+    "weft.collectives.permute": "ppermute_p",
+    "weft.collectives.all_to_all": "all_to_all_p",
+    "weft.collectives.ragged": "ragged_all_to_all_p",
 }
 _NAMES.update({name: home for home, names in _PRIMITIVES.items() for name in names.split()})
 

@@ -292,7 +292,7 @@ def _is_plain(eqn: Any) -> bool:
     if first.__class__ is Literal:
         return False
     if len(invars) == 1:
-        return True
+        return "accuracy" not in eqn.params
     shape = eqn.outvars[0].aval.shape
     return all(v.__class__ is not Literal and v.aval.shape == shape for v in invars)
 

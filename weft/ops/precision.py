@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from weft.core import dtypes
@@ -125,6 +126,62 @@ _NAMES = {
 }
 
 CanonicalPrecision = None | tuple[Precision, Precision] | DotAlgorithm | DotAlgorithmPreset
+
+
+PrecisionLike = str | Precision | tuple[Any, Any] | DotAlgorithm | DotAlgorithmPreset | None
+
+
+class AccuracyMode(enum.Enum):
+    """How exact a function like exp is: HIGHEST asks for the most exact implementation."""
+
+    HIGHEST = 1
+    DEFAULT = 2
+
+    def attr_text(self) -> str:
+        """The StableHLO attribute."""
+        return _accuracy_text(self.name)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """An error a function like exp may have: absolute, relative, or in units in the last place.
+
+    Source: StableHLO specification, `result_accuracy`.
+    """
+
+    atol: float = 0.0
+    rtol: float = 0.0
+    ulps: int = 0
+
+    def __post_init__(self) -> None:
+        given = (self.atol, self.rtol, self.ulps)
+        if min(given) < 0:
+            raise ValueError(f"Tolerance: atol, rtol and ulps must not be negative, got {given}")
+        if not any(given):
+            raise ValueError("Tolerance: give atol, rtol or ulps")
+
+    def attr_text(self) -> str:
+        """The StableHLO attribute."""
+        return _accuracy_text("TOLERANCE", self.atol, self.rtol, self.ulps)
+
+
+def _accuracy_text(mode: str, atol: float = 0.0, rtol: float = 0.0, ulps: int = 0) -> str:
+    return (
+        f"#stablehlo.result_accuracy<atol = {atol:e}, rtol = {rtol:e}, ulps = {ulps}, "
+        f"mode = #stablehlo.result_accuracy_mode<{mode}>>"
+    )
+
+
+def canonical_accuracy(name: str, accuracy: Any) -> AccuracyMode | Tolerance | None:
+    """The accuracy that was asked for; None for the default."""
+    if accuracy is AccuracyMode.DEFAULT:
+        return None
+    if not isinstance(accuracy, AccuracyMode | Tolerance):
+        raise TypeError(
+            f"{name}: accuracy must be None, a lax.Tolerance or a lax.AccuracyMode, got "
+            f"{accuracy!r}"
+        )
+    return accuracy
 
 
 def canonical_precision(name: str, precision: Any) -> CanonicalPrecision:

@@ -188,7 +188,16 @@ def _public(prim: Primitive, what: str) -> Callable:
     return reduce
 
 
-reduce_sum = _public(reduce_sum_p, "The sum")
+def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -> Any:
+    """The sum over the dimensions `axes`. out_sharding: of the result."""
+    axes = canonical_axes(axes, typeof(operand).ndim)
+    if out_sharding is not None:
+        from weft.sharding.explicit import placed
+
+        return placed(lambda x: reduce_sum(x, axes), out_sharding, operand)
+    return reduce_sum_p.bind(operand, axes=axes) if axes else operand
+
+
 reduce_max = _public(reduce_max_p, "The greatest element")
 reduce_min = _public(reduce_min_p, "The least element")
 reduce_prod = _public(reduce_prod_p, "The product")

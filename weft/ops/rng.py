@@ -85,13 +85,18 @@ rng_bit_generator_p = Primitive(
 
 
 def rng_bit_generator(
-    key: Any, shape: Sequence[int], dtype: Any = np.uint32, algorithm: Any = "default"
+    key: Any,
+    shape: Sequence[int],
+    dtype: Any = np.uint32,
+    algorithm: Any = "default",
+    *,
+    out_sharding: Any = None,
 ) -> list:
     """Random bits of the platform's generator: the key to go on with, and the bits.
 
     key: uint32[4] or uint64[2]. dtype: an unsigned integer type. algorithm: "default",
-    "three_fry" or "philox". The bits of "default" differ between platforms; under vmap the first
-    key of the batch serves for all.
+    "three_fry" or "philox". out_sharding: of the bits. The bits of "default" differ between
+    platforms; under vmap the first key of the batch serves for all.
 
     Source: StableHLO specification, `rng_bit_generator`.
 
@@ -108,9 +113,14 @@ def rng_bit_generator(
     dtype = np.dtype(dtype)
     if not dtypes.is_integer(dtype) or dtype.name in dtypes.int4_names:
         raise TypeError(f"rng_bit_generator: dtype must be an unsigned integer type, got {dtype}")
-    return rng_bit_generator_p.bind(
+    new_key, bits = rng_bit_generator_p.bind(
         key, shape=check_shape(shape), dtype=dtype, algorithm=_ALGORITHMS[name]
     )
+    if out_sharding is not None:
+        from weft.sharding.explicit import placed
+
+        bits = placed(lambda x: x, out_sharding, bits)
+    return [new_key, bits]
 
 
 rng_uniform_p = Primitive(

@@ -154,7 +154,7 @@ create_token_p = Primitive(
 )
 
 
-def create_token() -> Any:
+def create_token(_: Any = None) -> Any:
     """A new token, from which an order of effects can be threaded."""
     return create_token_p.bind()
 

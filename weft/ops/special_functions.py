@@ -75,17 +75,6 @@ def _formula(name: str, formula: Callable, jvps: list) -> Primitive:
     return elementwise(name, lower, accepts=FLOAT, jvps=jvps)
 
 
-def _public(prim: Primitive, doc: str) -> Callable:
-    def function(*operands: Any) -> Any:
-        if len(operands) == 2:
-            operands = promote_lax(prim.name, *operands)
-        return prim.bind(*operands)
-
-    function.__name__ = function.__qualname__ = prim.name
-    function.__doc__ = doc
-    return function
-
-
 def _full(x: Any, value: float) -> Any:
     return _like(scalar(value, typeof(x).dtype), x)
 
@@ -290,12 +279,25 @@ def _spread(a: Any, x: Any) -> tuple[Any, Any]:
     )
 
 
-igamma = _public(igamma_p, "The regularized lower incomplete gamma function P(a, x).")
-igammac = _public(igammac_p, "The regularized upper incomplete gamma function 1 - P(a, x).")
-igamma_grad_a = _public(igamma_grad_a_p, "The derivative of igamma(a, x) in a.")
-random_gamma_grad = _public(
-    random_gamma_grad_p, "The derivative in a of a sample x of the gamma distribution of shape a."
-)
+def igamma(a: Any, x: Any) -> Any:
+    """The regularized lower incomplete gamma function P(a, x)."""
+    return igamma_p.bind(*promote_lax("igamma", a, x))
+
+
+def igammac(a: Any, x: Any) -> Any:
+    """The regularized upper incomplete gamma function 1 - P(a, x)."""
+    return igammac_p.bind(*promote_lax("igammac", a, x))
+
+
+def igamma_grad_a(a: Any, x: Any) -> Any:
+    """The derivative of igamma(a, x) in a."""
+    return igamma_grad_a_p.bind(*promote_lax("igamma_grad_a", a, x))
+
+
+def random_gamma_grad(a: Any, sample: Any) -> Any:
+    """The derivative in a of a sample of the gamma distribution of shape a."""
+    return random_gamma_grad_p.bind(*promote_lax("random_gamma_grad", a, sample))
+
 
 # Incomplete beta -------------------------------------------------------------------------------
 
@@ -493,6 +495,17 @@ zeta_p = elementwise(
     ],
 )
 
-bessel_i0e = _public(bessel_i0e_p, "The modified Bessel function I0(x) times exp(-|x|).")
-bessel_i1e = _public(bessel_i1e_p, "The modified Bessel function I1(x) times exp(-|x|).")
-zeta = _public(zeta_p, "The Hurwitz zeta function: the sum over k >= 0 of (k + q)**-x.")
+
+def bessel_i0e(x: Any) -> Any:
+    """The modified Bessel function I0(x) times exp(-|x|)."""
+    return bessel_i0e_p.bind(x)
+
+
+def bessel_i1e(x: Any) -> Any:
+    """The modified Bessel function I1(x) times exp(-|x|)."""
+    return bessel_i1e_p.bind(x)
+
+
+def zeta(x: Any, q: Any) -> Any:
+    """The Hurwitz zeta function: the sum over k >= 0 of (k + q)**-x."""
+    return zeta_p.bind(*promote_lax("zeta", x, q))

@@ -197,14 +197,14 @@ def key_impl(keys: Any) -> str:
     return typeof(keys).dtype.generator.name
 
 
-def key_dtype(impl: Any = None) -> KeyType:
-    """The dtype of keys of a generator.
+def key_dtype(impl_spec: Any = None) -> KeyType:
+    """The dtype of keys of a generator, the default one if it is not named.
 
     >>> import weft
     >>> weft.random.key_dtype("threefry2x32")
     key<fry>
     """
-    return resolve(impl).dtype
+    return resolve(impl_spec).dtype
 
 
 def clone(key: Any) -> Any:

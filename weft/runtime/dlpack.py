@@ -12,10 +12,11 @@ from weft._xla.arrays import ArrayImpl
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.runtime import backend
+from weft.runtime.array import _deep_copy
 from weft.runtime.device_put import device_put
 from weft.sharding.named import SingleDeviceSharding
 
-__all__ = ["from_dlpack"]
+__all__ = ["from_dlpack", "is_supported_dtype"]
 
 # DLDeviceType of dlpack.h → platform.
 _PLATFORMS = {1: "cpu", 2: "cuda", 3: "cuda", 10: "rocm"}
@@ -51,6 +52,17 @@ def _type_of(capsule: Any) -> tuple[tuple[int, ...], np.dtype]:
         )
     dtype = np.dtype(kind if kind == "bool" else f"{kind}{tensor.bits}")
     return tuple(tensor.shape[: tensor.ndim]), dtype
+
+
+def is_supported_dtype(dtype: Any) -> bool:
+    """Whether arrays of a dtype can be shared through DLPack.
+
+    >>> import weft
+    >>> weft.dlpack.is_supported_dtype("float32"), weft.dlpack.is_supported_dtype("float8_e5m2")
+    (True, False)
+    """
+    dtype = np.dtype(dtype)
+    return dtype == dtypes.bfloat16 or (dtype.isbuiltin == 1 and dtype.kind in "biufc")
 
 
 def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Any:
@@ -93,7 +105,10 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
         )
     taken = _xla.from_dlpack(capsule, home, stream, copy)
     aval = ShapedArray(shape, dtype)
+    # jaxlib copies only what is not aligned, even with copy=True (0.10.2).
     out = ArrayImpl(aval, SingleDeviceSharding(home), [taken], committed=True, _skip_checks=True)
+    if copy:
+        out = _deep_copy(out)
     if device is None or device == home or device == out.sharding:
         return out
     if copy is False:

@@ -1,0 +1,574 @@
+"""Arithmetic, conversion, selection, comparison and bits, element by element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.base import (
+    ANY,
+    BITS,
+    COMPLEX,
+    FLOAT,
+    INTEGER,
+    NUMBER,
+    REAL,
+    elementwise,
+    scalar,
+    unbroadcast,
+)
+from weft.transforms.transpose import is_undefined
+
+# Short forms used in derivative rules ----------------------------------------------------------
+
+
+def _times(x: Any, c: float) -> Any:
+    return mul_p.bind(x, scalar(c, x))
+
+
+def _plus(x: Any, c: float) -> Any:
+    return add_p.bind(x, scalar(c, x))
+
+
+def _one_minus(x: Any) -> Any:
+    return sub_p.bind(scalar(1, x), x)
+
+
+def _square(x: Any) -> Any:
+    return mul_p.bind(x, x)
+
+
+def _mul(x: Any, y: Any) -> Any:
+    return mul_p.bind(x, y)
+
+
+def _div(x: Any, y: Any) -> Any:
+    return div_p.bind(x, y)
+
+
+def _replace_zero(x: Any) -> Any:
+    """Ones where x is zero, so that a quotient's derivative stays finite."""
+    one = scalar(1, x)
+    return select_n_p.bind(eq_p.bind(x, scalar(0, x)), x, _like(one, x))
+
+
+def _like(c: Any, x: Any) -> Any:
+    from weft.ops.shape import broadcast_in_dim
+
+    return broadcast_in_dim(c, typeof(x).shape, ())
+
+
+def _real_dtype(dtype: Any) -> Any:
+    return {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}.get(dtype, dtype)
+
+
+def _complex_dtype(dtype: Any) -> Any:
+    return {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}[dtype]
+
+
+# Linear ----------------------------------------------------------------------------------------
+
+neg_p = elementwise(
+    "neg",
+    "stablehlo.negate",
+    jvps=[lambda t, out, x: neg_p.bind(t)],
+    transpose=lambda ct, x: [neg_p.bind(ct)],
+)
+add_p = elementwise(
+    "add",
+    "stablehlo.add",
+    accepts=ANY,
+    jvps=[lambda t, out, x, y: t, lambda t, out, x, y: t],
+    transpose=lambda ct, x, y: [unbroadcast(ct, a) if is_undefined(a) else None for a in (x, y)],
+)
+sub_p = elementwise(
+    "sub",
+    "stablehlo.subtract",
+    jvps=[lambda t, out, x, y: t, lambda t, out, x, y: neg_p.bind(t)],
+    transpose=lambda ct, x, y: [
+        unbroadcast(ct, x) if is_undefined(x) else None,
+        unbroadcast(neg_p.bind(ct), y) if is_undefined(y) else None,
+    ],
+)
+mul_p = elementwise(
+    "mul",
+    "stablehlo.multiply",
+    accepts=ANY,
+    jvps=[lambda t, out, x, y: mul_p.bind(t, y), lambda t, out, x, y: mul_p.bind(x, t)],
+    transpose=lambda ct, x, y: (
+        [unbroadcast(mul_p.bind(ct, y), x), None]
+        if is_undefined(x)
+        else [None, unbroadcast(mul_p.bind(x, ct), y)]
+    ),
+)
+
+
+def _div_jvp_denominator(t: Any, out: Any, x: Any, y: Any) -> Any:
+    return neg_p.bind(_mul(t, _div(out, y)))
+
+
+div_p = elementwise(
+    "div",
+    "stablehlo.divide",
+    jvps=[lambda t, out, x, y: div_p.bind(t, y), _div_jvp_denominator],
+    transpose=lambda ct, x, y: [unbroadcast(div_p.bind(ct, y), x), None],
+)
+rem_p = elementwise(
+    "rem",
+    "stablehlo.remainder",
+    accepts=REAL,
+    jvps=[
+        lambda t, out, x, y: t,
+        lambda t, out, x, y: neg_p.bind(_mul(t, round_to_zero(_div(x, y)))),
+    ],
+)
+
+
+def _complex_abstract(re: ShapedArray, im: ShapedArray) -> ShapedArray:
+    from weft.ops.base import common_dtype, common_shape
+
+    dtype, weak = common_dtype("complex", (re, im))
+    if dtype not in (dtypes.float32, dtypes.float64):
+        raise TypeError(f"complex takes float32 or float64 parts, got {dtypes.short_name(dtype)}")
+    return ShapedArray(common_shape("complex", (re, im)), _complex_dtype(dtype), weak)
+
+
+real_p = elementwise(
+    "real",
+    "stablehlo.real",
+    accepts=COMPLEX,
+    result=_real_dtype,
+    jvps=[lambda t, out, x: real_p.bind(t)],
+    transpose=lambda ct, x: [complex_p.bind(ct, _zeros(ct))],
+)
+imag_p = elementwise(
+    "imag",
+    "stablehlo.imag",
+    accepts=COMPLEX,
+    result=_real_dtype,
+    jvps=[lambda t, out, x: imag_p.bind(t)],
+    # The pairing of weft's complex cotangents is bilinear, as JAX's: ct of z = x + iy is c - id.
+    transpose=lambda ct, x: [complex_p.bind(_zeros(ct), neg_p.bind(ct))],
+)
+complex_p = elementwise(
+    "complex",
+    "stablehlo.complex",
+    accepts=FLOAT,
+    jvps=[
+        lambda t, out, x, y: complex_p.bind(t, _zeros(t)),
+        lambda t, out, x, y: complex_p.bind(_zeros(t), t),
+    ],
+    transpose=lambda ct, x, y: [
+        unbroadcast(real_p.bind(ct), x) if is_undefined(x) else None,
+        unbroadcast(imag_p.bind(neg_p.bind(ct)), y) if is_undefined(y) else None,
+    ],
+)
+complex_p.abstract = _complex_abstract
+
+
+def _zeros(x: Any) -> Any:
+    return _like(scalar(0, x), x)
+
+
+# convert_element_type -------------------------------------------------------------------------
+
+
+def _convert_abstract(x: ShapedArray, *, new_dtype: Any, weak_type: bool) -> ShapedArray:
+    return ShapedArray(x.shape, new_dtype, weak_type)
+
+
+def _convert_jvp(primals: Any, tangents: Any, *, new_dtype: Any, weak_type: bool) -> tuple:
+    out = convert_element_type_p.bind(primals[0], new_dtype=new_dtype, weak_type=weak_type)
+    if not dtypes.is_inexact(new_dtype):
+        return out, None
+    return out, convert_element_type_p.bind(tangents[0], new_dtype=new_dtype, weak_type=False)
+
+
+def _convert_lower(ctx: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
+    old = ctx.avals_in[0].dtype
+    if dtypes.is_complex(old) and not dtypes.is_complex(new_dtype):
+        real = ctx.tensor(ctx.avals_in[0].shape, _real_dtype(old))
+        if not dtypes.is_bool(new_dtype):
+            x = ctx.op("stablehlo.real", [x], [real])[0]
+    if dtypes.is_bool(new_dtype) and not dtypes.is_bool(old):
+        zero = ctx.splat(0, ctx.avals_in[0].shape, old)
+        return ctx.compare(x, zero, "NE", old)
+    return ctx.op("stablehlo.convert", [x], ctx.out_types())[0]
+
+
+convert_element_type_p = Primitive(
+    "convert_element_type",
+    abstract=_convert_abstract,
+    jvp=_convert_jvp,
+    transpose=lambda ct, x, *, new_dtype, weak_type: [
+        convert_element_type_p.bind(ct, new_dtype=x.aval.dtype, weak_type=False)
+    ],
+    batch=lambda axis, args, dims, **params: (
+        convert_element_type_p.bind(args[0], **params),
+        dims[0],
+    ),
+    lower=_convert_lower,
+    sharding="elementwise",
+)
+
+
+def convert_element_type(operand: Any, new_dtype: Any) -> Any:
+    """The operand in another dtype; float → int truncates, complex → real drops the imaginary part.
+
+    Source: StableHLO specification, `convert`.
+
+    >>> import weft
+    >>> weft.lax.convert_element_type(weft.numpy.array([1.7]), "int32")
+    Array([1], dtype=int32)
+    """
+    weak = new_dtype in (int, float, complex)
+    return convert(operand, dtypes.canonicalize_dtype(new_dtype), weak)
+
+
+def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:
+    """Conversion to a canonical dtype, none if the operand has it."""
+    aval = typeof(operand)
+    if aval.dtype == dtype and aval.weak_type == weak_type:
+        return operand
+    if dtypes.is_extended(dtype) or dtypes.is_extended(aval.dtype):
+        raise TypeError(
+            f"cannot convert {aval.str_short()} to {dtypes.short_name(dtype)}: random keys do not "
+            "convert; see weft.random.key_data and weft.random.wrap_key_data"
+        )
+    return convert_element_type_p.bind(operand, new_dtype=dtype, weak_type=weak_type)
+
+
+def _bitcast_abstract(x: ShapedArray, *, new_dtype: Any) -> ShapedArray:
+    old, new = _bits(x.dtype), _bits(new_dtype)
+    shape = x.shape
+    if old > new:
+        shape = (*shape, old // new)
+    elif old < new:
+        if not shape or shape[-1] != new // old:
+            raise ValueError(
+                f"bitcast_convert_type: to become {dtypes.short_name(new_dtype)}, the last "
+                f"dimension of {x.str_short()} must have size {new // old}"
+            )
+        shape = shape[:-1]
+    return ShapedArray(shape, new_dtype)
+
+
+def _bits(dtype: Any) -> int:
+    if dtype.name in ("int4", "uint4", "float4_e2m1fn"):
+        return 4
+    return 2 if dtype.name in ("int2", "uint2") else dtype.itemsize * 8
+
+
+def _bitcast_batch(axis: Any, args: Any, dims: Any, *, new_dtype: Any) -> tuple:
+    from weft.ops.shape import moveaxis
+
+    return bitcast_convert_type_p.bind(moveaxis(args[0], dims[0], 0), new_dtype=new_dtype), 0
+
+
+bitcast_convert_type_p = Primitive(
+    "bitcast_convert_type",
+    abstract=_bitcast_abstract,
+    jvp=lambda primals, tangents, *, new_dtype: (
+        bitcast_convert_type_p.bind(primals[0], new_dtype=new_dtype),
+        None,
+    ),
+    batch=_bitcast_batch,
+    lower=lambda ctx, x, *, new_dtype: ctx.op("stablehlo.bitcast_convert", [x], ctx.out_types())[0],
+    sharding="elementwise",
+)
+
+
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+    """The operand's bits read as another dtype; a narrower one adds a last dimension."""
+    return bitcast_convert_type_p.bind(operand, new_dtype=dtypes.canonicalize_dtype(new_dtype))
+
+
+# select ----------------------------------------------------------------------------------------
+
+
+def _select_abstract(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
+    first = cases[0]
+    for i, case in enumerate(cases):
+        if case.shape != first.shape or case.dtype != first.dtype:
+            raise TypeError(
+                f"select_n: case {i} is {case.str_short()} but case 0 is {first.str_short()}; all "
+                "cases must have one shape and dtype"
+            )
+    if which.ndim and which.shape != first.shape:
+        raise TypeError(
+            f"select_n: which is {which.str_short()}; it must be a scalar or have the cases' "
+            f"shape {first.shape}"
+        )
+    if not (dtypes.is_bool(which.dtype) or which.dtype == dtypes.int32):
+        raise TypeError(f"select_n: which must be bool or int32, got {which.str_short()}")
+    if dtypes.is_bool(which.dtype) and len(cases) > 2:
+        raise TypeError(f"select_n: a bool selects among 2 cases, got {len(cases)}")
+    return ShapedArray(first.shape, first.dtype, all(c.weak_type for c in cases))
+
+
+def _select_jvp(primals: Any, tangents: Any) -> tuple:
+    which, *cases = primals
+    out = select_n_p.bind(*primals)
+    from weft.ops.special import zeros_like
+
+    ts = [zeros_like(c) if t is None else t for c, t in zip(cases, tangents[1:], strict=True)]
+    return out, select_n_p.bind(which, *ts)
+
+
+def _select_transpose(ct: Any, which: Any, *cases: Any) -> list:
+    zero = _zeros(ct)
+    cts = [
+        select_n_p.bind(which, *(ct if j == i else zero for j in range(len(cases))))
+        if is_undefined(case)
+        else None
+        for i, case in enumerate(cases)
+    ]
+    return [None, *cts]
+
+
+def _select_batch(axis: Any, args: Any, dims: Any) -> tuple:
+    from weft.ops.shape import broadcast_in_dim, broadcast_to_dim, moveaxis
+
+    if dims[0] is None and typeof(args[0]).ndim == 0:
+        moved = [
+            broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
+            for a, d in zip(args[1:], dims[1:], strict=True)
+        ]
+        return select_n_p.bind(args[0], *moved), 0
+    moved = [
+        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
+        for a, d in zip(args, dims, strict=True)
+    ]
+    shape = typeof(moved[1]).shape
+    if typeof(moved[0]).shape != shape:
+        moved[0] = broadcast_in_dim(moved[0], shape, (0,))
+    return select_n_p.bind(*moved), 0
+
+
+def _select_lower(ctx: Any, which: Any, *cases: Any) -> Any:
+    aval = ctx.avals_in[0]
+    if dtypes.is_bool(aval.dtype):
+        if len(cases) == 1:
+            return cases[0]
+        return ctx.op("stablehlo.select", [which, cases[1], cases[0]], ctx.out_types())[0]
+
+    def choose(lo: int, values: tuple) -> Any:
+        if len(values) == 1:
+            return values[0]
+        mid = len(values) // 2
+        bound = ctx.splat(lo + mid, aval.shape, aval.dtype)
+        below = ctx.compare(which, bound, "LT", aval.dtype)
+        left, right = choose(lo, values[:mid]), choose(lo + mid, values[mid:])
+        return ctx.op("stablehlo.select", [below, left, right], ctx.out_types())[0]
+
+    return choose(0, cases)
+
+
+select_n_p = Primitive(
+    "select_n",
+    abstract=_select_abstract,
+    jvp=_select_jvp,
+    transpose=_select_transpose,
+    batch=_select_batch,
+    lower=_select_lower,
+    sharding="elementwise",
+    structural=True,
+)
+
+
+def select_n(which: Any, *cases: Any) -> Any:
+    """Element by element, the case whose number `which` holds (False is 0, True is 1).
+
+    >>> import weft
+    >>> weft.lax.select_n(weft.numpy.array([True, False]), weft.numpy.zeros(2), weft.numpy.ones(2))
+    Array([1., 0.], dtype=float32)
+    """
+    if not cases:
+        raise ValueError("select_n: needs at least one case")
+    return select_n_p.bind(which, *cases)
+
+
+def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+    """on_true where pred holds, else on_false; equal shapes and dtypes."""
+    return select_n_p.bind(pred, on_false, on_true)
+
+
+# Comparison and logic --------------------------------------------------------------------------
+
+
+def _comparison(name: str, direction: str, accepts: str, compare_type: str | None = None) -> Any:
+    def lower(ctx: Any, x: Any, y: Any) -> Any:
+        x, y = ctx.spread((x, y))
+        return ctx.compare(x, y, direction, ctx.avals_in[0].dtype, compare_type)
+
+    return elementwise(name, lower, accepts=accepts, result=dtypes.bool_)
+
+
+eq_p = _comparison("eq", "EQ", ANY)
+ne_p = _comparison("ne", "NE", ANY)
+lt_p = _comparison("lt", "LT", ANY)
+le_p = _comparison("le", "LE", ANY)
+gt_p = _comparison("gt", "GT", ANY)
+ge_p = _comparison("ge", "GE", ANY)
+eq_to_p = _comparison("eq_to", "EQ", ANY, "TOTALORDER")
+lt_to_p = _comparison("lt_to", "LT", ANY, "TOTALORDER")
+le_to_p = _comparison("le_to", "LE", ANY, "TOTALORDER")
+
+and_p = elementwise("and", "stablehlo.and", accepts=BITS)
+or_p = elementwise("or", "stablehlo.or", accepts=BITS)
+xor_p = elementwise("xor", "stablehlo.xor", accepts=BITS)
+not_p = elementwise("not", "stablehlo.not", accepts=BITS)
+shift_left_p = elementwise("shift_left", "stablehlo.shift_left", accepts=INTEGER)
+shift_right_arithmetic_p = elementwise(
+    "shift_right_arithmetic", "stablehlo.shift_right_arithmetic", accepts=INTEGER
+)
+shift_right_logical_p = elementwise(
+    "shift_right_logical", "stablehlo.shift_right_logical", accepts=INTEGER
+)
+population_count_p = elementwise("population_count", "stablehlo.popcnt", accepts=INTEGER)
+clz_p = elementwise("clz", "stablehlo.count_leading_zeros", accepts=INTEGER)
+
+
+def _share(mine: str) -> Any:
+    """The derivative of max or min: 1 where the operand wins, 1/2 at ties."""
+
+    def rule(t: Any, out: Any, x: Any, y: Any) -> Any:
+        a, b = (x, y) if mine == "x" else (y, x)
+        one, half, zero = scalar(1, t), scalar(0.5, t), scalar(0, t)
+        wins = select(eq_p.bind(a, out), _like(one, out), _like(zero, out))
+        weight = select(eq_p.bind(a, b), _like(half, out), wins)
+        return _mul(t, weight)
+
+    return rule
+
+
+def _lower_extremum(hlo: str) -> Any:
+    def lower(ctx: Any, x: Any, y: Any) -> Any:
+        return ctx.op(hlo, ctx.spread((x, y)), ctx.out_types())[0]
+
+    return lower
+
+
+max_p = elementwise("max", "stablehlo.maximum", accepts=ANY, jvps=[_share("x"), _share("y")])
+min_p = elementwise("min", "stablehlo.minimum", accepts=ANY, jvps=[_share("x"), _share("y")])
+
+
+def _clamp_jvp(t: Any, out: Any, lo: Any, x: Any, hi: Any) -> Any:
+    inside = and_p.bind(gt_p.bind(x, lo), lt_p.bind(x, hi))
+    return select(inside, t, _zeros(t))
+
+
+clamp_p = elementwise(
+    "clamp",
+    lambda ctx, lo, x, hi: ctx.op("stablehlo.clamp", [lo, x, hi], ctx.out_types())[0],
+    accepts=ANY,
+    jvps=[
+        lambda t, out, lo, x, hi: select(
+            _bool_like(lt_p.bind(x, lo), out), _spread(t, out), _zeros(out)
+        ),
+        _clamp_jvp,
+        lambda t, out, lo, x, hi: select(
+            _bool_like(gt_p.bind(x, hi), out), _spread(t, out), _zeros(out)
+        ),
+    ],
+)
+
+
+def _spread(t: Any, like: Any) -> Any:
+    return t if typeof(t).ndim == typeof(like).ndim else _like(t, like)
+
+
+_bool_like = _spread
+floor_p = elementwise("floor", "stablehlo.floor", accepts=FLOAT)
+ceil_p = elementwise("ceil", "stablehlo.ceil", accepts=FLOAT)
+is_finite_p = elementwise("is_finite", "stablehlo.is_finite", accepts=FLOAT, result=dtypes.bool_)
+
+
+def _sign_lower(ctx: Any, x: Any) -> Any:
+    aval = ctx.avals_in[0]
+    if dtypes.is_unsigned(aval.dtype):
+        zero, one = ctx.splat(0, aval.shape, aval.dtype), ctx.splat(1, aval.shape, aval.dtype)
+        nonzero = ctx.compare(x, zero, "NE", aval.dtype)
+        return ctx.op("stablehlo.select", [nonzero, one, zero], ctx.out_types())[0]
+    return ctx.op("stablehlo.sign", [x], ctx.out_types())[0]
+
+
+def _sign_jvp(t: Any, out: Any, x: Any) -> Any:
+    """Zero for reals; for complex x/|x|, the derivative of the direction."""
+    if not dtypes.is_complex(typeof(x).dtype):
+        return None
+    magnitude = abs_p.bind(x)
+    one = scalar(1, magnitude)
+    safe = select(eq_p.bind(magnitude, scalar(0, magnitude)), _like(one, magnitude), magnitude)
+    c = complex_p.bind(safe, _zeros(safe))
+    along = real_p.bind(_mul(t, conj(out)))
+    return _div(sub_p.bind(t, _mul(out, complex_p.bind(along, _zeros(along)))), c)
+
+
+sign_p = elementwise("sign", _sign_lower, accepts=NUMBER, jvps=[_sign_jvp])
+
+
+def _abs_lower(ctx: Any, x: Any) -> Any:
+    if dtypes.is_unsigned(ctx.avals_in[0].dtype):
+        return x
+    return ctx.op("stablehlo.abs", [x], ctx.out_types())[0]
+
+
+def _abs_jvp(t: Any, out: Any, x: Any) -> Any:
+    if dtypes.is_complex(typeof(x).dtype):
+        return real_p.bind(_mul(t, conj(sign_p.bind(x))))
+    return _mul(t, sign_p.bind(x))
+
+
+abs_p = elementwise("abs", _abs_lower, accepts=NUMBER, result=_real_dtype, jvps=[_abs_jvp])
+
+
+def _round_lower(ctx: Any, x: Any, *, rounding_method: int) -> Any:
+    name = "stablehlo.round_nearest_even" if rounding_method else "stablehlo.round_nearest_afz"
+    return ctx.op(name, [x], ctx.out_types())[0]
+
+
+round_p = elementwise("round", _round_lower, accepts=FLOAT)
+
+conj_p = elementwise(
+    "conj",
+    lambda ctx, x: _conj_lower(ctx, x),
+    accepts=COMPLEX,
+    jvps=[lambda t, out, x: conj_p.bind(t)],
+    transpose=lambda ct, x: [conj_p.bind(ct)],
+)
+
+
+def _conj_lower(ctx: Any, x: Any) -> Any:
+    part = ctx.tensor(ctx.avals_in[0].shape, _real_dtype(ctx.avals_in[0].dtype))
+    re = ctx.op("stablehlo.real", [x], [part])[0]
+    im = ctx.op("stablehlo.imag", [x], [part])[0]
+    im = ctx.op("stablehlo.negate", [im], [part])[0]
+    return ctx.op("stablehlo.complex", [re, im], ctx.out_types())[0]
+
+
+def _reduce_precision_lower(ctx: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+    attrs = {"exponent_bits": ctx.i32(exponent_bits), "mantissa_bits": ctx.i32(mantissa_bits)}
+    return ctx.op("stablehlo.reduce_precision", [x], ctx.out_types(), attrs)[0]
+
+
+reduce_precision_p = elementwise(
+    "reduce_precision",
+    _reduce_precision_lower,
+    accepts=FLOAT,
+    jvps=[lambda t, out, x, **bits: reduce_precision_p.bind(t, **bits)],
+    transpose=lambda ct, x, **bits: [reduce_precision_p.bind(ct, **bits)],
+)
+
+
+def conj(x: Any) -> Any:
+    """The complex conjugate."""
+    return conj_p.bind(x) if dtypes.is_complex(typeof(x).dtype) else x
+
+
+def round_to_zero(x: Any) -> Any:
+    """x without its fraction."""
+    return _mul(sign_p.bind(x), floor_p.bind(abs_p.bind(x)))
