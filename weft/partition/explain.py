@@ -7,6 +7,7 @@ origins. The text travels as the attribute `weft.why` to the collectives of the 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
@@ -33,12 +34,20 @@ def constraint_lines(module: ir.Module) -> dict[str, str]:
     return found
 
 
-def annotate(module: ir.Module, constraints: dict[str, str]) -> None:
-    """Writes `weft.why` on every sdy collective of the module."""
+def annotate(module: ir.Module, constraints: dict[str, str], arguments: Sequence[str] = ()) -> None:
+    """Writes `weft.why` on every sdy collective of the module.
+
+    constraints: source line of each, from `constraint_lines`. arguments: their names for the user.
+    """
+
+    def named(found: re.Match) -> str:
+        number = int(found[1])
+        return f"argument {arguments[number]}" if number < len(arguments) else found[0]
 
     def visit(op: ir.Operation) -> None:
         if op.name in _MOVES:
-            op.attributes[WHY] = ir.StringAttr.get(_reason(op, constraints), module.context)
+            text = re.sub(r"\bargument (\d+)\b", named, _reason(op, constraints))
+            op.attributes[WHY] = ir.StringAttr.get(text, module.context)
         for region in op.regions:
             for block in region.blocks:
                 for inner in block.operations:

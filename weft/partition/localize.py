@@ -8,6 +8,7 @@ operands' Locals and returns those of its results. Most rules only change result
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -95,12 +96,12 @@ def read_mesh(module: ir.Module) -> tuple[DeviceMesh, frozenset[str]]:
     if any(ids and not axes for axes, ids in found.values()):
         raise Unsupported("sdy.mesh", "module", "a value assigned to a single device")
     axes, ids = next(iter(whole.values()), ({}, []))
-    return DeviceMesh(axes, ids, _axis_cuts(str(module), axes)), frozenset(whole)
+    return DeviceMesh(axes, ids, _axis_cuts(module, axes)), frozenset(whole)
 
 
-def _axis_cuts(text: str, axes: dict[str, int]) -> dict[str, set[int]]:
-    import re
-
+def _axis_cuts(module: ir.Module, axes: dict[str, int]) -> dict[str, set[int]]:
+    """Where the module's shardings cut axes: `"x":(2)4` cuts at 2 and 8."""
+    text = module.operation.get_asm(large_elements_limit=1, use_local_scope=False)
     cuts: dict[str, set[int]] = {}
     for name, pre, size in set(re.findall(r'"([^"]+)":\((\d+)\)(\d+)', text)):
         if name in axes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from weft._xla.mlir import ir
@@ -37,7 +38,12 @@ class Stages:
 
 
 def partition(
-    module: ir.Module, *, keep_stages: bool = True, explain: bool = False, overlap: bool = False
+    module: ir.Module,
+    *,
+    keep_stages: bool = True,
+    explain: bool = False,
+    overlap: bool = False,
+    names: Sequence[str] = (),
 ) -> Stages:
     """Takes a global program to the program of one device.
 
@@ -45,7 +51,8 @@ def partition(
       module: StableHLO with `sdy.mesh` and some shardings; it is not changed.
       keep_stages: clone the module after stages 3 and 4, so that they can be shown.
       explain: record why each collective exists, for reports.
-      overlap: turn all_gather + dot into a loop that overlaps both.
+      overlap: turn all_gather + dot into a ring that overlaps both.
+      names: of the arguments, for the reasons.
 
     Returns:
       The stages. `local` compiles with `num_partitions` equal to the mesh's size.
@@ -55,11 +62,11 @@ def partition(
       ValueError: a sharding that cannot hold.
     """
     clock = [time.perf_counter()]
-    names = []
+    laps = []
 
     def lap(name: str) -> None:
         clock.append(time.perf_counter())
-        names.append(name)
+        laps.append(name)
 
     work = clone(module)
     propagate(work, origins=explain)
@@ -68,14 +75,14 @@ def partition(
     propagated = clone(work) if keep_stages else None
     make_explicit(work)
     if explain:
-        annotate(work, constraints)
+        annotate(work, constraints, names)
     lap("make_explicit")
     collectives = clone(work) if keep_stages else None
     info = localize(work, explain=explain)
     lap("localize")
     optimize(work, info.mesh, overlap=overlap)
     lap("optimize")
-    seconds = {n: b - a for n, a, b in zip(names, clock, clock[1:], strict=False)}
+    seconds = {n: b - a for n, a, b in zip(laps, clock, clock[1:], strict=False)}
     return Stages(propagated, collectives, work, info.mesh, info.arguments, info.results, seconds)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from weft._xla import mlir
 from weft._xla import sharding as xla_sharding
 from weft._xla.mlir import ir
+from weft.core.config import config
 from weft.partition import Layout, Unsupported, partition
 from weft.sharding.mesh import AbstractMesh
 from weft.sharding.named import GSPMDSharding, NamedSharding, sdy_sharding_text
@@ -50,11 +51,24 @@ def partition_program(program: Any, partitioner: str) -> None:
 def partitioned_stages(program: Any) -> Any:
     """All stages of a program over several devices, with the reasons of its collectives."""
     with mlir.context(), mlir.unknown_location():
-        return partition(program.module, keep_stages=True, explain=True)
+        names = argument_names(program)
+        return partition(
+            program.module,
+            keep_stages=True,
+            explain=True,
+            overlap=config.overlap_gathers,
+            names=names,
+        )
+
+
+def argument_names(program: Any) -> list[str]:
+    """Names of the arguments of the program's main function."""
+    names = zip(program.arg_names, program.kept, strict=True)
+    return [name.removeprefix("argument ") for name, kept in names if kept]
 
 
 def _partition(program: Any) -> Boundary:
-    options = {"keep_stages": False}
+    options = {"keep_stages": False, "overlap": config.overlap_gathers}
     with mlir.context(), mlir.unknown_location():
         stages = partition(program.module, **options)
         # Arrays have equal parts: a boundary that propagation split unevenly is fixed whole there.

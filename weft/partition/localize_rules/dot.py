@@ -108,14 +108,22 @@ def _plan(
 def _cheapest(
     lz: Localizer, op: ir.Operation, numbers: stablehlo.DotDimensions, split: _Plan
 ) -> _Plan:
-    """The split plan, or one with whole contractions that sends less."""
+    """The split plan, or one with whole contractions that sends less.
+
+    Operands that both come split, such as activations in the gradient of a weight, are summed
+    where a gather would repeat work: that is the program people expect.
+    """
     scattered = _scattered(lz, op)
+    natural = _comes_split(split.lhs, numbers.lhs_contract)
+    natural = natural and _comes_split(split.rhs, numbers.rhs_contract)
     best, least = split, split.sent(lz.e)
     flops = 2 * math.prod(split.out.local)
     for a in numbers.lhs_contract:
         flops *= split.left.local[a]
     for out in (split.out,) if scattered is None else (split.out, scattered):
         more = math.prod(out.local) * lz.mesh.count(split.across) / math.prod(split.out.local) - 1
+        if more > 0 and natural:
+            continue
         for lhs in filter(None, (split.lhs, split.lhs.before)):
             for rhs in filter(None, (split.rhs, split.rhs.before)):
                 plan = _plan(lz, op, numbers, lhs, rhs, out, split=False)
@@ -125,6 +133,15 @@ def _cheapest(
                 if sent < least and flops * more <= FLOPS_PER_BYTE * (least - sent):
                     best, least = plan, sent
     return best
+
+
+def _comes_split(x: Local, contract: tuple[int, ...]) -> bool:
+    """True where the contracted dimensions are split by no reshard, and evenly."""
+    assert x.layout is not None
+    if any(x.layout.padded(d) for d in contract):
+        return False
+    before = x.before.layout if x.before is not None else None
+    return before is None or all(before.dims[d] == x.layout.dims[d] for d in contract)
 
 
 def _scattered(lz: Localizer, op: ir.Operation) -> Layout | None:
