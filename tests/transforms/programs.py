@@ -271,6 +271,29 @@ FORWARD_ONLY: dict[str, tuple[dict, Callable, Callable]] = {
 REVERSE = ("vjp", "grad")
 
 
+def _shard_map(f: Callable, x: Any, y: Any, check_vma: bool) -> Any:
+    mesh = weft.make_mesh((2,), ("d",), axis_types=(weft.sharding.AxisType.Auto,))
+
+    def local(rows: Any) -> Any:
+        return f(rows[0], lax.psum(rows[0], "d") / 2)[None]
+
+    rows = weft.shard_map(
+        local, mesh=mesh, in_specs=weft.P("d"), out_specs=weft.P("d"), check_vma=check_vma
+    )(jnp.stack([x, y]))
+    return rows[0] - rows[1]
+
+
+def _shard_map_reference(f: Callable, x: Any, y: Any, check_vma: bool) -> Any:
+    mean = dual.mul(0.5, dual.add(x, y))
+    return dual.sub(f(x, mean), f(y, mean))
+
+
+SHARDED: dict[str, tuple[dict, Callable, Callable]] = {
+    "shard_map": ({"check_vma": st.booleans()}, _shard_map, _shard_map_reference),
+}
+STEPS = {**INNER, **FORWARD_ONLY, **SHARDED}
+
+
 @st.composite
 def programs(draw: Any, depth: int = 2, forward_only: bool = False) -> tuple:
     """Programs with inner programs nested up to `depth`; reverse mode excludes while_loop."""
@@ -286,8 +309,7 @@ def programs(draw: Any, depth: int = 2, forward_only: bool = False) -> tuple:
             steps.append((draw(st.sampled_from(sorted(BINARY))), i, j))
         else:
             name = draw(st.sampled_from(names))
-            strategies = (INNER.get(name) or FORWARD_ONLY[name])[0]
-            params = {p: draw(s) for p, s in strategies.items()}
+            params = {p: draw(s) for p, s in STEPS[name][0].items()}
             inner = draw(programs(depth - 1, forward_only and name not in REVERSE))
             steps.append((name, i, j, params, inner))
     return tuple(steps)
@@ -303,7 +325,7 @@ def _interpret(side: int) -> Callable:
                 values.append(BINARY[name][side](values[i], values[rest[0]]))
             else:
                 j, params, inner = rest
-                apply = (INNER.get(name) or FORWARD_ONLY[name])[1 + side]
+                apply = STEPS[name][1 + side]
                 values.append(apply(as_function(inner), values[i], values[j], **params))
         return values[-1]
 

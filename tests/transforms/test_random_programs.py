@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
@@ -143,3 +143,12 @@ def test_a_program_agrees_with_numpy_when_nothing_is_compiled_together(program, 
     f, reference = on_both_sides(program)
     weft_side, reference_side = {**CHECKS, **REVERSE}[name]
     close(weft_side(f), reference_side(reference))
+
+
+@settings(max_examples=max(settings().max_examples // 3, 8))
+@given(st.data(), some({**CHECKS, **REVERSE}))
+def test_a_program_with_shard_map_agrees_with_numpy(data, names):
+    inner = data.draw(programs(depth=1))
+    options = {"check_vma": data.draw(st.booleans())}
+    program = (*data.draw(programs(depth=1)), ("shard_map", 0, -1, options, inner), ("mul", 0, -1))
+    check(program, [{**CHECKS, **REVERSE}[n] for n in names])

@@ -276,12 +276,12 @@ class Pullback:
         )
 
 
-for _type in (Pushforward, Pullback):
-    pytree.register_node(
-        _type,
-        lambda f: (tuple(f._residuals), f._program),
-        lambda program, residuals, make=_type: make(program, list(residuals)),  # type: ignore[misc]
-    )
+def _children(f: Pushforward | Pullback) -> tuple[tuple, _Program]:
+    return tuple(f._residuals), f._program
+
+
+pytree.register_node(Pushforward, _children, Pushforward)
+pytree.register_node(Pullback, _children, Pullback)
 
 
 @api_boundary
@@ -517,7 +517,7 @@ def _value_and_grad(
             _partial(fun, args, numbers, kwargs), primals, has_aux, who
         )
         _check_scalar(outs, flat.out_tree, holomorphic, who)
-        cts = None if lin.nonzero_out[0] else []
+        cts: list | None = None if lin.nonzero_out[0] else []
         grads = flat.in_tree.unflatten(
             _backward(lin.jaxpr, lin.consts, lin.nonzero_in, in_avals, cts)
         )

@@ -6,7 +6,7 @@ import functools
 import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from weft.core.config import config
 from weft.core.source import is_internal_file
@@ -60,7 +60,7 @@ def api_boundary(fun: F) -> F:
                 _clean(e)
             raise  # bare, so that Python does not add this frame again
 
-    return wrapped  # type: ignore[return-value]
+    return cast(F, wrapped)
 
 
 def install_excepthook() -> None:

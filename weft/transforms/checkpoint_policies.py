@@ -67,7 +67,7 @@ class _Names:
 
     __slots__ = ("key", "names", "other", "rest")
 
-    def __init__(self, names: frozenset, other: Any, rest: bool) -> None:
+    def __init__(self, names: frozenset, other: Any, rest: bool | str) -> None:
         self.names = names
         self.other = other  # Offload by name
         self.rest = rest  # whether to keep what has another name, or, with `rest`, no name
@@ -105,19 +105,19 @@ def _check_names(who: str, names: Any) -> frozenset:
 
 def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
     """Keeps only values named so by `checkpoint_name`."""
-    return _Names(_check_names("save_only_these_names", names_which_can_be_saved), {}, False)  # type: ignore[arg-type]
+    return _Names(_check_names("save_only_these_names", names_which_can_be_saved), {}, False)
 
 
 def save_any_names_but_these(*names_not_to_save: str) -> Policy:
     """Keeps values that have names, but not these."""
-    return _Names(_check_names("save_any_names_but_these", names_not_to_save), {}, "names")  # type: ignore[arg-type]
+    return _Names(_check_names("save_any_names_but_these", names_not_to_save), {}, "names")
 
 
 def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
     """Keeps everything but values of these names."""
     return _Names(
         _check_names("save_anything_except_these_names", names_not_to_save), {}, "anything"
-    )  # type: ignore[arg-type]
+    )
 
 
 def save_and_offload_only_these_names(
@@ -139,7 +139,7 @@ def save_and_offload_only_these_names(
             f"checkpoint_policies.{who}: {sorted(saved & offloaded)} stand in both lists"
         )
     move = Offload(offload_src, offload_dst)
-    return _Names(saved, dict.fromkeys(offloaded, move), False)  # type: ignore[arg-type]
+    return _Names(saved, dict.fromkeys(offloaded, move), False)
 
 
 class _OffloadDots:

@@ -89,7 +89,7 @@ class Call:
         primals: the types of the flat arguments. context: the third result of `forward`.
         """
         owner = self.owner
-        tree, out_tree, out_avals = *context[:2], context[2]
+        tree, out_tree, out_avals = context
         zero = SymbolicZero if owner._symbolic_zeros else instantiate
         given = [
             zero(cotangent_aval(a)) if ct is None else ct

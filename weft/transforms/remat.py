@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.aval import ShapedArray
-from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Var, eval_closed
+from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.source import UNKNOWN
 from weft.core.state import state
@@ -33,7 +33,7 @@ name_p = Primitive(
     transpose=lambda ct, x, *, name: [ct],
     batch=lambda axis, args, dims, *, name: (name_p.bind(args[0], name=name), dims[0]),
     lower=lambda ctx, x, *, name: x,
-    sharding="elementwise",  # type: ignore[arg-type]
+    sharding="elementwise",
     structural=True,
 )
 
@@ -73,7 +73,7 @@ move_p = Primitive(
     transpose=lambda ct, x, *, memory: [ct],
     batch=lambda axis, args, dims, *, memory: (move_p.bind(args[0], memory=memory), dims[0]),
     lower=_move_lower,
-    sharding="elementwise",  # type: ignore[arg-type]
+    sharding="elementwise",
     structural=True,
 )
 
@@ -99,6 +99,11 @@ class _Plan:
 
     __slots__ = ("forward", "inputs", "nonzero_out", "tangent")
 
+    forward: ClosedJaxpr
+    inputs: list[int]
+    nonzero_out: list[bool]
+    tangent: ClosedJaxpr
+
 
 def _plan(jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
     if policy is not None:
@@ -109,7 +114,7 @@ def _plan(jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
     t = linear.jaxpr
     num = len(lin.residual_inputs)
     extra = iter(p.outvars[n_out:])
-    renamed: dict[Var, Any] = {}  # residual in the tangent program -> variable of the primal one
+    renamed: dict[Any, Any] = {}  # residual in the tangent program -> variable of the primal one
     needed = []
     for var, position, used in zip(t.invars[:num], lin.residual_inputs, read, strict=False):
         v = next(extra) if position is None else p.invars[position]
@@ -215,7 +220,7 @@ def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
         try:
             for e in jaxpr.eqns:
                 state.source = e.source
-                ins = [env[v] if v.__class__ is Var else v.val for v in e.invars]
+                ins = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
                 if e.primitive is jit_p:
                     outs = run(e.params["jaxpr"], ins)
                 else:
@@ -224,7 +229,7 @@ def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
                 env.update(zip(e.outvars, outs, strict=True))
         finally:
             state.source = before
-        return [env[v] if v.__class__ is Var else v.val for v in jaxpr.jaxpr.outvars]
+        return [v.val if isinstance(v, Literal) else env[v] for v in jaxpr.jaxpr.outvars]
 
     def make() -> ClosedJaxpr:
         jaxpr, consts = trace_to_jaxpr(

@@ -38,8 +38,8 @@ def backward_pass(
     """
     from weft.ops.special import add_any
 
-    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
-    linear: set[Var] = set()
+    env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    linear: set[Any] = set()
     for var, arg in zip(jaxpr.invars, args, strict=True):
         if arg.__class__ is UndefinedPrimal:
             linear.add(var)
@@ -62,10 +62,10 @@ def backward_pass(
                     env[eqn.outvars[0]] = out
 
         ct_env: dict[Var, Any] = {}
-        for var, ct in zip(jaxpr.outvars, cts, strict=True):
-            if ct is not None and var.__class__ is Var and var in linear:
-                old = ct_env.get(var)
-                ct_env[var] = ct if old is None else add_any(old, ct)
+        for out, ct in zip(jaxpr.outvars, cts, strict=True):
+            if ct is not None and isinstance(out, Var) and out in linear:
+                old = ct_env.get(out)
+                ct_env[out] = ct if old is None else add_any(old, ct)
         for eqn in reversed(linear_eqns):
             prim = eqn.primitive
             if prim.multiple_results:

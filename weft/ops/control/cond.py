@@ -80,6 +80,11 @@ class _Split:
 
     __slots__ = ("operands", "out_nonzero", "primal", "tangent")
 
+    operands: list[int]
+    out_nonzero: list[bool]
+    primal: Branches
+    tangent: Branches
+
 
 def _split_branches(branches: Branches, nonzero: tuple[bool, ...]) -> _Split:
     out_nonzero = _any([linearize_jaxpr(b, nonzero).nonzero_out for b in branches])
@@ -487,7 +492,7 @@ def platform_dependent(
     >>> weft.lax.platform_dependent(2.0, cpu=lambda x: x + 1, default=lambda x: x)
     Array(3., dtype=float32, weak_type=True)
     """
-    names = [(name,) for name in per_platform]
+    names: list[tuple[str, ...]] = [(name,) for name in per_platform]
     functions = list(per_platform.values())
     if default is not None:
         names.append(())

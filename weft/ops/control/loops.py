@@ -462,14 +462,14 @@ def fori_loop(
     check_function("fori_loop", "body_fun", body_fun)
     lo, hi = _bound("lower", lower), _bound("upper", upper)
     dtype, weak = dtypes.promote_types([(lo.dtype, lo.weak_type), (hi.dtype, hi.weak_type)])
-    static = _static_int(lower), _static_int(upper)
-    if config.disable_jit and None not in static:
-        value = init_val
-        for i in range(*static):  # type: ignore[arg-type]
-            value = body_fun(_typed(i, dtype, weak), value)
-        return value
-    if None not in static:
-        trips = max(static[1] - static[0], 0)  # type: ignore[operator]
+    first, stop = _static_int(lower), _static_int(upper)
+    if first is not None and stop is not None:
+        if config.disable_jit:
+            value = init_val
+            for i in range(first, stop):
+                value = body_fun(_typed(i, dtype, weak), value)
+            return value
+        trips = max(stop - first, 0)
         unroll = check_unroll(1 if unroll is None else unroll, trips, "fori_loop")
         init = (_typed(lower, dtype, weak), init_val)
         leaves, tree = flatten(init)
@@ -495,9 +495,9 @@ def fori_loop(
         return tree.unflatten(outs)[1]
     if unroll is not None and unroll not in (1, False):
         raise ValueError("fori_loop: unroll needs static bounds; make lower and upper Python ints")
-    init = (_typed(lower, dtype, weak), _typed(upper, dtype, weak), init_val)
+    bounded = (_typed(lower, dtype, weak), _typed(upper, dtype, weak), init_val)
     step = derived(body_fun, "bounded", lambda f: _CountedBound(f, False))
-    return while_loop(_below, step, init)[2]
+    return while_loop(_below, step, bounded)[2]
 
 
 def _static_int(x: Any) -> int | None:

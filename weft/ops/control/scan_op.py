@@ -116,6 +116,13 @@ class _Split:
 
     __slots__ = ("hoist", "hoisted_read", "out_nonzero", "primal", "residuals", "tangent")
 
+    hoist: tuple[Jaxpr, list] | None
+    hoisted_read: list[bool]
+    out_nonzero: list[bool]
+    primal: ClosedJaxpr
+    residuals: tuple[list[tuple[str, int]], list[tuple[str, int]]]
+    tangent: ClosedJaxpr
+
 
 def _split_body(
     jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], num_consts: int, num_carry: int
@@ -188,9 +195,9 @@ def _split_body(
         split.primal = ClosedJaxpr(
             pj.replace(invars=[v for v in pj.invars if v not in unread]), split.primal.consts
         )
-    kept = [i for i, r in enumerate(residuals) if r is not None]
-    invariant = [i for i in kept if residuals[i][0] in ("const", "hoisted")]  # type: ignore[index]
-    changing = [i for i in kept if residuals[i][0] in ("xs", "ys")]  # type: ignore[index]
+    kept = {i: r for i, r in enumerate(residuals) if r is not None}
+    invariant = [i for i, (kind, _) in kept.items() if kind in ("const", "hoisted")]
+    changing = [i for i, (kind, _) in kept.items() if kind in ("xs", "ys")]
     a, b = sum(nonzero[:num_consts]), sum(carry_mask)
     first = num_residuals
     order = [
@@ -201,7 +208,7 @@ def _split_body(
         *range(first + a + b, len(t.invars)),
     ]
     split.tangent = ClosedJaxpr(t.replace(invars=[t.invars[i] for i in order]), tangent.consts)
-    split.residuals = ([residuals[i] for i in invariant], [residuals[i] for i in changing])
+    split.residuals = ([kept[i] for i in invariant], [kept[i] for i in changing])
     split.out_nonzero = lin.nonzero_out
     return split
 
@@ -263,6 +270,10 @@ class _Backward:
     """The body of a transposed scan; see `_transpose`."""
 
     __slots__ = ("ct_consts", "ct_xs", "jaxpr")
+
+    ct_consts: list[bool]
+    ct_xs: list[bool]
+    jaxpr: ClosedJaxpr
 
 
 def _backward_body(
