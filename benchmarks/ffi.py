@@ -16,23 +16,31 @@ from benchmarks.case import case
 from benchmarks.dispatch import mesh_of
 
 DEVICES = 8
-COPY = "BenchCopy"
+COPY, NEGATE = "BenchCopy", "BenchNegate"
 
 
 @functools.cache
 def register(xx) -> None:
     """The handlers of ffi.cc, compiled once on this machine, for the library."""
     source = Path(__file__).with_suffix(".cc")
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    digest = hashlib.sha256(source.read_bytes() + b"native").hexdigest()[:16]
     path = Path(tempfile.gettempdir()) / f"weft-bench-ffi-{os.getuid()}-{digest}.so"
     if not path.exists():
         new = path.with_suffix(f".{os.getpid()}")
-        flags = ["-std=c++17", "-O3", "-shared", "-fPIC", f"-I{xx.ffi.include_dir()}"]
+        flags = [
+            "-std=c++17",
+            "-O3",
+            "-march=native",
+            "-shared",
+            "-fPIC",
+            f"-I{xx.ffi.include_dir()}",
+        ]
         compiler = shutil.which("c++") or "g++"
         subprocess.run([compiler, *flags, str(source), "-o", str(new)], check=True)
         new.rename(path)
-    function = getattr(ctypes.CDLL(str(path)), COPY)
-    xx.ffi.register_ffi_target(COPY, xx.ffi.pycapsule(function), platform="cpu")
+    for name in (COPY, NEGATE):
+        function = getattr(ctypes.CDLL(str(path)), name)
+        xx.ffi.register_ffi_target(name, xx.ffi.pycapsule(function), platform="cpu")
     xx.ffi.register_ffi_target_as_batch_partitionable(COPY)
 
 
@@ -60,6 +68,29 @@ def large(xx):
     register(xx)
     called, x = xx.jit(lambda x: copy(xx, x)), vector(xx, 2**24)
     return lambda: called(x).block_until_ready()
+
+
+@case("ffi_call, 64 MB in place, donated", budget=1.0, clock="wall")
+def in_place(xx):
+    register(xx)
+
+    def negate(x):
+        result = xx.ShapeDtypeStruct(x.shape, x.dtype)
+        return xx.ffi.ffi_call(NEGATE, result, input_output_aliases={0: 0})(x)
+
+    called = xx.jit(negate, donate_argnums=0)
+    state = [called(called(vector(xx, 2**24)))]
+
+    def run():
+        state[0] = called(state[0]).block_until_ready()
+
+    return run
+
+
+@case("NumPy negating 64 MB in place, for comparison", budget=None, clock="wall")
+def numpy_in_place(xx):
+    x = np.ones(2**24, np.float32)
+    return lambda: np.negative(x, out=x)
 
 
 @case("memcpy of 64 MB into new memory, for comparison", budget=None, clock="wall")
