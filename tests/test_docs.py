@@ -4,6 +4,7 @@ import doctest
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import weft
@@ -36,3 +37,23 @@ def test_examples_of_a_page_run_as_shown(page):
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", (DOCS / page).read_text("utf-8")):
         assert (DOCS / target).exists(), f"{page} links to {target}"
+
+
+def test_the_backend_shown_to_contributors_runs_a_kernel(monkeypatch):
+    from weft import pallas as pl
+    from weft.pallas import ir, lower
+
+    text = (DOCS.parent / "CONTRIBUTING.md").read_text("utf-8")
+    [code] = [b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "backends" in b]
+    monkeypatch.setattr(ir, "backends", {})
+    exec(code, shown := {})
+    x = np.arange(4, dtype=np.float32)
+
+    def axpy(x, y, out):
+        out[...] = x[...] * 2 + y[...]
+
+    monkeypatch.setitem(lower.backends, "cpu", shown["lower"])
+    struct = weft.ShapeDtypeStruct((4,), np.float32)
+    np.testing.assert_array_equal(weft.jit(pl.pallas_call(axpy, out_shape=struct))(x, x), 3 * x)
+    with pytest.raises(ir.UnsupportedKernelError, match="axpy.*without a grid"):
+        weft.jit(pl.pallas_call(axpy, out_shape=struct, grid=(2,)))(x, x)
