@@ -274,9 +274,8 @@ def test_pallas_call_says_what_is_wrong(name):
 
 
 def mpmd(pairs, *args, out=None, scratch=(), **options):
-    return pl.mpmd_map(
-        pairs, struct(8) if out is None else out, scratch, interpret=True, **options
-    )(*args)
+    out = struct(8) if out is None else out
+    return pl.mpmd_map(pairs, out, scratch, interpret=True, **options)(*args)
 
 
 def signal_unnamed(out, s):

@@ -62,8 +62,8 @@ def loop(
     >>> @weft.pallas.loop(0, 4, init_carry=0)
     ... def total(i, carry):
     ...     return carry + i
-    >>> total
-    Array(6, dtype=int32)
+    >>> int(total)
+    6
     """
 
     def run(body: Callable[..., Any]) -> Any:

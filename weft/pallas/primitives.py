@@ -13,7 +13,7 @@ from weft.core.effects import DEBUG
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
 from weft.core.ref import WRITES
-from weft.core.trace import closed_call_jaxpr
+from weft.core.trace import Tracer, closed_call_jaxpr
 from weft.core.tree import flatten
 from weft.ops.convert import as_array
 from weft.pallas.frame import current_frame, inside_kernel
@@ -37,10 +37,9 @@ def _grid_axis(who: str, axis: int) -> tuple[int, int]:
             f"{who}: the programs of an mpmd_map have no grid; use weft.lax.axis_index of an axis "
             f"of the mesh, one of {list(frame.mesh.shape)}"
         )
-    try:
-        axis = axis.__index__()
-    except AttributeError:
-        raise TypeError(f"{who}: axis must be a Python int, got {axis!r:.80}") from None
+    if isinstance(axis, Tracer) or not hasattr(axis, "__index__"):
+        raise TypeError(f"{who}: axis must be a Python int, got {axis!r:.80}")
+    axis = axis.__index__()
     if not 0 <= axis < len(frame.grid):
         raise ValueError(
             f"{who}: axis {axis} is out of bounds for the grid {frame.grid} of {frame.what}"
