@@ -124,9 +124,12 @@ def _gather_dim(e: Emitter, value: ir.Value, now: Layout, dim: int, keep: Atoms)
         return value
     target = now.with_dim(dim, keep)
     if keep and target.local[dim] != _whole(now, dim, gone):  # the shards start elsewhere
-        groups = np.arange(now.counts[dim]) // now.mesh.count(gone)
-        size = target.local[dim]
-        return window(e, Local(value, now), dim, groups * size, size, exact=False)
+        n, size = now.mesh.count(gone), target.local[dim]
+        part = -(-size // n)
+        first = np.arange(now.counts[dim])
+        first = first // n * size + first % n * part
+        value = window(e, Local(value, now), dim, first, part, exact=False)
+        return e.slice(e.all_gather(value, gone, dim), dim, 0, size)
     held, count = now.local[dim], now.mesh.count(gone)
     if not keep and 2 * now.shape[dim] < count * held:  # most shards are padding
         return _gather_few(e, value, now, dim)
