@@ -191,3 +191,18 @@ def test_branches_that_start_different_collectives_are_an_error_that_shows_both(
 def test_a_future_is_no_array():
     with pytest.raises(TypeError, match=r"Future\(in_flight\[psum"):
         on_devices(lambda v: jnp.sin(lax.psum_start(v, "x")))(X)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int8", "bool"])
+@pytest.mark.parametrize("shape", [(N,), (N, 2)])
+def test_eager_values_under_way_are_told_apart(dtype, shape):
+    """Neither shape nor dtype of another future or message decides which program runs."""
+    x = (np.arange(N * np.prod(shape[1:], dtype=int)) % 3).reshape(shape).astype(dtype)
+
+    def send(v):
+        return lax.precv(lax.psend(v, "i", RING), v, "i", RING)
+
+    future = weft.vmap(lambda v: lax.ppermute_start(v, "i", RING), axis_name="i")(x)
+    for out in (future.done(), weft.jit(lambda f: f.done())(future)):
+        np.testing.assert_array_equal(out, np.roll(x, 1, 0))
+    np.testing.assert_array_equal(weft.vmap(send, axis_name="i")(x), np.roll(x, 1, 0))

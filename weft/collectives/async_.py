@@ -28,21 +28,23 @@ from weft.core.tree import tree_map
 class InFlight:
     """The type of a collective under way: which one, and the type of its value. Interned."""
 
-    __slots__ = ("collective", "value")
+    __slots__ = ("collective", "dtype", "value")
 
     sharding = None
     weak_type = False
-    dtype = np.dtype([])
     _interned: dict[tuple, InFlight] = {}
 
     collective: str
     value: ShapedArray
+    dtype: np.dtype
 
     def __new__(cls, collective: str, value: ShapedArray) -> InFlight:
         self = cls._interned.get((collective, value))
         if self is None:
             self = object.__new__(cls)
             self.collective, self.value = collective, value
+            # Compiled programs are found by shape and dtype, so both tell values apart.
+            self.dtype = np.dtype([(f"{collective} in flight", value.dtype)])
             cls._interned[collective, value] = self
         return self
 

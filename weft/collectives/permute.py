@@ -229,19 +229,16 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
 class Sent:
     """The type of a value on its way from psend to precv: a token that stands for the message."""
 
-    __slots__ = ("message", "over", "perm")
+    __slots__ = ("dtype", "message", "over", "perm")
 
-    shape: tuple = ()
-    ndim = 0
-    size = 0
     sharding = None
     weak_type = False
-    dtype = np.dtype([])
     _interned: dict[tuple, Sent] = {}
 
     message: ShapedArray
     over: Team
     perm: Pairs
+    dtype: np.dtype
 
     def __new__(cls, message: ShapedArray, over: Team, perm: Pairs) -> Sent:
         key = (message, over, perm)
@@ -249,8 +246,14 @@ class Sent:
         if self is None:
             self = object.__new__(cls)
             self.message, self.over, self.perm = key
+            # Compiled programs are found by shape and dtype, so both tell messages apart.
+            self.dtype = np.dtype([(f"sent over {over!r} by {perm}", message.dtype)])
             cls._interned[key] = self
         return self
+
+    shape = property(lambda self: self.message.shape)
+    ndim = property(lambda self: self.message.ndim)
+    size = property(lambda self: self.message.size)
 
     mat = property(lambda self: self.message.mat)
 
