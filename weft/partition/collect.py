@@ -125,7 +125,7 @@ def _read(op: ir.Operation, mesh: DeviceMesh, trips: int, exact: bool, names) ->
         "source_target_pairs" if kind == "collective_permute" else "replica_groups"
     ]
     rows = np.array(attribute)
-    key = rows.tobytes()
+    key = (kind == "collective_permute", rows.shape, rows.tobytes())
     if key not in names:
         names[key] = (
             _permute_axes(rows, mesh) if kind == "collective_permute" else _group_axes(rows, mesh)
