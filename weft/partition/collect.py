@@ -88,7 +88,7 @@ def collect(module: ir.Module, mesh: DeviceMesh) -> list[Collective]:
         for op in module.body.operations
         if op.operation.name == "func.func"
     }
-    names: dict[bytes, tuple[tuple[str, ...], int, int]] = {}
+    names: dict[tuple, tuple[tuple[str, ...], int, int]] = {}
 
     def visit(block: ir.Block, trips: int, exact: bool) -> None:
         for view in block.operations:
