@@ -186,7 +186,9 @@ class ModuleContext:
 
     def _literal(self, ctx: RuleContext, atom: Literal) -> Any:
         # Elementwise ops make whole constants of literals; a scalar here would be dead.
-        if ctx.eqn.primitive.hlo is not None and ctx.avals_out[0].shape:
+        # A reshape is as simple an op, but takes the scalar.
+        hlo = ctx.eqn.primitive.hlo
+        if hlo is not None and hlo != "stablehlo.reshape" and ctx.avals_out[0].shape:
             return None
         return ctx.splat(atom.val, (), atom.aval.dtype)
 
