@@ -17,6 +17,7 @@ from weft.runtime.device_put import (
     shard_argument,
     type_sharding,
 )
+from weft.runtime.executable import _reshard_program
 from weft.sharding.mesh import AbstractMesh, AxisType, make_mesh, set_mesh
 from weft.sharding.named import NamedSharding, SingleDeviceSharding
 from weft.sharding.spec import P
@@ -33,6 +34,8 @@ PLACES = {
     "yx": NamedSharding(MESH, P(("y", "x"))),
     "replicated": NamedSharding(MESH, P()),
     "backward": NamedSharding(BACKWARD, P("q", "p")),
+    "backward, replicated": NamedSharding(BACKWARD, P()),
+    "y": NamedSharding(MESH, P(None, "y")),
     "half": NamedSharding(HALF, P(None, "y")),
 }
 
@@ -56,6 +59,16 @@ def test_an_array_moves_between_any_two_placements(source, target):
     x = device_put(VALUE, PLACES[source])
     check_placed(device_put(x, PLACES[target]), PLACES[target])
     check_placed(x, PLACES[source])
+
+
+def test_a_change_of_the_split_dimension_is_one_exchange():
+    ring = make_mesh((8,), ("z",), (AxisType.Auto,))
+    rows, columns = NamedSharding(ring, P("z")), NamedSharding(ring, P(None, "z"))
+    x = device_put(device_put(VALUE, rows), columns)
+    check_placed(x, columns)
+    program = _reshard_program(x.aval, rows, x.aval, columns, False, rows)
+    text = program.compiled.as_text()
+    assert "all-to-all(" in text and "all-gather" not in text
 
 
 def test_an_array_stays_where_it_is_without_a_target():

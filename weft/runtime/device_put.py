@@ -129,7 +129,8 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
     if may_alias is not False:
         if source is sharding:
             return x if x._committed else _rewrap(x, aval, sharding)
-        if source.is_equivalent_to(sharding, ndim):
+        same_order = source._devices_in_order == sharding._devices_in_order
+        if same_order and source.is_equivalent_to(sharding, ndim):
             return _rewrap(x, _moved_aval(aval, sharding), sharding)
     if type(sharding) is not SingleDeviceSharding:
         check_placeable(sharding, aval.shape)
@@ -147,6 +148,7 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
             "device holds a partial sum. Add them up first with weft.reshard(x, P(...))"
         )
     same_devices = source.num_devices > 1 and source.device_set == sharding.device_set
+    before = source
     if same_devices and source._devices_in_order != sharding._devices_in_order:
         # An executable takes the parts in the order of its own devices and crashes on another one.
         source = in_device_order(source, sharding._devices_in_order, ndim)
@@ -161,7 +163,7 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
     if same_devices:
         from weft.runtime.executable import reshard
 
-        return reshard(x, new_aval, sharding, donate)
+        return reshard(x, new_aval, sharding, donate, before)
     if not source.is_fully_addressable:
         raise ValueError(
             f"device_put cannot move an array from {source!r} to {sharding!r}: it has parts on "

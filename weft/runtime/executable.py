@@ -11,6 +11,7 @@ from typing import Any
 from weft._xla.arrays import array_result_handler
 from weft._xla.compile import XlaRuntimeError
 from weft._xla.dispatch import FastpathData
+from weft.core.config import config
 from weft.runtime import host_calls
 from weft.runtime.array import ArrayImpl, deleted_text, describe, release
 from weft.runtime.compile import LoadedExecutable, compile_module
@@ -130,12 +131,13 @@ class Executable:
         return results.consume_with_handlers(self.handlers)
 
     def _run_with_token(self, placed: list) -> Any:
+        devices = self.compiled.devices
         if self.has_callbacks:
-            host_calls.make_room(len(self.compiled.devices))
+            host_calls.make_room(len(devices), devices[0].platform)
         results = self.xla.execute_sharded(placed, with_tokens=True)
         token = results.consume_token()
         if self.has_callbacks:
-            host_calls.started(len(self.compiled.devices), token)
+            host_calls.started(len(devices), token)
         if self.has_side_effects:
             keep_token(token)
         return results
@@ -252,40 +254,75 @@ def _wait(tokens: Sequence[Any]) -> None:
         raise failed
 
 
-def reshard(x: Any, aval: Any, sharding: Any, donate: bool = False) -> Any:
-    """The array with another sharding over the same devices, moved by XLA's collectives."""
-    program = _reshard_program(x.aval, x._sharding, aval, sharding, donate)
+def reshard(
+    x: Any, aval: Any, sharding: Any, donate: bool = False, named_source: Any = None
+) -> Any:
+    """The array with another sharding over the same devices, moved by XLA's collectives.
+
+    named_source: x's sharding before its parts were put in the order of `sharding`'s devices.
+    """
+    program = _reshard_program(x.aval, x._sharding, aval, sharding, donate, named_source)
     return program.call([x])[0]
 
 
 @functools.lru_cache(maxsize=512)
 def _reshard_program(
-    in_aval: Any, in_sharding: Any, out_aval: Any, out_sharding: Any, donate: bool
+    in_aval: Any,
+    in_sharding: Any,
+    out_aval: Any,
+    out_sharding: Any,
+    donate: bool,
+    named_source: Any = None,
 ) -> Executable:
     from weft._xla import mlir
 
     devices = out_sharding._devices_in_order
     ndim = len(in_aval.shape)
-    use_shardy = all(type(s) is named.NamedSharding for s in (in_sharding, out_sharding))
+    shardings = (named_source or in_sharding, out_sharding)
+    use_shardy = all(type(s) is named.NamedSharding for s in shardings)
+    one_mesh = use_shardy and shardings[0].mesh.shape == out_sharding.mesh.shape
+    one_mesh = one_mesh and shardings[0]._devices_in_order == devices
     meshes = ""
     if use_shardy:
-        meshes = "".join(
-            f"  sdy.mesh @{name} = {named.mesh_sdy_text(s.mesh)}\n"
-            for name, s in (("source", in_sharding), ("target", out_sharding))
-        )
-        arg = f"sdy.sharding = {named.sdy_sharding_text(in_sharding, ndim, mesh_name='source')}"
-        result = f"sdy.sharding = {named.sdy_sharding_text(out_sharding, ndim, mesh_name='target')}"
+        names = ("mesh", "mesh") if one_mesh else ("source", "target")
+        attributes = [
+            f"sdy.sharding = {named.sdy_sharding_text(s, ndim, mesh_name=n)}"
+            for s, n in zip(shardings, names, strict=True)
+        ]
+        position = {d: i for i, d in enumerate(devices)}
+        for name, s in dict(zip(names, shardings, strict=True)).items():
+            order = [position[d] for d in s._devices_in_order]
+            meshes += f"  sdy.mesh @{name} = {named.mesh_sdy_text(s.mesh, order)}\n"
     else:
-        arg = f'mhlo.sharding = "{named.mhlo_sharding_text(in_sharding, ndim)}"'
-        result = f'mhlo.sharding = "{named.mhlo_sharding_text(out_sharding, ndim)}"'
-    if donate:
-        arg += ", jax.buffer_donor = true"
+        attributes = [
+            f'mhlo.sharding = "{named.mhlo_sharding_text(s, ndim)}"'
+            for s in (in_sharding, out_sharding)
+        ]
+    donor = ", jax.buffer_donor = true" if donate else ""
     tensor = str(mlir.tensor_type(in_aval.shape, in_aval.dtype))
     text = (
         f"module @reshard attributes {{mhlo.num_partitions = {len(devices)} : i32, "
         f"mhlo.num_replicas = 1 : i32}} {{\n{meshes}"
-        f"  func.func public @main(%x: {tensor} {{{arg}}}) -> ({tensor} {{{result}}}) {{\n"
-        f"    return %x : {tensor}\n  }}\n}}"
+        f"  func.func public @main(%x: {tensor} {{{attributes[0]}{donor}}}) -> "
+        f"({tensor} {{{attributes[1]}}}) {{\n    return %x : {tensor}\n  }}\n}}"
     )
-    compiled = compile_module(text, devices, use_shardy=use_shardy)
+    local = _partitioned(text) if one_mesh and config.partitioner != "xla" else None
+    compiled = compile_module(
+        local or text,
+        devices,
+        use_shardy=use_shardy,
+        num_replicas=len(devices) if local else 1,
+    )
     return Executable(compiled, [in_aval], [in_sharding], [out_aval], [out_sharding], [donate])
+
+
+def _partitioned(text: str) -> Any:
+    """The program of each device by weft's partitioner, or None where it does not cover it."""
+    from weft._xla import mlir
+    from weft.partition import Unsupported, partition
+
+    with mlir.context(), mlir.unknown_location():
+        try:
+            return partition(mlir.parse(text), keep_stages=False).local
+        except Unsupported:
+            return None

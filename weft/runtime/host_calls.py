@@ -11,6 +11,7 @@ again wherever the program's failure shows: in the call, or later when a result 
 
 from __future__ import annotations
 
+import atexit
 import collections
 import contextlib
 import itertools
@@ -32,6 +33,7 @@ class _Inside(threading.local):
 
 
 inside = _Inside()
+_QUEUED = 64  # devices' runs in flight where threads are no concern
 _lock = threading.Lock()
 _in_flight: collections.deque[tuple[int, Any]] = collections.deque()
 
@@ -59,11 +61,11 @@ def _threads() -> int:
     return int(given) if given.isdigit() else os.cpu_count() or 1
 
 
-def make_room(num_devices: int) -> None:
+def make_room(num_devices: int, platform: str) -> None:
     """Waits until a run on so many devices leaves callbacks the threads they need."""
     if inside.pending is not None:
         return  # the runs in flight may be waiting for this very callback
-    room = max(_threads() // 4, num_devices)
+    room = max(_threads() // 4 if platform == "cpu" else _QUEUED, num_devices)
     while True:
         with _lock:
             if sum(n for n, _ in _in_flight) + num_devices <= room:
@@ -143,15 +145,29 @@ def explained(error: BaseException) -> BaseException:
     return error
 
 
+def _finish() -> None:
+    """At exit: callbacks still running would meet an interpreter that is gone."""
+    from weft.runtime.executable import effects_barrier
+
+    with _lock:
+        waiting = list(_in_flight)
+        _in_flight.clear()
+    for _, token in waiting:
+        wait_quietly(token)
+    effects_barrier()
+
+
 _watching = False
 
 
 def watch_arrays() -> None:
-    """From now on `Array.block_until_ready` raises explained errors; for programs that need it."""
+    """For programs that call the host: `Array.block_until_ready` raises explained errors from now
+    on, and the process ends when their calls have."""
     global _watching
     if _watching:
         return
     _watching = True
+    atexit.register(_finish)
     from weft.runtime.array import ArrayImpl, install
 
     wait = ArrayImpl.block_until_ready
