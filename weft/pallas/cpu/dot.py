@@ -7,6 +7,7 @@ cache, a block of A (rows × k) in the second.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -258,7 +259,7 @@ def _pack_right(
         loops.nest(f, (panels, kc, valid), body)
         if valid < width:
             rest = goal.view(f, valid, (panels, kc, width - valid), goal.strides)
-            loops.nest(f, rest.shape, lambda i, rest=rest: rest.store(f, i, zero))
+            loops.nest(f, rest.shape, functools.partial(rest.store, f, value=zero))
 
 
 def _column_panels(n: int, tile: Tile) -> list[tuple[int, int, int, int]]:

@@ -15,11 +15,11 @@ METADATA_EXTENSION = 1
 # XLA_FFI_CallFrame
 EXTENSION, API, CONTEXT, ARGUMENTS, RESULTS = 8, 16, 24, 72, 112
 # XLA_FFI_Buffer
-DATA = 24
+DATA, DIMENSIONS = 24, 40
 # XLA_FFI_Api
 ERROR_CREATE, ERROR_DESTROY, SCHEDULE = 48, 64, 136
 
-OUT_OF_RANGE, ABORTED, RESOURCE_EXHAUSTED = 11, 10, 8
+FAILED_PRECONDITION = 9
 
 
 def field(f: Function, base: str, offset: int, type_: str = "ptr") -> str:
@@ -34,16 +34,18 @@ def set_field(f: Function, base: str, offset: int, type_: str, value: str | int)
 def emit_handler(
     module: Module,
     name: str,
-    inputs: int,
-    outputs: int,
+    inputs: Sequence[tuple[int, ...]],
+    outputs: Sequence[tuple[int, ...]],
     body: Callable[[Function, str, str, str], str],
     messages: Sequence[str],
+    what: str,
 ) -> None:
-    """A function XLA calls with a call frame.
+    """A function XLA calls with a call frame; inputs and outputs are the shapes it is made for.
 
     body(f, buffers, api, context) writes the work and gives a status (i64): 0, or n for the n-th
     message (from 1), which becomes the call's error. `buffers` is an array of the inputs' and
-    then the outputs' addresses.
+    then the outputs' addresses. Other shapes, which a partitioner that knows nothing of the code
+    might pass, are an error: the code would write past the end of them.
     """
     f = Function(module, name, [("ptr", "frame")], "ptr", linkage="")
     extension = field(f, "%frame", EXTENSION)
@@ -64,16 +66,36 @@ def emit_handler(
     f.do("ret ptr null")
 
     f.label(work)
-    count = max(1, inputs + outputs)
+    count = max(1, len(inputs) + len(outputs))
+    other: str | None = None
     buffers = f.alloca(f"[{count} x ptr]")
-    for offset, number, start in ((ARGUMENTS, inputs, 0), (RESULTS, outputs, inputs)):
-        if not number:
+    for offset, shapes, start in ((ARGUMENTS, inputs, 0), (RESULTS, outputs, len(inputs))):
+        if not shapes:
             continue
         array = field(f, "%frame", offset)
-        for k in range(number):
+        for k, shape in enumerate(shapes):
             buffer = field(f, array, 8 * k)
             set_field(f, buffers, 8 * (start + k), "ptr", field(f, buffer, DATA))
+            dimensions = field(f, buffer, DIMENSIONS) if shape else ""
+            for d, n in enumerate(shape):
+                change = f.op(f"xor i64 {field(f, dimensions, 8 * d, 'i64')}, {n}")
+                other = change if other is None else f.op(f"or i64 {other}, {change}")
     api, context = field(f, "%frame", API), field(f, "%frame", CONTEXT)
+    if other is not None:
+        wrong, right = f.name_of("wrong"), f.name_of("right")
+        f.do(f"br i1 {f.op(f'icmp ne i64 {other}, 0')}, label {wrong}, label {right}")
+        f.label(wrong)
+        _emit_error(
+            f,
+            api,
+            "1",
+            [
+                f"kernel {what} is compiled for other shapes than it is called with: XLA's "
+                "partitioner split its arrays. Use weft's (weft.config.partitioner), which "
+                "compiles it for the parts, or drop sharding_rule and num_batch_dims"
+            ],
+        )
+        f.label(right)
     status = body(f, buffers, api, context)
     if messages:
         failed, fine = f.name_of("failed"), f.name_of("fine")
@@ -89,7 +111,7 @@ def emit_handler(
 def _emit_error(f: Function, api: str, status: str, messages: Sequence[str]) -> None:
     """Returns the error whose message the status numbers."""
     names = ", ".join(f"ptr {f.module.string(m)}" for m in messages)
-    table = f"@messages_{f.name}"
+    table = f"@messages{len(f.module.globals)}"
     f.module.globals[table] = f"private unnamed_addr constant [{len(messages)} x ptr] [{names}]"
     index = f.op(f"sub i64 {status}, 1")
     message = field(f, f.address("ptr", table, index), 0)
@@ -97,6 +119,6 @@ def _emit_error(f: Function, api: str, status: str, messages: Sequence[str]) -> 
     set_field(f, record, 0, "i64", 28)
     set_field(f, record, 8, "ptr", "null")
     set_field(f, record, 16, "ptr", message)
-    set_field(f, record, 24, "i32", OUT_OF_RANGE)
+    set_field(f, record, 24, "i32", FAILED_PRECONDITION)
     create = field(f, api, ERROR_CREATE)
     f.do(f"ret ptr {f.op(f'call ptr {create}(ptr {record})')}")

@@ -45,14 +45,9 @@ def _text(call: Any) -> str:
     def body(f: Function, buffers: str, api: str, context: str) -> str:
         return emit_grid(f, buffers, api, context, grid.chunks, memory.peak, one_chunk)
 
-    emit_handler(
-        module,
-        "handler",
-        call.num_scalars + call.num_inputs,
-        len(call.outputs),
-        body,
-        messages,
-    )
+    inputs = [a.shape for a in call.operand_avals]
+    outputs = [a.shape for a in call.outputs]
+    emit_handler(module, "handler", inputs, outputs, body, messages, call.name)
     return module.text()
 
 
@@ -90,6 +85,6 @@ def lower(ctx: Any, call: Any, *operands: Any) -> list:
         aliases=call.aliases,
         api_version=4,
         legacy_config=None,
-        sharding_rule=call.sharding_rule,
-        num_batch_dims=call.num_batch_dims,
+        sharding_rule=None,  # the code is made for these shapes: see weft/pallas/split.py
+        num_batch_dims=0,
     )

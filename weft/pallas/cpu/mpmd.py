@@ -66,8 +66,9 @@ def mpmd_text(call: Any) -> str:
     def body(f: Function, buffers: str, api: str, context: str) -> str:
         return _emit_call(f, buffers, layout, total, each)
 
-    count = call.num_scalars + call.num_inputs
-    emit_handler(module, "handler", count, len(call.outputs), body, messages)
+    inputs = [a.shape for a in call.operand_avals]
+    outputs = [a.shape for a in call.outputs]
+    emit_handler(module, "handler", inputs, outputs, body, messages, call.name)
     return module.text()
 
 

@@ -55,7 +55,7 @@ class Translator:
 
     # Jaxprs ------------------------------------------------------------------------------------
 
-    def run(self, jaxpr: Jaxpr | ClosedJaxpr, values: Sequence[Value]) -> list[Value]:
+    def run(self, jaxpr: Jaxpr | ClosedJaxpr, values: Sequence[Value]) -> list[Any]:
         """The results of a jaxpr on the values, its code written at this place."""
         if isinstance(jaxpr, ClosedJaxpr):
             values = [*(self.literal(c) for c in jaxpr.consts), *values]
@@ -67,11 +67,11 @@ class Translator:
         for number, eqn in enumerate(jaxpr.eqns):
             self.eqn = eqn
             operands = [
-                self.literal(v.val, v.aval) if v.__class__ is Literal else scope[v]
+                self.literal(v.val, v.aval) if isinstance(v, Literal) else scope[v]
                 for v in eqn.invars
             ]
             for v in eqn.invars:
-                if v.__class__ is not Literal and last[v] == number:
+                if not isinstance(v, Literal) and last[v] == number:
                     scope.pop(v, None)
             self.used = [uses.get(v, 0) > 0 for v in eqn.outvars]
             results = self.apply(eqn, operands)
@@ -83,7 +83,7 @@ class Translator:
         self.eqn = before
         self.scopes.pop()
         return [
-            self.literal(v.val, v.aval) if v.__class__ is Literal else scope[v]
+            self.literal(v.val, v.aval) if isinstance(v, Literal) else scope[v]
             for v in jaxpr.outvars
         ]
 
@@ -355,11 +355,11 @@ def _usage(jaxpr: Jaxpr) -> tuple[dict[Var, int], dict[Var, int]]:
         last: dict[Var, int] = {}
         for number, eqn in enumerate(jaxpr.eqns):
             for v in eqn.invars:
-                if v.__class__ is not Literal:
+                if not isinstance(v, Literal):
                     uses[v] = uses.get(v, 0) + 1
                     last[v] = number
         for v in jaxpr.outvars:
-            if v.__class__ is not Literal:
+            if not isinstance(v, Literal):
                 uses[v] = uses.get(v, 0) + 1
                 last[v] = len(jaxpr.eqns)
         return uses, last
