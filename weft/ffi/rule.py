@@ -107,6 +107,14 @@ class ShardingRule:
         rule.need_replication, rule.permutation = self.need_replication, self.permutation
         return rule
 
+    def regrouped(self, operands: Sequence[Any], results: Sequence[Any]) -> ShardingRule:
+        """The rule with other groups of its factors, for a call derived from this one."""
+        rule = object.__new__(ShardingRule)
+        rule.operands, rule.results = tuple(operands), tuple(results)
+        rule.reduction = self.reduction
+        rule.need_replication, rule.permutation = self.need_replication, self.permutation
+        return rule
+
     def leading_shared(self) -> int:
         """How many leading dimensions are the same passthrough factors in every array."""
         count = 0

@@ -276,6 +276,16 @@ def check_batch_dims(
     return n
 
 
+def _placed(operands: list, call: KernelCall) -> Sequence[Any]:
+    """The operands, those with explicit shardings whole in dimensions that must not be split."""
+    avals = [typeof(x) for x in operands]
+    if all(a.sharding is None for a in avals):
+        return operands
+    from weft.ffi.call import place
+
+    return place(operands, avals, call.outputs, call.sharding_rule, call.num_batch_dims)
+
+
 # The public function ---------------------------------------------------------------------------
 
 
@@ -372,7 +382,8 @@ def pallas_call(
             if not any(isinstance(c, Tracer) for c in known[1]):
                 traced[key] = known
         built, consts = known
-        return out_tree.unflatten(pallas_call_p.bind(*flat, *consts, call=built))
+        operands = _placed([*flat, *consts], built)
+        return out_tree.unflatten(pallas_call_p.bind(*operands, call=built))
 
     return call
 
@@ -457,6 +468,15 @@ def _build(
         ref_names=with_constant_names(ref_names, n_args, len(consts)),
         **options,
     )
-    if built.sharding_rule is not None:
-        built.sharding_rule.sizes(types, results, what)
+    rule = built.sharding_rule
+    if rule is not None:
+        rule.sizes(types, results, what)
+        if consts:  # they are whole everywhere
+            groups = [
+                tuple(f"constant{i}_{d}" for d in range(input_type(c).ndim))
+                for i, c in enumerate(consts)
+            ]
+            built = built.replace(
+                sharding_rule=rule.regrouped((*rule.operands, *groups), rule.results)
+            )
     return built, consts

@@ -87,13 +87,19 @@ def _interpreted(ctx: Any, call: KernelCall, operands: Sequence[Any], params: An
     )
 
 
+def _is_spread(x: Any) -> bool:
+    """Whether an array lies on several devices."""
+    sharding = getattr(x, "sharding", None)
+    return sharding is not None and len(sharding.device_set) > 1
+
+
 def run_eagerly(args: Sequence[Any], call: KernelCall) -> list:
     """Runs a kernel call on concrete arrays."""
     from weft.runtime.device_put import device_put
     from weft.transforms.compiled import _op_function
 
     params = as_params(call.interpret)
-    if params is None:
+    if params is None or any(_is_spread(x) for x in args):
         from weft.pallas.op import pallas_call_p
 
         key = "eager"

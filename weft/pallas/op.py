@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.aval import Mat, ShapedArray
+from weft.core.aval import ShapedArray
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Var, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.ref import DISCHARGE, WRITES, AbstractRef
 from weft.core.trace import trace_to_jaxpr, typeof
+from weft.ffi.rule import ShardingRule, batch_rule
 from weft.pallas.ir import BlockMapping, KernelCall, Program
 from weft.transforms.jvp import has_tangent, jvp_jaxpr, tangent_aval
 from weft.transforms.refs import put_back, split_open
@@ -21,10 +22,17 @@ from weft.transforms.vmap import AxisData, move_dim
 
 
 def _abstract(*avals: Any, call: KernelCall) -> list:
-    varying: frozenset = frozenset().union(*(a.mat.varying for a in avals))
-    if not varying:
-        return list(call.outputs)
-    return [o.update(mat=Mat(varying | o.mat.varying)) for o in call.outputs]
+    return list(call.outputs)
+
+
+def rule_of(call: KernelCall, avals: Sequence[Any], outs: Sequence[Any]) -> ShardingRule:
+    """The rule along which a call may be split; without one, a rule that splits nothing."""
+    return call.sharding_rule or batch_rule(avals, outs, call.num_batch_dims)
+
+
+def _factors(avals: Any, outs: Any, *, call: KernelCall) -> str:
+    """The call's dimensions as factors of explicit sharding types."""
+    return rule_of(call, avals, outs).factor_text()
 
 
 def _effects(avals: Sequence[Any], params: dict) -> frozenset:
@@ -91,7 +99,17 @@ def _differentiate(call: KernelCall, nonzero: Sequence[bool]) -> KernelCall:
             *(out_blocks[o] for o in output_at),
         ),
         aliases=tuple(aliases),
-        sharding_rule=None,
+        sharding_rule=_differentiated_rule(call, input_at, output_at),
+    )
+
+
+def _differentiated_rule(call: KernelCall, inputs: Any, outputs: Any) -> ShardingRule | None:
+    rule = call.sharding_rule
+    if rule is None:
+        return None
+    ins, outs, n = rule.operands, rule.results, call.num_scalars
+    return rule.regrouped(
+        (*ins, *(ins[n + i] for i in inputs)), (*outs, *(outs[o] for o in outputs))
     )
 
 
@@ -194,7 +212,7 @@ def _batched(call: KernelCall, size: int, batched: Sequence[bool]) -> KernelCall
     )
 
 
-def _batched_rule(call: KernelCall, batched: Sequence[bool]) -> Any:
+def _batched_rule(call: KernelCall, batched: Sequence[bool]) -> ShardingRule | None:
     return None if call.sharding_rule is None else call.sharding_rule.batched(batched)
 
 
@@ -281,12 +299,16 @@ def _without_refs(call: KernelCall, written: Sequence[int]) -> KernelCall:
         programs.append(Program(closed, p.mesh, p.name))
     n = len(call.outputs)
     blocks = [call.blocks[i - call.num_scalars] for i in written]
+    rule = call.sharding_rule
+    if rule is not None:
+        rule = rule.regrouped(rule.operands, (*rule.results, *(rule.operands[i] for i in written)))
     names = call.ref_names
     return call.replace(
         programs=tuple(programs),
         ref_names=(*names[:end], *(names[i] for i in written), *names[end:]) if names else (),
         outputs=(*call.outputs, *(b.array for b in blocks)),
         blocks=(*call.blocks, *blocks),
+        sharding_rule=rule,
         aliases=(*call.aliases, *((i, n + k) for k, i in enumerate(written))),
     )
 
@@ -316,8 +338,8 @@ pallas_call_p = Primitive(
     batch=_batch,
     lower=_lower,
     impl=_impl,
+    sharding=_factors,
     multiple_results=True,
-    own_types=True,
     higher_order=True,
 )
 DISCHARGE[pallas_call_p] = _discharge

@@ -26,7 +26,7 @@ _INT32 = ShapedArray((), dtypes.int32)
 
 # Programs --------------------------------------------------------------------------------------
 
-program_id_p = Primitive("program_id", abstract=lambda *, axis: _INT32)
+program_id_p = Primitive("program_id", abstract=lambda *, axis: _INT32, own_types=True)
 
 
 def _grid_axis(who: str, axis: int) -> tuple[int, int]:
@@ -104,6 +104,7 @@ debug_print_p = Primitive(
     effects=lambda avals, params: _DEBUG,
     jvp=lambda primals, tangents, *, fmt: (debug_print_p.bind(*primals, fmt=fmt), []),
     multiple_results=True,
+    own_types=True,
 )
 
 
@@ -127,6 +128,7 @@ debug_check_p = Primitive(
     effects=lambda avals, params: _DEBUG,
     jvp=lambda primals, tangents, *, message: (debug_check_p.bind(*primals, message=message), []),
     multiple_results=True,
+    own_types=True,
 )
 
 
@@ -141,6 +143,7 @@ delay_p = Primitive(
     abstract=lambda nanos: [],
     effects=lambda avals, params: _DEBUG,
     multiple_results=True,
+    own_types=True,
 )
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import Eqn, Var
-from weft.ffi.rule import ShardingRule, batch_rule
+from weft.ffi.rule import ShardingRule
 from weft.lowering.context import RuleContext
 from weft.pallas.ir import BlockMapping, KernelCall
+from weft.pallas.op import rule_of
 from weft.partition.localize_rules.kernels import KERNELS
 
 Shape = tuple[int, ...]
@@ -159,7 +160,7 @@ def sharding_rule_of(call: KernelCall, eqn: Eqn) -> ShardingRule | None:
     if not call.num_batch_dims:
         return None
     avals_in, avals_out = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
-    return batch_rule(avals_in, avals_out, call.num_batch_dims)
+    return rule_of(call, avals_in, avals_out)
 
 
 def let_split(ctx: RuleContext, call: KernelCall, outs: list, lower: Callable) -> None:

@@ -11,6 +11,7 @@ from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from weft.core.primitive import Primitive
+from weft.core.ref import WRITES
 from weft.core.trace import is_array_like, typeof
 from weft.core.tree import flatten
 from weft.ops.control.common import (
@@ -193,6 +194,11 @@ def _select(
     from weft.ops.elementwise import convert, select_n_p
     from weft.ops.shape import broadcast_in_dim
 
+    if any(WRITES in b.effects for b in branches):
+        raise TypeError(
+            "cond: the predicate is batched by vmap, and what runs for some examples only "
+            "writes to a Ref of a kernel; use a mask instead: pl.store(ref, i, x, mask=...)"
+        )
     if ordered_effects_of(*branches):
         raise ValueError(
             "cond: the branches have ordered effects and the predicate is batched by vmap, so "

@@ -10,6 +10,7 @@ from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
 from weft.core.primitive import Primitive
+from weft.core.ref import WRITES
 from weft.core.source import capture
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
 from weft.core.tree import flatten
@@ -187,6 +188,11 @@ def _masked(
     from weft.ops.reduce import reduce_or_p
     from weft.ops.shape import broadcast_in_dim
 
+    if any(WRITES in b.effects for b in (pred, body)):
+        raise TypeError(
+            "while_loop: the condition is batched by vmap, and what runs for some examples only "
+            "writes to a Ref of a kernel; use a mask instead: pl.store(ref, i, x, mask=...)"
+        )
     if ordered_effects_of(pred, body):
         raise ValueError(
             "while_loop: the loop has ordered effects and its condition is batched by vmap, so "
