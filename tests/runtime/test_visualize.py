@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import weft
 from weft.runtime.device_put import device_put
 from weft.runtime.visualize import sharding_text, visualize_array_sharding, visualize_sharding
 from weft.sharding.mesh import make_mesh
@@ -36,3 +37,33 @@ def test_visualize_prints_the_drawing(capsys):
 def test_other_ranks_are_refused():
     with pytest.raises(ValueError, match="rank 1 or 2"):
         visualize_sharding((2, 2, 2), NamedSharding(MESH, P()))
+
+
+def test_inside_jit_types_over_explicit_axes_tell_the_placement(capsys):
+    seen = []
+
+    def f(x):
+        weft.debug.inspect_array_sharding(x.T, callback=seen.append)
+        weft.debug.visualize_array_sharding(x)
+        return x
+
+    weft.jit(f)(device_put(np.ones((8, 8)), NamedSharding(MESH, P("x"))))
+    assert [s.spec for s in seen] == [P(None, "x")]
+    assert seen[0].device_set == set(weft.devices())
+    assert "CPU 0,1" in capsys.readouterr().out
+
+
+def test_inside_jit_a_placement_that_is_not_known_yet_is_an_error_with_the_ways_to_it():
+    for look in (
+        weft.debug.visualize_array_sharding,
+        lambda x: weft.debug.inspect_array_sharding(x, callback=print),
+    ):
+        with pytest.raises(ValueError, match="f32.8,8. is placed is not known.*stages.propagated"):
+            weft.jit(look)(np.ones((8, 8), np.float32))
+
+
+def test_an_array_tells_its_sharding():
+    seen = []
+    x = device_put(np.ones((8, 8)), NamedSharding(MESH, P("y")))
+    weft.debug.inspect_array_sharding(x, callback=seen.append)
+    assert seen == [x.sharding]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.sharding.named import as_sharding
+from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
+from weft.sharding.named import as_sharding, concrete_meshes
 
 _COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan", "bright_black", "bright_red")
 
@@ -21,7 +22,40 @@ def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
         │  CPU 0  │
         └─────────┘
     """
-    visualize_sharding(arr.shape, arr.sharding, **kwargs)
+    visualize_sharding(arr.shape, placement("visualize_array_sharding", arr), **kwargs)
+
+
+def inspect_array_sharding(value: Any, *, callback: Callable[[Any], Any]) -> None:
+    """Calls callback(sharding) with the sharding of an array, or of a traced value's type.
+
+    Raises:
+      ValueError: a traced value over Auto axes, whose placement the partitioner chooses later.
+
+    Example:
+        >>> import weft
+        >>> weft.debug.inspect_array_sharding(weft.numpy.ones(4), callback=print)
+        SingleDeviceSharding(device=CpuDevice(id=0))
+    """
+    callback(placement("inspect_array_sharding", value))
+
+
+def placement(what: str, value: Any) -> Any:
+    """The sharding of an array; of a traced value, the one its type has, over real devices."""
+    sharding = value.sharding
+    if sharding is None:
+        raise ValueError(
+            f"{what}: where a traced value of type {value.aval.str_short()} is placed is not known "
+            "while tracing. After partitioning it stands in "
+            "weft.jit(f).lower(...).stages.propagated; weft.lax.with_sharding_constraint fixes it; "
+            "and over a mesh of Explicit axes it is part of the type"
+        )
+    mesh = getattr(sharding, "mesh", None)
+    if isinstance(mesh, AbstractMesh):
+        known = [context_mesh(), *concrete_meshes.get(mesh.shape_tuple, {}).values()]
+        for real in known:
+            if isinstance(real, Mesh) and real.shape == mesh.shape:
+                return sharding.update(mesh=real.update(axis_types=mesh.axis_types))
+    return sharding
 
 
 def visualize_sharding(
