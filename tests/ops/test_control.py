@@ -328,3 +328,16 @@ def test_associative_scan_has_logarithmic_depth():
     f = lambda x: lax.associative_scan(jnp.add, x)
     adds = primitives(f, np.zeros(1024, np.float32)).count("add")
     assert adds <= 2 * 10
+
+
+def test_empty_inputs_are_mapped_to_empty_results():
+    for batch_size in (None, 2):
+        out = lax.map(lambda x: {"s": x.sum()}, np.zeros((0, 2), np.float32), batch_size=batch_size)
+        assert out["s"].shape == (0,) and out["s"].dtype == np.float32
+
+
+def test_scan_bodies_may_return_a_list_and_weakly_typed_results():
+    last, ys = lax.scan(lambda c, x: [c + x, 1.0], 0.0, X)
+    close((last, ys), (X.sum(), np.ones(4)))
+    assert ys.weak_type
+    assert lax.scan(lambda c, x: (c, x), 0.0, X)[1].weak_type is False

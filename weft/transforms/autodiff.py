@@ -592,11 +592,13 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
 
     >>> import weft
     >>> weft.linear_transpose(lambda x: 3 * x, 1.0)(2.0)
-    (Array(6., dtype=float32),)
+    (Array(6., dtype=float32, weak_type=True),)
     """
     _check_callable(fun, "linear_transpose")
     leaves, tree = flatten(tuple(primals))
-    avals = [tangent_aval(aval_of_spec(x)) for x in leaves]
+    specs = [aval_of_spec(x) for x in leaves]
+    weak = [getattr(a, "weak_type", False) for a in specs]
+    avals = [tangent_aval(a) for a in specs]
     name = getattr(fun, "__name__", type(fun).__name__)
     flat_fun, out = flatten_fun(fun, flatten((tuple(primals), {}))[1])
     out_avals: list = []
@@ -624,7 +626,9 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
             _zero(cotangent_aval(a)) if ct is None else ct
             for ct, a in zip(result, avals, strict=True)
         ]
-        return tree.unflatten(_arrays(full))
+        return tree.unflatten(
+            [_as_weak(ct) if w else ct for ct, w in zip(_arrays(full), weak, strict=True)]
+        )
 
     return transposed_fun
 

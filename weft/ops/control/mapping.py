@@ -48,6 +48,8 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
         parts.append(tree_map(lambda y: reshape(y, (whole, *typeof(y).shape[2:])), out))
     if whole < n:
         parts.append(vmap(f)(tree_map(lambda x: slice_in_dim(x, whole, n), xs)))
+    if not n:
+        return vmap(f)(xs)
     if len(parts) == 1:
         return parts[0]
     return tree_map(lambda a, b: concatenate([a, b], 0), *parts)

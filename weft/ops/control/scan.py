@@ -133,7 +133,8 @@ def scan(
 def _split_pair(out_tree: Any, avals: Sequence[Any]) -> tuple[Any, Any]:
     """The trees of a body's carry and ys."""
     children = out_tree.children()
-    if out_tree.node_data() is None or out_tree.node_data()[0] is not tuple or len(children) != 2:
+    node = out_tree.node_data()
+    if node is None or node[0] not in (tuple, list) or len(children) != 2:
         raise TypeError(
             "scan: the body must return a pair (carry, y), got the structure "
             f"{out_tree}; return (carry, None) if there is nothing to stack"

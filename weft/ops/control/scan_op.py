@@ -36,7 +36,7 @@ def _abstract(
 
 
 def _stacked(aval: Any, length: int) -> Any:
-    return add_dim(aval.strip_weak_type(), 0, AxisData(None, length))
+    return add_dim(aval, 0, AxisData(None, length))
 
 
 # Derivatives -----------------------------------------------------------------------------------

@@ -265,7 +265,7 @@ def custom_root(
     ...     newton = lambda f, x: weft.lax.fori_loop(0, 9, lambda _, x: x - f(x) / (3 * x * x), x)
     ...     return weft.lax.custom_root(lambda x: x**3 - y, y, newton, lambda g, y: y / g(1.0))
     >>> weft.grad(cube_root)(8.0)
-    Array(0.08333333, dtype=float32, weak_type=True)
+    Array(0.08333334, dtype=float32, weak_type=True)
     """
     from weft.core.jaxpr import jaxpr_as_fun
     from weft.transforms.autodiff import linearize
