@@ -1,4 +1,4 @@
-"""mpmd_map, interpreted: meshes, semaphores, barriers, copies, shared and own scratch."""
+"""mpmd_map: meshes, semaphores, barriers, copies, shared and own scratch."""
 
 import numpy as np
 import pytest
@@ -10,10 +10,19 @@ import weft.pallas as pl
 from weft import P, lax
 
 F32 = "float32"
-SEEDS = range(5)
+SEEDS = range(4)  # of the interpreter; natively, as many runs
 LEFT = pl.Mesh({"c": 1}, name="left")
 RIGHT = pl.Mesh({"c": 1}, name="right")
 RING = pl.Mesh({"i": 4}, name="ring")
+
+INTERPRET = True
+
+
+@pytest.fixture(params=["interpreted", "native"], autouse=True)
+def executor(request):
+    """Every test of this file runs with both executors."""
+    global INTERPRET
+    INTERPRET = request.param == "interpreted"
 
 
 def struct(*shape, dtype=F32):
@@ -25,7 +34,7 @@ def arange(*shape):
 
 
 def seeded(seed):
-    return pl.InterpretParams(random_seed=seed)
+    return INTERPRET and pl.InterpretParams(random_seed=seed)
 
 
 def produce(x, out, box, full, free):
@@ -59,7 +68,7 @@ def consume(x, out, box, full, free):
 
 
 def pipeline(rows=6, columns=4, **options):
-    options.setdefault("interpret", True)
+    options.setdefault("interpret", INTERPRET)
     return pl.mpmd_map(
         [(LEFT, produce), (RIGHT, consume)],
         struct(rows, columns),
@@ -98,7 +107,7 @@ def test_cores_know_their_place_on_the_mesh():
         assert (lax.axis_size("a"), lax.axis_size("b")) == (2, 3)
         out[a, b] = lax.axis_index(("a", "b")) + 10 * b
 
-    out = pl.kernel(kernel, struct(2, 3, dtype="int32"), mesh=mesh, interpret=True)()
+    out = pl.kernel(kernel, struct(2, 3, dtype="int32"), mesh=mesh, interpret=INTERPRET)()
     assert_array_equal(out, np.arange(6).reshape(2, 3) + 10 * np.arange(3))
 
 
@@ -225,7 +234,7 @@ def test_scratch_by_name_and_pytrees():
         [(RING, kernel)],
         {"z": struct(4)},
         {"tmp": pl.SHARED((4,), F32), "barrier": pl.SemaphoreType.BARRIER},
-        interpret=True,
+        interpret=INTERPRET,
     )
     out = f({"x": arange(4), "y": np.ones(4, F32)})
     assert_array_equal(out["z"], (arange(4) + 1)[::-1])
@@ -241,7 +250,7 @@ def test_local_scratch_is_each_cores_own():
         [(RING, kernel)],
         struct(4, dtype="int32"),
         [pl.LOCAL((), "int32")],
-        interpret=True,
+        interpret=INTERPRET,
     )
     assert_array_equal(f(), [0, 2, 4, 6])
 
@@ -255,7 +264,7 @@ def test_barriers_may_count_one_mesh_only():
         out[4] = 2.0
 
     f = pl.mpmd_map(
-        [(RING, one), (LEFT, other)], struct(5), [pl.SemaphoreType.BARRIER], interpret=True
+        [(RING, one), (LEFT, other)], struct(5), [pl.SemaphoreType.BARRIER], interpret=INTERPRET
     )
     assert_array_equal(f(), [1, 1, 1, 1, 2])
 
@@ -271,7 +280,7 @@ def test_closed_over_arrays_and_refs():
     def second(out):
         ref[...] = table[...] * 2
 
-    f = weft.jit(pl.mpmd_map([(RING, first), (LEFT, second)], struct(4), interpret=True))
+    f = weft.jit(pl.mpmd_map([(RING, first), (LEFT, second)], struct(4), interpret=INTERPRET))
     assert_array_equal(f(), np.arange(4) * 10 + 1)
     assert_array_equal(ref[...], np.arange(4) * 20)
 
@@ -279,7 +288,7 @@ def test_closed_over_arrays_and_refs():
 def test_core_map_works_on_what_it_closes_over():
     ref = weft.new_ref(np.zeros(4, F32))
 
-    @pl.core_map(RING, interpret=True)
+    @pl.core_map(RING, interpret=INTERPRET)
     def _():
         i = lax.axis_index("i")
         ref[i] = i.astype(F32) * 2
@@ -288,7 +297,7 @@ def test_core_map_works_on_what_it_closes_over():
 
 
 def test_kernel_decorates():
-    @pl.kernel(mesh=RING, out_type=struct(4, dtype="int32"), interpret=True)
+    @pl.kernel(mesh=RING, out_type=struct(4, dtype="int32"), interpret=INTERPRET)
     def where(out):
         out[lax.axis_index("i")] = lax.axis_index("i")
 
@@ -302,7 +311,7 @@ def test_kernel_decorates():
             pl.SemaphoreType.REGULAR((2,)) @ RIGHT,
             pl.SemaphoreType.REGULAR((2,)) @ LEFT,
         ],
-        interpret=True,
+        interpret=INTERPRET,
     )
     assert_array_equal(f(arange(6, 4)), arange(6, 4) * 2 + 1)
 

@@ -11,6 +11,15 @@ from weft import P, lax
 
 F32 = "float32"
 
+INTERPRET = True
+
+
+@pytest.fixture(params=["interpreted", "native"], autouse=True)
+def executor(request):
+    """Every test of this file runs with both executors."""
+    global INTERPRET
+    INTERPRET = request.param == "interpreted"
+
 
 def struct(*shape, dtype=F32):
     return weft.ShapeDtypeStruct(shape, dtype)
@@ -32,7 +41,7 @@ def blocked(rows, columns, **options):
         grid=rows // 2,
         in_specs=[spec, spec],
         out_specs=spec,
-        interpret=True,
+        interpret=INTERPRET,
         **options,
     )
 
@@ -58,7 +67,9 @@ def test_vmap_twice_and_program_ids_stay_those_of_the_kernel():
         out[...] = x[...] + pl.program_id(0).astype(F32) * 100
 
     spec = pl.BlockSpec((1,), lambda i: (i,))
-    f = pl.pallas_call(kernel, struct(3), grid=3, in_specs=[spec], out_specs=spec, interpret=True)
+    f = pl.pallas_call(
+        kernel, struct(3), grid=3, in_specs=[spec], out_specs=spec, interpret=INTERPRET
+    )
     x = arange(2, 4, 3)
     assert_array_equal(weft.vmap(weft.vmap(f))(x), x + np.arange(3) * 100)
 
@@ -74,7 +85,7 @@ def test_vmap_of_whole_arrays_scratch_and_aliases():
         struct(3),
         scratch_shapes=[pl.LOCAL((3,), F32)],
         input_output_aliases={1: 0},
-        interpret=True,
+        interpret=INTERPRET,
     )
     x, y = arange(4, 3), np.ones(3, F32)
     assert_array_equal(weft.vmap(f, in_axes=(0, None))(x, y), x * 2 + 1)
@@ -108,7 +119,7 @@ def test_jvp_follows_scratch_loops_and_branches(rng):
 
         out[...] = acc[...] + product
 
-    f = pl.pallas_call(kernel, struct(), scratch_shapes=[pl.LOCAL((), F32)], interpret=True)
+    f = pl.pallas_call(kernel, struct(), scratch_shapes=[pl.LOCAL((), F32)], interpret=INTERPRET)
     for x in (arange(4) + 1, arange(4) - 2.5):
         t = rng.normal(size=4).astype(F32)
         scale = 3 if x[0] > 0 else 1
@@ -125,7 +136,7 @@ def test_reverse_derivatives_come_from_custom_vjp(rng):
         dx[...] = jnp.cos(x[...]) * y[...] * g[...]
         dy[...] = jnp.sin(x[...]) * g[...]
 
-    backward = pl.pallas_call(backward_kernel, [struct(4, 3)] * 2, interpret=True)
+    backward = pl.pallas_call(backward_kernel, [struct(4, 3)] * 2, interpret=INTERPRET)
     f = weft.custom_vjp(blocked(4, 3))
     f.defvjp(lambda x, y: (f(x, y), (x, y)), lambda saved, g: tuple(backward(*saved, g)))
     dx, dy = weft.jit(weft.grad(lambda x, y: f(x, y).sum(), argnums=(0, 1)))(x, y)
@@ -213,7 +224,7 @@ def test_a_kernel_that_asks_for_its_place_is_not_split(mesh):
         grid=8,
         in_specs=[spec],
         out_specs=spec,
-        interpret=True,
+        interpret=INTERPRET,
         sharding_rule="b -> b",
     )
     x = arange(16)
@@ -235,7 +246,7 @@ def test_factors_summed_over_add_up_between_shards(mesh, rng):
         struct(3),
         grid=8,
         in_specs=[pl.BlockSpec((2, 3), lambda i: (i, 0))],
-        interpret=True,
+        interpret=INTERPRET,
         sharding_rule=weft.ffi.ShardingRule("b d -> d", reduction="b"),
     )
     assert_allclose(
@@ -284,7 +295,7 @@ def test_a_rule_covers_what_the_kernel_closes_over_and_its_derivative(mesh, rng)
         grid=8,
         in_specs=[spec],
         out_specs=spec,
-        interpret=True,
+        interpret=INTERPRET,
         sharding_rule="b d -> b d",
     )
     pushed = weft.jit(lambda x, t: weft.jvp(f, (x,), (t,)), partitioner="weft")
