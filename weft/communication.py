@@ -69,6 +69,6 @@ def program_report(
         partitioned,
         hardware_model=hardware,
         memory=memory,
-        extra_stages=[("jaxpr", str(stages.jaxpr)), ("stablehlo", str(stages.stablehlo))],
+        extra_stages=[(s.name, s.text(sources=True)) for s in (stages.jaxpr, stages.stablehlo)],
         names=names,
     )

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from tests.partition import browser
 from tests.partition.test_collect import DOT, LOOP
 from weft._xla import mlir
 from weft.partition import partition
@@ -72,6 +73,60 @@ def test_the_page_is_well_formed_and_loads_nothing(tmp_path):
     assert text.count('class="stage"') == 3
     assert page.tags.count("rect") >= 8 + 8  # the mesh, and the shards of an 4 × 2 argument
     assert "sdy.all_reduce" in text and "<mark" in text
+
+
+PROBE = """<script>
+const report = [];
+const box = e => e.getBoundingClientRect();
+const seen = (name, list) => report.push(name + "=" + [...list].join(","));
+addEventListener("load", () => {
+  seen("bars", [...document.querySelectorAll(".bar")].map(b => Math.round(box(b).width)));
+  seen("mesh", [document.querySelectorAll("svg.mesh rect").length]);
+  seen("colours", new Set([...document.querySelectorAll("svg.holders")].map(
+    s => new Set([...s.querySelectorAll("rect")].map(r => getComputedStyle(r).fill)).size)));
+  seen("stages", [...document.querySelectorAll(".stage h3")].map(h => h.textContent));
+  const tops = new Set([...document.querySelectorAll(".stage")].map(s => Math.round(box(s).top)));
+  seen("rows", [tops.size]);
+  seen("marks", [document.querySelectorAll("mark.c").length]);
+  document.documentElement.dataset.probe = report.join(";");
+});
+</script>"""
+
+
+def test_chromium_draws_the_mesh_the_shards_and_the_stages_side_by_side(tmp_path):
+    """Where there is no Chromium, the same facts are read from the page's source."""
+    r = made()
+    page = tmp_path / "report.html"
+    r.to_html(page)
+    source = page.read_text(encoding="utf-8")
+    page.write_text(source.replace("</body>", PROBE + "</body>"), encoding="utf-8")
+    shown = browser.dom(page, tmp_path / "profile")
+    if shown is None:
+        assert source.count('class="stage"') == 3 and source.count("<mark") > 0
+        assert "display:flex" in source
+        return
+    found = re.search(r'data-probe="([^"]*)"', shown)
+    assert found, shown[:500]
+    facts = dict(part.split("=") for part in found[1].split(";"))
+    widths = [int(w) for w in facts["bars"].split(",")]
+    assert len(widths) == len(r.collectives) and max(widths) == 120
+    assert facts["mesh"] == "8"  # one cell a device
+    assert "8" in facts["colours"].split(",")  # an argument with eight different shards
+    assert facts["stages"] == "propagated,collectives,local" and facts["rows"] == "1"
+    assert int(facts["marks"]) > 0
+
+
+def test_stage_texts_carry_source_lines():
+    stages = dict(made().stages)
+    for name in ("propagated", "collectives", "local"):
+        [line] = [s for s in stages[name].splitlines() if "stablehlo.dot_general" in s]
+        assert line.endswith("// model.py:12")
+        assert "loc(" not in stages[name]
+
+
+def test_reasons_use_the_names_of_arguments():
+    stages = partition(mlir.parse(DOT), explain=True, names=["weights['up']", "x"])
+    assert "y from argument weights['up']" in str(report(stages))
 
 
 def test_the_notebook_table_names_every_collective():

@@ -152,8 +152,11 @@ def dtype_of(mlir_type: ir.Type) -> np.dtype:
     return dtype
 
 
-def to_hlo_text(module: ir.Module) -> str:
-    """The unoptimized HLO that XLA makes of a StableHLO module."""
+def to_hlo_text(module: ir.Module, *, metadata: bool = False) -> str:
+    """The unoptimized HLO that XLA makes of a StableHLO module, with its sources if asked for."""
     from jaxlib import _jax
 
-    return _jax.mlir.mlir_module_to_xla_computation(bytecode(module)).as_hlo_text()
+    computation = _jax.mlir.mlir_module_to_xla_computation(bytecode(module))
+    if not metadata:
+        return computation.as_hlo_text()
+    return computation.get_hlo_module().to_string()

@@ -206,8 +206,9 @@ class Localizer:
                 element = result.type.element_type
                 result.set_type(self.e.type(layout.local, element))
             out.append(Local(result, layout))
-        if "sdy.sharding" in op.attributes:
-            del op.attributes["sdy.sharding"]
+        for name in ("sdy.sharding", "sdy.sharding_origins"):
+            if name in op.attributes:
+                del op.attributes[name]
         return out
 
     def replace(self, op: ir.Operation, *results: Local) -> list[Local]:
@@ -320,6 +321,7 @@ class Localizer:
         for attributes in ir.ArrayAttr(self.function.attributes[name]):
             entries = {a.name: a.attr for a in ir.DictAttr(attributes)}
             shardings.append(entries.pop("sdy.sharding", None))
+            entries.pop("sdy.sharding_origins", None)
             kept.append(ir.DictAttr.get(entries))
         self.function.attributes[name] = ir.ArrayAttr.get(kept)
         return shardings

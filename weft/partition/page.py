@@ -17,7 +17,7 @@ body{font:14px/1.5 system-ui,sans-serif;margin:2rem;color:#1c2430;background:#ff
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
 table.comm{border-collapse:collapse;font-size:13px}
 table.comm th,table.comm td{padding:.25rem .7rem;text-align:left;border-bottom:1px solid #e3e7ee;vertical-align:top}
-table.comm td.num{text-align:right;font-variant-numeric:tabular-nums}
+table.comm td.num{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 .bar{height:8px;background:#3f6fd8;border-radius:2px;min-width:1px}
 .why{color:#5a6472;max-width:34rem}
 .stages{display:flex;gap:1rem;overflow-x:auto;align-items:flex-start}
@@ -135,22 +135,65 @@ def _mesh_svg(mesh: dict[str, int]) -> str:
 
 
 def _value_html(value, mesh: dict[str, int]) -> str:
-    """A value as its grid of shards, coloured by shard (first two dimensions)."""
+    """A value cut into its shards (first two dimensions), and the mesh with who holds which.
+
+    A shard has one colour in both drawings; devices of one colour hold copies.
+    """
     name, shape, dims = value
     counts = [math.prod(_axis_size(a, mesh) for a in axes) for axes in dims]
+    total = math.prod(counts)
     rows = min(counts[0] if counts else 1, 32)
     columns = min(counts[1] if len(counts) > 1 else 1, 32)
+    behind = total // max(math.prod(counts[:2]), 1)  # shards along further dimensions
     width, height = 96, 64
+    across = counts[1] if len(counts) > 1 else 1
     cells = "".join(
         f'<rect x="{c * width / columns:.1f}" y="{r * height / rows:.1f}" width="{width / columns:.1f}"'
-        f' height="{height / rows:.1f}" stroke="#fff" fill="{_color(r * columns + c, rows * columns)}"/>'
+        f' height="{height / rows:.1f}" stroke="#fff" fill="{_color((r * across + c) * behind, total)}"/>'
         for r, c in itertools.product(range(rows), range(columns))
     )
     spec = ", ".join("·".join(a) if a else "–" for a in dims)
     return (
-        f'<div class="value">{escape(name)}<br>{escape(str(list(shape)))} ({escape(spec)})<br>'
-        f'<svg width="{width}" height="{height}" role="img" aria-label="shards">{cells}</svg></div>'
+        f'<div class="value"><b>{escape(name)}</b><br>{escape(str(list(shape)))} ({escape(spec)})<br>'
+        f'<svg width="{width}" height="{height}" role="img" aria-label="shards">{cells}</svg> '
+        f"{_holders_svg(dims, counts, mesh)}</div>"
     )
+
+
+def _holders_svg(dims, counts: list[int], mesh: dict[str, int]) -> str:
+    """The mesh, each device in the colour of the shard that it holds."""
+    sizes = list(mesh.values()) or [1]
+    across, down = sizes[-1], math.prod(sizes[:-1])
+    shown_across, shown_down = min(across, 16), min(down, 16)
+    side = max(4, min(16, 64 // max(shown_across, shown_down)))
+    cells = []
+    for r, c in itertools.product(range(shown_down), range(shown_across)):
+        tile = 0
+        for axes, count in zip(dims, counts, strict=True):
+            tile = tile * count + _coordinate(r * across + c, axes, mesh)
+        cells.append(
+            f'<rect x="{c * side}" y="{r * side}" width="{side - 1}" height="{side - 1}"'
+            f' fill="{_color(tile, math.prod(counts))}"/>'
+        )
+    return (
+        f'<svg class="holders" width="{shown_across * side}" height="{shown_down * side}" role="img"'
+        f' aria-label="devices by shard">{"".join(cells)}</svg>'
+    )
+
+
+def _coordinate(device: int, axes, mesh: dict[str, int]) -> int:
+    """Which shard of a dimension split over `axes` a mesh position holds."""
+    total = 0
+    for axis in axes:
+        name, _, piece = axis.partition(":(")
+        names = list(mesh)
+        inner = math.prod(mesh[n] for n in names[names.index(name) + 1 :])
+        at = device // inner % mesh[name]
+        size = _axis_size(axis, mesh)
+        if piece:
+            at = at // (mesh[name] // (int(piece.split(")")[0]) * size)) % size
+        total = total * size + at
+    return total
 
 
 def _axis_size(name: str, mesh: dict[str, int]) -> int:

@@ -7,8 +7,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from weft._xla import mlir
+from weft._xla.mlir import ir
 from weft.partition.collect import Collective, collect
 from weft.partition.cost import HardwareModel, hardware
+from weft.partition.lines import mlir_with_lines, short
 from weft.partition.memory import Memory, estimate_memory
 from weft.partition.stages import Stages
 
@@ -65,8 +68,8 @@ class CommReport:
                 format_bytes(c.bytes),
                 f"× {c.trips}" + ("" if c.exact_trips else "+"),
                 format_seconds(self.hardware.estimate(c)),
-                _short(c.source),
-                c.why,
+                short(c.source),
+                c.why.replace(os.getcwd() + os.sep, ""),
             )
             for c in self.collectives
         ]
@@ -144,7 +147,7 @@ def report(
     for name in ("propagated", "collectives", "local"):
         module = getattr(stages, name)
         if module is not None:
-            texts.append((name, module.operation.get_asm(large_elements_limit=16)))
+            texts.append((name, module_text(module, sources=True)))
 
     def described(kind: str, layouts, given: Sequence[str] = ()):
         return [
@@ -165,6 +168,12 @@ def report(
         described("argument", stages.arguments, names),
         described("result", stages.results),
     )
+
+
+def module_text(module: ir.Module, sources: bool) -> str:
+    """A module as text; with `sources`, each operation's line is followed by the user's."""
+    text = mlir.text(module, locations=sources)
+    return mlir_with_lines(text) if sources else text
 
 
 def format_bytes(count: float) -> str:
@@ -213,10 +222,6 @@ def format_seconds(seconds: float) -> str:
         if seconds * scale >= 1:
             return f"{seconds * scale:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
-
-
-def _short(source: str) -> str:
-    return os.path.relpath(source) if source.startswith(os.getcwd() + os.sep) else source
 
 
 def escape(text: str) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 from weft._xla import mlir
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.printer import print_jaxpr
+from weft.partition.lines import hlo_with_lines
+from weft.partition.report import module_text
 from weft.transforms.compiled import compile_program
 
 NAMES = ("jaxpr", "stablehlo", "propagated", "collectives", "local", "hlo", "optimized")
@@ -105,23 +107,25 @@ class ProgramStages:
         return print_jaxpr(self._jaxpr.jaxpr, source_info=sources)
 
     def _stablehlo_text(self, sources: bool) -> str:
-        return mlir.text(self._program.module, locations=sources)
+        return module_text(self._program.module, sources)
 
     def _module(self, name: str) -> Any:
         stages = self.partitioned
         return self._program.module if stages is None else getattr(stages, name)
 
     def _propagated_text(self, sources: bool) -> str:
-        return mlir.text(self._module("propagated"), locations=sources)
+        return module_text(self._module("propagated"), sources)
 
     def _collectives_text(self, sources: bool) -> str:
-        return mlir.text(self._module("collectives"), locations=sources)
+        return module_text(self._module("collectives"), sources)
 
     def _local_text(self, sources: bool) -> str:
-        return mlir.text(self._module("local"), locations=sources)
+        return module_text(self._module("local"), sources)
 
     def _hlo_text(self, sources: bool) -> str:
-        return mlir.to_hlo_text(self._module("local"))
+        text = mlir.to_hlo_text(self._module("local"), metadata=sources)
+        return hlo_with_lines(text) if sources else text
 
     def _optimized_text(self, sources: bool) -> str:
-        return compile_program(self._program).compiled.as_text()
+        text = compile_program(self._program).compiled.as_text()
+        return hlo_with_lines(text) if sources else text

@@ -15,17 +15,15 @@ def is_host_call(op: ir.Operation) -> bool:
 def host_call(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layout]) -> list[Local]:
     """Whole operands; the first device of each group that has the same ones makes the call.
 
-    A call without side effects is made by all, which costs no communication. The target for
-    shards takes them as they are.
+    Python serves one caller at a time, so eight calls would take eight times as long as one and the
+    sum that hands out its results. The target for shards takes them as they are.
     """
     if "partitioned" in op.attributes["call_target_name"].value:
         return lz.keep(op, [x.value for x in xs], outs)
     values = [lz.at(x, _whole(x.layout)) for x in xs]
     whole = [_whole(o) for o in outs]
     free = tuple(i for i in range(len(lz.mesh.atoms)) if i not in lz.manual[-1])
-    attributes = op.attributes
-    effectful = "has_side_effect" in attributes and attributes["has_side_effect"].value
-    if not free or not effectful:
+    if not free:
         got = lz.keep(op, values, whole)
         lz.after(op)
     else:
@@ -65,11 +63,20 @@ def _once(
     ]
     e.op("stablehlo.return", others, [])
     e.ip = outside
-    # The others have zeros: the sum is what the call gave.
     results = [
-        Local(
-            e.all_reduce(r, free, "add") if isinstance(r.type, ir.RankedTensorType) else r, layout
-        )
+        Local(_handed_out(lz, r, free) if isinstance(r.type, ir.RankedTensorType) else r, layout)
         for r, layout in zip(branch.results, whole, strict=True)
     ]
     return lz.replace(op, *results)
+
+
+def _handed_out(lz: Localizer, x: ir.Value, across: tuple[int, ...]) -> ir.Value:
+    """The one value that is not zero: the sum, of bits, so that -0.0 and every NaN stay
+    (complex numbers are summed as such)."""
+    e = lz.e
+    kind = x.type.element_type
+    if not isinstance(kind, ir.FloatType):
+        return e.all_reduce(x, across, "add")
+    bits = e.type(x.type.shape, ir.IntegerType.get_unsigned(kind.width))
+    summed = e.all_reduce(e.op("stablehlo.bitcast_convert", [x], [bits]).result, across, "add")
+    return e.op("stablehlo.bitcast_convert", [summed], [x.type]).result

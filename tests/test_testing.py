@@ -1,0 +1,53 @@
+"""assert_comm: budgets that hold, and what a failure tells."""
+
+import numpy as np
+import pytest
+
+import weft
+from weft import NamedSharding, P
+from weft.testing import assert_comm
+
+
+@pytest.fixture
+def rows():
+    mesh = weft.sharding.AbstractMesh((8,), ("data",))
+    sharding = NamedSharding(mesh, P("data"))
+    return weft.ShapeDtypeStruct((64, 16), np.float32, sharding=sharding)
+
+
+def total(x):
+    return weft.numpy.sum(x, axis=0)
+
+
+def test_a_program_within_its_budget_passes(rows):
+    assert_comm(total, (rows,), all_reduce=1, max_bytes="112 B")
+
+
+def test_kinds_that_are_not_named_must_not_occur(rows):
+    with pytest.raises(AssertionError, match=r"- all_reduce: 0\n\+ all_reduce: 1"):
+        assert_comm(total, (rows,))
+    assert_comm(total, (rows,), exact=False)
+
+
+def test_a_failure_shows_counts_bytes_and_the_whole_table(rows):
+    with pytest.raises(AssertionError) as caught:
+        assert_comm(total, (rows,), all_gather=1, max_bytes="100 B")
+    text = str(caught.value)
+    assert "- all_gather: 1\n+ all_gather: 0" in text
+    assert "- at most 100 B sent per device\n+ 112 B sent per device" in text
+    assert "test_testing.py" in text and "why: reduce" in text
+
+
+def test_a_kind_that_does_not_exist_is_refused(rows):
+    with pytest.raises(TypeError, match="'allreduce' is not a kind of collective; the kinds are"):
+        assert_comm(total, (rows,), allreduce=1)
+
+
+def test_a_size_without_a_unit_that_exists_is_refused(rows):
+    with pytest.raises(ValueError, match="write a number and a unit"):
+        assert_comm(total, (rows,), all_reduce=1, max_bytes="3 megs")
+
+
+def test_static_and_keyword_arguments_reach_the_function(rows):
+    function = lambda x, *, scale: total(x) * scale
+    assert_comm(function, (rows,), {"scale": 2.0}, all_reduce=1)
