@@ -67,18 +67,21 @@ def groups_of(draw, size: int, equal: bool):
 
 
 @st.composite
-def programs(draw):
+def programs(draw, collectives=COLLECTIVES, dtypes=tuple(DTYPES)):
     """(machine, context, per-device function, its meaning, shape, dtype, names of transforms)."""
     sizes = draw(st.sampled_from(SIZES))
     machine = Machine(**dict(zip("abc", sizes, strict=False)))
     mesh_axes = machine.names[: draw(st.integers(0, len(sizes)))]
     context = Context(
-        mesh_axes, draw(st.booleans()), outside=bool(mesh_axes) and draw(st.booleans())
+        mesh_axes,
+        check_vma=draw(st.booleans()),
+        outside=bool(mesh_axes) and draw(st.booleans()),
+        auto=bool(mesh_axes) and machine.size(mesh_axes) <= 4 and draw(st.booleans()),
     )
     axes = tuple(draw(st.permutations(machine.names)))[: draw(st.integers(1, len(sizes)))]
     size = machine.size(axes)
-    kind = draw(st.sampled_from(COLLECTIVES))
-    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
+    kind = draw(st.sampled_from(collectives))
+    dtype = np.dtype(draw(st.sampled_from(dtypes)))
     if dtype.kind == "c" and kind in ("pmax", "pmin", "pargmax"):
         dtype = np.dtype(np.float32)
     shape = draw(st.sampled_from([(), (3,), (2, 3), (1, 2, 2)]))
@@ -132,23 +135,48 @@ def programs(draw):
     return machine, context, *pair, shape, dtype, stack
 
 
+def _through(stack):
+    def inside(f):
+        for name in stack:
+            f = STACK[name](f)
+        return f
+
+    return inside
+
+
 @given(programs(), st.integers(0, 2**32 - 1))
 def test_a_random_program_means_what_the_reference_machine_computes(drawn, seed):
     machine, context, fun, meaning, shape, dtype, stack = drawn
     note(f"{machine.sizes} {context} inside {stack}")
     value = draw(np.random.default_rng(seed), machine, shape, dtype)
 
-    def inside(f):
-        for name in stack:
-            f = STACK[name](f)
-        return f
-
-    compiled = weft.jit(
-        program(machine, fun, context, inside=inside), compiler_options=COMPILER_OPTIONS
-    )
+    whole = program(machine, fun, context, inside=_through(stack))
+    compiled = weft.jit(whole, compiler_options=COMPILER_OPTIONS)
     got = np.asarray(compiled(machine.stack(value)))
     want = machine.stack(meaning(value))
     if want.dtype.kind in "iu" and got.dtype == np.int32:
         want = want.astype(np.int32)  # indices
     assert got.dtype == want.dtype
     np.testing.assert_array_equal(got, want)
+
+
+LINEAR = ("psum", "all_gather", "psum_scatter", "all_to_all", "ppermute", "pbroadcast")
+
+
+@given(programs(LINEAR, (np.float32,)), st.integers(0, 2**32 - 1))
+def test_derivatives_of_a_random_linear_program_are_itself_and_its_adjoint(drawn, seed):
+    machine, context, fun, meaning, shape, dtype, stack = drawn
+    note(f"{machine.sizes} {context} inside {stack}")
+    whole = program(machine, fun, context, inside=_through(stack))
+    rng = np.random.default_rng(seed)
+    x, t = draw(rng, machine, shape, dtype), draw(rng, machine, shape, dtype)
+    want = machine.stack(meaning(t))
+    ct = rng.integers(-4, 4, want.shape).astype(dtype)
+
+    def everything(x, t, ct):
+        return weft.jvp(whole, (x,), (t,))[1], weft.vjp(whole, x)[1](ct)[0]
+
+    x, t = machine.stack(x), machine.stack(t)
+    tangent, cotangent = weft.jit(everything, compiler_options=COMPILER_OPTIONS)(x, t, ct)
+    np.testing.assert_array_equal(tangent, want)
+    assert np.sum(np.asarray(cotangent) * t) == np.sum(ct * want)  # small integers: exact
