@@ -28,7 +28,7 @@ def _view(t: Translator, x: Array, shape: Any, strides: Any, offset: Index = 0) 
 def _broadcast(t: Translator, eqn: Any, x: Array, *rest: Any) -> Array:
     shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
     if not x.shape:
-        return Array(shape, x.dtype, lambda f, i: x.at(f, ()), [(x, no_indices)])
+        return pointwise(shape, x.dtype, lambda f, i: x.at(f, ()), [x], 0)
     if x.buffer is None and x.cost >= COSTLY and size_of(shape) > size_of(x.shape):
         x.kept = True
     fixed = [x.shape[k] == 1 and shape[d] != 1 for k, d in enumerate(dims)]
@@ -69,13 +69,26 @@ def _convert(t: Translator, eqn: Any, x: Array) -> Array:
     new = eqn.params["new_dtype"]
     if new == x.dtype:
         return x
-    return Array(
-        x.shape,
-        new,
-        lambda f, i: scalar.convert(f, x.at(f, i), x.dtype, new),
-        [(x, same_indices)],
-        1,
+    return converted(x, new)
+
+
+def converted(x: Array, dtype: Any) -> Array:
+    """The array in another dtype."""
+    if x.dtype == dtype:
+        return x
+    return pointwise(
+        x.shape, dtype, lambda f, i: scalar.convert(f, x.at(f, i), x.dtype, dtype), [x]
     )
+
+
+def pointwise(
+    shape: Sequence[int], dtype: Any, element: Any, operands: Sequence[Array], cost: int = 1
+) -> Array:
+    """A formula of the elements of operands at the same indices, or of scalars."""
+    inputs = [(o, same_indices if o.shape or not shape else no_indices) for o in operands]
+    out = Array(tuple(shape), dtype, element, inputs, cost)
+    out.pointwise = True
+    return out
 
 
 @rule("bitcast_convert_type")
@@ -90,7 +103,7 @@ def _bitcast(t: Translator, eqn: Any, x: Array) -> Array:
         value = x.at(f, i)
         return value if a == b else f.op(f"bitcast {a} {value} to {b}")
 
-    return Array(x.shape, new, element, [(x, same_indices)], 1)
+    return pointwise(x.shape, new, element, [x])
 
 
 @rule("select_n")
@@ -112,8 +125,7 @@ def _select(t: Translator, eqn: Any, which: Array, *cases: Array) -> Array:
             value = f.op(f"select i1 {below}, {type_} {values[k]}, {type_} {value}")
         return value
 
-    inputs = [(which, of_which), *((c, same_indices) for c in cases)]
-    return Array(cases[0].shape, cases[0].dtype, element, inputs, 1)
+    return pointwise(cases[0].shape, cases[0].dtype, element, [which, *cases])
 
 
 @rule("pow")
@@ -125,8 +137,7 @@ def _pow(t: Translator, eqn: Any, x: Array, y: Array) -> Array:
         b = scalar.convert(f, y.at(f, i if y.shape else ()), y.dtype, x.dtype)
         return scalar.emit(f, "real_pow", x.dtype, [a, b], {}, x.dtype)
 
-    inputs = [(o, same_indices if o.shape else no_indices) for o in (x, y)]
-    return Array(eqn.outvars[0].aval.shape, x.dtype, element, inputs, 40)
+    return pointwise(eqn.outvars[0].aval.shape, x.dtype, element, [x, y], 80)
 
 
 # Shapes ----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory
 from weft.pallas.cpu.micro import Tile, emit_micro, tile_for
 from weft.pallas.cpu.translate import Translator, rule
-from weft.pallas.cpu.values import Array, Buffer, row_major, same_indices, size_of
+from weft.pallas.cpu.values import Array, Buffer, row_major, size_of
 
 DEPTH = 256
 """k of a block: a panel of B is then 32 KB in float32 with 512-bit vectors."""
@@ -46,7 +46,7 @@ def _dot_general(t: Translator, eqn: Any, x: Array, y: Array) -> Array:
         out = product(t, left, right, wide)
     if out.producer is not None and wide == result:
         return _reshaped_product(t, out, tuple(aval.shape))
-    return _converted(arrays.reshaped(t, out, tuple(aval.shape)), result)
+    return arrays.converted(arrays.reshaped(t, out, tuple(aval.shape)), result)
 
 
 def _cube(t: Translator, x: Array, groups: Sequence[Sequence[int]]) -> Array:
@@ -59,18 +59,6 @@ def _cube(t: Translator, x: Array, groups: Sequence[Sequence[int]]) -> Array:
         shape.append(size_of(x.shape[start : start + len(group)]))
         start += len(group)
     return arrays.reshaped(t, x, tuple(shape))
-
-
-def _converted(x: Array, dtype: Any) -> Array:
-    if x.dtype == dtype:
-        return x
-    return Array(
-        x.shape,
-        dtype,
-        lambda f, i: scalar.convert(f, x.at(f, i), x.dtype, dtype),
-        [(x, same_indices)],
-        1,
-    )
 
 
 def _by_reduction(t: Translator, left: Array, right: Array, dtype: Any) -> Array:
@@ -86,7 +74,7 @@ def _by_reduction(t: Translator, left: Array, right: Array, dtype: Any) -> Array
     def of_right(i: tuple) -> tuple:
         return (i[0], i[3], i[2]) if along else (i[0], i[2], i[3])
 
-    left, right = _converted(left, dtype), _converted(right, dtype)
+    left, right = arrays.converted(left, dtype), arrays.converted(right, dtype)
 
     def element(f: Function, i: tuple) -> str:
         a, b = left.at(f, of_left(i)), right.at(f, of_right(i))
@@ -113,7 +101,7 @@ def product(t: Translator, left: Array, right: Array, dtype: Any) -> Array:
             return
         scratch = loops.temporary(f, memory, shape, dtype)
         _blocked(f, memory, left, right, scratch, False)
-        value: Array = _converted(Array(shape, dtype, buffer=scratch), target.dtype)
+        value: Array = arrays.converted(Array(shape, dtype, buffer=scratch), target.dtype)
         if accumulate:
             value = added(Array(shape, target.dtype, buffer=target), value)
         loops.store(f, memory, target, value)
@@ -127,7 +115,7 @@ def added(x: Array, y: Array) -> Array:
     def element(f: Function, i: tuple) -> str:
         return scalar.emit(f, "add", x.dtype, [x.at(f, i), y.at(f, i)], {}, x.dtype)
 
-    return Array(x.shape, x.dtype, element, [(x, same_indices), (y, same_indices)], 1)
+    return arrays.pointwise(x.shape, x.dtype, element, [x, y])
 
 
 def _reshaped_product(t: Translator, cube: Array, shape: tuple[int, ...]) -> Array:
@@ -162,7 +150,7 @@ def _blocked(
     n = right.shape[2]
     dtype = target.dtype
     tile = tile_for(dtype)
-    left, right = _converted(left, dtype), _converted(right, dtype)
+    left, right = arrays.converted(left, dtype), arrays.converted(right, dtype)
     depth, height = min(k, DEPTH), min(m, HEIGHT)
     direct_a = _is_direct(left, 1, dtype, k)
     direct_b = m <= 2 * tile.rows and n % tile.width == 0 and _is_direct(right, 1, dtype, 0)

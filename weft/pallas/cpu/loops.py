@@ -8,7 +8,7 @@ from typing import Any
 from weft.core import dtypes
 from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.llvm import Function, Index
-from weft.pallas.cpu.values import Array, Buffer, Group, row_major, same_indices, size_of
+from weft.pallas.cpu.values import Array, Buffer, Group, joined, row_major, same_indices, size_of
 
 
 class Memory:
@@ -145,7 +145,11 @@ def store(
         with f.when(mask.at(f, indices)):
             target.store(f, indices, element)
 
-    nest(f, target.shape, body, [*values, *(a for a, _ in fused)])
+    count = len(target.shape)
+    for v in (*values, *(a for a, _ in fused)):
+        count = v.adjacent_dims(count)
+    shape = joined(target.shape, min(count, target.adjacent_dims()))
+    nest(f, shape, body, [*values, *(a for a, _ in fused)])
     settle(fused)
 
 
@@ -168,7 +172,8 @@ def _store_sum(f: Function, memory: Memory, target: Buffer, x: Array, y: Array) 
 
 def copy_elements(f: Function, target: Buffer, source: Buffer) -> None:
     """target[...] = source[...] where neither is computed."""
-    nest(f, target.shape, lambda indices: target.store(f, indices, source.load(f, indices)))
+    shape = joined(target.shape, min(target.adjacent_dims(), source.adjacent_dims()))
+    nest(f, shape, lambda indices: target.store(f, indices, source.load(f, indices)))
 
 
 # Reductions ------------------------------------------------------------------------------------
@@ -194,6 +199,12 @@ def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], kin
     first = scalar.identity_of(kind, wide)
     fused = prepare(f, memory, [operand], shape)
     arrays = [operand, *(a for a, _ in fused)]
+    # Trailing dimensions that are all summed are passed as one where memory allows.
+    trailing = next((k for k, d in enumerate(reversed(range(len(shape)))) if d not in axes), None)
+    trailing = len(shape) if trailing is None else trailing
+    for a in arrays:
+        trailing = a.adjacent_dims(trailing)
+    shape = joined(shape, trailing)
 
     def element(indices: tuple[Index, ...]) -> str:
         keep(f, fused, indices)

@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.core.ref import At, Indexer, Pick, Window
 from weft.pallas.cpu import scalar, types
-from weft.pallas.cpu.arrays import nest_sequential
+from weft.pallas.cpu.arrays import nest_sequential, pointwise
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer, no_indices, same_indices
@@ -253,7 +253,7 @@ def _addupdate(t: Translator, eqn: Any, ref: Buffer, value: Array, *operands: Ar
         both = [old.at(f, i), value.at(f, i)]
         return scalar.emit(f, "add", ref.dtype, both, {}, ref.dtype)
 
-    total = Array(old.shape, old.dtype, element, [(old, same_indices), (value, same_indices)], 1)
+    total = pointwise(old.shape, old.dtype, element, [old, value])
     total.terms = (old, value)
     write(t, ref, indexer, operands, total)
 

@@ -130,6 +130,7 @@ class Translator:
 
         inputs = [(o, no_indices if p else same) for o, p in zip(operands, plain, strict=True)]
         out = Array(aval.shape, result, element, inputs, scalar.COSTS.get(name, 1))
+        out.pointwise = True
         if name in ("add", "add_any"):
             out.terms = (operands[0], operands[1])
         return out
@@ -308,7 +309,9 @@ class Translator:
 
 def proxy(x: Array) -> Array:
     """The same elements; storing the proxy does not store x."""
-    return Array(x.shape, x.dtype, lambda f, i: x.at(f, i), [(x, same)])
+    out = Array(x.shape, x.dtype, lambda f, i: x.at(f, i), [(x, same)])
+    out.pointwise = True
+    return out
 
 
 class _Emits(Exception):

@@ -71,6 +71,17 @@ class Buffer:
             )
         return Buffer(pointer, self.dtype, shape, strides, self.group)
 
+    def adjacent_dims(self) -> int:
+        """How many trailing dimensions' elements lie one after the other."""
+        if not self.shape or self.strides[-1] != 1:
+            return min(1, len(self.shape))
+        count, step = 0, 1
+        for n, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if n != 1 and stride != step:
+                break
+            count, step = count + 1, step * n
+        return count
+
     def same_place(self, other: Buffer) -> bool:
         return (
             self.pointer == other.pointer
@@ -90,6 +101,14 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
         strides.append(step)
         step *= n
     return tuple(reversed(strides))
+
+
+def joined(shape: Sequence[int], count: int) -> tuple[int, ...]:
+    """The shape with its last `count` dimensions passed as one, the last."""
+    if count < 2:
+        return tuple(shape)
+    head, tail = tuple(shape[: len(shape) - count]), shape[len(shape) - count :]
+    return (*head, *(1,) * (count - 1), size_of(tail))
 
 
 def size_of(shape: Sequence[int]) -> int:
@@ -118,7 +137,7 @@ class Array:
     computes. touched: groups of memory that the formula itself reads. cost: of one element.
     producer: fills a buffer with the value, for products, which are not computed element by
     element; with accumulate=True it adds to what the buffer holds. terms: the two operands of a
-    plain sum.
+    plain sum. pointwise: the formula uses the indices only to read its operands.
     """
 
     __slots__ = (
@@ -128,6 +147,7 @@ class Array:
         "element",
         "inputs",
         "kept",
+        "pointwise",
         "producer",
         "shape",
         "terms",
@@ -150,6 +170,7 @@ class Array:
         self.producer = producer
         self.kept = producer is not None
         self.terms: tuple[Array, Array] | None = None
+        self.pointwise = False
         self.cost = min(cost + sum(a.cost for a, _ in self.inputs), 1 << 30)
         self.touched: tuple[Group, ...] = ()
 
@@ -224,6 +245,24 @@ class Array:
 
         visit(self)
         return found
+
+    def adjacent_dims(self, limit: int) -> int:
+        """How many trailing dimensions, at most `limit`, may be passed as one index: the elements
+        of all that the formula reads lie in memory one after the other along them."""
+        seen: set[Array] = set()
+        todo = [self]
+        while todo and limit > 1:
+            a = todo.pop()
+            if a in seen or not a.shape:
+                continue
+            seen.add(a)
+            if a.buffer is not None:
+                limit = min(limit, a.buffer.adjacent_dims())
+            elif a.pointwise and all(m is same_indices or not i.shape for i, m in a.inputs):
+                todo.extend(operand for operand, _ in a.inputs)
+            else:
+                return 1
+        return limit
 
     def aligned_with(self, target: Buffer) -> bool:
         """Whether an element reads target's group only at the place of the same element."""
