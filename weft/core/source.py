@@ -87,6 +87,17 @@ def capture() -> Source:
     return UNKNOWN
 
 
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warns at the innermost line outside weft."""
+    import warnings
+
+    level = 2
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_internal_file(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
 @contextmanager
 def named_scope(name: str) -> Iterator[None]:
     """Names the operations traced inside, in jaxprs' sources and in compiled programs.

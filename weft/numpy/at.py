@@ -6,13 +6,13 @@ the compiler does in place; at traced or array indices it is a scatter.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from weft.core import dtypes
+from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, is_array_like, typeof
 from weft.numpy.index_plan import Plan, plan_of
@@ -63,12 +63,11 @@ def _operands(x: Any, y: Any, name: str) -> tuple[Any, Any]:
     aval = typeof(y)
     joint, _ = dtypes.promote_types([(dtype, weak), (aval.dtype, aval.weak_type)])
     if joint != dtype:
-        warnings.warn(
+        warn(
             f"x.at[...].{name}: values of dtype {dtypes.short_name(aval.dtype)} do not fit into an "
             f"array of dtype {dtypes.short_name(dtype)} and are converted; convert them yourself "
             "with values.astype(x.dtype), or x to the wider dtype",
             FutureWarning,
-            stacklevel=5,
         )
         if name == "set":
             joint = dtype

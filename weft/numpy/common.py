@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import weft.transforms.jit  # noqa: F401  (eager ops run through it)
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, typeof
 from weft.ops.base import canonical_axes
@@ -39,10 +39,9 @@ def canonical(dtype: Any, name: str = "array") -> Any:
         return None
     result = dtypes.canonicalize_dtype(dtype)
     if dtype not in _PYTHON and not dtypes.is_extended(dtype) and np.dtype(dtype) != result:
-        warnings.warn(
+        warn(
             f"weft.numpy.{name}: dtype {np.dtype(dtype)} is not available while enable_x64 is off, "
-            f"{result} is used; set weft.config.enable_x64 = True for 64-bit types",
-            stacklevel=3,
+            f'{result} is used; weft.config.update("enable_x64", True) gives 64-bit types'
         )
     return result
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, typeof
 from weft.numpy.common import (
@@ -250,12 +251,9 @@ def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = False, device: Any = 
     aval = aval_of("astype", x)
     target = dtypes.canonicalize_dtype(float) if dtype is None else canonical(dtype, "astype")
     if dtypes.is_complex(aval.dtype) and not dtypes.is_complex(target):
-        import warnings
-
-        warnings.warn(
+        warn(
             "weft.numpy.astype: complex to real drops the imaginary part; take .real to say so",
             np.exceptions.ComplexWarning,
-            stacklevel=2,
         )
     x = to_array(x)
     y = cast(x, target)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 from weft._xla import compile as _xla_compile
 from weft._xla.client import DeviceList
 from weft.core.config import config
+from weft.core.source import warn
 
 
 class CompileError(RuntimeError):
@@ -310,10 +310,7 @@ def _read_cache(path: Path, client: Any, devices: Any, options: Any) -> Any | No
             return _xla_compile.deserialize(client, body, devices, options)
         except _xla_compile.XlaRuntimeError as error:
             problem = error
-    warnings.warn(
-        f"ignoring the compilation cache entry {path}: {problem}. It is compiled again",
-        stacklevel=3,
-    )
+    warn(f"ignoring the compilation cache entry {path}: {problem}. It is compiled again")
     return None
 
 
@@ -331,7 +328,7 @@ def _write_cache(path: Path, client: Any, loaded: Any) -> None:
             file.write(_MAGIC + hashlib.sha256(body).digest() + body)
         os.replace(temporary, path)
     except (OSError, _xla_compile.XlaRuntimeError) as error:
-        warnings.warn(f"cannot write the compilation cache entry {path}: {error}", stacklevel=3)
+        warn(f"cannot write the compilation cache entry {path}: {error}")
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)

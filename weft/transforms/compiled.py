@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +13,7 @@ from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, open_jaxpr, subjaxprs
 from weft.core.primitive import Primitive
+from weft.core.source import warn
 from weft.core.trace import (
     EvalTrace,
     Tracer,
@@ -389,10 +389,9 @@ def _aliases(program: Program) -> tuple[dict[int, int], list[bool]]:
             if len(program.devices) <= 1:
                 unused.append(a.str_short())
     if unused:
-        warnings.warn(
+        warn(
             f"{program.name}: donated buffers of types {', '.join(unused)} match no result and "
-            "are freed without being reused",
-            stacklevel=3,
+            "are freed without being reused"
         )
     return aliases, donors
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from weft._xla import mlir
 from weft._xla import sharding as xla_sharding
 from weft._xla.mlir import ir
 from weft.core.config import config
+from weft.core.source import warn
 from weft.partition import Layout, Unsupported, partition
 from weft.sharding.mesh import AbstractMesh
 from weft.sharding.named import GSPMDSharding, NamedSharding, sdy_sharding_text
@@ -41,10 +41,9 @@ def partition_program(program: Any, partitioner: str) -> None:
                 f"{e.reason}. Use partitioner='auto' to leave the program to XLA's"
             ) from None
         program.stages = None
-        warnings.warn(
+        warn(
             f"{program.name} is partitioned by XLA: weft's partitioner stopped at {e.op} "
             f"({e.location}): {e.reason}",
-            stacklevel=2,
         )
 
 
