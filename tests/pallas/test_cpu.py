@@ -481,3 +481,25 @@ def test_vmap_jvp_scan_and_shard_map_of_a_native_kernel(rng):
         local, mesh=mesh, in_specs=weft.P("d"), out_specs=weft.P("d"), check_vma=False
     )
     close(np.asarray(weft.jit(sharded)(x)), np.tanh(x) * 2)
+
+
+def test_values_are_gathered_and_scattered_by_index_arrays(x):
+    index = np.array([3, -1, 7, 40], "i4")
+
+    def kernel(x, index, *outs):
+        v, rows = x[...] * 2, index[...]
+        outs[0][...] = wnp.take(v, wnp.abs(rows), axis=0, mode="clip")
+        outs[1][...] = wnp.take(v, rows, axis=1, mode="fill", fill_value=-5.0)
+        outs[2][...] = v.at[rows].add(1.0, mode="drop")
+        outs[3][...] = v[rows[:3], wnp.arange(3)]
+        outs[4][...] = v.at[wnp.array([1, 1, 2]), 0].max(100.0)
+        outs[5][...] = wnp.take_along_axis(v[:4], rows[:, None] * 0, 1)
+
+    outs = [shape(4, 16), shape(8, 4), shape(8, 16), shape(3), shape(8, 16), shape(4, 1)]
+    v = x * 2
+    filled = np.stack([v[:, 3], v[:, -1], v[:, 7], np.full(8, -5.0)], 1)
+    added, largest = v.copy(), v.copy()
+    added[[3, 7, 7]] += 1
+    largest[[1, 2], 0] = 100
+    want = [v[[3, 1, 7, 7]], filled, added, v[[3, -1, 7], [0, 1, 2]], largest, v[:4, :1]]
+    close(run(kernel, outs, x, index), want)
