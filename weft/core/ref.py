@@ -265,8 +265,8 @@ def bind_open(prim: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         position = next(i for i, a in enumerate(args) if a.__class__ is Cell)
         raise TypeError(
             f"{prim.name} cannot take a Ref ({args[position].aval.str_short()}, operand "
-            f"{position}): a function with derivative or batching rules of its own must not read "
-            "or write refs from outside. Pass the value ref[...] and write its result to the ref"
+            f"{position}): what it runs must not read or write refs from outside. Pass the value "
+            "ref[...] as an argument, and write the result to the ref afterwards"
         )
     return rule(args, **params)
 
