@@ -378,3 +378,27 @@ def test_errors_name_the_cause_and_the_fix(name):
     use, error, words = BAD[name]
     with pytest.raises(error, match=words):
         use(weft.new_ref(X))
+
+
+def test_derivatives_and_maps_see_a_refs_present_value():
+    ref = weft.new_ref(2.0)
+    uses = [weft.grad(lambda x: x * ref[...]), weft.jit(weft.grad(lambda x: x * ref[...]))]
+    uses += [weft.jacfwd(lambda x: x * ref[...]), weft.vmap(lambda x: x[0] * ref[...])]
+    for value in (2.0, 5.0):
+        ref[...] = value
+        for use in uses[:3]:
+            assert float(use(1.0)) == value
+        assert_array_equal(uses[3](np.ones((2, 1), np.float32)), [value, value])
+
+
+def test_a_differentiated_function_may_log_to_a_ref():
+    log = weft.new_ref(np.zeros(2, np.float32))
+
+    def loss(x, i):
+        y = jnp.sin(x)
+        log[i] = lax.stop_gradient(y)
+        return y * 2
+
+    assert_allclose(weft.grad(loss)(1.0, 0), 2 * np.cos(1.0), rtol=1e-6)
+    assert_allclose(weft.jit(weft.grad(loss))(0.5, 1), 2 * np.cos(0.5), rtol=1e-6)
+    assert_allclose(log[...], np.sin([1.0, 0.5]), rtol=1e-6)
