@@ -207,20 +207,36 @@ def test_a_partly_manual_one_leaves_dimensions_open_for_the_rest():
     assert 'manual_axes={"x"}' in text
 
 
+def partly(body):
+    return weft.shard_map(
+        body, mesh=GRID, in_specs=SPLIT, out_specs=P(), axis_names={"x"}, check_vma=False
+    )
+
+
 @pytest.mark.parametrize("partitioner", ["weft", "xla"])
 @pytest.mark.parametrize("shardy", [True, False], ids=["Shardy", "GSPMD"])
 def test_every_partitioner_runs_it(partitioner, shardy):
-    f = weft.shard_map(
-        lambda v: lax.psum(v @ v.T, "x") + lax.axis_index("x") * 0,
-        mesh=GRID,
-        in_specs=SPLIT,
-        out_specs=P(),
-        axis_names={"x"},
-        check_vma=False,
-    )
+    f = partly(lambda v: lax.psum(v @ v.T, "x"))
     with options["use_shardy"](shardy):
         got = weft.jit(f, partitioner=partitioner)(X)
     np.testing.assert_array_equal(got, X[:4] @ X[:4].T + X[4:] @ X[4:].T)
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("all_gather", lambda v: lax.all_gather(v, "x")),
+        ("all_to_all", lambda v: lax.all_to_all(v, "x", 0, 1, tiled=True)),
+        ("axis_index", lambda v: v + lax.axis_index("x")),
+    ],
+)
+def test_what_ends_the_process_without_shardy_is_refused(name, body):
+    with (
+        options["use_shardy"](False),
+        pytest.raises(ValueError, match=f"{name} .* leaves mesh axes 'y' .* needs Shardy"),
+    ):
+        weft.jit(partly(body)).lower(X)
+    weft.jit(partly(body), partitioner="xla")(X)
 
 
 # Partly manual and nested ---------------------------------------------------------------------

@@ -18,6 +18,7 @@ from weft.collectives.groups import (
     equal_groups,
     index_in_group,
     named_axes,
+    needs_shardy,
     replica_groups,
     split,
     team_of,
@@ -141,6 +142,7 @@ def _lower(ctx: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool
         shape.insert(concat, 1)
         x = ctx.op("stablehlo.reshape", [x], [ctx.tensor(tuple(shape), aval.dtype)])[0]
     if communicates(over):
+        needs_shardy(ctx, "all_to_all")
         shape[split] //= over.group_size
         shape[concat] *= over.group_size
         attrs = {
@@ -162,6 +164,7 @@ def lower_in_front(ctx: Any, x: Any, *, over: Team, split: int, concat: int, til
     """
     if not communicates(over):
         return _lower(ctx, x, over=over, split=split, concat=concat, tiled=tiled)
+    needs_shardy(ctx, "all_to_all")
     size, dtype = over.group_size, ctx.avals_in[0].dtype
     shape = list(ctx.avals_in[0].shape)
 

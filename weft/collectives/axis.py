@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.collectives.groups import Team, named_axes, split, team_of
+from weft.collectives.groups import Team, named_axes, needs_shardy, split, team_of
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
 from weft.core.primitive import Primitive
@@ -61,9 +61,8 @@ def _partly_manual(ctx: Any, over: Team, free: tuple) -> Any:
     """partition_id is defined only where all axes are manual: a nested region makes them so."""
     from weft.lowering.manual import manual_region
 
+    needs_shardy(ctx, "axis_index")
     module = ctx.module
-    if not module.use_shardy:
-        return _from_partition_id(ctx, over)
     before = module.manual_axes
     module.manual_axes = before | frozenset(free)
     try:

@@ -18,6 +18,7 @@ from weft.collectives.groups import (
     device_rows,
     equal_groups,
     named_axes,
+    needs_shardy,
     split,
     team_of,
 )
@@ -105,6 +106,7 @@ def _lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool, to: str) -> 
         x = ctx.op("stablehlo.reshape", [x], [ctx.tensor(shape, aval.dtype)])[0]
     if not communicates(over):
         return x
+    needs_shardy(ctx, "all_gather")
     attrs = {"all_gather_dim": ctx.i64(axis), **collective_attrs(ctx, over)}
     return ctx.op("stablehlo.all_gather", [x], ctx.out_types(), attrs)[0]
 

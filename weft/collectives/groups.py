@@ -262,6 +262,19 @@ def channel(ctx: Any) -> Any:
     return ctx.attr(f"#stablehlo.channel_handle<handle = {ctx.module.next_channel()}, type = 1>")
 
 
+def needs_shardy(ctx: Any, who: str) -> None:
+    """Refuses what XLA's GSPMD partitioner cannot do, or ends the process on (jaxlib 0.10.2)."""
+    module = ctx.module
+    if module.use_shardy or module.mesh is None:
+        return
+    free = [n for n, size in module.mesh.shape.items() if size > 1 and n not in module.manual_axes]
+    if free:
+        raise ValueError(
+            f"{who} inside a shard_map that leaves mesh axes {', '.join(map(repr, free))} to the "
+            "partitioner needs Shardy; set weft.config.use_shardy = True, or make all axes manual"
+        )
+
+
 # Under vmap ---------------------------------------------------------------------------------
 
 

@@ -64,7 +64,8 @@ def shard_map(
 
     in_specs, out_specs: pytree prefixes of the positional arguments and of the result, with a `P`
     for each: a mesh axis named at a dimension splits it; along axes not named, arguments are given
-    whole to every device, and results must be equal on all devices. mesh: the devices; None takes
+    whole to every device, and results must be equal on all devices; an argument with None instead
+    of a `P` reaches `f` as it is, whatever it is. mesh: the devices; None takes
     the mesh in context. axis_names: the axes that are manual in `f`; the others stay with the
     partitioner; empty means all. check_vma: types track along which axes values vary, results are
     checked, and differentiation communicates only where needed; False trusts out_specs.
