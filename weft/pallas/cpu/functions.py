@@ -1,7 +1,7 @@
 """More elementary functions: inverse and hyperbolic ones, powers, roots, the error function.
 
 Written for float64; float32 goes through float64, which is the shortest accurate way. Errors are
-at most 2.5 ulp (tests/pallas/test_cpu_math.py). Sources: Cephes (atan); fdlibm (asin, acos,
+at most 2 ulp (tests/pallas/test_cpu_math.py). Sources: Cephes (atan); fdlibm (asin, acos,
 asinh, acosh, atanh, cbrt as improved in FreeBSD, erf, erfc); T. J. Dekker, "A floating-point
 technique for extending the available precision", 1971 (the double-double logarithm of pow).
 """
