@@ -14,7 +14,7 @@ import numpy as np
 
 from weft._xla.mlir import ir
 from weft.partition.collect import WHY
-from weft.partition.layout import Atoms, DeviceMesh
+from weft.partition.layout import Atoms, DeviceMesh, Numbers
 
 _KINDS = {
     "add": "stablehlo.add",
@@ -337,7 +337,7 @@ class Emitter:
 
         return self._at_entry(atoms, build)
 
-    def lookup(self, atoms: Atoms, values: Sequence[int]) -> ir.Value:
+    def lookup(self, atoms: Atoms, values: Numbers) -> ir.Value:
         """`values[coordinate along atoms]`, i32: arithmetic where linear, else a table."""
         values = [int(v) for v in values]
 

@@ -8,13 +8,14 @@ With atoms, two shardings can be compared and converted without any sub-axis ari
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 Atoms = tuple[int, ...]
+Numbers = Sequence[int] | np.ndarray  # one for each coordinate
 
 
 class Unsupported(Exception):
@@ -50,7 +51,7 @@ class DeviceMesh:
         self,
         axes: dict[str, int],
         device_ids: Sequence[int] | None = None,
-        cuts: dict[str, Iterable[int]] | None = None,
+        cuts: Mapping[str, Iterable[int]] | None = None,
     ):
         self.axes = dict(axes)
         self.size = math.prod(axes.values())
@@ -116,7 +117,7 @@ class DeviceMesh:
             self._groups[atoms] = self.partition_ids(bases[:, None] + self.offsets(atoms))
         return self._groups[atoms]
 
-    def pairs(self, atoms: Atoms, sources: Sequence[int]) -> np.ndarray:
+    def pairs(self, atoms: Atoms, sources: Numbers) -> np.ndarray:
         """Source-target pairs: coordinate k along `atoms` receives from `sources[k]` (-1: none)."""
         groups = self.groups(atoms)
         targets = np.flatnonzero(np.asarray(sources) >= 0)

@@ -34,7 +34,7 @@ def hide(module: ir.Module) -> None:
             operands = ", ".join([dims] * len(op.operands))
             _replace(op, f"({operands})->({dims})", op.results[0].type.shape, [])
         elif op.name == "chlo.top_k":
-            shape = list(op.operands[0].type.shape)
+            shape = tuple(op.operands[0].type.shape)
             k = op.results[0].type.shape[-1]
             lead = [_letter(i) for i in range(len(shape) - 1)]
             last, kept = _letter(len(shape) - 1), _letter(len(shape))
@@ -82,7 +82,7 @@ def _reshape_rule(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[str, list[int
         right.append(name)
         first += 1
     shared, common = None, 1
-    if first < min(len(a), len(b)) and math.prod(a):
+    if first < min(len(a), len(b)) and 0 not in a:
         common = math.gcd(a[first], b[first])
         shared = factor(common, True) if common > 1 else None
     for shape, names in ((a, left), (b, right)):

@@ -42,7 +42,10 @@ def _slice(op: ir.Operation) -> ir.Operation | None:
     # Where the whole value is needed too, taking pieces of its source would fetch them twice.
     if any(use.owner.operation.name != "stablehlo.slice" for use in maker.results[0].uses):
         return None
-    return _of_pad(op, maker) if maker.name == "stablehlo.pad" else _of_slice(op, maker)
+    if maker.name == "stablehlo.slice":
+        return _of_slice(op, maker)
+    _of_pad(op, maker)
+    return None
 
 
 def _of_pad(op: ir.Operation, pad: ir.Operation) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, bytes_sent
 from weft.partition.emit import Emitter
-from weft.partition.layout import Atoms
+from weft.partition.layout import Atoms, Numbers
 
 STEP = 1  # stands for the latency of one collective: fewer of them win among equals
 
@@ -39,7 +39,7 @@ class Tally(Emitter):
     def coordinate(self, atoms: Atoms) -> ir.Value:
         return SimpleNamespace(type=self.type((), self.i32))
 
-    def lookup(self, atoms: Atoms, values: Sequence[int]) -> ir.Value:
+    def lookup(self, atoms: Atoms, values: Numbers) -> ir.Value:
         return SimpleNamespace(type=self.type((), self.i32))
 
     def _sent(self, kind: str, value: ir.Value, n: int) -> None:

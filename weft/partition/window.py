@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from weft._xla.mlir import ir
 from weft.partition.emit import Emitter
-from weft.partition.layout import Atoms
+from weft.partition.layout import Atoms, Numbers
 from weft.partition.local import Local, index_mask, mask
 
 
@@ -17,11 +16,11 @@ def window(
     e: Emitter,
     x: Local,
     dim: int,
-    starts: Sequence[int],
+    starts: Numbers,
     size: int,
     fill: ir.Value | None = None,
     exact: bool = True,
-    ends: Sequence[int] | None = None,
+    ends: Numbers | None = None,
 ) -> ir.Value:
     """Elements `starts[k] + [0, size)` of the global dimension, on the device at coordinate k.
 
@@ -51,10 +50,10 @@ def window(
     plan = min((p for p in plans if p is not None), key=lambda p: p.moved)
     if plan.moved > (count - 1) * held:
         value = e.all_gather(x.value, atoms, dim)
-        low = max(0, -int(first.min()))
-        high = max(0, int(first.max()) + size - held * count)
-        value = e.pad(value, dim, low, high)
-        value = _cut(e, value, dim, atoms, first + low, size)
+        before = max(0, -int(first.min()))
+        behind = max(0, int(first.max()) + size - held * count)
+        value = e.pad(value, dim, before, behind)
+        value = _cut(e, value, dim, atoms, first + before, size)
     elif isinstance(plan, _Rounds):
         value = _run_rounds(e, x, dim, first, size, plan)
     else:

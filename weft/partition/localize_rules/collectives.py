@@ -127,7 +127,8 @@ def sharded_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
     x = lz.complete(op.operands[0])
     out = lz.layout(op.attributes["out_sharding"], op.results[0].type.shape)
     e = lz.e
-    value, layout, across = x.value, x.layout, ()
+    value, layout = x.value, x.layout
+    across: Atoms = ()
     for d, atoms in enumerate(x.layout.dims):
         gone = atoms[len(out.dims[d]) :]
         if not gone:

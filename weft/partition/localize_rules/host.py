@@ -23,12 +23,19 @@ def host_call(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layou
     values = [lz.at(x, _whole(x.layout)) for x in xs]
     whole = [_whole(o) for o in outs]
     free = tuple(i for i in range(len(lz.mesh.atoms)) if i not in lz.manual[-1])
-    if not free:
+    attributes = op.attributes
+    effectful = "has_side_effect" in attributes and attributes["has_side_effect"].value
+    # A call on buffers cannot say that it failed: better that all fail alike.
+    if not free or (_on_buffers(op) and not effectful):
         got = lz.keep(op, values, whole)
         lz.after(op)
     else:
         got = _once(lz, op, values, whole, free)
     return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
+
+
+def _on_buffers(op: ir.Operation) -> bool:
+    return "buffer" in op.attributes["call_target_name"].value
 
 
 def _whole(layout: Layout) -> Layout:
@@ -42,18 +49,25 @@ def _once(
     whole: list[Layout],
     free: tuple[int, ...],
 ) -> list[Local]:
+    """The call in a branch that one device takes; the others have zeros until it has results."""
     e = lz.e
+    tensors = [r.type for r in op.results if isinstance(r.type, ir.RankedTensorType)]
+    # The call on a device of many has the number of its error as one more result.
+    tells = bool(tensors) and not _on_buffers(op)
+    number = e.type((), ir.IntegerType.get_signless(32))
     first = e.compare(e.coordinate(free), e.const(0), "EQ")
-    types = [r.type for r in op.results]
+    types = [r.type for r in op.results] + [number] * tells
     branch = e.op("stablehlo.if", [first], types, regions=2)
     outside = e.ip
     called, skipped = (region.blocks.append() for region in branch.regions)
-    inner = op.clone(ip=ir.InsertionPoint(called)).operation
-    for i, value in enumerate(values):
-        inner.operands[i] = value
-    if "sdy.sharding" in inner.attributes:
-        del inner.attributes["sdy.sharding"]
     e.ip = ir.InsertionPoint(called)
+    attributes = {n: op.attributes[n] for n in op.attributes if n != "sdy.sharding"}
+    if not _on_buffers(op):
+        attributes["backend_config"] = _variant(op, 1)
+    if tells:
+        layouts = ir.ArrayAttr(attributes["result_layouts"])
+        attributes["result_layouts"] = ir.ArrayAttr.get([*layouts, _scalar_layout()])
+    inner = e.op(op.name, values, types, attributes)
     e.op("stablehlo.return", list(inner.results), [])
     e.ip = ir.InsertionPoint(skipped)
     tokens = iter(v for v in values if not isinstance(v.type, ir.RankedTensorType))
@@ -63,11 +77,47 @@ def _once(
     ]
     e.op("stablehlo.return", others, [])
     e.ip = outside
+    got = list(branch.results)
+    if tells:
+        _fail_together(lz, op, e.all_reduce(got.pop(), free, "add"))
     results = [
         Local(_handed_out(lz, r, free) if isinstance(r.type, ir.RankedTensorType) else r, layout)
-        for r, layout in zip(branch.results, whole, strict=True)
+        for r, layout in zip(got, whole, strict=True)
     ]
     return lz.replace(op, *results)
+
+
+def _variant(op: ir.Operation, which: int) -> ir.Attribute:
+    """The call's configuration for another variant of its function (weft/runtime/host_calls.py)."""
+    index = ir.IntegerAttr(ir.DictAttr(op.attributes["backend_config"])["index"]).value
+    return ir.Attribute.parse(f"{{index = {index + which} : ui64}}")
+
+
+def _scalar_layout() -> ir.Attribute:
+    return ir.Attribute.parse("dense<> : tensor<0xindex>")
+
+
+def _fail_together(lz: Localizer, op: ir.Operation, number: ir.Value) -> None:
+    """If the one call failed, a call that raises its error on every device."""
+    e = lz.e
+    failed = e.compare(number, e.const(0), "NE")
+    branch = e.op("stablehlo.if", [failed], [], regions=2)
+    outside = e.ip
+    raising, fine = (region.blocks.append() for region in branch.regions)
+    e.ip = ir.InsertionPoint(raising)
+    attributes = {
+        "call_target_name": op.attributes["call_target_name"],
+        "api_version": op.attributes["api_version"],
+        "backend_config": _variant(op, 2),
+        "has_side_effect": ir.BoolAttr.get(True),
+        "operand_layouts": ir.ArrayAttr.get([_scalar_layout()]),
+        "result_layouts": ir.ArrayAttr.get([]),
+    }
+    e.op("stablehlo.custom_call", [number], [], attributes)
+    e.op("stablehlo.return", [], [])
+    e.ip = ir.InsertionPoint(fine)
+    e.op("stablehlo.return", [], [])
+    e.ip = outside
 
 
 def _handed_out(lz: Localizer, x: ir.Value, across: tuple[int, ...]) -> ir.Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.partition.layout import Atoms, Layout
@@ -152,7 +154,8 @@ def gather(lz: Localizer, op: ir.Operation) -> list[Local]:
         else:
             now = now.without(o)
     taken = set(now.used)
-    masked, across = [], ()
+    masked: list[int] = []
+    across: Atoms = ()
     for i in d.start_index_map:
         if sizes[i] == 1 and shape[i] > 1:
             free = x.layout.dims[i]
@@ -209,7 +212,7 @@ def _along_index_vector(lz: Localizer, index, dim: int, numbers: list[int], offs
     element = index.type.element_type
     if dim == len(shape):
         return index, e.splat(numbers[0], shape, element), e.broadcast(offsets[0], shape)
-    limit = e.convert(e.array(numbers), element)
+    limit = e.convert(e.array(np.array(numbers)), element)
     joined = e.concatenate([e.reshape(o, (1,)) for o in offsets], 0)
     return index, e.broadcast(limit, shape, (dim,)), e.broadcast(joined, shape, (dim,))
 

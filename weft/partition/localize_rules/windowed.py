@@ -264,11 +264,11 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[Local]:
         held = held_window(held, d, length)
         padding[d] = [lead, tail]
     op.attributes["padding"] = e.table(np.array(padding).reshape(rank, 2))
-    got = lz.keep(
+    kept = lz.keep(
         op, [x.value for x in values] + inits, [Layout(lz.mesh, o.shape, outer.dims) for o in outs]
     )
     lz.after(op)
-    return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
+    return [lz.move(x, o) for x, o in zip(kept, outs, strict=True)]
 
 
 def window_of(
