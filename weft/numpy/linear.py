@@ -246,7 +246,12 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 
     refuse_out("outer", out)
     x, y = aval_of("outer", a), aval_of("outer", b)
-    return multiply(ops.reshape(to_array(a), (x.size, 1)), ops.reshape(to_array(b), (1, y.size)))
+    shape = (x.size, y.size)
+    rows, columns = (
+        ops.broadcast_in_dim(ops.reshape(to_array(v), (shape[d],)), shape, (d,))
+        for d, v in enumerate((a, b))
+    )
+    return multiply(rows, columns)
 
 
 def tensordot(

@@ -28,6 +28,7 @@ from weft.numpy.common import (
 from weft.ops import shape as ops
 from weft.ops import sort as sorts
 from weft.ops.promote import promote_inexact
+from weft.ops.slicing import slice_in_dim
 
 _METHODS = (
     "linear",
@@ -161,9 +162,11 @@ def _plain(x: Any, q: Any, method: str, skip_nan: builtins.bool) -> Any:
     qs = ops.reshape(q, typeof(q).shape + (1,) * len(lead))
     if skip_nan:
         count = cast(sum(u.logical_not(nan), axis=-1), typeof(x).dtype)
+    elif isinstance(q, np.ndarray | np.generic):
+        return _known(ordered, any(nan, axis=-1), np.asarray(q), method)
     else:
         count = typeof(x).dtype.type(n)
-    low, high, weight = _bracket(qs, count, method)
+    low, high, weight = _bracket(qs, count, method, u, where)
     if not skip_nan and not lead:
         low = ops.reshape(low, typeof(q).shape)
     shape = ops.broadcast_shapes(typeof(low).shape, typeof(q).shape + lead)
@@ -181,17 +184,10 @@ def _plain(x: Any, q: Any, method: str, skip_nan: builtins.bool) -> Any:
             (len(shape) - 1, *range(len(shape) - 1)),
         )
 
-    if method in ("lower", "inverted_cdf", "closest_observation", "nearest"):
+    if method in ("lower", "higher", "inverted_cdf", "closest_observation", "nearest"):
         out = at(low)
-    elif method == "higher":
-        out = at(high)
     else:
         below, above = at(low), at(high)
-        if method == "midpoint":
-            weight = _spread(
-                where(u.equal(low, high), cast(0.0, typeof(x).dtype), cast(0.5, typeof(x).dtype)),
-                shape,
-            )
         # Where both are equal, infinities included, there is nothing to interpolate.
         step = where(u.equal(below, above), cast(0.0, typeof(x).dtype), u.subtract(above, below))
         out = u.add(below, u.multiply(step, weight))
@@ -203,50 +199,82 @@ def _plain(x: Any, q: Any, method: str, skip_nan: builtins.bool) -> Any:
     return where(invalid, cast(np.nan, typeof(x).dtype), out)
 
 
+def _known(ordered: Any, nan: Any, q: np.ndarray, method: str) -> Any:
+    """Quantiles of sorted numbers for q known on the host, where positions are then, too."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.selection import where
+
+    shape, dtype = typeof(ordered).shape, typeof(ordered).dtype
+    last = len(shape) - 1
+    low, high, weight = _bracket(q.astype(np.float64), np.float64(shape[-1]), method, np, np.where)
+
+    def at(position: np.ndarray) -> Any:
+        parts = [slice_in_dim(ordered, i, i + 1, axis=last) for i in position.astype(int).flat]
+        if not position.ndim:
+            return ops.reshape(parts[0], shape[:-1])
+        return ops.concatenate([ops.reshape(p, (1, *shape[:-1])) for p in parts], 0)
+
+    clean = np.nan_to_num(low), np.nan_to_num(high)
+    out = at(clean[0])
+    if (clean[0] != clean[1]).any() and weight.any():
+        above = at(clean[1])
+        share = weight.astype(dtype).reshape(q.shape + (1,) * last)
+        # Where both are equal, infinities included, there is nothing to interpolate.
+        step = where(u.equal(out, above), dtype.type(0), u.subtract(above, out))
+        out = u.add(out, u.multiply(step, share if q.ndim else dtype.type(weight)))
+    outside = ~((q >= 0) & (q <= 1)).reshape(q.shape + (1,) * last)
+    if outside.any():
+        nan = u.logical_or(nan, outside)
+    return where(nan, dtype.type(np.nan), out)
+
+
 def _spread(x: Any, shape: tuple) -> Any:
     from weft.ops.promote import broadcast_to
 
     return broadcast_to(to_array(x), shape)
 
 
-def _bracket(q: Any, n: Any, method: str) -> tuple[Any, Any, Any]:
-    """The positions below and above the quantile, and the weight of the upper one."""
-    from weft.numpy import ufuncs as u
-    from weft.numpy.selection import where
+def _bracket(q: Any, n: Any, method: str, u: Any, where: Any) -> tuple[Any, Any, Any]:
+    """The positions below and above the quantile, and the weight of the upper one.
 
+    u, where: the functions of weft.numpy, or NumPy's where q and n are known on the host.
+    """
     top = u.subtract(n, 1)
+    none = u.multiply(q, 0)
     if method in _PLOTTING:
-        alpha, beta = _PLOTTING[method]
-        place_ = u.add(
-            u.multiply(n, q), u.subtract(u.add(alpha, u.multiply(q, 1 - alpha - beta)), 1)
-        )
         if method == "linear":
             place_ = u.multiply(q, top)
-        place_ = u.clip(place_, 0, top)
+        else:
+            alpha, beta = _PLOTTING[method]
+            shift = u.subtract(u.add(u.multiply(q, 1 - alpha - beta), alpha), 1)
+            place_ = u.add(u.multiply(n, q), shift)
+        place_ = u.minimum(u.maximum(place_, 0), top)
         low = u.floor(place_)
         return low, u.minimum(u.add(low, 1), top), u.subtract(place_, low)
     if method in ("inverted_cdf", "averaged_inverted_cdf"):
         exact = u.multiply(n, q)
         low = u.subtract(u.ceil(exact), 1)
         whole = u.equal(u.floor(exact), exact)
-        high = where(whole, u.add(low, 1), low)
-        return (
-            u.clip(low, 0, top),
-            u.clip(high, 0, top),
-            where(whole, 0.5, cast(0.0, typeof(low).dtype)),
-        )
+        low, high = (u.minimum(u.maximum(v, 0), top) for v in (low, where(whole, low + 1, low)))
+        if method == "inverted_cdf":
+            return low, low, none
+        return low, high, where(whole, none + 0.5, none)
     if method == "closest_observation":
         exact = u.subtract(u.multiply(n, q), 0.5)
         down = u.floor(exact)
         stay = u.logical_and(u.equal(exact, down), u.equal(u.remainder(down, 2), 1))
-        low = u.clip(where(stay, u.subtract(down, 1), down), 0, top)
-        return low, low, u.multiply(low, 0)
-    place_ = u.clip(u.multiply(q, top), 0, top)
+        low = u.minimum(u.maximum(where(stay, u.subtract(down, 1), down), 0), top)
+        return low, low, none
+    place_ = u.minimum(u.maximum(u.multiply(q, top), 0), top)
     if method == "nearest":
         low = u.rint(place_)
-        return low, low, u.multiply(low, 0)
+        return low, low, none
     low, high = u.floor(place_), u.ceil(place_)
-    return low, high, u.subtract(place_, low)
+    if method == "lower":
+        return low, low, none
+    if method == "higher":
+        return high, high, none
+    return low, high, where(u.equal(low, high), none, none + 0.5)  # midpoint
 
 
 def _weighted(

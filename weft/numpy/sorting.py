@@ -164,7 +164,9 @@ def searchsorted(
     """
     from weft.numpy import ufuncs as u
     from weft.numpy.selection import take
+    from weft.ops.control.scan import scan
     from weft.ops.promote import promote
+    from weft.ops.special import stop_gradient
 
     if side not in ("left", "right"):
         raise ValueError(f"weft.numpy.searchsorted: side must be 'left' or 'right', got {side!r}")
@@ -195,17 +197,23 @@ def searchsorted(
     if method == "sort":
         return _by_sorting(a, v, side, index)
     # Binary search: after each step the answer is in (low, low + size].
-    size = 1
-    while size < n + 1:
-        size *= 2
-    base = np.zeros(vval.shape, index) if vval.ndim else index.type(0)
-    low = u.subtract(base, 1)
-    while size > 1:
-        size //= 2
+    sizes = 2 ** np.arange(n.bit_length())[::-1].astype(index)
+    low = np.full(vval.shape, -1, index)
+    a, v = stop_gradient(a), stop_gradient(v)
+
+    def halve(low: Any, size: Any) -> tuple:
         at = u.add(low, size)
         inside = u.less(at, n)
-        value = take(a, u.minimum(at, n - 1), mode="clip")
-        low = ew.select(u.logical_and(inside, below(value, v)), at, low)
+        value = take(a, at, mode="clip")
+        return ew.select(u.logical_and(inside, below(value, v)), at, low), None
+
+    # The first step stands before the loop, which gives low the type that the others keep.
+    low, _ = halve(low, sizes[0])
+    if method == "scan_unrolled":
+        for size in sizes[1:]:
+            low, _ = halve(low, size)
+    elif len(sizes) > 1:
+        low, _ = scan(halve, low, sizes[1:])
     return u.add(low, 1)
 
 
