@@ -1,5 +1,8 @@
 """pure_callback, io_callback, debug.callback, debug.print."""
 
+import contextlib
+import subprocess
+import sys
 import threading
 import time
 
@@ -160,6 +163,22 @@ def test_a_sharded_argument_arrives_whole(partitioner):
     assert seen == {(8, 4)}
 
 
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint32", "float16", "bfloat16", "float32", "complex64"]
+)
+def test_one_call_serves_all_devices_exactly(dtype):
+    value = wnp.array([-0.0, 1, np.nan, 0, -1, 2, 3, np.inf]).astype(dtype)
+    result = np.asarray(value)
+    calls = []
+    f = weft.jit(lambda x: host(lambda x: (calls.append(1), result)[1], x))
+    got = np.asarray(f(sharded(value, "x")))
+    if dtype == "complex64":
+        np.testing.assert_array_equal(got, result)
+    else:
+        assert got.tobytes() == result.tobytes()
+    assert len(calls) == 1
+
+
 def test_in_shard_map_each_shard_calls():
     value = np.arange(32, dtype=np.float32).reshape(8, 4)
     x = sharded(value, "x")
@@ -283,6 +302,26 @@ def test_an_exception_of_a_side_effect_arrives_at_the_barrier():
     f = weft.jit(lambda x: (weft.io_callback(fails, None, x), x)[1])
     with pytest.raises(KeyError, match="no such key"):
         f(mesh_value)
+        weft.effects_barrier()
+    weft.effects_barrier()
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_the_one_call_of_eight_devices_fails_on_all_of_them(ordered):
+    """Were it to fail on its own device only, XLA would end the process."""
+
+    @weft.jit
+    def f(x):
+        y = weft.io_callback(fails, like(x), x, ordered=ordered)
+        return weft.lax.with_sharding_constraint(y, x_sharding) + y.sum()
+
+    x = sharded(np.ones((8, 4), np.float32), "x")
+    x_sharding = x.sharding
+    for _ in range(2):
+        with pytest.raises(KeyError, match="no such key"):
+            np.asarray(f(x))
+            weft.effects_barrier()
+    with contextlib.suppress(KeyError):  # of the runs whose results told already
         weft.effects_barrier()
     weft.effects_barrier()
 
@@ -427,6 +466,27 @@ def test_a_callback_may_trace_compile_and_have_ordered_effects_of_its_own():
     got = within(60, lambda: np.asarray(f(X)))
     np.testing.assert_array_equal(got, 9 * X)
     assert seen == [66.0, 198.0]
+
+
+@pytest.mark.parametrize("kind", ["pure_callback", "io_callback"])
+def test_a_process_ends_after_its_callbacks(kind):
+    program = f"""
+import time
+import numpy as np
+import weft
+
+def slow(x):
+    time.sleep(0.2)
+    print("done", flush=True)
+    return np.asarray(x)
+
+mesh = weft.make_mesh((2,), ("x",), axis_types=(weft.AxisType.Auto,))
+x = weft.device_put(np.ones((2, 4), np.float32), weft.NamedSharding(mesh, weft.P("x")))
+weft.jit(lambda x: weft.{kind}(slow, weft.ShapeDtypeStruct(x.shape, x.dtype), x))(x)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "done" in done.stdout
 
 
 def test_callbacks_from_several_threads():

@@ -73,7 +73,7 @@ def check_aliases(
 ) -> None:
     taken: set[int] = set()
     for i, o in aliases:
-        if not isinstance(i, int | np.integer) or not isinstance(o, int | np.integer):
+        if not isinstance(i, int) or not isinstance(o, int):
             raise TypeError(
                 f"{what}: input_output_aliases maps integers to integers, got {i!r}: {o!r}"
             )

@@ -250,6 +250,7 @@ def _wait(tokens: Sequence[Any]) -> None:
             token.block_until_ready()
         except (XlaRuntimeError, ValueError) as error:
             failed = failed or host_calls.explained(error)
+    failed = failed or host_calls.late_failure()
     if failed is not None:
         raise failed
 

@@ -18,8 +18,10 @@ import itertools
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from weft._xla.compile import XlaRuntimeError
 
@@ -61,7 +63,7 @@ def _threads() -> int:
     return int(given) if given.isdigit() else os.cpu_count() or 1
 
 
-def make_room(num_devices: int, platform: str) -> None:
+def make_room(num_devices: int, platform: str = "cpu") -> None:
     """Waits until a run on so many devices leaves callbacks the threads they need."""
     if inside.pending is not None:
         return  # the runs in flight may be waiting for this very callback
@@ -92,6 +94,7 @@ def wait_quietly(token: Any) -> None:
 _KEPT = 256
 _numbers = itertools.count(1)
 _raised: collections.OrderedDict[int, tuple[BaseException, Any]] = collections.OrderedDict()
+_late: list[HostCallError] = []
 _MARK = re.compile(r"\[host error (\d+)\]")
 
 
@@ -106,6 +109,8 @@ def note_invalid(message: str) -> None:
 
 class HostCallError(RuntimeError):
     """What XLA is told of an exception in a callback."""
+
+    number = 0
 
 
 def reporting(function: Callable, what: str) -> Callable:
@@ -124,9 +129,45 @@ def reporting(function: Callable, what: str) -> Callable:
             while len(_raised) > _KEPT:
                 _raised.popitem(last=False)
             said = f"{type(e).__name__}: {e}"
-            raise HostCallError(f"{what} raised {said} [host error {number}]") from None
+            error = HostCallError(f"{what} raised {said} [host error {number}]")
+            error.number = number
+            raise error from None
 
     return call
+
+
+def variants(function: Callable, results: Sequence[tuple[tuple[int, ...], Any]]) -> list[Callable]:
+    """The function as a program over one device calls it, and two more for programs over many.
+
+    There one device makes the call. If it failed alone, the others would wait for its results until
+    XLA ends the process. So the second variant fails nowhere: it has one result more, the number of
+    its error or 0, which the program hands to all devices; and with that number the third fails on
+    each of them. A function without results has nobody waiting: its error waits for the barrier.
+
+    results: shape and dtype of each.
+    """
+
+    def guarded(*args: Any) -> Any:
+        try:
+            done = function(*args)
+        except HostCallError as e:
+            if not results:
+                _late.append(e)
+                return ()
+            return (*(np.zeros(s, d) for s, d in results), np.int32(e.number))
+        return (*done, np.int32(0)) if results else done
+
+    def fail(number: Any) -> Any:
+        raise HostCallError(f"a callback raised an exception [host error {int(number)}]")
+
+    return [function, guarded, fail]
+
+
+def late_failure() -> BaseException | None:
+    """The first exception of a callback that nobody waited for, to be raised; forgets them."""
+    found = explained(_late[0]) if _late else None
+    _late.clear()
+    return found
 
 
 def explained(error: BaseException) -> BaseException:

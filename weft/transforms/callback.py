@@ -19,7 +19,7 @@ from weft.core.trace import EVAL, is_array_like
 from weft.core.tree import flatten, leaf_names
 from weft.runtime.device_put import put_host
 from weft.runtime.executable import effects_barrier as effects_barrier
-from weft.runtime.host_calls import reporting, running_callback, watch_arrays
+from weft.runtime.host_calls import reporting, running_callback, variants, watch_arrays
 from weft.transforms.boundary import api_boundary
 from weft.transforms.staging import aval_of_spec
 from weft.transforms.vmap import AxisData, move_dim
@@ -201,7 +201,11 @@ def _lower(
     watch_arrays()
     ordered = effect is not None and effect.ordered
     index = len(module.host_callbacks)
-    module.host_callbacks.append(_passing_token(function) if ordered else function)
+    results = [(tuple(a.shape), np.dtype(a.dtype)) for a in out_avals]
+    plain, guarded, fail = variants(function, results)
+    if ordered:
+        plain, guarded = _passing_token(plain), _passing_token(guarded)
+    module.host_callbacks += [plain, guarded, fail]
     types = ctx.out_types()
     values = list(operands)
     avals = [*ctx.avals_in]
