@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
@@ -42,10 +43,9 @@ class Source:
         """(line, column), both from 1; (0, 0) when unknown."""
         if self.code is None:
             return 0, 0
-        for i, (line, _, column, _) in enumerate(self.code.co_positions()):
-            if i == self.lasti // 2:
-                return line or self.code.co_firstlineno, (column or 0) + 1
-        return self.code.co_firstlineno, 1
+        positions = islice(self.code.co_positions(), self.lasti // 2, None)
+        line, _, column, _ = next(positions, (None, None, None, None))
+        return line or self.code.co_firstlineno, (column or 0) + 1
 
     @property
     def line(self) -> int:
