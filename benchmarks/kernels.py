@@ -95,12 +95,13 @@ def softmax_interpreted(xx):
 # Against XLA -----------------------------------------------------------------------------------
 
 
-def interleaved(kernel, other, rounds: int = 15) -> float:
+def interleaved(kernel, other, seconds: float = 2.0) -> float:
     """The time of a kernel over that of another function, both in this process by turns: what
     else the machine does falls on both."""
     kernel(), other()
     best = [float("inf"), float("inf")]
-    for _ in range(rounds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
         for k, function in enumerate((kernel, other)):
             start = time.perf_counter()
             function()

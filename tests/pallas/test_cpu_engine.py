@@ -112,6 +112,12 @@ def test_kernels_compile_within_150_ms_of_processor_time():
     assert best < 0.15
 
 
+def test_without_llvmlite_the_error_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "llvmlite", None)
+    with pytest.raises(ImportError, match=r"weft\[kernels\].*interpret=True"):
+        engine.Host()
+
+
 def test_unsupported_ops_name_themselves_their_line_and_the_remedy():
     def kernel(x, out):
         out[...] = wnp.sort(x[...])

@@ -20,8 +20,15 @@ class Host:
     """The CPU that code is made for."""
 
     def __init__(self) -> None:
-        import llvmlite
-        import llvmlite.binding as llvm
+        try:
+            import llvmlite
+            import llvmlite.binding as llvm
+        except ImportError as error:
+            raise ImportError(
+                "kernels are compiled for the CPU by llvmlite, which is not installed: "
+                "pip install 'weft[kernels]', or run them interpreted: "
+                "pallas_call(..., interpret=True)"
+            ) from error
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
