@@ -298,6 +298,32 @@ def test_an_inner_one_may_name_the_mesh_again():
     np.testing.assert_array_equal(f(V), [1 + 3, 2 + 4, 5 + 7, 6 + 8])
 
 
+def test_smap_takes_one_axis_and_dimensions_as_vmap_does():
+    with weft.set_mesh(GRID):
+        centred = weft.smap(lambda v: v - lax.pmean(v, "x"), axis_name="x", in_axes=0, out_axes=0)
+        mean = (X[:4] + X[4:]) / 2
+        np.testing.assert_array_equal(centred(X), X - np.concatenate([mean, mean]))
+        turned = weft.smap(lambda v: v.T, axis_name="y", in_axes=-1, out_axes=-2)
+        np.testing.assert_array_equal(turned(X), X.T)
+        added = weft.smap(lambda a, b: a + b, axis_name="x", in_axes=(0, None), out_axes=0)
+        np.testing.assert_array_equal(added(X, 2.0), X + 2)
+
+
+def test_one_smap_inside_another_takes_two_axes():
+    @weft.smap(axis_name="x", in_axes=0, out_axes=None)
+    def outer(v):
+        inner = weft.smap(
+            lambda w: lax.psum(w, ("x", "y")), axis_name="y", in_axes=1, out_axes=None
+        )
+        return inner(v)
+
+    with weft.set_mesh(GRID):
+        want = (X[:4] + X[4:]).sum(1, keepdims=True)
+        np.testing.assert_array_equal(outer(X), want)
+        gradient = weft.grad(lambda x: (outer(x) ** 2).sum())(X)
+    np.testing.assert_array_equal(gradient, np.tile(2 * want, (2, 4)))
+
+
 # Transformations ------------------------------------------------------------------------------
 
 
@@ -468,6 +494,12 @@ def test_a_partial_sum_may_leave_one_and_enter_another():
 
 NESTED = {"mesh": LINE, "in_specs": P("x"), "out_specs": P("x")}
 
+
+def in_grid(f):
+    with weft.set_mesh(GRID):
+        return f(X)
+
+
 # name: (program, exception, what the message must contain)
 WRONG = {
     "a size that does not divide": (
@@ -577,6 +609,26 @@ WRONG = {
         lambda: weft.shard_map(lambda v: v, mesh=LINE, out_specs=P("x"))(V),
         ValueError,
         ["no explicit sharding to infer in_specs from", "give in_specs"],
+    ),
+    "an axis of smap out of bounds": (
+        lambda: in_grid(weft.smap(lambda v: v, axis_name="x", in_axes=2, out_axes=0)),
+        ValueError,
+        ["in_axes for v is 2", "out of bounds for f32[8,4]"],
+    ),
+    "a scalar result of smap": (
+        lambda: in_grid(weft.smap(lambda v: v.sum(), axis_name="x", in_axes=0, out_axes=0)),
+        ValueError,
+        ["out_axes for result is 0", "f32[]{V:x} is a scalar", "x[None]"],
+    ),
+    "several axes of smap": (
+        lambda: weft.smap(lambda v: v, axis_name=("x", "y"), in_axes=0, out_axes=0),
+        TypeError,
+        ["one mesh axis", "use weft.shard_map"],
+    ),
+    "axes of smap that are no ints": (
+        lambda: weft.smap(lambda v: v, axis_name="x", in_axes="x", out_axes=0),
+        TypeError,
+        ["in_axes takes ints and None, got 'x'"],
     ),
     "branches that vary differently": (
         lambda: on_line(

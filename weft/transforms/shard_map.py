@@ -36,6 +36,27 @@ INFER = _Infer()
 
 
 @dataclass(frozen=True, slots=True)
+class _Along:
+    """The spec of an array split along one dimension, which may be counted from its end."""
+
+    dim: int
+    axis: Any
+
+    def spec(self, aval: Any, what: Callable[[], str]) -> PartitionSpec:
+        if not aval.ndim:
+            raise ValueError(
+                f"{what()} is {self.dim}, but {aval.str_short()} is a scalar and has no dimension "
+                "to split; use None, or add one with x[None]"
+            )
+        if not -aval.ndim <= self.dim < aval.ndim:
+            raise ValueError(
+                f"{what()} is {self.dim}, which is out of bounds for {aval.str_short()}; it must "
+                f"be at least {-aval.ndim} and less than {aval.ndim}"
+            )
+        return P(*(None,) * (self.dim % aval.ndim), self.axis)
+
+
+@dataclass(frozen=True, slots=True)
 class _Options:
     """What a call of shard_map was given, for one function."""
 
@@ -127,6 +148,47 @@ def shard_map(
     return mapped
 
 
+def smap(
+    f: Callable | None = None, /, *, axis_name: Any, out_axes: Any, in_axes: Any = INFER
+) -> Any:
+    """shard_map over one axis of the mesh in context, told which dimension is split, as in vmap.
+
+    axis_name: the mesh axis that becomes manual in `f`. in_axes, out_axes: pytree prefixes of the
+    positional arguments and of the result, an int for each: the dimension split over the axis, or
+    None: given whole, or equal on all devices. Calls may be nested to take several axes.
+
+    Raises:
+      TypeError: several axes, or entries that are no ints. ValueError: no mesh is in context, a
+      dimension out of bounds, and what `shard_map` raises.
+
+    >>> import weft
+    >>> f = weft.smap(lambda v: v - weft.lax.pmean(v, "x"), axis_name="x", in_axes=0, out_axes=0)
+    >>> with weft.set_mesh(weft.make_mesh((4,), ("x",))):
+    ...     f(weft.numpy.arange(4.0))
+    Array([-1.5, -0.5,  0.5,  1.5], dtype=float32)
+    """
+    if f is None:
+        return functools.partial(smap, axis_name=axis_name, out_axes=out_axes, in_axes=in_axes)
+    if isinstance(axis_name, tuple | list):
+        raise TypeError(
+            f"smap: axis_name is one mesh axis, got {axis_name!r}; use weft.shard_map for several"
+        )
+
+    def specs(axes: Any, what: str) -> Any:
+        entries, tree = flatten(axes, lambda v: v is None)
+        for entry in entries:
+            if entry is not None and not isinstance(entry, int):
+                raise TypeError(f"smap: {what} takes ints and None, got {entry!r}")
+        return tree.unflatten([P() if e is None else _Along(e, axis_name) for e in entries])
+
+    return shard_map(
+        f,
+        in_specs=in_axes if isinstance(in_axes, _Infer) else specs(in_axes, "in_axes"),
+        out_specs=specs(out_axes, "out_axes"),
+        axis_names={axis_name},
+    )
+
+
 _compiled: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()
 
 
@@ -180,7 +242,7 @@ def _program(options: _Options, tree: Any, static: tuple) -> Callable:
 
 
 def _is_spec(x: Any) -> bool:
-    return isinstance(x, PartitionSpec | _Infer)
+    return isinstance(x, PartitionSpec | _Infer | _Along)
 
 
 # Mesh and axes --------------------------------------------------------------------------------
@@ -298,7 +360,7 @@ def _infer_spec(aval: Any, manual: tuple, name: str) -> PartitionSpec:
     return sharding.spec.without(free)
 
 
-def _arg_specs(options: _Options, args: tuple, tree: Any, avals: list, where: tuple) -> list:
+def _arg_specs(options: _Options, args: tuple, leaves: list, tree: Any, where: tuple) -> list:
     mesh, manual, _ = where
     who = f"shard_map of {options.name}"
 
@@ -310,7 +372,10 @@ def _arg_specs(options: _Options, args: tuple, tree: Any, avals: list, where: tu
 
     given = options.in_specs
     if isinstance(given, _Infer):
-        return [_infer_spec(a, manual, f"{who}: {n}") for a, n in zip(avals, names(), strict=True)]
+        return [
+            _infer_spec(typeof(x), manual, f"{who}: {n}")
+            for x, n in zip(leaves, names(), strict=True)
+        ]
     if isinstance(given, tuple) and len(given) != len(args):
         raise ValueError(
             f"{who}: in_specs has {len(given)} entries for {len(args)} arguments; give one for "
@@ -318,12 +383,14 @@ def _arg_specs(options: _Options, args: tuple, tree: Any, avals: list, where: tu
             "positional argument"
         )
 
-    def what(i: int) -> str:
-        return f"{who}: in_specs for {names()[i]}"
+    def what(i: int, given: str = "in_specs") -> str:
+        return f"{who}: {given} for {names()[i]}"
 
     flat = broadcast_prefix(given, tree, f"{who}: in_specs", _is_spec)
     for i, spec in enumerate(flat):
-        if spec is not None:
+        if isinstance(spec, _Along):
+            flat[i] = spec.spec(typeof(leaves[i]), partial(what, i, "in_axes"))
+        elif spec is not None:
             _check_spec(spec, partial(what, i), mesh, manual)
     return flat
 
@@ -339,8 +406,7 @@ def _call(options: _Options, args: tuple) -> Any:
     static_only = options.in_specs is None
     specs: list = [None] * len(leaves)
     if not static_only:
-        avals = [typeof(x) for x in leaves] if isinstance(options.in_specs, _Infer) else []
-        specs = _arg_specs(options, args, tree, avals, where)
+        specs = _arg_specs(options, args, leaves, tree, where)
     traced = [i for i, s in enumerate(specs) if s is not None]
     operands = [leaves[i] for i in traced]
     in_specs = [specs[i] for i in traced]
@@ -397,10 +463,12 @@ def _result_specs(options: _Options, outs: list, tree: Any, where: tuple) -> lis
             names.extend(leaf_names(tree.unflatten(list(range(len(outs)))), "result"))
         return names[i]
 
-    def what(i: int) -> str:
-        return f"{who}: out_specs for {name(i)}"
+    def what(i: int, given: str = "out_specs") -> str:
+        return f"{who}: {given} for {name(i)}"
 
     for i, (x, spec) in enumerate(zip(outs, flat, strict=True)):
+        if isinstance(spec, _Along):
+            spec = flat[i] = spec.spec(typeof(x), partial(what, i, "out_axes"))
         _check_spec(spec, partial(what, i), mesh, manual)
         try:
             aval = typeof(x)
