@@ -141,3 +141,22 @@ def test_loops_inside_shard_map_communicate_in_every_iteration():
     matrix = np.eye(4) + np.roll(np.eye(4), 1, axis=0)
     square = matrix @ matrix
     close(grad, (square + square.T) @ v)
+
+
+def test_loops_inside_shard_map_may_start_from_values_like_their_operands():
+    mesh = weft.make_mesh((4,), ("x",), axis_types=(AUTO,))
+
+    def loss(w, x):
+        def local(w, x):
+            start = jnp.zeros_like(x) + lax.full_like(x, 0.0)
+            return lax.scan(lambda c, a: (c * w + a, None), start, jnp.stack([x, x]))[0]
+
+        f = weft.shard_map(
+            local, mesh=mesh, in_specs=(weft.P(), weft.P("x")), out_specs=weft.P("x")
+        )
+        return jnp.sum(f(w, x))
+
+    v = np.array([1.0, 2.0, 4.0, 8.0])
+    value, grad = weft.jit(weft.value_and_grad(loss))(2.0, v)
+    close(value, 3 * v.sum())
+    close(grad, v.sum())

@@ -191,7 +191,18 @@ def full_like(
     shape = aval.shape if shape is None else check_shape(shape)
     weak = dtype is None and aval.weak_type
     out = full(shape, fill_value, aval.dtype if dtype is None else dtype, sharding=sharding)
-    return convert(out, aval.dtype, True) if weak else out
+    return vary_like(convert(out, aval.dtype, True) if weak else out, aval)
+
+
+def vary_like(x: Any, aval: Any) -> Any:
+    """The value cast to vary, inside shard_map, over the axes that a type varies over."""
+    axes = aval.mat.varying
+    if not axes:
+        return x
+    from weft.collectives.casts import cast_to
+    from weft.core.aval import Mat
+
+    return cast_to(x, Mat(axes))
 
 
 def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Any:
