@@ -86,6 +86,8 @@ class _Printer:
             for item in value:
                 lines += ["  " + line for line in self.param(item)]
             return [*lines, ")"]
+        if hasattr(value, "describe"):
+            return value.describe()
         if callable(value) and hasattr(value, "__name__"):
             return [value.__name__]
         if type(value).__repr__ is object.__repr__:  # no addresses: equal programs print alike

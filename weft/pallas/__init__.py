@@ -42,9 +42,12 @@ def __getattr__(name: str) -> _Any:
         module = _importlib.import_module(_NAMES[name])
         value = getattr(module, "ds" if name == "dslice" else name)
     else:
+        module_name = f"weft.pallas.{name}"
         try:
-            return _importlib.import_module(f"weft.pallas.{name}")
-        except ModuleNotFoundError:
+            return _importlib.import_module(module_name)
+        except ModuleNotFoundError as e:
+            if e.name != module_name:
+                raise
             raise AttributeError(f"module 'weft.pallas' has no attribute {name!r}") from None
     globals()[name] = value
     return value

@@ -120,6 +120,14 @@ class KernelCall:
     def output_blocks(self) -> tuple[BlockMapping, ...]:
         return self.blocks[self.num_inputs :]
 
+    def describe(self) -> list[str]:
+        """Lines that show the call and its programs, for the printer of jaxprs."""
+        lines = [repr(self)]
+        for p in self.programs:
+            lines.append(f"{p.name} on {p.mesh}:" if p.mesh is not None else f"{p.name}:")
+            lines += ["  " + line for line in str(p.jaxpr).splitlines()]
+        return lines
+
     def replace(self, **changes: Any) -> KernelCall:
         return replace(self, cache={}, **changes)
 

@@ -9,6 +9,7 @@ Source: C. Flanagan, S. Freund, "FastTrack: efficient and precise dynamic race d
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -36,14 +37,16 @@ class Access:
 
 _sources: list[Any] = []
 _source_ids: dict[int, int] = {}
+_lock = Lock()  # several devices may interpret a kernel at once
 
 
 def source_id(source: Any) -> int:
     """A number for a source line, which stays alive."""
     found = _source_ids.get(id(source))
     if found is None:
-        found = _source_ids[id(source)] = len(_sources)
-        _sources.append(source)
+        with _lock:
+            _sources.append(source)
+            found = _source_ids[id(source)] = len(_sources) - 1
     return found
 
 
