@@ -20,7 +20,7 @@ from weft.pallas.cpu.values import Array, Buffer
 # The state of a running kernel, at the start of its shared memory.
 PROGRESS, WAITING, FINISHED, ABORT, STATE_BYTES = 0, 64, 128, 192, 256
 
-SPINS, YIELDS, NAP = 256, 512, 20_000
+SPINS, YIELDS, NAP = 256, 2048, 20_000
 """Turns of waiting that spin and then yield; then every turn sleeps so many nanoseconds."""
 PATIENCE = 20_000
 """Naps without any progress, all cores waiting, that are taken for a deadlock (1 to 2 s)."""
