@@ -172,6 +172,18 @@ def test_a_deadlock_is_an_error_that_names_the_wait():
         np.asarray(call(np.zeros(2, "f4")))
 
 
+def test_debug_mode_checks_the_core_a_signal_goes_to():
+    mesh = pl.Mesh({"i": 2})
+
+    def kernel(x, out, sem):
+        pl.semaphore_signal(sem, 1, core_index=lax.axis_index("i") + 1)
+        out[...] = x[...]
+
+    call = pl.mpmd_map([(mesh, kernel)], shape(2), [REGULAR], debug=True)
+    with pytest.raises(Exception, match=r"semaphore_signal .*core index along 'i' is out of"):
+        np.asarray(call(np.zeros(2, "f4")))
+
+
 def test_virtual_devices_run_their_cores_side_by_side(rng):
     x = rng.standard_normal((8, 32)).astype("f4")
     left, right = pair()

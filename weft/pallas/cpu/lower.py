@@ -58,7 +58,8 @@ def target_of(call: Any) -> str:
 
     text = kernel_text(call)
     address = engine.compile_text(text, "handler")
-    name = f"weft_kernel_{engine.key_of(text)}"
+    plain = "".join(c if c.isalnum() else "_" for c in call.name)
+    name = f"weft_kernel_{plain}_{engine.key_of(text)[:16]}"
     if name not in _registered:
         register_ffi_target(name, ffi.capsule(address), "cpu")
         _registered.add(name)

@@ -13,7 +13,7 @@ from typing import Any
 from weft.core import dtypes
 from weft.pallas.cpu import loops
 from weft.pallas.cpu.llvm import Function, Index
-from weft.pallas.cpu.refs import window
+from weft.pallas.cpu.refs import checked, window
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer
 
@@ -51,7 +51,13 @@ def retargeted(
     if owner is None or t.core is None or not axes:
         return part
     f = t.f
-    given = {a: t.index(x) for a, x in zip(axes, core, strict=True)}
+    given = {}
+    for axis, x in zip(axes, core, strict=True):
+        what = (
+            f"kernel {t.call.name}: {t.eqn.primitive.name} ({t.eqn.source}): the core index along "
+            f"{axis!r} is out of bounds"
+        )
+        given[axis] = checked(t, t.index(x), 0, owner.shape[axis] - 1, what)
     own = linear_index(f, owner, t.core.coordinates, {})
     target = linear_index(f, owner, t.core.coordinates, given)
     step = f.mul(f.sub(target, own), loops.slot_bytes(whole.shape, whole.dtype))
