@@ -1,8 +1,7 @@
 """A handler compiled at run time with llvmlite: `python -m examples.ffi.llvm_handler`.
 
 The function has the C signature of an XLA FFI handler and reads the call frame at the offsets of
-xla/ffi/api/c_api.h. No Python runs when XLA calls it. A function from Numba's `@cfunc` with the
-signature `intp(CPointer(intp))` is registered the same way, by its `.address`.
+xla/ffi/api/c_api.h. No Python runs when XLA calls it.
 """
 
 from __future__ import annotations
