@@ -9,73 +9,82 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
-    "scalar_types": (
-        "bool bool_ int2 int4 int8 int16 int32 int64 uint2 uint4 uint8 uint16 uint32 uint64 "
-        "float16 float32 float64 bfloat16 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz "
-        "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn "
-        "complex64 complex128 int_ uint float_ complex_ single double csingle cdouble dtype "
-        "generic number inexact floating complexfloating integer signedinteger unsignedinteger "
-        "character flexible object_ finfo iinfo result_type promote_types can_cast isdtype "
-        "issubdtype ndarray isscalar iscomplexobj isrealobj ComplexWarning"
-    ),
-    "creation": (
-        "array asarray zeros ones full empty zeros_like ones_like full_like empty_like arange "
-        "linspace logspace geomspace eye identity tri tril triu diag diagflat meshgrid indices "
-        "fromfunction frombuffer fromfile fromiter fromstring from_dlpack copy astype vander load "
-        "save savez ix_ tril_indices triu_indices tril_indices_from triu_indices_from "
-        "mask_indices diag_indices diag_indices_from array_repr array_str set_printoptions "
-        "get_printoptions printoptions"
-    ),
+    "scalar_types": """
+        bool bool_ int2 int4 int8 int16 int32 int64 uint2 uint4 uint8 uint16 uint32 uint64
+        float16 float32 float64 bfloat16 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn
+        float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn complex64
+        complex128 int_ uint float_ complex_ single double csingle cdouble dtype generic number
+        inexact floating complexfloating integer signedinteger unsignedinteger character flexible
+        object_ finfo iinfo result_type promote_types can_cast isdtype issubdtype ndarray
+        isscalar iscomplexobj isrealobj ComplexWarning
+    """,
+    "creation": """
+        array asarray zeros ones full empty zeros_like ones_like full_like empty_like arange
+        linspace logspace geomspace fromfunction frombuffer fromfile fromiter fromstring
+        from_dlpack copy astype load save savez array_repr array_str set_printoptions
+        get_printoptions printoptions
+    """,
+    "matrices": """
+        eye identity tri tril triu diag diagflat meshgrid indices vander ix_ tril_indices
+        triu_indices tril_indices_from triu_indices_from mask_indices diag_indices
+        diag_indices_from
+    """,
     "index_tricks": "mgrid ogrid r_ c_ s_ index_exp",
-    "ufuncs": (
-        "abs absolute acos acosh add angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh "
-        "asin asinh atan atan2 atanh bitwise_and bitwise_count bitwise_invert bitwise_left_shift "
-        "bitwise_not bitwise_or bitwise_right_shift bitwise_xor cbrt ceil clip conj conjugate "
-        "copysign cos cosh deg2rad degrees divide divmod equal exp exp2 expm1 fabs float_power "
-        "floor floor_divide fmax fmin fmod frexp gcd greater greater_equal heaviside hypot i0 imag "
-        "invert isfinite isinf isnan isneginf isposinf lcm ldexp left_shift less less_equal log "
-        "log10 log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or logical_xor "
-        "maximum minimum mod modf multiply nan_to_num negative nextafter not_equal positive pow "
-        "power rad2deg radians real reciprocal remainder right_shift rint sign signbit sin sinc "
-        "sinh spacing sqrt square subtract tan tanh true_divide trunc round around iscomplex isreal"
-    ),
+    "ufuncs": """
+        abs absolute acos acosh add angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh
+        asin asinh atan atan2 atanh bitwise_and bitwise_count bitwise_invert bitwise_left_shift
+        bitwise_not bitwise_or bitwise_right_shift bitwise_xor cbrt ceil conj conjugate cos cosh
+        deg2rad degrees divide equal exp exp2 expm1 fabs floor fmax fmin greater greater_equal
+        imag invert isfinite isinf isnan isneginf isposinf left_shift less less_equal log log10
+        log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or logical_xor maximum
+        minimum multiply negative nextafter not_equal positive rad2deg radians real reciprocal
+        right_shift rint sign signbit sin sinh sqrt square subtract tan tanh true_divide trunc
+        round around iscomplex isreal
+    """,
+    "formulas": """
+        clip copysign divmod float_power floor_divide fmod frexp gcd heaviside hypot i0 lcm ldexp
+        mod modf nan_to_num pow power remainder sinc spacing
+    """,
     "ufunc_object": "ufunc frompyfunc",
-    "reductions": (
-        "sum prod max min amax amin all any mean var std ptp count_nonzero average nansum nanprod "
-        "nanmax nanmin nanmean nanvar nanstd argmax argmin nanargmax nanargmin cumsum cumprod "
-        "cumulative_sum cumulative_prod nancumsum nancumprod trace"
-    ),
-    "order_statistics": (
-        "median quantile percentile nanmedian nanquantile nanpercentile histogram "
-        "histogram_bin_edges histogram2d histogramdd bincount digitize"
-    ),
-    "shaping": (
-        "reshape ravel transpose permute_dims matrix_transpose swapaxes moveaxis rollaxis "
-        "expand_dims squeeze broadcast_to broadcast_arrays broadcast_shapes atleast_1d atleast_2d "
-        "atleast_3d ndim shape size iterable flip fliplr flipud rot90 roll"
-    ),
-    "joining": (
-        "concatenate concat stack vstack hstack dstack column_stack block append tile repeat "
-        "split array_split hsplit vsplit dsplit unstack resize insert delete trim_zeros"
-    ),
+    "reductions": """
+        sum prod max min amax amin all any mean var std ptp count_nonzero average nansum nanprod
+        nanmax nanmin nanmean nanvar nanstd
+    """,
+    "running": """
+        argmax argmin nanargmax nanargmin cumsum cumprod cumulative_sum cumulative_prod nancumsum
+        nancumprod trace
+    """,
+    "order_statistics": """
+        median quantile percentile nanmedian nanquantile nanpercentile histogram
+        histogram_bin_edges histogram2d histogramdd bincount digitize
+    """,
+    "shaping": """
+        reshape ravel transpose permute_dims matrix_transpose swapaxes moveaxis rollaxis
+        expand_dims squeeze broadcast_to broadcast_arrays broadcast_shapes atleast_1d atleast_2d
+        atleast_3d ndim shape size iterable flip fliplr flipud rot90 roll
+    """,
+    "joining": """
+        concatenate concat stack vstack hstack dstack column_stack block append tile repeat split
+        array_split hsplit vsplit dsplit unstack resize insert delete trim_zeros
+    """,
     "padding": "pad",
-    "selection": (
-        "where select choose piecewise compress extract take take_along_axis put put_along_axis "
-        "place fill_diagonal diagonal nonzero flatnonzero argwhere unravel_index ravel_multi_index"
-    ),
-    "linear": (
-        "dot matmul vdot vecdot matvec vecmat inner outer tensordot kron cross einsum einsum_path"
-    ),
+    "selection": """
+        where select choose piecewise compress extract take take_along_axis put put_along_axis
+        place fill_diagonal diagonal nonzero flatnonzero argwhere unravel_index ravel_multi_index
+    """,
+    "linear": """
+        dot matmul vdot vecdot matvec vecmat inner outer tensordot kron cross einsum einsum_path
+    """,
     "sorting": "sort argsort lexsort partition argpartition searchsorted sort_complex",
-    "setops": (
-        "unique unique_all unique_counts unique_inverse unique_values union1d intersect1d "
-        "setdiff1d setxor1d isin"
-    ),
+    "setops": """
+        unique unique_all unique_counts unique_inverse unique_values union1d intersect1d
+        setdiff1d setxor1d isin
+    """,
     "comparison": "allclose isclose array_equal array_equiv",
-    "calculus": (
-        "diff ediff1d gradient trapezoid interp unwrap convolve correlate cov corrcoef packbits "
-        "unpackbits"
-    ),
+    "calculus": """
+        diff ediff1d gradient trapezoid interp unwrap convolve correlate cov corrcoef packbits
+        unpackbits
+    """,
     "polynomial": "poly polyadd polyder polydiv polyfit polyint polymul polysub polyval roots",
     "window_functions": "bartlett blackman hamming hanning kaiser",
     "vectorization": "vectorize apply_along_axis apply_over_axes",
@@ -107,5 +116,4 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-import weft.numpy.methods  # noqa: E402, F401  (gives arrays and tracers their operators)
-from weft.numpy import methods as _methods  # noqa: E402, F401  (gives arrays their methods)
+from weft.numpy import methods as _methods  # noqa: E402, F401  (gives arrays their operators)

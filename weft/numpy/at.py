@@ -387,7 +387,7 @@ class AtIndex:
         >>> weft.numpy.arange(3.0).at[2].power(3.0)
         Array([0., 1., 8.], dtype=float32)
         """
-        from weft.numpy.ufuncs import power
+        from weft.numpy.formulas import power
 
         return power(self.array, self._ones(values, out_sharding, options))
 

@@ -219,6 +219,7 @@ def interp(
     >>> weft.numpy.interp(2.5, weft.numpy.array([2.0, 3.0]), weft.numpy.array([4.0, 6.0]))
     Array(5., dtype=float32)
     """
+    from weft.numpy import formulas
     from weft.numpy import ufuncs as u
     from weft.numpy.selection import take, where
     from weft.numpy.sorting import argsort, searchsorted
@@ -238,13 +239,13 @@ def interp(
         if not isinstance(period, Tracer) and np.asarray(period) == 0:
             raise ValueError("weft.numpy.interp: period must not be zero")
         period = u.absolute(period)
-        x, xp = u.remainder(x, period), u.remainder(xp, period)
+        x, xp = formulas.remainder(x, period), formulas.remainder(xp, period)
         order = argsort(xp)
         xp, fp = take(xp, order), take(fp, order)
         xp = ops.concatenate([u.subtract(xp[-1:], period), xp, u.add(xp[:1], period)], 0)
         fp = ops.concatenate([fp[-1:], fp, fp[:1]], 0)
     n = typeof(xp).shape[0]
-    i = u.clip(searchsorted(xp, x, side="right"), 1, max(n - 1, 1))
+    i = formulas.clip(searchsorted(xp, x, side="right"), 1, max(n - 1, 1))
     before = u.subtract(i, 1)
     x0, x1 = take(xp, before, mode="clip"), take(xp, i, mode="clip")
     f0, f1 = take(fp, before, mode="clip"), take(fp, i, mode="clip")
@@ -262,8 +263,9 @@ def interp(
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Any:
     """Angles with jumps of more than half a period taken out. Source: numpy.unwrap."""
+    from weft.numpy import formulas
     from weft.numpy import ufuncs as u
-    from weft.numpy.reductions import cumsum
+    from weft.numpy.running import cumsum
     from weft.numpy.selection import where
 
     aval = aval_of("unwrap", p)
@@ -272,9 +274,11 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
         p, period = promote(p, period)
         p = to_array(p)
     dtype = typeof(p).dtype
-    half = u.floor_divide(period, 2) if dtypes.is_integer(dtype) else u.true_divide(period, 2)
+    half = (
+        formulas.floor_divide(period, 2) if dtypes.is_integer(dtype) else u.true_divide(period, 2)
+    )
     d = diff(p, axis=axis)
-    moved = u.subtract(u.remainder(u.add(d, half), period), half)
+    moved = u.subtract(formulas.remainder(u.add(d, half), period), half)
     moved = where(u.logical_and(u.equal(moved, u.negative(half)), u.greater(d, 0)), half, moved)
     limit = half if discont is None else discont
     shift = where(u.less(u.absolute(d), limit), cast(0, dtype), u.subtract(moved, d))
@@ -443,8 +447,9 @@ def cov(
 
 def corrcoef(x: Any, y: Any = None, rowvar: builtins.bool = True, dtype: Any = None) -> Any:
     """The matrix of correlation coefficients, within [-1, 1]. Source: numpy.corrcoef."""
+    from weft.numpy import formulas
     from weft.numpy import ufuncs as u
-    from weft.numpy.creation import diag
+    from weft.numpy.matrices import diag
 
     c = cov(x, y, rowvar, dtype=dtype)
     if typeof(c).ndim == 0:
@@ -452,8 +457,8 @@ def corrcoef(x: Any, y: Any = None, rowvar: builtins.bool = True, dtype: Any = N
     root = u.sqrt(u.real(diag(c)))
     c = u.true_divide(u.true_divide(c, root[:, None]), root[None, :])
     if dtypes.is_complex(typeof(c).dtype):
-        return ew.complex_p.bind(u.clip(u.real(c), -1, 1), u.clip(u.imag(c), -1, 1))
-    return u.clip(c, -1, 1)
+        return ew.complex_p.bind(formulas.clip(u.real(c), -1, 1), formulas.clip(u.imag(c), -1, 1))
+    return formulas.clip(c, -1, 1)
 
 
 # Bits -----------------------------------------------------------------------------------------

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.aval import ShapedArray
+from weft.core.aval import NO_MAT
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, typeof
@@ -22,15 +22,14 @@ from weft.numpy.common import (
     check_array,
     concrete,
     constant,
-    convert,
     place,
     scalar_array,
     to_array,
-    zero_like,
 )
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote_inexact
 from weft.ops.shape import broadcast_in_dim_p, check_shape, iota_p
+from weft.ops.small import vary_like
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import put_host
 
@@ -430,6 +429,8 @@ def _like(
         x = broadcast_in_dim_p.bind(value, shape=tuple(shape), broadcast_dimensions=())
     else:
         x = full(shape, cast(value, dtype))
+    if isinstance(a, Tracer) and getattr(a.aval, "mat", NO_MAT).varying:
+        x = vary_like(x, a.aval)
     return x if device is None and out_sharding is None else place(x, device, out_sharding)
 
 
@@ -622,7 +623,7 @@ def logspace(
     axis: int = 0,
 ) -> Any:
     """base to the power of evenly spaced exponents. Source: numpy.logspace."""
-    from weft.numpy.ufuncs import power
+    from weft.numpy.formulas import power
 
     out = linspace(start, stop, num, endpoint, axis=axis)
     values = power(base, cast(out, typeof(out).dtype))
@@ -659,281 +660,3 @@ def geomspace(
 
         out = moveaxis(out, 0, axis)
     return cast(out, canonical(dtype, "geomspace") or typeof(out).dtype)
-
-
-# Diagonals and triangles ----------------------------------------------------------------------
-
-
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
-    """Ones on the k-th diagonal of an N by M matrix, zeros elsewhere.
-
-    >>> import weft
-    >>> weft.numpy.eye(2)
-    Array([[1., 0.],
-           [0., 1.]], dtype=float32)
-    """
-    n = check_shape(N)[0]
-    m = n if M is None else check_shape(M)[0]
-    dtype = dtypes.canonicalize_dtype(float) if dtype is None else canonical(dtype, "eye")
-    if not isinstance(k, Tracer):
-        k = int(concrete(k, "eye: k"))
-        if state.trace is EVAL and n * m <= _ON_HOST:
-            return place(constant(np.eye(n, m, k).astype(dtype)), device)
-    from weft.ops.elementwise import eq_p
-
-    rows, cols = _grid(n, m, k)
-    return place(convert(eq_p.bind(rows, cols), dtype), device)
-
-
-def _grid(n: int, m: int, k: Any) -> tuple[Any, Any]:
-    """Row numbers plus k, and column numbers, of an n by m matrix."""
-    from weft.ops.elementwise import add_p
-
-    rows = iota_p.bind(dtype=dtypes.int32, shape=(n, m), dimension=0)
-    if isinstance(k, Tracer) or k != 0:
-        rows = add_p.bind(rows, cast(k, dtypes.int32) if isinstance(k, Tracer) else np.int32(k))
-    return rows, iota_p.bind(dtype=dtypes.int32, shape=(n, m), dimension=1)
-
-
-def identity(n: int, dtype: Any = None) -> Any:
-    """The n by n identity matrix."""
-    return eye(n, dtype=dtype)
-
-
-def _lower_mask(n: int, m: int, k: Any) -> Any:
-    """Where column <= row + k."""
-    from weft.ops.elementwise import ge_p
-
-    rows, cols = _grid(n, m, k)
-    return ge_p.bind(rows, cols)
-
-
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
-    """Ones at and below the k-th diagonal of an N by M matrix."""
-    n = check_shape(N)[0]
-    m = n if M is None else check_shape(M)[0]
-    dtype = dtypes.canonicalize_dtype(float) if dtype is None else canonical(dtype, "tri")
-    if state.trace is EVAL and n * m <= _ON_HOST and not isinstance(k, Tracer):
-        return constant(np.tri(n, m, int(k)).astype(dtype))
-    return convert(_lower_mask(n, m, k), dtype)
-
-
-def _triangle(name: str, m: Any, k: Any, lower: builtins.bool) -> Any:
-    from weft.ops.elementwise import select
-
-    aval = aval_of(name, m)
-    if aval.ndim < 2:
-        raise ValueError(
-            f"weft.numpy.{name}: m must have at least two dimensions, got {aval.str_short()}"
-        )
-    rows, columns = aval.shape[-2:]
-    mask = _lower_mask(rows, columns, k if lower else k - 1)
-    if aval.ndim > 2:
-        mask = _broadcast_to(mask, aval.shape)
-    zeros = broadcast_in_dim_p.bind(zero_like(m), shape=aval.shape, broadcast_dimensions=())
-    return select(mask, m, zeros) if lower else select(mask, zeros, m)
-
-
-def tril(m: Any, k: int = 0) -> Any:
-    """The matrix with what is above the k-th diagonal set to zero; batches of them too.
-
-    >>> import weft
-    >>> weft.numpy.tril(weft.numpy.ones((2, 2)))
-    Array([[1., 0.],
-           [1., 1.]], dtype=float32)
-    """
-    return _triangle("tril", m, k, True)
-
-
-def triu(m: Any, k: int = 0) -> Any:
-    """The matrix with what is below the k-th diagonal set to zero; batches of them too."""
-    return _triangle("triu", m, k, False)
-
-
-def diag(v: Any, k: int = 0) -> Any:
-    """A matrix with the vector on its k-th diagonal, or the k-th diagonal of a matrix.
-
-    >>> import weft
-    >>> weft.numpy.diag(weft.numpy.array([1, 2]))
-    Array([[1, 0],
-           [0, 2]], dtype=int32)
-    """
-    aval = aval_of("diag", v)
-    k = int(concrete(k, "diag: k"))
-    if aval.ndim == 2:
-        from weft.numpy.selection import diagonal
-
-        return diagonal(v, k)
-    if aval.ndim != 1:
-        raise ValueError(f"weft.numpy.diag: v must be a vector or a matrix, got {aval.str_short()}")
-    from weft.ops.elementwise import eq_p, select
-    from weft.ops.shape import pad
-
-    n = aval.shape[0] + abs(k)
-    zero = zero_like(v)
-    if k:
-        v = pad(v, zero, [(max(-k, 0), max(k, 0), 0)])
-    rows, cols = _grid(n, n, k)
-    spread = broadcast_in_dim_p.bind(v, shape=(n, n), broadcast_dimensions=(0,))
-    zeros = broadcast_in_dim_p.bind(zero, shape=(n, n), broadcast_dimensions=())
-    return select(eq_p.bind(rows, cols), spread, zeros)
-
-
-def diagflat(v: Any, k: int = 0) -> Any:
-    """A matrix with all elements of v on its k-th diagonal."""
-    from weft.numpy.shaping import ravel
-
-    return diag(ravel(v), k)
-
-
-def vander(x: Any, N: int | None = None, increasing: builtins.bool = False) -> Any:
-    """Powers of a vector as columns (a Vandermonde matrix), highest first unless increasing."""
-    from weft.numpy.ufuncs import power
-
-    aval = aval_of("vander", x)
-    if aval.ndim != 1:
-        raise ValueError(f"weft.numpy.vander: x must be a vector, got {aval.str_short()}")
-    n = aval.shape[0] if N is None else int(concrete(N, "vander: N"))
-    powers = np.arange(n, dtype=np.int32)
-    powers = powers if increasing else powers[::-1]
-    from weft.ops.shape import reshape
-
-    x = reshape(to_array(x), (aval.shape[0], 1))
-    return power(x, powers.astype(np.int8) if dtypes.is_integer(aval.dtype) and n < 127 else powers)
-
-
-# Grids and index arrays -----------------------------------------------------------------------
-
-
-def meshgrid(
-    *xi: Any, copy: builtins.bool = True, sparse: builtins.bool = False, indexing: str = "xy"
-) -> list:
-    """Coordinate matrices from vectors. Source: numpy.meshgrid."""
-    if indexing not in ("xy", "ij"):
-        raise ValueError(f"weft.numpy.meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
-    if not copy:
-        raise ValueError("weft.numpy.meshgrid: copy=False is not possible, arrays have no views")
-    from weft.ops.shape import reshape
-
-    rank = len(xi)
-    order = list(range(rank))
-    if indexing == "xy" and rank > 1:
-        order[0], order[1] = 1, 0
-    sizes = []
-    for i, x in enumerate(xi):
-        aval = aval_of("meshgrid", x)
-        if aval.ndim > 1:
-            raise ValueError(
-                f"weft.numpy.meshgrid: argument {i} must be a vector, got {aval.str_short()}"
-            )
-        sizes.append(aval.size)
-    shape = [0] * rank
-    for i, n in enumerate(sizes):
-        shape[order[i]] = n
-    grids = []
-    for i, x in enumerate(xi):
-        x = reshape(to_array(x), tuple(sizes[i] if d == order[i] else 1 for d in range(rank)))
-        grids.append(x if sparse else to_array(_broadcast_to(x, tuple(shape))))
-    return grids
-
-
-def indices(dimensions: Sequence[int], dtype: Any = None, sparse: builtins.bool = False) -> Any:
-    """The indices of a grid, one array for each dimension (stacked unless sparse)."""
-    shape = check_shape(dimensions)
-    dtype = dtypes.canonicalize_dtype(int) if dtype is None else canonical(dtype, "indices")
-    if sparse:
-        return tuple(
-            iota_p.bind(
-                dtype=dtype,
-                shape=tuple(n if j == i else 1 for j in range(len(shape))),
-                dimension=i,
-            )
-            for i, n in enumerate(shape)
-        )
-    from weft.numpy.joining import stack
-
-    if not shape:
-        return zeros((0,), dtype)
-    return stack([iota_p.bind(dtype=dtype, shape=shape, dimension=i) for i in range(len(shape))])
-
-
-def ix_(*args: Any) -> tuple:
-    """Vectors shaped so that indexing with them takes their cross product."""
-    from weft.ops.shape import reshape
-
-    out = []
-    for i, a in enumerate(args):
-        a = to_array(a) if not isinstance(a, list | tuple) else asarray(a)
-        aval = typeof(a)
-        if aval.ndim != 1:
-            raise ValueError(
-                f"weft.numpy.ix_: argument {i} must be a vector, got {aval.str_short()}"
-            )
-        if dtypes.is_bool(aval.dtype):
-            from weft.numpy.selection import nonzero
-
-            (a,) = nonzero(a)
-        shape = [1] * len(args)
-        shape[i] = -1
-        out.append(reshape(a, shape))
-    return tuple(out)
-
-
-def _host_indices(arrays: Sequence[np.ndarray]) -> tuple:
-    return tuple(constant(a.astype(dtypes.canonicalize_dtype(int))) for a in arrays)
-
-
-def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple:
-    """Row and column indices of the lower triangle of an n by m matrix."""
-    return _host_indices(np.tril_indices(n, k, m))
-
-
-def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple:
-    """Row and column indices of the upper triangle of an n by m matrix."""
-    return _host_indices(np.triu_indices(n, k, m))
-
-
-def _matrix_shape(arr: Any, name: str) -> ShapedArray:
-    aval = aval_of(name, arr)
-    if aval.ndim != 2:
-        raise ValueError(f"weft.numpy.{name}: arr must be a matrix, got {aval.str_short()}")
-    return aval
-
-
-def tril_indices_from(arr: Any, k: int = 0) -> tuple:
-    """Row and column indices of the lower triangle of a matrix."""
-    shape = _matrix_shape(arr, "tril_indices_from").shape
-    return tril_indices(shape[0], k, shape[1])
-
-
-def triu_indices_from(arr: Any, k: int = 0) -> tuple:
-    """Row and column indices of the upper triangle of a matrix."""
-    shape = _matrix_shape(arr, "triu_indices_from").shape
-    return triu_indices(shape[0], k, shape[1])
-
-
-def mask_indices(n: int, mask_func: Callable, k: int = 0, *, size: int | None = None) -> tuple:
-    """Indices at which mask_func(ones((n, n)), k) is nonzero."""
-    from weft.numpy.selection import nonzero
-
-    return nonzero(mask_func(ones((n, n)), k), size=size)
-
-
-def diag_indices(n: int, ndim: int = 2) -> tuple:
-    """Indices of the main diagonal of an array of ndim dimensions of size n."""
-    if n < 0 or ndim < 0:
-        raise ValueError(
-            f"weft.numpy.diag_indices: n and ndim must not be negative, got {n}, {ndim}"
-        )
-    return (arange(n),) * ndim
-
-
-def diag_indices_from(arr: Any) -> tuple:
-    """Indices of the main diagonal of an array whose dimensions are equal."""
-    aval = aval_of("diag_indices_from", arr)
-    if aval.ndim < 2 or len(set(aval.shape)) != 1:
-        raise ValueError(
-            "weft.numpy.diag_indices_from: arr must have two or more dimensions of equal size, "
-            f"got {aval.str_short()}"
-        )
-    return diag_indices(aval.shape[0], aval.ndim)

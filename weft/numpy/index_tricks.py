@@ -29,8 +29,8 @@ class _Grid:
         self.sparse = sparse
 
     def __getitem__(self, key: Any) -> Any:
-        from weft.numpy.creation import meshgrid
         from weft.numpy.joining import stack
+        from weft.numpy.matrices import meshgrid
         from weft.ops.promote import promote
 
         if isinstance(key, slice):

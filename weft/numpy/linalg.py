@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.numpy import linear
+from weft.numpy import formulas, linear
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, cast, check_array, inexact, strong, to_array
 from weft.numpy.reductions import max as max_
@@ -220,7 +220,7 @@ def solve(a: Any, b: Any) -> Any:
 def inv(a: Any) -> Any:
     """The inverse matrix; NaN or infinite where there is none. Source: numpy.linalg.inv."""
     a = _matrices("inv", a, True)
-    from weft.numpy.creation import eye
+    from weft.numpy.matrices import eye
 
     return solve(a, eye(typeof(a).shape[-1], dtype=typeof(a).dtype))
 
@@ -322,7 +322,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
 def matrix_power(a: Any, n: int) -> Any:
     """The n-th power of square matrices; negative n powers the inverse."""
-    from weft.numpy.creation import eye
+    from weft.numpy.matrices import eye
 
     a = _matrices("matrix_power", a, True) if n < 0 else to_array(a)
     aval = typeof(a)
@@ -399,7 +399,7 @@ def _lu_diagonal(a: Any) -> tuple[Any, Any]:
     factors, pivots, _ = _lax().lu(a)
     n = typeof(a).shape[-1]
     moved = sum(u.not_equal(pivots, arange(n, dtype=typeof(pivots).dtype)), axis=-1)
-    parity = cast(u.subtract(1, u.multiply(2, u.remainder(moved, 2))), typeof(a).dtype)
+    parity = cast(u.subtract(1, u.multiply(2, formulas.remainder(moved, 2))), typeof(a).dtype)
     return parity, diagonal(factors, 0, -2, -1)
 
 
@@ -485,7 +485,7 @@ def _vector_norm(x: Any, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
         return cast(sum(u.not_equal(x, 0), axis=axes, keepdims=keepdims), typeof(size).dtype)
     if ord == 1:
         return sum(size, axis=axes, keepdims=keepdims)
-    return u.power(sum(u.power(size, ord), axis=axes, keepdims=keepdims), 1 / ord)
+    return formulas.power(sum(formulas.power(size, ord), axis=axes, keepdims=keepdims), 1 / ord)
 
 
 def _matrix_norm(x: Any, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
@@ -594,7 +594,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     """The sums of diagonals of matrices in the last two dimensions (array API standard)."""
-    from weft.numpy.reductions import trace
+    from weft.numpy.running import trace
 
     return trace(x, offset, -2, -1, dtype)
 

@@ -262,7 +262,7 @@ def _bracket(q: Any, n: Any, method: str, u: Any, where: Any) -> tuple[Any, Any,
     if method == "closest_observation":
         exact = u.subtract(u.multiply(n, q), 0.5)
         down = u.floor(exact)
-        stay = u.logical_and(u.equal(exact, down), u.equal(u.remainder(down, 2), 1))
+        stay = u.logical_and(u.equal(exact, down), u.not_equal(u.floor(down / 2), down / 2))
         low = u.minimum(u.maximum(where(stay, u.subtract(down, 1), down), 0), top)
         return low, low, none
     place_ = u.minimum(u.maximum(u.multiply(q, top), 0), top)
@@ -282,7 +282,8 @@ def _weighted(
 ) -> Any:
     """The least element whose share of the weight up to it reaches q."""
     from weft.numpy import ufuncs as u
-    from weft.numpy.reductions import any, cumsum, sum
+    from weft.numpy.reductions import any, sum
+    from weft.numpy.running import cumsum
     from weft.numpy.selection import take_along_axis, where
     from weft.ops.promote import broadcast_to
 

@@ -192,9 +192,10 @@ def roots(p: Any, *, strip_zeros: builtins.bool = True) -> Any:
     tracing; with False they stay, and leading zeros make the result NaN. Source: numpy.roots.
     """
     from weft.numpy.common import fill
-    from weft.numpy.creation import diag, ones, zeros
+    from weft.numpy.creation import ones, zeros
     from weft.numpy.joining import concatenate
     from weft.numpy.linalg import eigvals
+    from weft.numpy.matrices import diag
 
     (p,) = promote_inexact(_vector("roots", p))
     p = to_array(p)
@@ -234,9 +235,9 @@ def polyfit(
     covariance of the coefficients ('unscaled' without scaling by the residuals).
     Source: numpy.polyfit.
     """
-    from weft.numpy.creation import vander
     from weft.numpy.linalg import inv, lstsq
     from weft.numpy.linear import dot, outer
+    from weft.numpy.matrices import vander
     from weft.numpy.reductions import sum
 
     deg = int(concrete(deg, "polyfit: deg"))

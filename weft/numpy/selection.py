@@ -101,9 +101,9 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     mode: what to do with numbers out of range, 'wrap' or 'clip'; 'raise' needs them known.
     Source: numpy.choose.
     """
+    from weft.numpy.formulas import clip, remainder
     from weft.numpy.joining import stack
     from weft.numpy.shaping import broadcast_arrays
-    from weft.numpy.ufuncs import clip, remainder
 
     refuse_out("choose", out)
     if not dtypes.is_integer(aval_of("choose", a).dtype):
@@ -186,9 +186,10 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
                 full[: min(size, i.size)] = i[:size]
                 out.append(constant(full))
             return tuple(out)
+    from weft.numpy import formulas
     from weft.numpy import ufuncs as u
     from weft.numpy.creation import arange
-    from weft.numpy.reductions import cumsum
+    from weft.numpy.running import cumsum
 
     flat = ops.reshape(u._as_bool("nonzero", to_array(a)), (aval.size,))
     if size == 0 or aval.size == 0:
@@ -205,7 +206,9 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     strides = [math.prod(aval.shape[d + 1 :]) for d in range(aval.ndim)]
     out = []
     for d, f in enumerate(fills):
-        i = u.remainder(u.floor_divide(flat_index, max(strides[d], 1)), max(aval.shape[d], 1))
+        i = formulas.remainder(
+            formulas.floor_divide(flat_index, max(strides[d], 1)), max(aval.shape[d], 1)
+        )
         out.append(where(present, i, cast(0 if f is None else f, index)))
     return tuple(out)
 
@@ -271,7 +274,7 @@ def take(
     axis = canonical_axis(axis, typeof(a).ndim)
     indices = _index_array("take", indices)
     if mode == "wrap":
-        from weft.numpy.ufuncs import remainder
+        from weft.numpy.formulas import remainder
 
         indices, mode = remainder(indices, typeof(a).shape[axis]), "clip"
     elif mode == "raise":
@@ -413,9 +416,9 @@ def _refuse_inplace(name: str, inplace: builtins.bool) -> None:
 
 def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: builtins.bool = True) -> Any:
     """a with values set at indices of the flat array, repeated if too few. Source: numpy.put."""
+    from weft.numpy.formulas import clip, remainder
     from weft.numpy.joining import resize
     from weft.numpy.shaping import ravel
-    from weft.numpy.ufuncs import clip, remainder
 
     _refuse_inplace("put", inplace)
     check_array("put", a, ind, v)
@@ -435,8 +438,9 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: builtins.
 
 def place(arr: Any, mask: Any, vals: Any, *, inplace: builtins.bool = True) -> Any:
     """arr with the elements under the mask replaced by vals in turn. Source: numpy.place."""
+    from weft.numpy import formulas
     from weft.numpy import ufuncs as u
-    from weft.numpy.reductions import cumsum
+    from weft.numpy.running import cumsum
     from weft.numpy.shaping import ravel
 
     _refuse_inplace("place", inplace)
@@ -452,7 +456,7 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: builtins.bool = True) -> A
     if n == 0:
         raise ValueError("weft.numpy.place: vals is empty")
     flat = u._as_bool("place", ravel(mask))
-    turn = u.remainder(u.subtract(cumsum(flat), 1), n)
+    turn = formulas.remainder(u.subtract(cumsum(flat), 1), n)
     out = where(flat, cast(take(values, turn, mode="clip"), aval.dtype), ravel(arr))
     return ops.reshape(out, aval.shape)
 
@@ -534,6 +538,7 @@ def fill_diagonal(
 
 def unravel_index(indices: Any, shape: Any) -> tuple:
     """Indices into the flat array as indices of each dimension. Source: numpy.unravel_index."""
+    from weft.numpy import formulas
     from weft.numpy import ufuncs as u
 
     shape = ops.check_shape(shape)
@@ -544,11 +549,13 @@ def unravel_index(indices: Any, shape: Any) -> tuple:
         )
     total = math.prod(shape)
     # Out of bounds indices are moved to the nearest in bounds.
-    index = u.clip(where(u.less(indices, 0), u.add(indices, total), indices), 0, max(total - 1, 0))
+    index = formulas.clip(
+        where(u.less(indices, 0), u.add(indices, total), indices), 0, max(total - 1, 0)
+    )
     out = []
     for d in builtins.reversed(shape):
-        out.append(u.remainder(index, max(d, 1)))
-        index = u.floor_divide(index, max(d, 1))
+        out.append(formulas.remainder(index, max(d, 1)))
+        index = formulas.floor_divide(index, max(d, 1))
     return tuple(out[::-1])
 
 
@@ -561,6 +568,7 @@ def ravel_multi_index(
     dtype: Any = None,
 ) -> Any:
     """Indices of each dimension as indices into the flat array. Source: numpy.ravel_multi_index."""
+    from weft.numpy import formulas
     from weft.numpy import ufuncs as u
 
     if len(multi_index) != len(dims):
@@ -581,9 +589,9 @@ def ravel_multi_index(
                     "use mode 'wrap' or 'clip'"
                 )
         elif m == "wrap":
-            i = u.remainder(i, n)
+            i = formulas.remainder(i, n)
         elif m == "clip":
-            i = u.clip(i, 0, n - 1)
+            i = formulas.clip(i, 0, n - 1)
         else:
             raise ValueError(
                 f"weft.numpy.ravel_multi_index: mode must be raise, wrap or clip, got {m!r}"

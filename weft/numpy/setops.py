@@ -120,7 +120,8 @@ def _traced(rows: Any, size: int, fill_value: Any, equal_nan: builtins.bool) -> 
     """Sorts rows, marks where a new one starts, and numbers the groups."""
     from weft.numpy import ufuncs as u
     from weft.numpy.creation import arange, zeros
-    from weft.numpy.reductions import any, cumsum
+    from weft.numpy.reductions import any
+    from weft.numpy.running import cumsum
     from weft.numpy.selection import nonzero, take, where
     from weft.numpy.sorting import lexsort
 

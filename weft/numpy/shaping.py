@@ -322,7 +322,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         if n == 0:
             continue
         if isinstance(s, Tracer):
-            from weft.numpy.ufuncs import remainder, subtract
+            from weft.numpy.formulas import remainder
+            from weft.numpy.ufuncs import subtract
 
             twice = ops.concatenate([a, a], i)
             start = remainder(subtract(0, s), n)

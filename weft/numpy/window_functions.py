@@ -44,7 +44,8 @@ def kaiser(M: int, beta: Any) -> Any:
     n = _size(M, "kaiser")
     if not isinstance(beta, Tracer) and typeof(beta).ndim == 0:
         return _made(np.kaiser(n, np.float64(np.asarray(beta))))
-    from weft.numpy.ufuncs import i0, multiply, true_divide
+    from weft.numpy.formulas import i0
+    from weft.numpy.ufuncs import multiply, true_divide
 
     half = (n - 1) / 2
     arch = np.sqrt(np.maximum(1 - ((np.arange(n) - half) / max(half, 0.5)) ** 2, 0))

@@ -1,0 +1,419 @@
+"""Division, powers, and elementwise functions made of several ops."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.trace import typeof
+from weft.numpy.common import (
+    INEXACT,
+    INTEGERS,
+    aval_of,
+    cast,
+    convert,
+    fill,
+    inexact,
+    refuse_out,
+    strong,
+    to_array,
+)
+from weft.numpy.ufuncs import (
+    _bool,
+    _const,
+    _dtype,
+    _filled,
+    _is_complex,
+    _same_rank,
+    _two,
+    _two_inexact,
+    absolute,
+    imag,
+    isfinite,
+    isinf,
+    isnan,
+    isneginf,
+    isposinf,
+    less,
+    logical_or,
+    maximum,
+    minimum,
+    real,
+    signbit,
+    subtract,
+)
+from weft.ops import elementwise as ew
+from weft.ops.promote import broadcast_args, promote
+
+# Division -------------------------------------------------------------------------------------
+
+
+def _integer_operands(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
+    """Promoted operands; booleans divide as integers."""
+    x1, x2 = _two(name, x1, x2)
+    if typeof(x1).dtype == _bool:
+        x1, x2 = (convert(to_array(v), dtypes.int32) for v in (x1, x2))
+    if typeof(x1).dtype in dtypes._COMPLEX:
+        raise TypeError(f"weft.numpy.{name}: not defined for complex numbers")
+    return x1, x2
+
+
+def floor_divide(x1: Any, x2: Any, /) -> Any:
+    """The largest integer not above x1 / x2. Source: numpy.floor_divide.
+
+    >>> import weft
+    >>> weft.numpy.floor_divide(weft.numpy.array([-3, 3]), 2)
+    Array([-2,  1], dtype=int32)
+    """
+    x1, x2 = _integer_operands("floor_divide", x1, x2)
+    dtype = typeof(x1).dtype
+    if dtype in dtypes._UNSIGNED:
+        return ew.div_p.bind(x1, x2)
+    if dtype in dtypes._SIGNED:
+        quotient = ew.div_p.bind(x1, x2)
+        rest = ew.rem_p.bind(x1, x2)
+        below = ew.and_p.bind(
+            ew.ne_p.bind(rest, dtype.type(0)),
+            ew.ne_p.bind(ew.sign_p.bind(rest), ew.sign_p.bind(x2)),
+        )
+        return ew.select(below, ew.sub(quotient, 1), quotient)
+    return _float_divmod(x1, x2)[0]
+
+
+def _float_divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
+    mod = ew.rem_p.bind(x1, x2)
+    quotient = ew.div_p.bind(ew.sub_p.bind(x1, mod), x2)
+    zero = _const(x1, 0)
+    adjust = ew.and_p.bind(
+        ew.ne_p.bind(mod, zero), ew.ne_p.bind(ew.sign_p.bind(x2), ew.sign_p.bind(mod))
+    )
+    mod = ew.select(adjust, ew.add_p.bind(mod, x2), mod)
+    quotient = ew.select(adjust, ew.sub_p.bind(quotient, _const(x1, 1)), quotient)
+    return ew.round_p.bind(quotient, rounding_method=0), mod
+
+
+def remainder(x1: Any, x2: Any, /) -> Any:
+    """The remainder of floor division, with the sign of x2. Source: numpy.remainder."""
+    x1, x2 = _integer_operands("remainder", x1, x2)
+    dtype = typeof(x1).dtype
+    rest = ew.rem_p.bind(x1, x2)
+    if dtype in dtypes._UNSIGNED:
+        return rest
+    zero = dtype.type(0)
+    wrong = ew.and_p.bind(
+        ew.ne_p.bind(rest, zero), ew.ne_p.bind(ew.lt_p.bind(rest, zero), ew.lt_p.bind(x2, zero))
+    )
+    return ew.select(wrong, ew.add_p.bind(rest, x2), rest)
+
+
+mod = remainder
+
+
+def fmod(x1: Any, x2: Any, /) -> Any:
+    """The remainder of truncating division, with the sign of x1. Source: numpy.fmod."""
+    return ew.rem_p.bind(*_integer_operands("fmod", x1, x2))
+
+
+def divmod(x1: Any, x2: Any, /) -> Any:
+    """Floor division and its remainder. Source: numpy.divmod."""
+    x1, x2 = _integer_operands("divmod", x1, x2)
+    if typeof(x1).dtype in INTEGERS:
+        quotient = floor_divide(x1, x2)
+        return quotient, ew.sub_p.bind(x1, ew.mul_p.bind(quotient, x2))
+    return _float_divmod(x1, x2)
+
+
+def modf(x: Any, /, out: Any = None) -> Any:
+    """The fractional and the whole part, both with the sign of x. Source: numpy.modf."""
+    refuse_out("modf", out)
+    x = inexact(x)
+    whole = ew.select(ew.ge_p.bind(x, _const(x, 0)), ew.floor_p.bind(x), ew.ceil_p.bind(x))
+    return subtract(x, whole), whole
+
+
+# Powers ---------------------------------------------------------------------------------------
+
+
+def power(x1: Any, x2: Any, /) -> Any:
+    """x1 to the power x2; a Python int exponent is computed by multiplication.
+
+    Raises TypeError for an integer to a negative Python int. Source: numpy.power.
+
+    >>> import weft
+    >>> weft.numpy.power(weft.numpy.array([1, 2, 3]), 2)
+    Array([1, 4, 9], dtype=int32)
+    """
+    if isinstance(x2, int) and not isinstance(x2, builtins.bool):
+        dtype = aval_of("power", x1).dtype
+        if dtype == _bool:
+            x1, dtype = convert(x1, dtypes.int32), dtypes.int32
+        if x2 < 0 and dtype in INTEGERS:
+            raise TypeError(
+                f"weft.numpy.power: integers have no negative powers, got {typeof(x1).str_short()} "
+                f"to the power {x2}; convert the base to float"
+            )
+        if x2 >= 0 or dtype in INEXACT:
+            return ew.integer_pow_p.bind(x1, y=int(x2)) if x2 != 1 else to_array(x1)
+    a, b = aval_of("power", x1), aval_of("power", x2)
+    if a.dtype in dtypes._FLOATS and b.dtype in INTEGERS and not b.weak_type:
+        # XLA multiplies for integer exponents, so that 0 and negative bases have derivatives.
+        x1 = convert(x1, a.dtype)
+        return ew.pow_p.bind(*broadcast_args(x1, x2))
+    x1, x2 = broadcast_args(*promote(x1, x2))
+    dtype = typeof(x1).dtype
+    if dtype == _bool:
+        x1, x2 = (convert(to_array(v), dtypes.int32) for v in (x1, x2))
+        dtype = dtypes.int32
+    if dtype in INTEGERS:
+        return _integer_power(x1, x2, dtype)
+    return ew.pow_p.bind(x1, x2)
+
+
+pow = power
+
+
+def _integer_power(x: Any, n: Any, dtype: Any) -> Any:
+    """Square and multiply over the exponent's bits; negative exponents give 0, or ±1 for ±1."""
+    x, n = _same_rank(to_array(x), to_array(n))
+    one, zero = _filled(x, 1), dtype.type(0)
+    bits = dtype.itemsize * 8
+    acc, base, left = one, x, n
+    for i in range(bits - (dtype in dtypes._SIGNED)):
+        odd = ew.ne_p.bind(ew.and_p.bind(left, dtype.type(1)), zero)
+        acc = ew.select(odd, ew.mul_p.bind(acc, base), acc)
+        if i + 1 < bits:
+            base = ew.mul_p.bind(base, base)
+            left = ew.shift_right_logical_p.bind(left, dtype.type(1))
+    if dtype in dtypes._SIGNED:
+        parity = ew.ne_p.bind(ew.and_p.bind(n, dtype.type(1)), zero)
+        minus = ew.select(parity, _filled(x, -1), one)
+        inverse = ew.select(
+            ew.eq_p.bind(x, dtype.type(1)),
+            one,
+            ew.select(ew.eq_p.bind(x, dtype.type(-1)), minus, _filled(x, 0)),
+        )
+        acc = ew.select(ew.lt_p.bind(n, zero), inverse, acc)
+    return acc
+
+
+def float_power(x: Any, y: Any, /) -> Any:
+    """x to the power y, computed in floats. Source: numpy.float_power."""
+    return ew.pow_p.bind(*_two_inexact("float_power", x, y))
+
+
+# Formulas -------------------------------------------------------------------------------------
+
+
+def hypot(x1: Any, x2: Any, /) -> Any:
+    """sqrt(x1**2 + x2**2), without overflow. Source: numpy.hypot."""
+    x1, x2 = _two_inexact("hypot", x1, x2)
+    if _is_complex(x1):
+        raise TypeError("weft.numpy.hypot: not defined for complex numbers")
+    x1, x2 = ew.abs_p.bind(x1), ew.abs_p.bind(x2)
+    big, small = ew.max_p.bind(x1, x2), ew.min_p.bind(x1, x2)
+    degenerate = logical_or(ew.eq_p.bind(big, _const(big, 0)), isinf(big))
+    safe = ew.select(degenerate, _filled(big, 1), big)
+    ratio = ew.div_p.bind(small, safe)
+    root = ew.sqrt_p.bind(ew.add_p.bind(_const(big, 1), ew.mul_p.bind(ratio, ratio)))
+    return ew.select(degenerate, big, ew.mul_p.bind(big, root))
+
+
+def heaviside(x1: Any, x2: Any, /) -> Any:
+    """0 for negative x1, x2 at 0, 1 for positive x1. Source: numpy.heaviside."""
+    x1, x2 = _same_rank(*_two_inexact("heaviside", x1, x2))
+    zero = _const(x1, 0)
+    step = ew.select(
+        ew.lt_p.bind(x1, zero),
+        _filled(x1, 0),
+        ew.select(ew.gt_p.bind(x1, zero), _filled(x1, 1), x2),
+    )
+    return ew.select(isnan(x1), x1, step)
+
+
+def copysign(x1: Any, x2: Any, /) -> Any:
+    """|x1| with the sign of x2. Source: numpy.copysign."""
+    x1, x2 = _same_rank(*_two_inexact("copysign", x1, x2))
+    size = ew.abs_p.bind(x1)
+    return ew.select(signbit(x2), ew.neg_p.bind(size), size)
+
+
+def sinc(x: Any, /) -> Any:
+    """sin(pi x) / (pi x), 1 at 0, with all derivatives there. Source: numpy.sinc."""
+    x = inexact(x)
+    z = ew.mul_p.bind(x, _const(x, math.pi))
+    near = less(absolute(z), 0.2)
+    safe = ew.select(near, _filled(z, 1), z)
+    square_z = ew.mul_p.bind(z, z)
+    series = _filled(z, 0)
+    for c in (-1 / 39916800, 1 / 362880, -1 / 5040, 1 / 120, -1 / 6, 1.0):
+        series = ew.add_p.bind(ew.mul_p.bind(series, square_z), _const(z, c))
+    return ew.select(near, series, ew.div_p.bind(ew.sin_p.bind(safe), safe))
+
+
+def i0(x: Any) -> Any:
+    """The modified Bessel function of order 0. Source: numpy.i0."""
+    from weft.lax import bessel_i0e
+
+    x = inexact(x)
+    if _is_complex(x):
+        raise TypeError("weft.numpy.i0: not defined for complex numbers")
+    return ew.mul_p.bind(ew.exp_p.bind(ew.abs_p.bind(x)), bessel_i0e(x))
+
+
+def clip(
+    arr: Any = None,
+    /,
+    min: Any = None,
+    max: Any = None,
+    *,
+    a: Any = None,
+    a_min: Any = None,
+    a_max: Any = None,
+) -> Any:
+    """x limited to [min, max]; a bound that is None does not limit.
+
+    >>> import weft
+    >>> weft.numpy.clip(weft.numpy.arange(5), 1, 3)
+    Array([1, 1, 2, 3, 3], dtype=int32)
+    """
+    arr = a if arr is None else arr
+    min, max = a_min if min is None else min, a_max if max is None else max
+    aval = aval_of("clip", arr)
+    if aval.dtype in dtypes._COMPLEX:
+        raise ValueError("weft.numpy.clip: complex numbers have no order")
+    if min is not None:
+        if aval_of("clip", min).dtype in dtypes._COMPLEX:
+            raise ValueError("weft.numpy.clip: complex numbers have no order")
+        arr = maximum(min, arr)
+    if max is not None:
+        if aval_of("clip", max).dtype in dtypes._COMPLEX:
+            raise ValueError("weft.numpy.clip: complex numbers have no order")
+        arr = minimum(max, arr)
+    return to_array(arr)
+
+
+def nan_to_num(
+    x: Any,
+    copy: builtins.bool = True,
+    nan: Any = 0.0,
+    posinf: Any = None,
+    neginf: Any = None,
+) -> Any:
+    """NaN replaced by `nan`, infinities by given numbers or the largest finite ones."""
+    aval = aval_of("nan_to_num", x)
+    if aval.dtype not in INEXACT:
+        return to_array(x)
+    if aval.dtype in dtypes._COMPLEX:
+        parts = (nan_to_num(p, copy, nan, posinf, neginf) for p in (real(x), imag(x)))
+        return ew.complex_p.bind(*parts)
+    info = dtypes.finfo(aval.dtype)
+    x = strong(to_array(x))
+    from weft.numpy.selection import where
+
+    x = where(isnan(x), cast(nan, aval.dtype), x)
+    x = where(isposinf(x), cast(info.max if posinf is None else posinf, aval.dtype), x)
+    return where(isneginf(x), cast(info.min if neginf is None else neginf, aval.dtype), x)
+
+
+def _parts(x: Any) -> tuple[Any, Any, Any]:
+    """A float32 or float64 array, its bits as integers, and (mantissa bits, exponent bias)."""
+    dtype = typeof(x).dtype
+    if dtype not in (dtypes.float32, dtypes.float64):
+        x = cast(x, dtypes.float32)
+    wide = typeof(x).dtype == dtypes.float64
+    integers = dtypes.int64 if wide else dtypes.int32
+    bits = ew.bitcast_convert_type_p.bind(x, new_dtype=integers)
+    return x, bits, ((52, 1023) if wide else (23, 127))
+
+
+def frexp(x: Any, /) -> Any:
+    """(m, e) with x = m * 2**e and 0.5 <= |m| < 1. Source: numpy.frexp."""
+    x = inexact(x)
+    dtype = typeof(x).dtype
+    if dtype in dtypes._COMPLEX:
+        raise TypeError("weft.numpy.frexp: not defined for complex numbers")
+    wide, _, (mantissa, bias) = _parts(strong(x))
+    integers = dtypes.int64 if mantissa == 52 else dtypes.int32
+    tiny = ew.lt_p.bind(ew.abs_p.bind(wide), _const(wide, dtypes.finfo(_dtype(wide)).tiny))
+    lifted = ew.select(tiny, ew.mul_p.bind(wide, _const(wide, 2.0 ** (mantissa + 1))), wide)
+    bits = ew.bitcast_convert_type_p.bind(lifted, new_dtype=integers)
+    mask = (2 * bias + 1) << mantissa
+    raw = ew.shift_right_logical_p.bind(
+        ew.and_p.bind(bits, integers.type(mask)), integers.type(mantissa)
+    )
+    exponent = ew.sub_p.bind(raw, integers.type(bias - 1))
+    exponent = ew.select(tiny, ew.sub_p.bind(exponent, integers.type(mantissa + 1)), exponent)
+    kept = ew.and_p.bind(bits, integers.type(~mask))
+    half = ew.or_p.bind(kept, integers.type((bias - 1) << mantissa))
+    m = ew.bitcast_convert_type_p.bind(half, new_dtype=_dtype(wide))
+    plain = ew.or_p.bind(ew.eq_p.bind(wide, _const(wide, 0)), ew.not_p.bind(isfinite(wide)))
+    m = ew.select(plain, wide, m)
+    exponent = ew.select(plain, fill(typeof(m).shape, 0, integers), exponent)
+    return cast(m, dtype), cast(exponent, dtypes.int32)
+
+
+def ldexp(x1: Any, x2: Any, /) -> Any:
+    """x1 * 2**x2, exact unless it leaves the range. Source: numpy.ldexp."""
+    if aval_of("ldexp", x2).dtype not in INTEGERS:
+        raise TypeError(f"weft.numpy.ldexp: x2 must be integers, got {typeof(x2).str_short()}")
+    x1 = inexact(x1)
+    if _is_complex(x1):
+        raise TypeError("weft.numpy.ldexp: not defined for complex numbers")
+    dtype, weak = typeof(x1).dtype, typeof(x1).weak_type
+    wide = dtypes.float64 if dtype == dtypes.float64 else dtypes.float32
+    mantissa, bias = (52, 1023) if wide == dtypes.float64 else (23, 127)
+    integers = dtypes.int64 if mantissa == 52 else dtypes.int32
+    x, n = _same_rank(*broadcast_args(to_array(x1), to_array(x2)))
+    x, n = cast(x, wide), cast(n, integers)
+    for _ in range(3):  # each factor is a power of two in range
+        part = ew.clamp_p.bind(integers.type(1 - bias), n, integers.type(bias))
+        bits = ew.shift_left_p.bind(
+            ew.add_p.bind(part, integers.type(bias)), integers.type(mantissa)
+        )
+        x = ew.mul_p.bind(x, ew.bitcast_convert_type_p.bind(bits, new_dtype=wide))
+        n = ew.sub_p.bind(n, part)
+    return convert(x, dtype, weak)
+
+
+def spacing(x: Any, /) -> Any:
+    """The distance to the next float away from zero, with the sign of x. Source: numpy.spacing."""
+    x = inexact(x)
+    if _is_complex(x):
+        raise TypeError("weft.numpy.spacing: not defined for complex numbers")
+    away = copysign(_filled(x, np.inf), x)
+    return ew.sub_p.bind(ew.nextafter_p.bind(x, away), x)
+
+
+def _common_integers(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
+    x1, x2 = _same_rank(*_two(name, x1, x2))
+    if typeof(x1).dtype not in INTEGERS:
+        raise ValueError(f"weft.numpy.{name}: takes integers, got {typeof(x1).str_short()}")
+    return absolute(to_array(x1)), absolute(to_array(x2))
+
+
+def gcd(x1: Any, x2: Any) -> Any:
+    """The greatest common divisor. Source: numpy.gcd."""
+    from weft.lax import while_loop
+    from weft.numpy.reductions import any as any_
+
+    x, y = _common_integers("gcd", x1, x2)
+
+    def step(pair: tuple) -> tuple:
+        a, b = pair
+        zero = ew.eq_p.bind(b, _const(b, 0))
+        rest = ew.rem_p.bind(a, ew.select(zero, _filled(b, 1), b))
+        return ew.select(zero, a, b), ew.select(zero, b, rest)
+
+    return while_loop(lambda pair: any_(ew.ne_p.bind(pair[1], _const(y, 0))), step, (x, y))[0]
+
+
+def lcm(x1: Any, x2: Any) -> Any:
+    """The least common multiple. Source: numpy.lcm."""
+    x, y = _common_integers("lcm", x1, x2)
+    d = gcd(x, y)
+    none = ew.eq_p.bind(d, _const(d, 0))
+    return ew.mul_p.bind(x, ew.div_p.bind(y, ew.select(none, _filled(d, 1), d)))
