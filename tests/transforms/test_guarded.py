@@ -65,6 +65,25 @@ def test_donating_an_array_that_stands_in_the_call_twice_is_refused(devices, num
             f(fresh(devices), fresh(devices))
 
 
+def test_arrays_that_share_buffers_are_given_up_together():
+    other = weft.make_mesh((8,), ("z",), axis_types=(AxisType.Auto,))
+    step, plain = weft.jit(lambda a: a + 1, donate_argnums=0), weft.jit(lambda a: a * 2)
+    add = weft.jit(lambda a, b: a + b, donate_argnums=0)
+    for _ in range(2):
+        x = fresh(8)
+        y = weft.device_put(x, NamedSharding(other, P("z")))
+        z = weft.device_put(y, NamedSharding(MESH, P("x")))
+        plain(y)
+        with pytest.raises(ValueError, match="2 times"):
+            add(x, y)
+        step(x)
+        for alias in (y, z):
+            with pytest.raises(RuntimeError, match="donated"):
+                plain(alias)
+    copied = weft.device_put(fresh(8), NamedSharding(other, P("z")), may_alias=False)
+    np.testing.assert_array_equal(plain(copied), 2 * VALUE)
+
+
 def test_what_is_not_donated_may_stand_in_the_call_twice(devices):
     f = weft.jit(lambda a, b, c: a + b + c, donate_argnums=0)
     x = fresh(devices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -60,6 +61,22 @@ def release(arrays: Iterable[Any]) -> None:
     for x in arrays:
         if x.__class__ is ArrayImpl and x.is_deleted():
             x.delete()
+            for ref in getattr(x, "_shared", ()):
+                other = ref()
+                if other is not None and other.is_deleted():
+                    other.delete()
+
+
+def share(x: Any, other: Any) -> Any:
+    """x, which may hold the same buffers as `other`: `release` then looks at both."""
+    group = getattr(other, "_shared", None)
+    if group is None:
+        group = other._shared = [weakref.ref(other)]
+    elif len(group) > 64:
+        group[:] = [ref for ref in group if ref() is not None]
+    x._shared = group
+    group.append(weakref.ref(x))
+    return x
 
 
 def _read(array: Any) -> np.ndarray:

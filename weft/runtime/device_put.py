@@ -15,7 +15,7 @@ from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.trace import Tracer, aval_of, typeof
 from weft.runtime import backend
-from weft.runtime.array import ArrayImpl, check_alive, describe, host_value
+from weft.runtime.array import ArrayImpl, check_alive, describe, host_value, share
 from weft.runtime.array import parts as parts_of
 from weft.sharding.named import (
     NamedSharding,
@@ -152,8 +152,8 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
     if same_devices and source._devices_in_order != sharding._devices_in_order:
         # An executable takes the parts in the order of its own devices and crashes on another one.
         source = in_device_order(source, sharding._devices_in_order, ndim)
-        x = _xla.reorder_shards(x, source, semantics)
-        x = ArrayImpl(aval, source, x._arrays, committed=True, _skip_checks=True)
+        given, x = x, _xla.reorder_shards(x, source, semantics)
+        x = share(ArrayImpl(aval, source, x._arrays, committed=True, _skip_checks=True), given)
         if source.is_equivalent_to(sharding, ndim):
             return _rewrap(x, new_aval, sharding)
     if _same_parts(source, sharding, aval.shape):
@@ -176,7 +176,7 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
 
 
 def _rewrap(x: Any, aval: Any, sharding: Any) -> Any:
-    return ArrayImpl(aval, sharding, x._arrays, committed=True, _skip_checks=True)
+    return share(ArrayImpl(aval, sharding, x._arrays, committed=True, _skip_checks=True), x)
 
 
 def _moved_aval(aval: Any, sharding: Any) -> Any:

@@ -199,17 +199,20 @@ def check_given_once(name: str, given: Sequence[Any], everything: Sequence[Any])
     XLA sees it when the program has started; over several CPU devices that ends the process
     (jaxlib 0.10.2).
     """
-    if len({*map(id, everything)}) == len(everything):
+    alone = not any(hasattr(x, "_shared") for x in given)
+    if alone and len({*map(id, everything)}) == len(everything):
         return
     count: dict[int, int] = {}
     for x in everything:
-        count[id(x)] = count.get(id(x), 0) + 1
+        owner = id(getattr(x, "_shared", x))
+        count[owner] = count.get(owner, 0) + 1
     for x in given:
-        if type(x) is ArrayImpl and count[id(x)] > 1:
+        times = count[id(getattr(x, "_shared", x))]
+        if type(x) is ArrayImpl and times > 1:
             raise ValueError(
-                f"{name}: a donated argument, the {describe(x)} array, stands in the call "
-                f"{count[id(x)]} times; its buffer can be given up once. Pass x.copy() in one "
-                "place, or do not donate the argument"
+                f"{name}: a donated argument, the {describe(x)} array, stands in the call {times} "
+                "times; its buffer can be given up once. Pass x.copy() in one place, or do not "
+                "donate the argument"
             )
 
 
