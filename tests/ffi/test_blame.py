@@ -1,16 +1,10 @@
 """Errors of native handlers: the exception, the target, the user's line."""
 
-import platform
-
 import numpy as np
 import pytest
 
 import weft
-from weft.ffi import ffi_call
-
-pytestmark = pytest.mark.skipif(
-    platform.machine().lower() not in ("x86_64", "amd64"), reason="handlers are wrapped on x86-64"
-)
+from weft.ffi import blame, ffi_call
 
 BAD, GOOD = -np.ones(4, np.float32), np.ones(4, np.float32)
 
@@ -92,3 +86,23 @@ def test_the_traceback_ends_in_the_users_code():
     with pytest.raises(ValueError) as e:
         checked_sqrt(BAD)
     assert "test_blame.py" in traceback.extract_tb(e.value.__traceback__)[0].filename
+
+
+@pytest.mark.parametrize("obstacle", ["another processor", "no executable memory"])
+def test_where_nothing_can_be_wrapped_handlers_are_registered_as_they_are(
+    handlers, monkeypatch, obstacle
+):
+    def refuse(*args, **kwargs):
+        raise PermissionError("no executable memory")
+
+    if obstacle == "another processor":
+        monkeypatch.setattr(blame.platform, "machine", lambda: "riscv64")
+    else:
+        monkeypatch.setattr(blame.mmap, "mmap", refuse)
+        monkeypatch.setattr(blame, "_free", [])
+        monkeypatch.setattr(blame, "_refused", False)
+    name = f"Bare {obstacle}"
+    weft.ffi.register_ffi_target(name, weft.ffi.pycapsule(handlers.CheckedSqrt))
+    np.testing.assert_array_equal(ffi_call(name, GOOD)(GOOD), GOOD)
+    with pytest.raises(ValueError, match="INVALID_ARGUMENT: x has a negative element"):
+        ffi_call(name, GOOD)(BAD)

@@ -6,7 +6,8 @@ the `XLA_FFI_Api` that its call frame points to. So each target is registered be
 instructions that point the frame to a table of its own, which differs in the function that makes
 errors, and jump to the handler. A call that succeeds costs nothing more than this jump.
 
-Other processors than x86-64, and systems that map no executable memory, get handlers as they are.
+On other processors than x86-64, and on systems that map no executable memory, handlers are
+registered as they are.
 
 Source: xla/ffi/api/c_api.h, API version 0.3.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import platform
 import struct
 from typing import Any
@@ -81,7 +83,7 @@ def named(target: str, capsule: Any) -> Any:
 
 
 def _stub(target: str, handler: int) -> Any:
-    if platform.machine().lower() not in ("x86_64", "amd64"):
+    if platform.machine().lower() not in ("x86_64", "amd64") or os.name != "posix":
         return None
     api = _xla_table()
     slot = _executable_slot() if api else None
@@ -110,7 +112,8 @@ def _executable_slot() -> int | None:
     global _refused
     if not _free and not _refused:
         try:
-            page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | 4)
+            access = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+            page = mmap.mmap(-1, mmap.PAGESIZE, prot=access)
         except (OSError, ValueError):
             _refused = True
             return None
