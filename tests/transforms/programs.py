@@ -210,6 +210,36 @@ def _custom_jvp(f: Callable, x: Any, y: Any) -> Any:
     return g(x, y)
 
 
+def _custom_vjp(f: Callable, x: Any, y: Any) -> Any:
+    g = weft.custom_vjp(f)
+    g.defvjp(
+        lambda x, y: (f(x, y), (x, y)),
+        lambda kept, ct: weft.vjp(f, *kept)[1](ct),
+    )
+    return g(x, y)
+
+
+def _custom_gradient(f: Callable, x: Any, y: Any) -> Any:
+    return weft.custom_gradient(lambda x, y: weft.vjp(f, x, y))(x, y)
+
+
+def _custom_vmap(f: Callable, x: Any, y: Any) -> Any:
+    g = weft.custom_batching.custom_vmap(f)
+    g.def_vmap(
+        lambda size, batched, x, y: (
+            weft.vmap(f, in_axes=[0 if b else None for b in batched], axis_size=size)(x, y),
+            True,
+        )
+    )
+    return g(x, y)
+
+
+def _converted(f: Callable, x: Any, y: Any) -> Any:
+    # y is closed over, then hoisted out again.
+    g, values = weft.closure_convert(lambda x: f(x, y), x)
+    return g(x, *values)
+
+
 def _jvp(f: Callable, x: Any, y: Any) -> Any:
     out, tangent = weft.jvp(lambda v: f(v, y), (x,), (y,))
     return out + 0.3 * tangent
@@ -256,6 +286,8 @@ INNER: dict[str, tuple[dict, Callable, Callable]] = {
         _same,
     ),
     "custom_jvp": ({}, _custom_jvp, _same),
+    "custom_vmap": ({}, _custom_vmap, _same),
+    "closure_convert": ({}, _converted, _same),
     "linearize": (
         {},
         lambda f, x, y: weft.linearize(lambda v: f(v, y), x)[1](y),
@@ -268,6 +300,11 @@ INNER: dict[str, tuple[dict, Callable, Callable]] = {
 FORWARD_ONLY: dict[str, tuple[dict, Callable, Callable]] = {
     "while_loop": ({}, _while, _while_reference),
 }
+REVERSE_ONLY: dict[str, tuple[dict, Callable, Callable]] = {
+    "custom_vjp": ({}, _custom_vjp, _same),
+    "custom_gradient": ({}, _custom_gradient, _same),
+}
+FORWARD = ("jvp", "linearize", "custom_jvp")
 REVERSE = ("vjp", "grad")
 
 
@@ -291,14 +328,22 @@ def _shard_map_reference(f: Callable, x: Any, y: Any, check_vma: bool) -> Any:
 SHARDED: dict[str, tuple[dict, Callable, Callable]] = {
     "shard_map": ({"check_vma": st.booleans()}, _shard_map, _shard_map_reference),
 }
-STEPS = {**INNER, **FORWARD_ONLY, **SHARDED}
+STEPS = {**INNER, **FORWARD_ONLY, **REVERSE_ONLY, **SHARDED}
 
 
 @st.composite
-def programs(draw: Any, depth: int = 2, forward_only: bool = False) -> tuple:
-    """Programs with inner programs nested up to `depth`; reverse mode excludes while_loop."""
+def programs(draw: Any, depth: int = 2, mode: str = "both") -> tuple:
+    """Programs with inner programs nested up to `depth`.
+
+    mode: "forward" has while_loop, but not inside of what differentiates in reverse; "reverse" has
+    functions with backward rules of their own, and nothing that pushes tangents forward.
+    """
     steps = []
-    names = [*INNER, *(FORWARD_ONLY if forward_only else ())]
+    names = {
+        "both": [*INNER],
+        "forward": [*INNER, *FORWARD_ONLY],
+        "reverse": [*(n for n in INNER if n not in FORWARD), *REVERSE_ONLY],
+    }[mode]
     size = draw(st.integers(1, 4 if depth == 2 else 2))
     for k in range(size):
         i, j = draw(st.integers(0, k + 1)), draw(st.integers(0, k + 1))
@@ -310,7 +355,8 @@ def programs(draw: Any, depth: int = 2, forward_only: bool = False) -> tuple:
         else:
             name = draw(st.sampled_from(names))
             params = {p: draw(s) for p, s in STEPS[name][0].items()}
-            inner = draw(programs(depth - 1, forward_only and name not in REVERSE))
+            inner_mode = "both" if mode == "forward" and name in REVERSE else mode
+            inner = draw(programs(depth - 1, inner_mode))
             steps.append((name, i, j, params, inner))
     return tuple(steps)
 

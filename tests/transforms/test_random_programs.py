@@ -133,9 +133,21 @@ def test_a_program_agrees_with_numpy_under_transformations(program, names):
     check(program, [{**CHECKS, **REVERSE}[n] for n in names])
 
 
-@given(programs(forward_only=True), some(CHECKS))
+@given(programs(mode="forward"), some(CHECKS))
 def test_a_program_with_while_loops_agrees_with_numpy_in_forward_mode(program, names):
     check(program, [CHECKS[n] for n in names])
+
+
+# Without what pushes tangents forward.
+BACKWARD = {
+    **{n: CHECKS[n] for n in ("value", "vmap", "vmap over columns", "nested vmap")},
+    **{n: REVERSE[n] for n in REVERSE if "jvp" not in n},
+}
+
+
+@given(programs(mode="reverse"), some(BACKWARD))
+def test_a_program_with_backward_rules_agrees_with_numpy_in_reverse_mode(program, names):
+    check(program, [BACKWARD[n] for n in names])
 
 
 @given(programs(depth=1), st.sampled_from(sorted({**CHECKS, **REVERSE})))
