@@ -4,6 +4,8 @@ import re
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import weft
 from weft.ffi import ShardingRule, differentiable, ffi_call
@@ -230,6 +232,43 @@ def test_a_batch_that_the_devices_do_not_divide_is_right_too(sizes):
 
     got, _ = run(function, value)
     np.testing.assert_array_equal(got, np.cumsum(value, 1))
+
+
+SPECS = st.sampled_from([(), ("x",), ("y",), ("x", "y"), ("y", "x")])
+
+
+@settings(max_examples=20)
+@given(
+    rows=SPECS,
+    columns=SPECS,
+    out=SPECS,
+    whole=st.sets(st.sampled_from("bi")),
+    sizes=st.sampled_from([(8, 8), (16, 24), (6, 8), (8, 5)]),
+    partitioner=st.sampled_from(["weft", "xla"]),
+)
+def test_any_rule_on_any_sharding_gives_the_values(rows, columns, out, whole, sizes, partitioner):
+    grid = weft.make_mesh((4, 2), ("x", "y"), axis_types=(weft.AxisType.Auto,) * 2)
+
+    def fits(axes, size):
+        return axes and size % np.prod([grid.shape[a] for a in axes]) == 0
+
+    rows, out = (a if fits(a, sizes[0]) else () for a in (rows, out))
+    columns = columns if fits(columns, sizes[1]) and not set(columns) & set(rows) else ()
+    value = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
+    x = weft.device_put(value, weft.NamedSharding(grid, P(rows or None, columns or None)))
+    same = ShardingRule("b i -> b i", need_replication=whole)
+    summed = ShardingRule("b i -> b", reduction="i", need_replication=whole & {"b"})
+
+    def function(x):
+        y = ffi_call("Scale", x, sharding_rule=same)(x, scale=np.float32(2))
+        row_sums = weft.ShapeDtypeStruct(sizes[:1], "float32")
+        sums = ffi_call("RowSum", row_sums, sharding_rule=summed)(y)
+        placed = weft.lax.with_sharding_constraint(y, weft.NamedSharding(grid, P(out or None)))
+        return placed, sums
+
+    got, sums = weft.jit(function, partitioner=partitioner)(x)
+    np.testing.assert_array_equal(got, 2 * value)
+    np.testing.assert_allclose(sums, 2 * value.sum(1), rtol=1e-5, atol=1e-5)
 
 
 # Explicit types ---------------------------------------------------------------------------------
