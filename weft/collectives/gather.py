@@ -83,12 +83,13 @@ def _batch(
         )
     # Row place * n + j of x is now member (i, j) of the component; every member lists its group's.
     at = s.place[s.device] * s.n + s.local
-    lists = np.array([at[list(g)] for g in over.all_groups])  # [group, rank]
-    table = lists[s.number]  # [device, batch index, rank]
     size = over.group_size
-    if (table == table[:, :1]).all():
-        out, out_dim = s.take(x, table[:, 0]), None
+    lists = np.array([at[list(g)] for g in over.all_groups])  # [group, rank]
+    own = s.number[:, 0]  # the group of a device's examples, if they share one
+    if (s.number == own[:, None]).all():
+        out, out_dim = s.take(x, lists[own]), None
     else:
+        table = lists[s.number]  # [device, batch index, rank]
         out = s.take(x, table.reshape(s.m, s.n * size))
         out, out_dim = reshape(out, (s.n, size, *shape)), 0
     lead = 0 if out_dim is None else 1
