@@ -90,7 +90,7 @@ def test_groups_may_differ_from_each_other():
     assert check(waiting(4)) == [("x", "y")]
 
 
-@pytest.mark.parametrize("seed", range(150))
-def test_random_programs_pass(seed):
-    text, _, _ = programs.random_program(np.random.default_rng(seed), steps=8)
-    check(partition(mlir.parse(text)))
+def test_random_programs_pass():
+    for seed in range(300):
+        text, _, _ = programs.random_program(np.random.default_rng(seed), steps=8)
+        check(partition(mlir.parse(text), keep_stages=False))
