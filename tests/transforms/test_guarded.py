@@ -133,3 +133,26 @@ def test_errors_of_guarded_calls_show_only_the_callers_frames():
             call()
         files = {frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)}
         assert files == {__file__}
+
+
+def test_compiled_functions_check_a_signature_once_and_then_run_without_python(devices):
+    f = weft.jit(lambda state, scale: (state * scale).sum() + state, donate_argnums=0)
+    compiled = f.lower(fresh(devices), 2.0).compile()
+    for scale in (2.0, 3.0, 4.0):
+        x = fresh(devices)
+        np.testing.assert_allclose(compiled(x, scale), VALUE.sum() * scale + VALUE)
+        assert x.is_deleted()
+    with pytest.raises(RuntimeError, match="argument 'state' of <lambda>.*donated"):
+        compiled(x, 2.0)
+    with pytest.raises(TypeError, match=r"argument state of type f32\[16\].*f32\[8\]"):
+        compiled(VALUE[:8], 2.0)
+    with pytest.raises(TypeError, match="structure"):
+        compiled(VALUE)
+    with pytest.raises(TypeError, match="cannot be transformed: argument scale is a traced value"):
+        weft.grad(lambda s: compiled(VALUE, s)[0])(1.0)
+
+
+def test_compiled_functions_take_or_leave_their_static_arguments():
+    compiled = weft.jit(lambda x, n: x * n, static_argnums=1).lower(VALUE, 3).compile()
+    for args in ((VALUE, 3), (VALUE,)):
+        np.testing.assert_array_equal(compiled(*args), 3 * VALUE)

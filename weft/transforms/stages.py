@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
+from weft.core.trace import Tracer, typeof
 from weft.core.tree import flatten, leaf_names
-from weft.transforms.boundary import api_boundary
+from weft.runtime.dispatch import cached_call, fastpath
+from weft.transforms.boundary import api_boundary, filter_traceback
 from weft.transforms.compiled import (
     committed_sharding,
     compile_program,
     execute,
+    is_debugging,
     lower_program,
     misplaced,
     misplaced_error,
 )
+from weft.transforms.guarded import guarded
 from weft.transforms.staging import ShapeDtypeStruct, struct_of
 
 
@@ -208,8 +213,36 @@ class Compiled:
     def output_shardings(self) -> Any:
         return self.out_tree.unflatten(list(self._executable.out_shardings))
 
-    @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._dispatch(*args, **kwargs)
+        except Exception as e:
+            if config.traceback_filtering != "off":
+                e.__traceback__ = filter_traceback(e.__traceback__)
+            raise  # bare, so that this frame does not show either
+
+    @functools.cached_property
+    def _dispatch(self) -> Callable[..., Any]:
+        info = self._traced._info
+        if info.static_argnums or info.static_argnames:
+            return api_boundary(lambda *args, **kwargs: self._run(args, kwargs)[0])
+
+        @api_boundary
+        def miss(*args: Any, **kwargs: Any) -> tuple:
+            return self._run(args, kwargs)
+
+        function = cached_call(
+            lambda *args, **kwargs: self._run(args, kwargs)[0],
+            miss,
+            cache_key=object(),
+            name=info.name,
+        )
+        if info.donate_argnums or info.donate_argnames:
+            return guarded(function, info.name, info.donate_argnums, info.donate_argnames)
+        return function
+
+    def _run(self, args: tuple, kwargs: dict) -> tuple:
+        """(result, fast-path data, False), as the compiled dispatch asks on a cache miss."""
         info = self._traced._info
         if info.static_argnums or info.static_argnames:
             numbers = {i % len(args) for i in info.static_argnums if args}
@@ -224,17 +257,26 @@ class Compiled:
                 f"{tree}"
             )
         self._check(leaves)
-        outs = execute(self._executable, self._program.consts, leaves, self._traced.jaxpr)
-        return self.out_tree.unflatten(outs)
+        consts = self._program.consts
+        result = self.out_tree.unflatten(
+            execute(self._executable, consts, leaves, self._traced.jaxpr)
+        )
+        fast = None
+        if not is_debugging() and not any(hasattr(x, "__weft_array__") for x in leaves):
+            fast = fastpath(self._executable, result, len(leaves), consts)
+        return result, fast, False
 
     def _check(self, leaves: list) -> None:
-        from weft.core.trace import typeof
-
         expected = self._traced._entry.closed.in_avals
         name = self._traced.fun_name
         for i, (x, want, asked) in enumerate(
             zip(leaves, expected, self._flat_shardings, strict=True)
         ):
+            if isinstance(x, Tracer):
+                raise TypeError(
+                    f"{name} is compiled and cannot be transformed: argument {self._arg_name(i)} "
+                    "is a traced value. Call the jitted function under transformations"
+                )
             got = typeof(x)
             if (got.shape, got.dtype) != (want.shape, want.dtype):
                 raise TypeError(
