@@ -503,3 +503,62 @@ def test_values_are_gathered_and_scattered_by_index_arrays(x):
     largest[[1, 2], 0] = 100
     want = [v[[3, 1, 7, 7]], filled, added, v[[3, -1, 7], [0, 1, 2]], largest, v[:4, :1]]
     close(run(kernel, outs, x, index), want)
+
+
+def test_sorting_orders_rows_with_nan_last_and_keeps_equal_elements_in_order(rng):
+    x = rng.integers(0, 9, (5, 37)).astype("f4")
+    x[1, 3] = np.nan
+    tags = np.arange(5 * 37, dtype="i4").reshape(5, 37)
+
+    def kernel(x, tags, *outs):
+        outs[0][...] = wnp.sort(x[...], axis=1)
+        outs[1][...] = wnp.sort(x[...], axis=0)
+        outs[2][...] = lax.sort((x[...], tags[...]), dimension=1, num_keys=1)[1]
+        outs[3][...] = lax.sort((tags[...] % 3, x[...]), dimension=1, num_keys=2)[1]
+        outs[4][...], outs[5][...] = lax.top_k(tags[...] % 7, 4)
+
+    outs = [shape(5, 37), shape(5, 37), shape(5, 37, dtype="i4"), shape(5, 37)]
+    outs += [shape(5, 4, dtype="i4")] * 2
+    got = run(kernel, outs, x, tags)
+    order = np.argsort(x, axis=1, kind="stable")
+    pairs = np.stack([row[np.lexsort((row, t))] for row, t in zip(x, tags % 3, strict=True)])
+    best = np.argsort(-(tags % 7), axis=1, kind="stable")[:, :4]
+    want = [np.sort(x, 1), np.sort(x, 0), np.take_along_axis(tags, order, 1), pairs]
+    want += [np.take_along_axis(tags % 7, best, 1), best]
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_array_equal(g, w)
+
+
+def test_reductions_by_any_function(x):
+    def kernel(x, out):
+        out[...] = lax.reduce(x[...], np.float32(1), lambda a, b: a * 0.5 + b, (1,))
+
+    total = np.ones(8)
+    for column in x.T:
+        total = total * 0.5 + column
+    close(run(kernel, shape(8), x), total)
+
+
+def threefry(key, counts):
+    """Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3": 20 rounds, in NumPy."""
+    with np.errstate(over="ignore"):
+        k = [np.uint32(key[0]), np.uint32(key[1])]
+        k.append(k[0] ^ k[1] ^ np.uint32(0x1BD11BDA))
+        a, b = np.zeros_like(counts) + k[0], counts + k[1]
+        for i in range(5):
+            for r in ((13, 15, 26, 6), (17, 29, 16, 24))[i % 2]:
+                a = a + b
+                b = a ^ (b << np.uint32(r) | b >> np.uint32(32 - r))
+            a, b = a + k[(i + 1) % 3], b + k[(i + 2) % 3] + np.uint32(i + 1)
+    return a, b
+
+
+def test_random_bits_inside_a_kernel_are_those_of_the_generator():
+    def kernel(out):
+        key = weft.random.key(42, impl="threefry2x32")
+        out[...] = weft.random.bits(weft.random.fold_in(key, 7), (3, 8))
+
+    got = run(kernel, shape(3, 8, dtype="u4"))
+    folded = [int(w[0]) for w in threefry((0, 42), np.array([7], "u4"))]
+    a, b = threefry(folded, np.arange(24, dtype="u4"))
+    np.testing.assert_array_equal(got.ravel(), a ^ b)

@@ -106,6 +106,8 @@ class Translator:
 
     def apply(self, eqn: Eqn, operands: list[Any]) -> list[Value]:
         name = eqn.primitive.name
+        if not name.startswith("random_") and any(_is_key(v.aval) for v in eqn.invars):
+            raise self.unsupported(eqn, "arrays of random keys; unwrap them with random.key_data")
         function = RULES.get(name)
         if function is not None:
             out = function(self, eqn, *operands)
@@ -314,6 +316,11 @@ def proxy(x: Array) -> Array:
     return out
 
 
+def _is_key(aval: Any) -> bool:
+    """Whether it is the type of random keys, which stand as their words."""
+    return dtypes.is_extended(getattr(aval, "dtype", None))
+
+
 class _Emits(Exception):
     """A lowering rule emits operations of its own: it is not a formula."""
 
@@ -344,6 +351,9 @@ class _Formulas:
         return self._translator.run(jaxpr, values)
 
     def inline(self, closed: ClosedJaxpr, *operands: Value) -> list[Value]:
+        return self._translator.run(closed, operands)
+
+    def call(self, closed: ClosedJaxpr, operands: Sequence[Value], name: str = "") -> list[Value]:
         return self._translator.run(closed, operands)
 
     def __getattr__(self, name: str) -> Any:

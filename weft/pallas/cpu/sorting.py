@@ -1,0 +1,179 @@
+"""sort and top_k by merging, and reductions by any function of two scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core import dtypes
+from weft.pallas.cpu import scalar, types
+from weft.pallas.cpu.arrays import nest_sequential
+from weft.pallas.cpu.llvm import Function
+from weft.pallas.cpu.translate import Translator, rule
+from weft.pallas.cpu.values import Array, Buffer
+
+
+def _less(f: Function, dtype: Any, a: str, b: str) -> str:
+    """a < b, with NaN after all numbers."""
+    below = scalar.emit(f, "lt", dtype, [a, b], {}, dtypes.bool_)
+    if not types.is_float(dtype):
+        return below
+    type_ = types.register(dtype)
+    last = f.op(f"fcmp uno {type_} {b}, {b}")
+    number = f.op(f"fcmp ord {type_} {a}, {a}")
+    return f.op(f"or i1 {below}, {f.op(f'and i1 {number}, {last}')}")
+
+
+def _before(f: Function, keys: Sequence[tuple[Any, str, str]]) -> str:
+    """Whether the first values precede the second ones, by the first key that differs."""
+    (dtype, a, b), *rest = keys
+    less = _less(f, dtype, a, b)
+    if not rest:
+        return less
+    greater = _less(f, dtype, b, a)
+    later = f.op(f"select i1 {greater}, i1 false, i1 {_before(f, rest)}")
+    return f.op(f"or i1 {less}, {later}")
+
+
+def _sorted(
+    t: Translator, operands: Sequence[Array], dim: int, num_keys: int, descending: bool = False
+) -> list[Buffer]:
+    """The operands, permuted along a dimension by the first of them; a stable merge sort."""
+    f, n = t.f, operands[0].shape[dim]
+    shape = operands[0].shape
+    sources = [t.materialize(x) for x in operands]
+    targets = [t.temporary(shape, x.dtype) for x in operands]
+    here = [t.temporary((n,), x.dtype) for x in operands]
+    there = [t.temporary((n,), x.dtype) for x in operands]
+    passes = max(0, (n - 1).bit_length())
+    count = len(operands)
+
+    def row(indices: tuple) -> None:
+        def at(k: Any) -> tuple:
+            return (*indices[:dim], k, *indices[dim:])
+
+        with f.loop(0, n) as loop:
+            for source, buffer in zip(sources, here, strict=True):
+                buffer.store(f, (loop.index,), source.load(f, at(loop.index)))
+        carry = [("ptr", b.pointer) for b in (*here, *there)] + [("i64", "1")]
+        with f.loop(0, passes, carry) as turn:
+            src = [_moved(b, p) for b, p in zip(here, turn.carried, strict=False)]
+            dst = [_moved(b, p) for b, p in zip(there, turn.carried[count:], strict=False)]
+            width = turn.carried[-1]
+            _merge_pass(f, src, dst, n, width, num_keys, descending)
+            pointers = turn.carried[count : 2 * count] + turn.carried[:count]
+            turn.following = [*pointers, f.op(f"shl i64 {width}, 1")]
+        done = [_moved(b, p) for b, p in zip(here, turn.results, strict=False)]
+        with f.loop(0, n) as loop:
+            for buffer, target in zip(done, targets, strict=True):
+                target.store(f, at(loop.index), buffer.load(f, (loop.index,)))
+
+    nest_sequential(f, shape[:dim] + shape[dim + 1 :], row)
+    return targets
+
+
+def _moved(buffer: Buffer, pointer: str) -> Buffer:
+    return Buffer(pointer, buffer.dtype, buffer.shape, buffer.strides, buffer.group)
+
+
+def _merge_pass(
+    f: Function,
+    src: list[Buffer],
+    dst: list[Buffer],
+    n: int,
+    width: str,
+    num_keys: int,
+    descending: bool,
+) -> None:
+    """Merges neighbouring runs of `width` sorted elements."""
+    double = f.op(f"shl i64 {width}, 1")
+    blocks = f.op(f"udiv i64 {f.add(f.add(double, n), -1)}, {double}")
+    with f.loop(0, blocks) as block:
+        low = f.mul(block.index, double)
+        middle = f.minimum(f.add(low, width), n)
+        high = f.minimum(f.add(low, double), n)
+        with f.loop(low, high, [("i64", str(low)), ("i64", str(middle))]) as loop:
+            i, j = loop.carried
+            left = f.minimum(i, f.sub(middle, 1))
+            right = f.minimum(j, n - 1)
+            keys = []
+            for b in src[:num_keys]:
+                pair = (b.load(f, (right,)), b.load(f, (left,)))
+                keys.append((b.dtype, *(reversed(pair) if descending else pair)))
+            sooner = _before(f, keys)
+            spent = f.op(f"icmp sge i64 {i}, {middle}")
+            open_ = f.op(f"icmp slt i64 {j}, {high}")
+            take = f.op(f"and i1 {open_}, {f.op(f'or i1 {spent}, {sooner}')}")
+            chosen = f.op(f"select i1 {take}, i64 {j}, i64 {i}")
+            for b, target in zip(src, dst, strict=True):
+                target.store(f, (loop.index,), b.load(f, (chosen,)))
+            step = f.op(f"zext i1 {take} to i64")
+            other = f.op(f"xor i64 {step}, 1")
+            loop.following = [f.op(f"add i64 {i}, {other}"), f.op(f"add i64 {j}, {step}")]
+
+
+@rule("sort")
+def _sort(t: Translator, eqn: Any, *operands: Array) -> list[Array]:
+    t.check_dtypes(eqn, operands)
+    if 0 in operands[0].shape:
+        return list(operands)
+    buffers = _sorted(t, operands, eqn.params["dimension"], eqn.params["num_keys"])
+    return [Array(b.shape, b.dtype, buffer=b) for b in buffers]
+
+
+@rule("top_k")
+def _top_k(t: Translator, eqn: Any, x: Array) -> list[Array]:
+    t.check_dtypes(eqn, (x,))
+    values, places = (v.aval for v in eqn.outvars)
+    dim = eqn.params["axis"]
+    dtype = places.dtype
+    wide = types.register(dtype)
+
+    def position(f: Function, i: tuple) -> str:
+        return str(i[dim]) if wide == "i64" else f.op(f"trunc i64 {i[dim]} to {wide}")
+
+    order = Array(x.shape, dtype, position, (), 1)
+    buffers = _sorted(t, [x, order], dim, 1, descending=True)
+    return [
+        Array(a.shape, b.dtype, buffer=b.view(t.f, 0, tuple(a.shape), b.strides))
+        for a, b in zip((values, places), buffers, strict=True)
+    ]
+
+
+@rule("reduce")
+def _reduce(t: Translator, eqn: Any, *operands: Array) -> list[Array]:
+    """Element after element, in order, from the initial values on."""
+    t.check_dtypes(eqn, operands)
+    f, dims, jaxpr = t.f, eqn.params["dimensions"], eqn.params["jaxpr"]
+    count = len(operands) // 2
+    arrays, starts = operands[:count], operands[count:]
+    sources = [t.materialize(x) for x in arrays]
+    shape = arrays[0].shape
+    kept = [d for d in range(len(shape)) if d not in dims]
+    targets = [t.temporary([shape[d] for d in kept], x.dtype) for x in arrays]
+    for start in starts:
+        start.at(f, ())
+
+    def total(indices: tuple) -> None:
+        place: dict[int, Any] = dict(zip(kept, indices, strict=True))
+
+        def level(k: int, carried: list[str]) -> list[str]:
+            if k == len(dims):
+                where = [place[d] for d in range(len(shape))]
+                values = [
+                    *(t.scalar(c, x.dtype) for c, x in zip(carried, arrays, strict=True)),
+                    *(t.scalar(s.load(f, where), s.dtype) for s in sources),
+                ]
+                return [o.at(f, ()) for o in t.run(jaxpr, values)]
+            carry = [(types.register(x.dtype), c) for x, c in zip(arrays, carried, strict=True)]
+            with f.loop(0, shape[dims[k]], carry) as loop:
+                place[dims[k]] = loop.index
+                loop.following = level(k + 1, loop.carried)
+            return loop.results
+
+        results = level(0, [s.at(f, ()) for s in starts])
+        for target, result in zip(targets, results, strict=True):
+            target.store(f, indices, result)
+
+    nest_sequential(f, [shape[d] for d in kept], total)
+    return [Array(b.shape, b.dtype, buffer=b) for b in targets]
