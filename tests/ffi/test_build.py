@@ -123,6 +123,13 @@ def test_other_functions_of_the_library_are_attributes(handlers):
         _ = handlers.NoSuchFunction
 
 
+def test_a_source_in_c_is_compiled_as_c(tmp_path):
+    source = handlers_source().parents[2] / "examples" / "ffi" / "saxpy.c"
+    build(source, targets={"SaxpyInC": "Saxpy"}, cache_dir=tmp_path)
+    got = ffi_call("SaxpyInC", X)(X, X, a=np.float32(2))
+    np.testing.assert_array_equal(got, 3 * X)
+
+
 def test_cuda_sources_go_to_nvcc_for_the_cuda_platform(tmp_path, monkeypatch):
     """A stand-in for nvcc writes down its arguments and makes an empty library."""
     nvcc = tmp_path / "nvcc"

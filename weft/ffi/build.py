@@ -15,7 +15,7 @@ from typing import Any
 
 from weft.ffi.registry import include_dir, pycapsule, register_ffi_target, register_ffi_type
 
-_CXX_FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared")
+_CXX_FLAGS = ("-O3", "-fPIC", "-shared")
 _MARCH = "-march=native"
 _HANDLER = re.compile(r"XLA_FFI_DEFINE_HANDLER(?:_SYMBOL|_AUTO)?\s*\(\s*(\w+)")
 
@@ -94,6 +94,8 @@ def build(
     command_flags = list(_nvcc_flags() if cuda else _CXX_FLAGS)
     if native and not cuda:
         command_flags.append(_MARCH)
+    if not cuda and any(f.suffix != ".c" for f in files):
+        command_flags.append("-std=c++17")
     command_flags += [f"-I{d}" for d in (include_dir(), *include_dirs)]
     command_flags += list(flags)
     key = _digest(program, command_flags, libraries, texts)
@@ -203,9 +205,17 @@ def _cpu() -> str:
     return found.group(0) if found else ""
 
 
+def _inputs(files: Sequence[Path]) -> list[str]:
+    """The sources as arguments; C stays C in a compiler of C++, which would rename functions."""
+    words: list[str] = []
+    for f in files:
+        words += ["-x", "c", str(f), "-x", "none"] if f.suffix == ".c" else [str(f)]
+    return words
+
+
 def _headers(program: str, flags: Sequence[str], files: Sequence[Path]) -> list[str]:
     """The user's headers that the sources include, as the compiler lists them."""
-    command = [program, "-MM", *(f for f in flags if f not in ("-shared", "-O3")), *map(str, files)]
+    command = [program, "-MM", *(f for f in flags if f != "-shared"), *_inputs(files)]
     done = subprocess.run(command, capture_output=True, text=True)
     words = done.stdout.replace("\\\n", " ").split()
     own = {str(f) for f in files}
@@ -239,7 +249,7 @@ def _compile(
     listing.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=listing.parent) as folder:
         out = Path(folder) / "library.so"
-        command = [program, *flags, *map(str, files), "-o", str(out)]
+        command = [program, *flags, *_inputs(files), "-o", str(out)]
         command += [f"-l{name}" for name in libraries]
         if verbose:
             print(" ".join(command))
