@@ -119,3 +119,20 @@ def test_erf_and_erfc_against_the_c_library(rng):
     for name, function in (("erf", math.erf), ("erfc", math.erfc)):
         want = np.array([function(float(v)) for v in x], WIDE)
         assert worst(native(name, x), want) <= 2
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("f4", 1e-6), ("f8", 1e-14)])
+def test_erf_inv_undoes_erf(rng, dtype, error):
+    import math
+
+    with weft.enable_x64(True):
+        y = rng.uniform(-3, 3, 2000)
+        x = np.array([math.erf(v) for v in y]).astype(dtype)
+        back = np.array([math.erf(float(v)) for v in native("erf_inv", x).astype("f8")])
+        # Of 1 - |x| for large ones: there erf hardly moves.
+        scale = np.minimum(np.abs(x), 1 - np.abs(x.astype("f8"))) + 1e-12
+        assert np.abs((back - x) / scale).max() < (3e-2 if dtype == "f4" else 1e-9)
+        middle = np.abs(x) < 0.9
+        assert np.abs((back - x)[middle]).max() < error
+        ends = native("erf_inv", np.array([-1, 0, 1, 2], dtype))
+        np.testing.assert_array_equal(ends, [-np.inf, 0, np.inf, np.nan])

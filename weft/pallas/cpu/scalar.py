@@ -307,6 +307,7 @@ _real(
         "cbrt": functions.cbrt,
         "erf": functions.erf,
         "erfc": functions.erfc,
+        "erf_inv": functions.erf_inv,
         "real_pow": functions.power,
     },
     60,
