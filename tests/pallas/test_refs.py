@@ -402,3 +402,36 @@ def test_a_differentiated_function_may_log_to_a_ref():
     assert_allclose(weft.grad(loss)(1.0, 0), 2 * np.cos(1.0), rtol=1e-6)
     assert_allclose(weft.jit(weft.grad(loss))(0.5, 1), 2 * np.cos(0.5), rtol=1e-6)
     assert_allclose(log[...], np.sin([1.0, 0.5]), rtol=1e-6)
+
+
+def sum_in_a_ref(x, start):
+    acc = weft.new_ref(start)
+
+    def body(i, carry):
+        acc[...] += x[i]
+        return carry
+
+    lax.fori_loop(0, 2, body, None)
+    return acc[...][None]
+
+
+def test_refs_in_shard_map_carry_what_they_vary_over():
+    mesh = weft.make_mesh((4,), ("d",))
+    x = np.arange(8, dtype=np.float32)
+
+    def mapped(f, out):
+        return weft.jit(weft.shard_map(f, mesh=mesh, in_specs=weft.P("d"), out_specs=out))
+
+    def varying(x):
+        return sum_in_a_ref(x, lax.pcast(jnp.float32(0), "d", to="varying"))
+
+    sums = x.reshape(4, 2).sum(1)
+    assert_array_equal(mapped(varying, weft.P("d"))(x), sums)
+    with pytest.raises(ValueError, match="varies over mesh axis 'd'"):
+        mapped(varying, weft.P())(x)
+    loss = mapped(lambda x: lax.psum(varying(x)[0] ** 2, "d"), weft.P())
+    assert_array_equal(weft.grad(loss)(x), 2 * np.repeat(sums, 2))
+    with pytest.raises(
+        TypeError, match=r"written to a Ref\{f32\[\]\}.*weft.new_ref\(weft.lax.pcast"
+    ):
+        mapped(lambda x: sum_in_a_ref(x, 0.0), weft.P("d"))(x)

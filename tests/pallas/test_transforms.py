@@ -304,3 +304,23 @@ def test_a_rule_covers_what_the_kernel_closes_over_and_its_derivative(mesh, rng)
     assert_allclose(value, np.sin(x) * np.asarray(scale), rtol=1e-5)
     assert_allclose(tangent, np.cos(x) * t * np.asarray(scale), rtol=1e-5)
     assert not collectives(pushed, *args)
+
+
+def test_kernels_close_over_values_that_vary_along_the_mesh(mesh):
+    x = arange(8)
+
+    def outer(x):
+        place = lax.axis_index("x").astype(F32)
+
+        def kernel(x, out):
+            def body(k, carry):
+                out[k] = x[k] * place + carry
+                return carry + place
+
+            lax.fori_loop(0, 2, body, place)
+
+        return pl.pallas_call(kernel, struct(2), interpret=INTERPRET)(x)
+
+    f = weft.shard_map(outer, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    place = np.repeat(np.arange(4), 2)
+    assert_array_equal(weft.jit(f)(x), x * place + place * np.tile([1, 2], 4))

@@ -207,12 +207,13 @@ class Cell:
     the cell as an operand of type `AbstractRef`.
     """
 
-    __slots__ = ("__weakref__", "aval", "home", "value")
+    __slots__ = ("__weakref__", "aval", "fixed", "home", "value")
 
-    def __init__(self, value: Any, aval: AbstractRef, home: Any) -> None:
+    def __init__(self, value: Any, aval: AbstractRef, home: Any, fixed: bool = False) -> None:
         self.value = value
         self.aval = aval
         self.home = home
+        self.fixed = fixed  # stands for a ref of a jaxpr, whose types are settled
 
     def is_open(self) -> bool:
         """Whether the current trace is the cell's own, or a transformation nested in it."""
@@ -242,6 +243,17 @@ class Cell:
                     f"of the {what} function; make the ref inside it, {how}"
                 )
             trace = trace.parent
+        mat = getattr(value, "aval", self.aval).mat
+        if mat is not self.aval.mat:
+            wider = sorted(mat.varying - self.aval.mat.varying, key=str)
+            if self.fixed and wider:
+                raise TypeError(
+                    f"a value that varies over mesh axis {wider[0]!r} is written to a "
+                    f"{self.aval.str_short()}, which does not, in a loop, branch or jitted function"
+                    f" ({state.source}); let the ref vary from the start: "
+                    f"weft.new_ref(weft.lax.pcast(x, {wider[0]!r}, to='varying'))"
+                )
+            self.aval = self.aval.update(mat=mat)
         self.value = value
 
     def __repr__(self) -> str:

@@ -33,6 +33,7 @@ from weft.pallas.specs import (
     no_block_spec,
     whole_mapping,
 )
+from weft.pallas.unmanual import without_manual_types
 from weft.transforms.boundary import api_boundary
 
 # Arguments -------------------------------------------------------------------------------------
@@ -80,7 +81,7 @@ def operand_leaves(what: str, args: tuple) -> tuple[list, Any, list[str]]:
 def input_type(x: Any) -> ShapedArray:
     """The type of the array an operand is, or holds."""
     aval = typeof(x)
-    return aval.inner if isinstance(aval, AbstractRef) else aval.strip_weak_type()
+    return ShapedArray(aval.shape, aval.dtype)
 
 
 def _specs(what: str, name: str, specs: Any, tree: Any, n: int) -> list:
@@ -138,6 +139,7 @@ def trace_kernel(
     with kernel_frame(frame):
         jaxpr, consts = trace_to_jaxpr(flat, refs, name)
     _check_axes(what, jaxpr, frame)
+    jaxpr = without_manual_types(jaxpr)
     return jaxpr, consts, _ref_names(fun, arrange, len(refs))
 
 
@@ -152,7 +154,7 @@ def _check_axes(what: str, jaxpr: Jaxpr, frame: Frame) -> None:
     """A kernel knows the axes of its own mesh, and does not communicate over any."""
     for eqn in walk_eqns(jaxpr):
         prim = eqn.primitive
-        if prim.named_axes is None or prim.higher_order:
+        if prim.named_axes is None or prim.higher_order or prim.name == "pcast":
             continue
         names = [n for n in prim.named_axes(eqn.params) if n not in frame.axis_sizes]
         if prim.name == "axis_index" and names:

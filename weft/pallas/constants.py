@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.aval import ShapedArray
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from weft.core.ref import AbstractRef, whole
 from weft.core.source import UNKNOWN
@@ -32,7 +33,7 @@ def with_constants(
         if isinstance(aval, AbstractRef):
             refs.append(Var(aval) if var is None else var)
             continue
-        ref = Var(AbstractRef(aval))
+        ref = Var(AbstractRef(ShapedArray(aval.shape, aval.dtype)))
         refs.append(ref)
         if var is not None:
             params = {"indexer": whole(aval.shape), "masked": False, "has_other": False}

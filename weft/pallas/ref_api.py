@@ -294,8 +294,15 @@ def _value(ref: Ref, value: Any, what: str) -> Any:
                 f"{ref.ref_aval.str_short()}; convert it with .astype({str(dtype)!r})"
             )
     if isinstance(value, bool | int | float | complex):
-        return dtype.type(value)
-    return convert(value, dtype)
+        value = dtype.type(value)
+    else:
+        value = convert(value, dtype)
+    varying = ref.ref_aval.mat.varying
+    if varying - typeof(value).mat.varying:
+        from weft.collectives.casts import varying_over
+
+        value = varying_over(value, tuple(sorted(varying, key=str)))
+    return value
 
 
 def stored(ref: Ref, at: Index, value: Any, what: str) -> Any:

@@ -47,7 +47,7 @@ def _discharge(
 
     def flat(*args: Any) -> list:
         given = [
-            Cell(x, a, state.trace) if o else x
+            Cell(x, a, state.trace, fixed=True) if o else x
             for x, a, o in zip(args, closed.in_avals, is_open, strict=True)
         ]
         outs = eval_closed(closed, *given)
@@ -211,7 +211,8 @@ def _while(
 
         def flat(*given: Any) -> list:
             fresh = [
-                Cell(v, c.aval, state.trace) for v, c in zip(given[k + n :], cells, strict=True)
+                Cell(v, c.aval, state.trace, fixed=True)
+                for v, c in zip(given[k + n :], cells, strict=True)
             ]
             rest = iter(given[:k])
             full = [fresh[number[id(a)]] if id(a) in number else next(rest) for a in consts]
