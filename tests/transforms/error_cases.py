@@ -118,6 +118,35 @@ def fori_loop_with_float_bounds():
     lax.fori_loop(0.0, 3.0, lambda i, c: c, F)
 
 
+@case(TypeError, "scan: carry['name'] is not an array", "str: 'dense'", "close over it")
+def scan_carry_that_is_no_array():
+    lax.scan(lambda c, x: (c, x), {"name": "dense"}, X)
+
+
+@case(TypeError, "cond: operands[1] is not an array", "str: 'dense'")
+def cond_operand_that_is_no_array():
+    lax.cond(True, lambda x, s: x, lambda x, s: x, X, "dense")
+
+
+@case(TypeError, "checkpoint: argument how is not an array", "'dense'", "static_argnums")
+def checkpoint_of_a_string():
+    def f(x, how):
+        return x
+
+    weft.checkpoint(f)(X, "dense")
+
+
+@case(TypeError, "fori_loop: the body must return a carry", "has  PyTreeDef(*)", "((*, *))")
+def fori_loop_carry_of_another_structure():
+    lax.fori_loop(0, 3, lambda i, c: (c, c), F)
+
+
+@case(TypeError, "fori_loop: the carry must keep its type", "carry['x']", "f32[]", "f32[2]")
+def fori_loop_with_dynamic_bounds_and_a_carry_of_another_shape():
+    lax.fori_loop(0, np.ones((), np.int32) * jnp.ones((), "int32"),
+                  lambda i, c: {"x": jnp.stack([c["x"]] * 2)}, {"x": F})  # fmt: skip
+
+
 @case(TypeError, "fori_loop: the carry must keep its type", "expected f32[]", "got      i32[]")
 def fori_loop_carry_of_another_dtype():
     lax.fori_loop(0, 3, lambda i, c: c.astype("int32"), F)
@@ -475,7 +504,7 @@ def vmap_with_out_axes_out_of_bounds():
     weft.vmap(lambda x: x, out_axes=2)(X)
 
 
-@case(TypeError, "argument x is not an array", "str")
+@case(TypeError, "argument x is not an array", "str", "use None as its in_axes entry")
 def vmap_over_a_string():
     weft.vmap(lambda x: x)("abc")
 

@@ -82,6 +82,11 @@ def test_none_among_the_arguments_has_no_axis():
     close(weft.vmap(lambda x, t: x if t is None else -x, in_axes=(0, None))(X, None), X)
 
 
+def test_arguments_that_are_not_mapped_may_be_anything():
+    f = lambda x, how: -x if how == "negate" else x
+    close(weft.vmap(f, in_axes=(0, None))(X, "negate"), -X)
+
+
 def test_axis_size_serves_where_nothing_is_mapped():
     close(weft.vmap(lambda: 2.0, axis_size=3)(), [2.0] * 3)
     close(weft.vmap(lambda x: x, in_axes=None, axis_size=2)(ROW), [ROW, ROW])

@@ -11,8 +11,8 @@ from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, e
 from weft.core.primitive import Primitive
 from weft.core.source import UNKNOWN
 from weft.core.state import state
-from weft.core.trace import trace_to_jaxpr, typeof
-from weft.core.tree import flatten, tree_map
+from weft.core.trace import is_array_like, trace_to_jaxpr, typeof
+from weft.core.tree import arg_names, flatten, tree_map
 from weft.transforms import checkpoint_policies as checkpoint_policies
 from weft.transforms.bodies import trace_body
 from weft.transforms.boundary import api_boundary
@@ -402,7 +402,12 @@ def checkpoint(
             inner = functools.partial(inner, **fixed)
             kwargs = {k: v for k, v in kwargs.items() if k not in fixed}
         leaves, tree = flatten((tuple(dynamic), kwargs))
-        body = trace_body(inner, tree, [typeof(x) for x in leaves])
+        try:
+            avals = [typeof(x) for x in leaves]
+        except TypeError:
+            _check_leaves(fun, leaves, tree)
+            raise
+        body = trace_body(inner, tree, avals)
         outs = remat_p.bind(
             *body.consts,
             *leaves,
@@ -416,6 +421,15 @@ def checkpoint(
     return checkpointed
 
 
+def _check_leaves(fun: Callable, leaves: Sequence[Any], tree: Any) -> None:
+    for x, name in zip(leaves, arg_names(fun, tree), strict=True):
+        if not is_array_like(x):
+            raise TypeError(
+                f"checkpoint: argument {name} is not an array or a number but "
+                f"{type(x).__name__}: {x!r:.100}; name it in static_argnums or static_argnames"
+            )
+
+
 remat = checkpoint
 
 
@@ -426,7 +440,7 @@ remat = checkpoint
 def saved_residuals(fun: Callable, *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
     """What reverse-mode differentiation of `fun` keeps: types, with where the values come from."""
     from weft.core.trace import StagedTracer
-    from weft.core.tree import arg_names, flatten_fun
+    from weft.core.tree import flatten_fun
     from weft.transforms.jvp import linearize_flat
     from weft.transforms.staging import aval_of_spec
 

@@ -53,12 +53,6 @@ def vmap(
                 "give one for each (keyword arguments are always mapped over axis 0)"
             )
         leaves, in_tree = flatten((args, kwargs))
-        for i, x in enumerate(leaves):
-            if not is_array_like(x):
-                raise TypeError(
-                    f"vmap: argument {_name(fun, in_tree, i)} is not an array or a number but "
-                    f"{type(x).__name__}: {x!r:.100}. Bind it with functools.partial"
-                )
         axes = _in_dims(in_axes, args, kwargs)
         dims = [
             _check_dim(x, d, i, fun, in_tree)
@@ -129,6 +123,11 @@ def _check_dim(x: Any, dim: Any, i: int, fun: Callable, in_tree: Any) -> int | N
         raise TypeError(
             f"vmap: the in_axes entry for {_name(fun, in_tree, i)} must be an int or None, got "
             f"{dim!r}"
+        )
+    if not is_array_like(x):
+        raise TypeError(
+            f"vmap: argument {_name(fun, in_tree, i)} is not an array or a number but "
+            f"{type(x).__name__}: {x!r:.100}; use None as its in_axes entry"
         )
     aval = typeof(x)
     if not -aval.ndim <= dim < aval.ndim:

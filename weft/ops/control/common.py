@@ -9,6 +9,7 @@ from weft.core.aval import ShapedArray
 from weft.core.errors import mark_difference
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from weft.core.primitive import Primitive
+from weft.core.trace import is_array_like, typeof
 from weft.core.tree import leaf_names
 from weft.transforms.bodies import args_tree, derived, trace_body
 from weft.transforms.jit_op import jaxpr_axes
@@ -18,6 +19,20 @@ from weft.transforms.jvp import has_tangent
 def check_function(who: str, what: str, fun: Any) -> None:
     if not callable(fun):
         raise TypeError(f"{who}: {what} must be a function, got {type(fun).__name__}: {fun!r:.100}")
+
+
+def avals_of(who: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list:
+    """The types of values; TypeError naming the first that is no array."""
+    try:
+        return [typeof(x) for x in leaves]
+    except TypeError:
+        for x, name in zip(leaves, names(), strict=True):
+            if not is_array_like(x):
+                raise TypeError(
+                    f"{who}: {name} is not an array or a number but {type(x).__name__}: "
+                    f"{x!r:.100}; close over it, or bind it with functools.partial"
+                ) from None
+        raise
 
 
 def function_text(fun: Callable) -> str:
@@ -206,6 +221,7 @@ def pick(values: Sequence[Any], mask: Sequence[bool]) -> list:
 
 __all__ = [
     "args_tree",
+    "avals_of",
     "carry_fixpoint",
     "check_function",
     "check_same_types",

@@ -16,6 +16,7 @@ from weft.core.trace import is_array_like, typeof
 from weft.core.tree import flatten
 from weft.ops.control.common import (
     args_tree,
+    avals_of,
     check_function,
     check_same_types,
     eager,
@@ -305,9 +306,9 @@ def trace_branches(
     who: str, names: Sequence[str], functions: Sequence[Callable], operands: tuple
 ) -> tuple[Branches, list, list, Any]:
     """Traces all branches for the operands; they share one list of closed-over values."""
-    leaves, _ = flatten(operands)
+    leaves, operands_tree = flatten(operands)
     tree = args_tree(*operands)
-    avals = [typeof(x) for x in leaves]
+    avals = avals_of(who, leaves, names_of(operands_tree, "operands"))
     bodies = [trace_body(f, tree, avals) for f in functions]
     first = bodies[0]
     texts = [f"{n} {function_text(f)}" for n, f in zip(names, functions, strict=True)]

@@ -372,6 +372,13 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
     """
     check_function("while_loop", "cond_fun", cond_fun)
     check_function("while_loop", "body_fun", body_fun)
+    return _while_loop("while_loop", cond_fun, body_fun, init_val)
+
+
+def _while_loop(
+    who: str, cond_fun: Callable, body_fun: Callable, init_val: Any, place: int | None = None
+) -> Any:
+    """while_loop, also for fori_loop; place: as in `trace_with_carry`."""
     if config.disable_jit:
         value = init_val
         while cond_fun(value):
@@ -379,7 +386,7 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
         return value
     leaves, tree = flatten(init_val)
     call_tree = args_tree(init_val)
-    carry, body, _ = trace_with_carry("while_loop", body_fun, leaves, tree, [], call_tree, _whole)
+    carry, body, _ = trace_with_carry(who, body_fun, leaves, tree, [], call_tree, _whole, place)
     pred = trace_body(cond_fun, call_tree, [typeof(x) for x in carry])
     outs = pred.jaxpr.out_avals
     ok = len(outs) == 1 and pred.out_tree == flatten(0)[1]
@@ -487,6 +494,7 @@ def fori_loop(
             [],
             args_tree(init, None),
             lambda out, avals: (out.children()[0], None),
+            1,
         )
         outs = scan_p.bind(
             *body.consts,
@@ -503,7 +511,7 @@ def fori_loop(
         raise ValueError("fori_loop: unroll needs static bounds; make lower and upper Python ints")
     bounded = (_typed(lower, dtype, weak), _typed(upper, dtype, weak), init_val)
     step = derived(body_fun, "bounded", lambda f: _CountedBound(f, False))
-    return while_loop(_below, step, bounded)[2]
+    return _while_loop("fori_loop", _below, step, bounded, 2)[2]
 
 
 def _static_int(x: Any) -> int | None:

@@ -12,6 +12,7 @@ from weft.core.trace import typeof
 from weft.core.tree import flatten
 from weft.ops.control.common import (
     args_tree,
+    avals_of,
     check_function,
     check_same_types,
     names_of,
@@ -30,8 +31,7 @@ def row_aval(aval: ShapedArray) -> ShapedArray:
 
 def leading_size(xs: Sequence[Any], tree: Any, length: Any, who: str) -> int:
     sizes = []
-    for i, x in enumerate(xs):
-        aval = typeof(x)
+    for i, aval in enumerate(avals_of(who, xs, names_of(tree, "xs"))):
         if not aval.shape:
             name = names_of(tree, "xs")()[i]
             raise ValueError(
@@ -150,22 +150,28 @@ def trace_with_carry(
     other_avals: Sequence[Any],
     tree: Any,
     split: Callable[[Any, Sequence[Any]], tuple[Any, Any]],
+    place: int | None = None,
 ) -> tuple[list, Any, Any]:
     """Traces a body whose result has the carry first; weak carries take the type it makes them.
 
-    Returns the initial values, the body, and the tree of what follows the carry.
+    place: where in the carry the user's value stands, if the rest is the loop's own. Returns the
+    initial values, the body, and the tree of what follows the carry.
     """
     from weft.ops.elementwise import convert
 
     n = len(init)
+    names = _carry_names(init_tree, place)
     for _ in range(3):
-        avals = [typeof(x) for x in init]
+        avals = avals_of(who, init, names)
         body = trace_body(f, tree, [*avals, *other_avals])
         carry_tree, rest_tree = split(body.out_tree, body.jaxpr.out_avals)
         if carry_tree != init_tree:
+            given, got = init_tree, carry_tree
+            if place is not None:
+                given, got = given.children()[place], got.children()[place]
             raise TypeError(
                 f"{who}: the body must return a carry of the structure it is given, but\n"
-                f"  the carry has  {init_tree}\n  the body gives {carry_tree}"
+                f"  the carry has  {given}\n  the body gives {got}"
             )
         got = body.jaxpr.out_avals[:n]
         if all(a is b for a, b in zip(avals, got, strict=True)):
@@ -188,10 +194,23 @@ def trace_with_carry(
         f"{who}: the carry must keep its type, but the body returns another one",
         avals,
         got,
-        names_of(init_tree, "carry"),
+        names,
         ("the initial value", "the body's result"),
     )
     return init, body, rest_tree
+
+
+def _carry_names(tree: Any, place: int | None) -> Callable[[], list[str]]:
+    if place is None:
+        return names_of(tree, "carry")
+
+    def names() -> list[str]:
+        found = []
+        for i, child in enumerate(tree.children()):
+            found += names_of(child, "carry" if i == place else "the loop's counter")()
+        return found
+
+    return names
 
 
 def _retyped(x: Any, dtype: Any, weak: bool, convert: Callable) -> Any:
