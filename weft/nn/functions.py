@@ -13,8 +13,7 @@ from weft.core.trace import typeof
 from weft.nn.softmax import log_softmax, logmeanexp, logsumexp, softmax
 from weft.ops import elementwise as ew
 from weft.ops.base import canonical_axis
-from weft.ops.promote import broadcast_to
-from weft.ops.shape import broadcasted_iota, expand_dims
+from weft.ops.shape import broadcast_in_dim, broadcasted_iota
 
 
 def standardize(
@@ -77,7 +76,8 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> A
     axis = canonical_axis(axis, aval.ndim + 1)
     shape = (*aval.shape[:axis], num_classes, *aval.shape[axis:])
     classes = broadcasted_iota(aval.dtype, shape, axis)
-    return ew.convert(ew.eq(broadcast_to(expand_dims(x, (axis,)), shape), classes), dtype)
+    kept = tuple(d for d in range(aval.ndim + 1) if d != axis)
+    return ew.convert(ew.eq(broadcast_in_dim(x, shape, kept), classes), dtype)
 
 
 def scaled_matmul(

@@ -76,21 +76,25 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
     if dtype in dtypes._SIGNED:
         quotient = ew.div_p.bind(x1, x2)
         rest = ew.rem_p.bind(x1, x2)
-        below = ew.and_p.bind(
-            ew.ne_p.bind(rest, dtype.type(0)),
-            ew.ne_p.bind(ew.sign_p.bind(rest), ew.sign_p.bind(x2)),
-        )
-        return ew.select(below, ew.sub(quotient, 1), quotient)
+        return ew.select(_other_sign(rest, x2), ew.sub(quotient, 1), quotient)
     return _float_divmod(x1, x2)[0]
+
+
+def _other_sign(rest: Any, divisor: Any) -> Any:
+    """Whether a remainder is not zero and of the other sign than the divisor."""
+    zero = _const(rest, 0)
+    if isinstance(divisor, int | float | np.generic) and divisor > 0:
+        return ew.lt_p.bind(rest, zero)
+    return ew.and_p.bind(
+        ew.ne_p.bind(rest, zero),
+        ew.ne_p.bind(ew.lt_p.bind(rest, zero), ew.lt_p.bind(divisor, zero)),
+    )
 
 
 def _float_divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
     mod = ew.rem_p.bind(x1, x2)
     quotient = ew.div_p.bind(ew.sub_p.bind(x1, mod), x2)
-    zero = _const(x1, 0)
-    adjust = ew.and_p.bind(
-        ew.ne_p.bind(mod, zero), ew.ne_p.bind(ew.sign_p.bind(x2), ew.sign_p.bind(mod))
-    )
+    adjust = _other_sign(mod, x2)
     mod = ew.select(adjust, ew.add_p.bind(mod, x2), mod)
     quotient = ew.select(adjust, ew.sub_p.bind(quotient, _const(x1, 1)), quotient)
     return ew.round_p.bind(quotient, rounding_method=0), mod
@@ -103,11 +107,7 @@ def remainder(x1: Any, x2: Any, /) -> Any:
     rest = ew.rem_p.bind(x1, x2)
     if dtype in dtypes._UNSIGNED:
         return rest
-    zero = dtype.type(0)
-    wrong = ew.and_p.bind(
-        ew.ne_p.bind(rest, zero), ew.ne_p.bind(ew.lt_p.bind(rest, zero), ew.lt_p.bind(x2, zero))
-    )
-    return ew.select(wrong, ew.add_p.bind(rest, x2), rest)
+    return ew.select(_other_sign(rest, x2), ew.add_p.bind(rest, x2), rest)
 
 
 mod = remainder

@@ -310,8 +310,9 @@ def kron(a: Any, b: Any) -> Any:
     x, y = aval_of("kron", a), aval_of("kron", b)
     n = max(x.ndim, y.ndim)
     s, t = (1,) * (n - x.ndim) + x.shape, (1,) * (n - y.ndim) + y.shape
-    a = ops.reshape(to_array(a), tuple(d for p in s for d in (p, 1)))
-    b = ops.reshape(to_array(b), tuple(d for p in t for d in (1, p)))
+    pairs = tuple(d for pair in zip(s, t, strict=True) for d in pair)
+    a = ops.broadcast_in_dim(ops.reshape(to_array(a), s), pairs, tuple(range(0, 2 * n, 2)))
+    b = ops.broadcast_in_dim(ops.reshape(to_array(b), t), pairs, tuple(range(1, 2 * n, 2)))
     return ops.reshape(multiply(a, b), tuple(p * q for p, q in zip(s, t, strict=True)))
 
 

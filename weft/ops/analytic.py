@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.trace import typeof
@@ -208,6 +210,10 @@ def _pow_lower(ctx: Any, x: Any, y: Any) -> Any:
 
 
 def _pow_jvp_base(t: Any, out: Any, x: Any, y: Any) -> Any:
+    if isinstance(y, int | float | np.generic):  # known on the host
+        if y == 0:
+            return None
+        return _mul(t, _times(pow_p.bind(x, scalar(y - 1, x)), y))
     y_inexact = convert(y, typeof(x).dtype)
     zero = scalar(0, typeof(x).dtype)
     one = scalar(1, typeof(x).dtype)
