@@ -91,7 +91,7 @@ def wait_quietly(token: Any) -> None:
 
 # Errors -----------------------------------------------------------------------------------------
 
-_KEPT = 256
+_KEPT = 64  # exceptions, which hold their callbacks' frames
 _numbers = itertools.count(1)
 _raised: collections.OrderedDict[int, tuple[BaseException, Any]] = collections.OrderedDict()
 _late: list[HostCallError] = []
