@@ -9,6 +9,8 @@ from typing import Any
 
 from weft._xla import config as _xla_config
 
+_traced = _xla_config.traced_options
+
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off", "")
 
@@ -78,7 +80,7 @@ class Option:
         True
     """
 
-    __slots__ = ("check", "doc", "name", "on_change", "state")
+    __slots__ = ("check", "doc", "name", "on_change", "state", "traced")
 
     def __init__(
         self,
@@ -90,12 +92,16 @@ class Option:
         traced: bool,
         state: Any = None,
     ):
-        self.name, self.check, self.doc = name, check, doc
+        self.name, self.check, self.doc, self.traced = name, check, doc, traced
         self.on_change: Callable[[Any], None] | None = None
-        self.state = _xla_config.state(name, default, traced=traced) if state is None else state
+        self.state = _xla_config.state(name, default) if state is None else state
+        if traced:
+            _traced.add(self.state)
         variable = f"WEFT_{name.upper()}"
         if variable in os.environ:
             self.state.set_global(self.checked(os.environ[variable], f"environment {variable}"))
+            if traced:
+                _traced.publish_globals()
 
     @property
     def value(self) -> Any:
@@ -112,15 +118,21 @@ class Option:
         if self.on_change is not None:
             self.on_change(value)
         self.state.set_global(value)
+        if self.traced:
+            _traced.publish_globals()
 
     @contextlib.contextmanager
     def __call__(self, value: Any = True) -> Iterator[None]:
         value = self.checked(value, f"config option {self.name}")
         previous = self.state.swap_local(value)
+        if self.traced:
+            _traced.publish_locals()
         try:
             yield
         finally:
             self.state.set_local(previous)
+            if self.traced:
+                _traced.publish_locals()
 
     def __bool__(self) -> bool:
         return bool(self.state.value)
