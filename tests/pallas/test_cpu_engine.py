@@ -169,6 +169,29 @@ def test_debug_mode_checks_windows_and_index_arrays():
         np.asarray(pl.pallas_call(scattered, shape(8), debug=True)(np.zeros(8, "f4"), bad))
 
 
+def test_debug_mode_checks_the_blocks_that_index_maps_give():
+    spec = pl.GridSpec(
+        grid=(2,),
+        num_scalar_prefetch=1,
+        in_specs=[pl.BlockSpec((4,), lambda i, where: (i,))],
+        out_specs=pl.BlockSpec((4,), lambda i, where: (where[i],)),
+    )
+
+    def kernel(where, x, out):
+        out[...] = x[...]
+
+    call = pl.pallas_call(kernel, shape(8), grid_spec=spec, debug=True)
+    x = np.arange(8, dtype="f4")
+    np.testing.assert_array_equal(np.asarray(call(np.array([1, 0], "i4"), x)), np.roll(x, 4))
+    with pytest.raises(Exception, match="index map of .* gives a block out of bounds"):
+        np.asarray(call(np.array([1, 77_777_777], "i4"), x))
+
+
+def test_a_grid_without_points_runs_nothing():
+    call = pl.pallas_call(copy, shape(4), grid=(3, 0))
+    assert np.asarray(call(np.ones(4, "f4"))).shape == (4,)
+
+
 def test_debug_checks_and_prints(capfd):
     def kernel(x, out):
         pl.debug_check(x[0] > 0, "x must be positive")

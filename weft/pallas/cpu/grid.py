@@ -10,6 +10,7 @@ from weft.pallas.cpu import types
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory, copy_elements
 from weft.pallas.cpu.order import parallel_dims, work_of
+from weft.pallas.cpu.refs import checked
 from weft.pallas.cpu.threads import cpu_count
 from weft.pallas.cpu.translate import Translator
 from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
@@ -122,6 +123,15 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
         starts = []
         for d, number in enumerate(numbers):
             start = t.index(number)
+            if call.debug and not block.padding:
+                high = array.shape[d] - block.block_shape[d]
+                if not block.by_element[d]:
+                    high = -(-array.shape[d] // block.block_shape[d]) - 1
+                what = (
+                    f"kernel {call.name}: the index map of {block.origin} gives a block out of "
+                    f"bounds in dimension {d} of an array of shape {array.shape}"
+                )
+                start = checked(t, start, 0, max(high, 0), what)
             if block.padding:
                 start = f.sub(start, block.padding[d][0])
             elif not block.by_element[d]:
