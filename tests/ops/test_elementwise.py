@@ -92,6 +92,8 @@ REAL = [
     binary("max", np.maximum),
     binary("min", np.minimum),
     binary("pow", np.power, POSITIVE, OTHER),
+    Case("pow", lambda x: lax.pow(x, -1.5), lambda x: x**-1.5, (POSITIVE,), (0,), "known"),
+    Case("pow", lambda x: lax.pow(x, 0.0), np.ones_like, (SIGNED,), (0,), "zero"),
     binary("atan2", np.arctan2),
     binary("nextafter", np.nextafter, diff=None),
     binary("igamma", sp.gammainc, POSITIVE, POSITIVE[::-1], order2=False),
