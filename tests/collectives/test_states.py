@@ -181,3 +181,50 @@ def test_where_states_are_not_tracked_a_cast_does_nothing():
 def test_an_op_that_mixes_invarying_and_varying_operands_promotes():
     jaxpr = str(on_devices(lambda v: v + lax.psum(v, "x")))
     assert "pcast[axes=('x',) to=varying]" in jaxpr
+
+
+def test_beside_partial_sums_invarying_operands_become_reduced():
+    """So that their cotangents, which differ from device to device, are added up."""
+    jaxpr = str(on_devices(lambda v: (in_state(v, "unreduced") * lax.psum(v, "x"), v)[1]))
+    assert "pcast[axes=('x',) to=reduced]" in jaxpr
+
+
+PRODUCTS = {
+    "partial sum times constant": lambda v, w: lax.psum(in_state(v, "unreduced") * 3.0, "x"),
+    "partial sum times invarying": lambda v, w: lax.psum(in_state(v, "unreduced") * w, "x"),
+    "invarying times partial sum": lambda v, w: lax.psum(w * in_state(v, "unreduced"), "x"),
+    "partial sum times reduced": lambda v, w: lax.psum(
+        in_state(v, "unreduced") * lax.pcast(w, "x", to="reduced"), "x"
+    ),
+    "reduced times invarying": lambda v, w: lax.psum(
+        lax.pcast(lax.pcast(w, "x", to="reduced") * w, "x", to="varying") * v, "x"
+    ),
+    "sine of reduced plus constant": lambda v, w: lax.psum(
+        lax.pcast(lax.sin(lax.pcast(w, "x", to="reduced") + 1.0), "x", to="varying") * v, "x"
+    ),
+}
+PLAIN = {
+    "partial sum times constant": lambda total, w: (3 * total, 3, 0),
+    "partial sum times invarying": lambda total, w: (total * w, w, total),
+    "invarying times partial sum": lambda total, w: (total * w, w, total),
+    "partial sum times reduced": lambda total, w: (total * w, w, total),
+    "reduced times invarying": lambda total, w: (total * w * w, w * w, 2 * w * total),
+    "sine of reduced plus constant": lambda total, w: (
+        total * np.sin(w + 1),
+        np.sin(w + 1),
+        np.cos(w + 1) * total,
+    ),
+}
+"""The value and its derivatives by every v and by w."""
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_with_partial_sums_and_reduced_values_have_derivatives(name):
+    v, w = np.arange(1.0, N + 1, dtype=np.float32), np.float32(2.0)
+    mesh = mesh_of(Machine(x=N), ("x",))
+    mapped = weft.shard_map(PRODUCTS[name], mesh=mesh, in_specs=(P("x"), P()), out_specs=P())
+    value, (by_v, by_w) = weft.value_and_grad(lambda v, w: mapped(v, w).sum(), (0, 1))(v, w)
+    want, want_v, want_w = PLAIN[name](v.sum(), w)
+    np.testing.assert_allclose(value, want, rtol=1e-6)
+    np.testing.assert_allclose(by_v, np.full(N, want_v), rtol=1e-6)
+    np.testing.assert_allclose(by_w, want_w, rtol=1e-6)

@@ -17,10 +17,10 @@ import numpy as np
 
 from weft.core import dtypes, errors
 from weft.core.aval import ShapedArray
+from weft.core.cell import Cell, cell_aval
 from weft.core.config import config
 from weft.core.jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from weft.core.primitive import PRIMITIVES, Primitive
-from weft.core.ref import Cell, cell_aval
 from weft.core.source import Source, capture
 from weft.core.state import State, current_trace, state
 from weft.core.typing import infer
@@ -347,10 +347,11 @@ class StagingTrace:
         if casts is EXTENDED:
             return structural_on_extended[0](prim, args, params)
         pcast = PRIMITIVES["pcast"]
-        cast_args = [
-            self.process(pcast, (a,), {"axes": axes, "to": "varying"}) if axes else a
-            for a, axes in zip(args, casts, strict=True)
-        ]
+        cast_args = []
+        for x, needed in zip(args, casts, strict=True):
+            for axes, to in needed:
+                x = self.process(pcast, (x,), {"axes": axes, "to": to})
+            cast_args.append(x)
         return self.process(prim, cast_args, params)
 
     def atom(self, x: Any) -> Atom:

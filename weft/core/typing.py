@@ -70,44 +70,46 @@ def infer(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> tupl
 
 
 def join_mats(prim: Primitive, avals: Sequence[Any]) -> tuple[Mat, tuple | None]:
-    """The results' manual-axis type, and the axes each operand must first be cast to vary over."""
+    """The results' manual-axis type, and for each operand the casts it needs first.
+
+    Casts are (axes, state) pairs: invarying operands become varying where others vary, and reduced
+    beside reduced and unreduced ones, whose derivatives need it.
+    """
     varying = frozenset().union(*(a.mat.varying for a in avals))
     unreduced = frozenset().union(*(a.mat.unreduced for a in avals))
     reduced = frozenset().union(*(a.mat.reduced for a in avals))
-    if unreduced or reduced:
-        _check_partial(prim, avals, varying, unreduced, reduced)
-    if any(a.mat.varying != varying for a in avals):
-        return NO_MAT, tuple(tuple(sorted(varying - a.mat.varying, key=str)) for a in avals)
-    return Mat(varying, unreduced, reduced), None
-
-
-def _check_partial(
-    prim: Primitive,
-    avals: Sequence[Any],
-    varying: frozenset,
-    unreduced: frozenset,
-    reduced: frozenset,
-) -> None:
+    casts: list[tuple] = [()] * len(avals)
     for axis in sorted(unreduced | reduced, key=str):
-        states = [a.mat.state(axis) for a in avals]
-        if len(set(states)) == 1 and (states[0] == "reduced" or prim.name in ADDITIVE):
-            if axis in unreduced or prim.name in ADDITIVE or len(avals) == 1:
-                continue
-            if all(s == "reduced" for s in states):
-                continue
-        linear_in = BILINEAR.get(prim.name, ())
-        partial = [i for i, s in enumerate(states) if s == "unreduced"]
-        if len(partial) == 1 and partial[0] in linear_in:
-            others = {s for i, s in enumerate(states) if i != partial[0]}
-            if others <= {"invarying", "reduced"}:
-                continue
-        listing = ", ".join(a.str_short() for a in avals)
-        raise TypeError(
-            f"{prim.name}: operands of types {listing} have states {', '.join(states)} over mesh "
-            f"axis {axis!r}, which do not mix. "
-            + (
-                f"Add the partial sums up first: weft.lax.psum(x, {axis!r})"
-                if axis in unreduced
-                else f"Cast first: weft.lax.pcast(x, {axis!r}, to='varying')"
-            )
+        for i in _partial(prim, avals, axis):
+            casts[i] = (*casts[i], ((axis,), "reduced"))
+    for i, a in enumerate(avals):
+        missing = tuple(sorted(varying - a.mat.varying, key=str))
+        if missing:
+            casts[i] = (*casts[i], (missing, "varying"))
+    if any(casts):
+        return NO_MAT, tuple(casts)
+    return Mat(varying, unreduced, reduced - unreduced), None
+
+
+def _partial(prim: Primitive, avals: Sequence[Any], axis: Any) -> list[int]:
+    """The operands to cast to reduced along an axis on which some are unreduced or reduced."""
+    states = [a.mat.state(axis) for a in avals]
+    partial = [i for i, s in enumerate(states) if s == "unreduced"]
+    others = {s for s in states if s != "unreduced"}
+    fits = others <= {"invarying", "reduced"}
+    if partial and not others:
+        fits = prim.name in ADDITIVE
+    elif partial:
+        fits &= len(partial) == 1 and partial[0] in BILINEAR.get(prim.name, ())
+    if fits:
+        return [i for i, s in enumerate(states) if s == "invarying"]
+    listing = ", ".join(a.str_short() for a in avals)
+    raise TypeError(
+        f"{prim.name}: operands of types {listing} have states {', '.join(states)} over mesh "
+        f"axis {axis!r}, which do not mix. "
+        + (
+            f"Add the partial sums up first: weft.lax.psum(x, {axis!r})"
+            if partial
+            else f"Cast first: weft.lax.pcast(x, {axis!r}, to='varying')"
         )
+    )
