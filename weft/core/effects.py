@@ -33,6 +33,7 @@ DEBUG = Effect("Debug")
 ORDERED_DEBUG = Effect("OrderedDebug", ordered=True)
 FFI = Effect("FFI")
 COMMUNICATION = Effect("Communication")
+WRITES = Effect("Write")  # changes a ref or a semaphore
 
 
 def is_effectful(effects: frozenset) -> bool:

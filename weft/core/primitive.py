@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.core.ref import Cell, bind_open
+from weft.core.cell import Cell, bind_open
 from weft.core.state import state
 
 PRIMITIVES: dict[str, Primitive] = {}

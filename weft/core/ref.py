@@ -7,17 +7,12 @@ known, such as a traced start, is an operand of the op.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from weft.core.aval import Mat, ShapedArray
 from weft.core.dtypes import float0, is_inexact
-from weft.core.effects import Effect
-from weft.core.state import state
-
-WRITES = Effect("Write")
-"""Of every op that changes a ref or a semaphore."""
 
 
 class AbstractRef:
@@ -194,99 +189,3 @@ class Indexer:
 def whole(shape: Sequence[int]) -> Indexer:
     """The indexer of `ref[...]`."""
     return Indexer(tuple(Window(0, n) for n in shape))
-
-
-# Open refs ---------------------------------------------------------------------------------------
-
-
-class Cell:
-    """A ref made by `new_ref`: the array it holds now, and the trace it was made under.
-
-    Under that trace, and under transformations nested in it, reading and writing are plain: the
-    cell's value is replaced. A function traced to a jaxpr of its own (jit, a loop's body) takes
-    the cell as an operand of type `AbstractRef`.
-    """
-
-    __slots__ = ("__weakref__", "aval", "fixed", "home", "value")
-
-    def __init__(self, value: Any, aval: AbstractRef, home: Any, fixed: bool = False) -> None:
-        self.value = value
-        self.aval = aval
-        self.home = home
-        self.fixed = fixed  # stands for a ref of a jaxpr, whose types are settled
-
-    def is_open(self) -> bool:
-        """Whether the current trace is the cell's own, or a transformation nested in it."""
-        trace = state.trace
-        while trace is not self.home:
-            trace = getattr(trace, "parent", None)
-            if trace is None:
-                return False
-        return True
-
-    def get(self) -> Any:
-        if self.value is None:
-            raise ValueError(
-                f"a {self.aval.str_short()} is used after weft.freeze(ref); use the array that "
-                "freeze returned, or make a new ref of it"
-            )
-        return self.value
-
-    def put(self, value: Any) -> None:
-        """Replaces the array; it must belong to the cell's trace or one outside of it."""
-        trace = state.trace
-        while trace is not self.home:
-            if getattr(value, "_trace", None) is trace:
-                what, how = _LEAKS.get(type(trace).__name__, _LEAKS["JVPTrace"])
-                raise TypeError(
-                    f"a {what} value is written to a {self.aval.str_short()} that was made outside "
-                    f"of the {what} function; make the ref inside it, {how}"
-                )
-            trace = trace.parent
-        mat = getattr(value, "aval", self.aval).mat
-        if mat is not self.aval.mat:
-            wider = sorted(mat.varying - self.aval.mat.varying, key=str)
-            if self.fixed and wider:
-                raise TypeError(
-                    f"a value that varies over mesh axis {wider[0]!r} is written to a "
-                    f"{self.aval.str_short()}, which does not, in a loop, branch or jitted function"
-                    f" ({state.source}); let the ref vary from the start: "
-                    f"weft.new_ref(weft.lax.pcast(x, {wider[0]!r}, to='varying'))"
-                )
-            self.aval = self.aval.update(mat=mat)
-        self.value = value
-
-    def __repr__(self) -> str:
-        return f"Cell({self.aval.str_short()})"
-
-
-_LEAKS = {
-    "JVPTrace": ("differentiated", "or write weft.lax.stop_gradient(value)"),
-    "BatchTrace": ("mapped", "or pass it to the mapped function as a mapped argument"),
-}
-
-
-DISCHARGE: dict[Any, Callable] = {}
-"""Primitive -> rule(args, **params) -> results, where some of args are open cells."""
-
-
-def bind_open(prim: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Applies an op of which some operands are open cells."""
-    rule = DISCHARGE.get(prim)
-    if rule is None:
-        position = next(i for i, a in enumerate(args) if a.__class__ is Cell)
-        raise TypeError(
-            f"{prim.name} cannot take a Ref ({args[position].aval.str_short()}, operand "
-            f"{position}): what it runs must not read or write refs from outside. Pass the value "
-            "ref[...] as an argument, and write the result to the ref afterwards"
-        )
-    return rule(args, **params)
-
-
-def cell_aval(cell: Cell) -> AbstractRef:
-    if getattr(cell.home, "finished", False):
-        raise TypeError(
-            f"a {cell.aval.str_short()} made inside a transformed function cannot leave it: return "
-            "its value, ref[...] or weft.freeze(ref)"
-        )
-    return cell.aval

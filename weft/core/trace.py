@@ -18,6 +18,7 @@ import numpy as np
 from weft.core import dtypes, errors
 from weft.core.aval import ShapedArray
 from weft.core.cell import Cell, cell_aval
+from weft.core.cell import Cell, cell_aval
 from weft.core.config import config
 from weft.core.jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from weft.core.primitive import PRIMITIVES, Primitive

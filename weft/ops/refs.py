@@ -9,9 +9,11 @@ import numpy as np
 
 import weft.transforms.refs  # noqa: F401  (rules of jit, loops and branches)
 from weft.core.aval import ShapedArray
+from weft.core.cell import DISCHARGE
 from weft.core.dtypes import is_integer, short_name
+from weft.core.effects import WRITES
 from weft.core.primitive import Primitive
-from weft.core.ref import DISCHARGE, WRITES, AbstractRef, Indexer, Pick, Window
+from weft.core.ref import AbstractRef, Indexer, Pick, Window
 from weft.core.trace import typeof
 from weft.ops.ref_values import all_picks, read, write
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.ref import AbstractRef, Cell
+from weft.core.ref import AbstractRef
 from weft.core.state import axes_key
 from weft.core.trace import Tracer, typeof
 from weft.pallas.call import (

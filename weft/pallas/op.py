@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from weft.core.aval import ShapedArray
+from weft.core.cell import DISCHARGE
+from weft.core.effects import WRITES
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Var, eval_closed
 from weft.core.primitive import Primitive
-from weft.core.ref import DISCHARGE, WRITES, AbstractRef
+from weft.core.ref import AbstractRef
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ffi.rule import ShardingRule, batch_rule
 from weft.pallas.ir import BlockMapping, KernelCall, Program

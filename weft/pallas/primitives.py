@@ -9,10 +9,9 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.effects import DEBUG
+from weft.core.effects import DEBUG, WRITES
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
-from weft.core.ref import WRITES
 from weft.core.trace import Tracer, closed_call_jaxpr
 from weft.core.tree import flatten
 from weft.ops.convert import as_array

@@ -8,7 +8,8 @@ import numpy as np
 
 from weft._xla import pytree
 from weft.core import dtypes
-from weft.core.ref import AbstractRef, Cell, Indexer, whole
+from weft.core.cell import Cell
+from weft.core.ref import AbstractRef, Indexer, whole
 from weft.core.state import state
 from weft.core.trace import aval_of, typeof
 from weft.ops import refs as ops

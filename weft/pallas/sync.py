@@ -9,8 +9,9 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.effects import WRITES
 from weft.core.primitive import Primitive
-from weft.core.ref import WRITES, Indexer
+from weft.core.ref import Indexer
 from weft.core.trace import typeof
 from weft.ops.convert import as_array
 from weft.ops.elementwise import convert

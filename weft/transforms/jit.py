@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft._xla.dispatch import PjitFunction as PjitFunctionType
+from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
-from weft.core.ref import Cell
 from weft.core.state import axes_key, state
 from weft.core.trace import EVAL, Tracer, check_not_leaked, is_array_like, trace_to_jaxpr, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, position_names

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.core.cell import DISCHARGE, Cell
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
-from weft.core.ref import DISCHARGE, AbstractRef, Cell
+from weft.core.ref import AbstractRef
 from weft.core.state import state
 from weft.core.trace import trace_to_jaxpr
 

@@ -9,9 +9,9 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import config
+from weft.core.effects import WRITES
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from weft.core.primitive import Primitive
-from weft.core.ref import WRITES
 from weft.core.trace import is_array_like, typeof
 from weft.core.tree import flatten
 from weft.ops.control.common import (

@@ -8,9 +8,9 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import config
+from weft.core.effects import WRITES
 from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
 from weft.core.primitive import Primitive
-from weft.core.ref import WRITES
 from weft.core.source import capture
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
 from weft.core.tree import flatten
