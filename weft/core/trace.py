@@ -18,7 +18,6 @@ import numpy as np
 from weft.core import dtypes, errors
 from weft.core.aval import ShapedArray
 from weft.core.cell import Cell, cell_aval
-from weft.core.cell import Cell, cell_aval
 from weft.core.config import config
 from weft.core.jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from weft.core.primitive import PRIMITIVES, Primitive
@@ -399,7 +398,7 @@ class StagingTrace:
         except TypeError:
             _check_results(self.name, outs)
             raise
-        return Jaxpr(
+        jaxpr = Jaxpr(
             self.constvars,
             [a.variable for a in args],
             out_atoms,
@@ -407,6 +406,11 @@ class StagingTrace:
             self.effects,
             self.name,
         )
+        if config.enable_checks:
+            from weft.core.check import check_jaxpr
+
+            check_jaxpr(jaxpr)
+        return jaxpr
 
 
 class _Const(np.ndarray):
