@@ -13,6 +13,7 @@ from weft.partition.layout import DeviceMesh, Layout
 from weft.partition.localize import localize
 from weft.partition.optimize import optimize
 from weft.partition.propagate import make_explicit, propagate
+from weft.partition.stacks import gather_small_stacks
 
 
 @dataclass(slots=True)
@@ -74,6 +75,7 @@ def partition(
     lap("propagate")
     propagated = clone(work) if keep_stages else None
     make_explicit(work)
+    gather_small_stacks(work)
     if explain:
         annotate(work, constraints, names)
     lap("make_explicit")
