@@ -1,5 +1,6 @@
 """The exceptions users may want to catch."""
 
+from weft._xla.compile import XlaRuntimeError as JaxRuntimeError
 from weft.core.dtypes import TypePromotionError
 from weft.core.errors import (
     ConcretizationTypeError,
@@ -11,9 +12,14 @@ from weft.core.errors import (
     TracerIntegerConversionError,
     UnexpectedTracerError,
 )
+from weft.runtime.compile import CompileError
+from weft.sharding.named import IndivisibleError
 
 __all__ = [
+    "CompileError",
     "ConcretizationTypeError",
+    "IndivisibleError",
+    "JaxRuntimeError",
     "KeyReuseError",
     "NonConcreteBooleanIndexError",
     "ShardingTypeError",
