@@ -330,6 +330,11 @@ BAD = {
     "reflected arithmetic": (lambda r: jnp.ones(6) * r, TypeError, "not an array|read its value"),
     "function of arrays": (lambda r: jnp.sin(r), TypeError, "read its value"),
     "truth": (lambda r: bool(r), TypeError, "not an array"),
+    "ahead of time": (
+        lambda r: weft.jit(lambda x: r[0] * x).lower(1.0),
+        TypeError,
+        "call the jitted function",
+    ),
     "twice": (lambda r: weft.jit(lambda a, b: None)(r, r), ValueError, "twice"),
     "in a carry": (
         lambda r: lax.fori_loop(0, 2, lambda i, c: c, r),

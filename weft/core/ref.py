@@ -77,6 +77,13 @@ class AbstractRef:
         inner = self.inner
         return self if is_inexact(inner.dtype) else self.with_inner(inner.update(dtype=float0))
 
+    def ir_type(self) -> Any:
+        raise TypeError(
+            f"a program that takes a {self.str_short()} from outside has no form of its own to "
+            "lower or export; call the jitted function, or let it take ref[...] and return the "
+            "new value"
+        )
+
     def __len__(self) -> int:
         return len(self.inner)
 

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer, typeof
@@ -72,6 +73,8 @@ class Traced:
         if entry.consts:
             from weft.core.errors import leaked
 
+            if isinstance(entry.consts[0], Cell):
+                entry.consts[0].aval.ir_type()  # raises: it has no form outside of this process
             raise leaked(entry.consts[0])
         placed = []
         for x in self._leaves:
