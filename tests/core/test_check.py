@@ -1,0 +1,102 @@
+"""enable_checks: jaxprs that rules have made wrongly are found when they are made."""
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from weft import lax
+from weft.core.check import JaxprTypeError, check_jaxpr
+from weft.core.jaxpr import ClosedJaxpr, Var
+
+X = np.arange(3, dtype=np.float32)
+
+
+def jaxpr_of(f, *args):
+    return weft.make_jaxpr(f)(*args).jaxpr
+
+
+def nested(x):
+    def body(c, a):
+        return jnp.sin(c) * a, lax.cond(a > 0, lambda: c, lambda: -c)
+
+    return weft.jit(lambda x: weft.grad(lambda x: lax.scan(body, x[0], x)[0])(x))(x)
+
+
+def test_programs_as_they_are_traced_pass():
+    closed = weft.make_jaxpr(weft.vmap(nested))(np.ones((2, 3), np.float32))
+    check_jaxpr(closed)
+    with option():
+        check_jaxpr(weft.make_jaxpr(weft.hessian(lambda x: jnp.sum(nested(x))))(X))
+
+
+def option():
+    from weft.core.config import options
+
+    return options["enable_checks"](True)
+
+
+def test_a_variable_that_nothing_has_made_is_found():
+    j = jaxpr_of(lambda x: jnp.sin(x) * 2, X)
+    with pytest.raises(JaxprTypeError, match="mul .*: operand 0 of mul is a variable of type f32"):
+        check_jaxpr(j.replace(eqns=j.eqns[1:]))
+    with pytest.raises(JaxprTypeError, match="operand 0 of the result"):
+        check_jaxpr(j.replace(outvars=[Var(j.in_avals[0])]))
+
+
+def test_a_result_of_another_type_than_its_op_gives_is_found():
+    j = jaxpr_of(lambda x: jnp.sin(x), X)
+    wrong = j.eqns[0].replace(outvars=[Var(weft.typeof(np.ones(4, np.float32)))])
+    with pytest.raises(JaxprTypeError, match=r"result 0 has type f32\[4\], the op gives f32\[3\]"):
+        check_jaxpr(j.replace(eqns=[wrong], outvars=wrong.outvars))
+    two = j.eqns[0].replace(outvars=[*j.outvars, Var(j.in_avals[0])])
+    with pytest.raises(JaxprTypeError, match="2 results, the op has 1"):
+        check_jaxpr(j.replace(eqns=[two]))
+
+
+def test_operands_that_do_not_fit_are_found():
+    j = jaxpr_of(lambda x, y: x + y, X, X)
+    other = Var(weft.typeof(np.ones(4, np.float32)))
+    with pytest.raises(JaxprTypeError, match="operands do not fit"):
+        check_jaxpr(j.replace(invars=[j.invars[0], other],
+                              eqns=[j.eqns[0].replace(invars=[j.invars[0], other])]))  # fmt: skip
+
+
+def test_a_variable_that_is_made_twice_is_found():
+    j = jaxpr_of(lambda x: jnp.sin(x), X)
+    with pytest.raises(JaxprTypeError, match="assigned twice"):
+        check_jaxpr(j.replace(eqns=[j.eqns[0], j.eqns[0]]))
+
+
+def test_inner_programs_are_checked():
+    j = jaxpr_of(weft.jit(lambda x: jnp.sin(x) * 2), X)
+    (call,) = j.eqns
+    inner = call.params["jaxpr"].jaxpr
+    broken = ClosedJaxpr(inner.replace(eqns=inner.eqns[1:]))
+    with pytest.raises(JaxprTypeError, match="that nothing has made"):
+        check_jaxpr(j.replace(eqns=[call.replace(params={**call.params, "jaxpr": broken})]))
+
+
+def test_missing_constants_are_found():
+    closed = weft.make_jaxpr(lambda x: x + X)(1.0)
+    with pytest.raises(JaxprTypeError, match="0 constants for 1 variables"):
+        check_jaxpr(ClosedJaxpr(closed.jaxpr, []))
+
+
+def test_the_option_checks_every_trace():
+    from weft.ops.elementwise import sin_p
+
+    abstract, cache = sin_p.abstract, sin_p.rule_cache
+    calls = []
+
+    def changing(*avals, **params):
+        calls.append(1)
+        return abstract(*avals, **params).update(shape=(len(calls),))
+
+    sin_p.abstract, sin_p.rule_cache = changing, {}
+    try:
+        jaxpr_of(lambda x: jnp.sin(x), X)
+        with option(), pytest.raises(JaxprTypeError, match="result 0 has type"):
+            jaxpr_of(lambda x: jnp.sin(x), np.ones(2, np.float32))
+    finally:
+        sin_p.abstract, sin_p.rule_cache = abstract, cache

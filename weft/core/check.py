@@ -1,0 +1,82 @@
+"""Type-checking jaxprs: what the option `enable_checks` does after every trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, open_jaxpr, subjaxprs
+from weft.core.typing import infer
+
+
+class JaxprTypeError(TypeError):
+    """A jaxpr that reads a variable before it is made, or whose types do not follow from its ops.
+
+    Such a jaxpr comes from a faulty rule, not from the program that was traced.
+    """
+
+
+def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
+    """Raises JaxprTypeError unless the jaxpr and all inner ones are well-formed and well-typed."""
+    if isinstance(jaxpr, ClosedJaxpr) and len(jaxpr.consts) != len(jaxpr.jaxpr.constvars):
+        raise JaxprTypeError(
+            f"{jaxpr.jaxpr.debug}: {len(jaxpr.consts)} constants for "
+            f"{len(jaxpr.jaxpr.constvars)} variables"
+        )
+    open_jaxpr(jaxpr).memo("checked", lambda: _check(open_jaxpr(jaxpr)))
+
+
+def _check(j: Jaxpr) -> None:
+    known: set[Any] = {*j.constvars, *j.invars}
+    for eqn in j.eqns:
+        _check_reads(j, eqn.invars, known, eqn.primitive.name, eqn)
+        _check_types(j, eqn)
+        for _, inner in subjaxprs(eqn.params):
+            check_jaxpr(inner)
+        for v in eqn.outvars:
+            if v in known:
+                raise JaxprTypeError(f"{_at(j, eqn)}: a result is assigned twice")
+            known.add(v)
+    _check_reads(j, j.outvars, known, "the result", None)
+
+
+def _at(jaxpr: Jaxpr, eqn: Eqn | None) -> str:
+    return f"{jaxpr.debug}" + (f": {eqn.primitive.name} ({eqn.source})" if eqn is not None else "")
+
+
+def _check_reads(jaxpr: Jaxpr, atoms: Any, known: set, what: str, eqn: Eqn | None) -> None:
+    for i, v in enumerate(atoms):
+        if isinstance(v, Var) and v not in known:
+            raise JaxprTypeError(
+                f"{_at(jaxpr, eqn)}: operand {i} of {what} is a variable of type "
+                f"{v.aval.str_short()} that nothing has made"
+            )
+        if not isinstance(v, Var | Literal):
+            raise JaxprTypeError(f"{_at(jaxpr, eqn)}: operand {i} of {what} is {v!r}")
+
+
+def _check_types(jaxpr: Jaxpr, eqn: Eqn) -> None:
+    prim = eqn.primitive
+    try:
+        out, effects, casts = infer(prim, [v.aval for v in eqn.invars], eqn.params)
+    except (TypeError, ValueError) as e:
+        raise JaxprTypeError(f"{_at(jaxpr, eqn)}: operands do not fit: {e}") from e
+    if casts is not None:
+        raise JaxprTypeError(f"{_at(jaxpr, eqn)}: operands vary over different axes")
+    outs = out if prim.multiple_results else [out]
+    if len(outs) != len(eqn.outvars):
+        raise JaxprTypeError(
+            f"{_at(jaxpr, eqn)}: {len(eqn.outvars)} results, the op has {len(outs)}"
+        )
+    for i, (want, v) in enumerate(zip(outs, eqn.outvars, strict=True)):
+        if _bare(want) != _bare(v.aval):
+            raise JaxprTypeError(
+                f"{_at(jaxpr, eqn)}: result {i} has type {v.aval.str_short()}, the op gives "
+                f"{want.str_short()}"
+            )
+    if not effects <= eqn.effects:
+        raise JaxprTypeError(f"{_at(jaxpr, eqn)}: effects {effects} are not recorded")
+
+
+def _bare(aval: Any) -> Any:
+    """The type without what may differ between equal programs: weak types."""
+    return aval.strip_weak_type()
