@@ -14,7 +14,7 @@ import jax
 
 MODULES = [
     *["numpy", "numpy.linalg", "numpy.fft", "lax", "lax.linalg", "nn", "nn.initializers"],
-    *["random", "tree", "tree_util", "dlpack"],
+    *["random", "tree", "tree_util", "dlpack", "ops"],
 ]
 
 
