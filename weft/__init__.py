@@ -25,7 +25,9 @@ _HOMES = {
     "weft.transforms.callback": "pure_callback io_callback",
     "weft.transforms.context": """disable_jit enable_x64 default_device debug_nans debug_infs
         default_matmul_precision numpy_dtype_promotion default_prng_impl check_tracer_leaks
-        clear_caches log_compiles effects_barrier""",
+        checking_leaks enable_checks threefry_partitionable clear_caches log_compiles
+        effects_barrier""",
+    "weft.core.dtypes": "float0",
     "weft.core.source": "named_scope named_call",
     "weft.core.trace": "typeof",
     "weft.sharding.mesh": """make_mesh Mesh set_mesh use_mesh get_mesh get_abstract_mesh

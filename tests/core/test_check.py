@@ -26,14 +26,8 @@ def nested(x):
 def test_programs_as_they_are_traced_pass():
     closed = weft.make_jaxpr(weft.vmap(nested))(np.ones((2, 3), np.float32))
     check_jaxpr(closed)
-    with option():
+    with weft.enable_checks(True):
         check_jaxpr(weft.make_jaxpr(weft.hessian(lambda x: jnp.sum(nested(x))))(X))
-
-
-def option():
-    from weft.core.config import options
-
-    return options["enable_checks"](True)
 
 
 def test_a_variable_that_nothing_has_made_is_found():
@@ -96,7 +90,7 @@ def test_the_option_checks_every_trace():
     sin_p.abstract, sin_p.rule_cache = changing, {}
     try:
         jaxpr_of(lambda x: jnp.sin(x), X)
-        with option(), pytest.raises(JaxprTypeError, match="result 0 has type"):
+        with weft.enable_checks(True), pytest.raises(JaxprTypeError, match="result 0 has type"):
             jaxpr_of(lambda x: jnp.sin(x), np.ones(2, np.float32))
     finally:
         sin_p.abstract, sin_p.rule_cache = abstract, cache

@@ -110,6 +110,14 @@ def test_debugging_options_run_op_by_op(compiled):
     assert not compiled
 
 
+def test_clear_caches_forgets_them(compiled):
+    close(weft.grad(lambda x: jnp.sum(x**2))(X), 2 * X)
+    assert compiled
+    weft.clear_caches()
+    assert not compiled
+    close(weft.grad(lambda x: jnp.sum(x**2))(X), 2 * X)
+
+
 def test_old_programs_make_room(compiled, monkeypatch):
     monkeypatch.setattr(backward, "KEPT", 2)
     for n in (1, 2, 3, 4):

@@ -179,6 +179,27 @@ def test_one_call_serves_all_devices_exactly(dtype):
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, weft.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("split", [False, True])
+def test_a_callback_has_the_mode_of_its_call_and_no_mesh_on_any_thread(wrap, split):
+    value = np.ones((8, 4))
+    seen = set()
+
+    def function(x):
+        y = wnp.sin(x)
+        seen.add((x.dtype.name, y.dtype.name, len(y.devices()), weft.get_mesh()))
+        return np.asarray(y)
+
+    with weft.enable_x64(True):
+        x = sharded(value, "x") if split else weft.device_put(value)
+        mesh = weft.make_mesh((8,), ("x",), axis_types=(weft.AxisType.Auto,))
+        with weft.set_mesh(mesh):
+            f = wrap(lambda x: host(function, x))
+            got = [np.asarray(f(x)) for _ in range(3)][-1]
+    np.testing.assert_allclose(got, np.sin(value), rtol=1e-15)
+    assert seen == {("float64", "float64", 1, None)}
+
+
 def test_in_shard_map_each_shard_calls():
     value = np.arange(32, dtype=np.float32).reshape(8, 4)
     x = sharded(value, "x")

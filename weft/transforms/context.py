@@ -20,7 +20,9 @@ default_device = _context("default_device")
 default_matmul_precision = _context("default_matmul_precision")
 numpy_dtype_promotion = _context("numpy_dtype_promotion")
 default_prng_impl = _context("default_prng_impl")
-check_tracer_leaks = _context("check_tracer_leaks")
+check_tracer_leaks = checking_leaks = _context("check_tracer_leaks")
+enable_checks = _context("enable_checks")
+threefry_partitionable = _context("threefry_partitionable")
 log_compiles = _context("log_compiles")
 
 
@@ -32,9 +34,11 @@ def clear_caches() -> None:
     """
     from weft.core.primitive import PRIMITIVES
     from weft.runtime import dispatch
-    from weft.transforms import jit
+    from weft.transforms import backward, bodies, jit
 
     dispatch.clear_caches()
+    backward._compiled.clear()
+    bodies._bodies.clear()
     jit._traces.clear()
     jit._own_entries.clear()
     for prim in PRIMITIVES.values():
