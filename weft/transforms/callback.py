@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
+from weft.core.config import config, options
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Effect
 from weft.core.jaxpr import NO_EFFECTS
 from weft.core.primitive import Primitive
@@ -20,6 +21,7 @@ from weft.core.tree import flatten, leaf_names
 from weft.runtime.device_put import put_host
 from weft.runtime.executable import effects_barrier as effects_barrier
 from weft.runtime.host_calls import reporting, running_callback, variants, watch_arrays
+from weft.sharding.mesh import use_context_mesh
 from weft.transforms.boundary import api_boundary
 from weft.transforms.staging import aval_of_spec
 from weft.transforms.vmap import AxisData, move_dim
@@ -36,18 +38,19 @@ VMAP_METHODS = (
 class HostFunction:
     """A Python function on flat arrays; equal only to itself."""
 
-    __slots__ = ("__name__", "fun", "in_tree", "out_tree", "what")
+    __slots__ = ("__name__", "fun", "in_tree", "out_tree", "what", "x64")
 
     def __init__(self, what: str, fun: Callable, in_tree: Any, out_tree: Any) -> None:
         self.what = what
         self.fun = fun
         self.in_tree = in_tree
         self.out_tree = out_tree
+        self.x64 = bool(config.enable_x64)
         self.__name__ = getattr(fun, "__name__", type(fun).__name__)
 
     def __call__(self, *leaves: Any) -> list:
         """The flat results, from arrays or NumPy arrays."""
-        with eager(), running_callback():
+        with eager(self.x64), running_callback():
             args, kwargs = self.in_tree.unflatten([_owned(x) for x in leaves])
             result = self.fun(*args, **kwargs)
         if self.out_tree is None:  # results are not looked at
@@ -74,13 +77,32 @@ def _owned(x: Any) -> Any:
 
 
 class eager:
-    """Ops in a callback run at once, whatever this thread is tracing."""
+    """Around a callback: ops run at once, whatever this thread is tracing, and in one surrounding.
+
+    A callback runs on threads of XLA's or on the caller's. Neither the mesh in context nor 64-bit
+    mode, which belong to threads, may depend on that: there is no mesh, and the mode is the one in
+    which the call was traced.
+    """
+
+    __slots__ = ("before", "mesh", "mode", "x64")
+
+    def __init__(self, x64: bool) -> None:
+        self.x64 = x64
 
     def __enter__(self) -> None:
         self.before = state.trace, state.axes
         state.trace, state.axes = EVAL, {}
+        self.mesh = use_context_mesh(None)
+        self.mesh.__enter__()
+        self.mode = None
+        if bool(config.enable_x64) != self.x64:
+            self.mode = options["enable_x64"](self.x64)
+            self.mode.__enter__()
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *exception: Any) -> None:
+        if self.mode is not None:
+            self.mode.__exit__(None, None, None)
+        self.mesh.__exit__(None, None, None)
         state.trace, state.axes = self.before
 
 
@@ -97,9 +119,11 @@ def _abstract(*avals: Any, out_avals: tuple, **params: Any) -> list:
 
 def _impl(*args: Any, callback: HostFunction, out_avals: tuple, **params: Any) -> list:
     from weft._xla.callback import checked
+    from weft.ops.convert import as_array
     from weft.runtime.device_put import device_put
 
     function = checked(callback, out_avals) if out_avals else callback
+    args = [np.asarray(x) if len(x.devices()) > 1 else x for x in map(as_array, args)]
     try:
         outs = function(*args)
     except Exception as e:
@@ -465,7 +489,8 @@ class _Printer:
         self.fmt = fmt
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        print(self.fmt.format(*args, **kwargs))
+        # One write: devices print at the same time.
+        print(self.fmt.format(*args, **kwargs) + "\n", end="")
 
 
 def _check_format(fmt: str, num_args: int, kwargs: dict) -> None:
