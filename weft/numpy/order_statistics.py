@@ -117,6 +117,8 @@ def _quantile(
     if method not in _METHODS:
         raise ValueError(f"weft.numpy.{name}: method must be one of {_METHODS}, got {method!r}")
     check_array(name, a, q)
+    known = isinstance(q, int | float | np.ndarray | np.generic)
+    exact = np.asarray(q, np.float64) if known else None
     a, q = (strong(v) for v in promote_inexact(a, q))
     if typeof(q).ndim > 1:
         raise ValueError(f"weft.numpy.{name}: q must be a number or a vector")
@@ -139,7 +141,7 @@ def _quantile(
             )
         result = _weighted(name, x, q, weights, aval, axes, kept, skip_nan)
     else:
-        result = _plain(x, q, method, skip_nan)
+        result = _plain(x, q, exact, method, skip_nan)
     if narrow:
         result = cast(result, dtype)
     if keepdims:
@@ -148,8 +150,8 @@ def _quantile(
     return result
 
 
-def _plain(x: Any, q: Any, method: str, skip_nan: builtins.bool) -> Any:
-    """Quantiles along the last dimension; those of q come first."""
+def _plain(x: Any, q: Any, exact: np.ndarray | None, method: str, skip_nan: builtins.bool) -> Any:
+    """Quantiles along the last dimension; those of q come first. exact: q, known on the host."""
     from weft.numpy import ufuncs as u
     from weft.numpy.reductions import any, sum
     from weft.numpy.selection import take_along_axis, where
@@ -162,8 +164,8 @@ def _plain(x: Any, q: Any, method: str, skip_nan: builtins.bool) -> Any:
     qs = ops.reshape(q, typeof(q).shape + (1,) * len(lead))
     if skip_nan:
         count = cast(sum(u.logical_not(nan), axis=-1), typeof(x).dtype)
-    elif isinstance(q, np.ndarray | np.generic):
-        return _known(ordered, any(nan, axis=-1), np.asarray(q), method)
+    elif exact is not None:
+        return _known(ordered, any(nan, axis=-1), exact, method)
     else:
         count = typeof(x).dtype.type(n)
     low, high, weight = _bracket(qs, count, method, u, where)
@@ -206,7 +208,7 @@ def _known(ordered: Any, nan: Any, q: np.ndarray, method: str) -> Any:
 
     shape, dtype = typeof(ordered).shape, typeof(ordered).dtype
     last = len(shape) - 1
-    low, high, weight = _bracket(q.astype(np.float64), np.float64(shape[-1]), method, np, np.where)
+    low, high, weight = _bracket(q, np.float64(shape[-1]), method, np, np.where)
 
     def at(position: np.ndarray) -> Any:
         parts = [slice_in_dim(ordered, i, i + 1, axis=last) for i in position.astype(int).flat]
@@ -373,6 +375,8 @@ def nanpercentile(
 def _hundredth(q: Any) -> Any:
     from weft.numpy.ufuncs import true_divide
 
+    if isinstance(q, int | float) or (isinstance(q, np.ndarray) and q.dtype.kind == "f"):
+        return q / 100
     return true_divide(q, 100)
 
 
