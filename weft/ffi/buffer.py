@@ -8,6 +8,7 @@ from typing import Any
 from weft._xla.ffi import Buffer as Buffer
 from weft._xla.ffi import ExecutionContext as ExecutionContext
 from weft._xla.ffi import ExecutionStage as ExecutionStage
+from weft.core.config import config
 from weft.core.trace import typeof
 from weft.core.tree import flatten
 from weft.ffi.checks import check_aliases, result
@@ -15,23 +16,24 @@ from weft.ffi.op import VMAP_METHODS, ffi_call_p
 from weft.ffi.rule import ShardingRule, as_rule
 from weft.runtime.host_calls import running_callback
 from weft.transforms.boundary import api_boundary
-from weft.transforms.callback import eager
+from weft.transforms.host_function import eager
 
 
 class BufferFunction:
     """The user's function on the flat buffers of operands and results; equal only to itself."""
 
-    __slots__ = ("__name__", "fun", "in_tree", "out_tree")
+    __slots__ = ("__name__", "fun", "in_tree", "out_tree", "x64")
 
     def __init__(self, fun: Callable, in_tree: Any, out_tree: Any) -> None:
         self.fun, self.in_tree, self.out_tree = fun, in_tree, out_tree
+        self.x64 = bool(config.enable_x64)
         self.__name__ = getattr(fun, "__name__", type(fun).__name__)
 
     def __call__(self, context: Any, *buffers: Any) -> tuple:
         split = self.in_tree.num_leaves
         args, kwargs = self.in_tree.unflatten(buffers[:split])
         outs = self.out_tree.unflatten(buffers[split:])
-        with eager(), running_callback():
+        with eager(self.x64), running_callback():
             returned = self.fun(context, outs, *args, **kwargs)
         if returned is not None:
             raise ValueError(

@@ -10,7 +10,6 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
-from weft.core.config import config, options
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Effect
 from weft.core.jaxpr import NO_EFFECTS
 from weft.core.primitive import Primitive
@@ -18,11 +17,11 @@ from weft.core.source import capture
 from weft.core.state import state
 from weft.core.trace import EVAL, is_array_like
 from weft.core.tree import flatten, leaf_names
-from weft.runtime.device_put import put_host
+from weft.runtime.array import ArrayImpl
 from weft.runtime.executable import effects_barrier as effects_barrier
-from weft.runtime.host_calls import reporting, running_callback, variants, watch_arrays
-from weft.sharding.mesh import use_context_mesh
+from weft.runtime.host_calls import reporting, variants, watch_arrays
 from weft.transforms.boundary import api_boundary
+from weft.transforms.host_function import HostFunction
 from weft.transforms.staging import aval_of_spec
 from weft.transforms.vmap import AxisData, move_dim
 
@@ -33,77 +32,6 @@ VMAP_METHODS = (
     "broadcast_all",
     "legacy_vectorized",
 )
-
-
-class HostFunction:
-    """A Python function on flat arrays; equal only to itself."""
-
-    __slots__ = ("__name__", "fun", "in_tree", "out_tree", "what", "x64")
-
-    def __init__(self, what: str, fun: Callable, in_tree: Any, out_tree: Any) -> None:
-        self.what = what
-        self.fun = fun
-        self.in_tree = in_tree
-        self.out_tree = out_tree
-        self.x64 = bool(config.enable_x64)
-        self.__name__ = getattr(fun, "__name__", type(fun).__name__)
-
-    def __call__(self, *leaves: Any) -> list:
-        """The flat results, from arrays or NumPy arrays."""
-        with eager(self.x64), running_callback():
-            args, kwargs = self.in_tree.unflatten([_owned(x) for x in leaves])
-            result = self.fun(*args, **kwargs)
-        if self.out_tree is None:  # results are not looked at
-            return []
-        outs, tree = flatten(result)
-        if tree != self.out_tree:
-            raise RuntimeError(
-                f"{self.what} {self.__name__} returned the structure {tree}, but its "
-                f"result_shape_dtypes has {self.out_tree}"
-            )
-        return outs
-
-    def __repr__(self) -> str:
-        return self.__name__
-
-
-def _owned(x: Any) -> Any:
-    """An array with memory of its own: what XLA passes is valid during the call only."""
-    if type(x) is np.ndarray:
-        return put_host(x, copy=True)
-    from weft.ops.convert import as_array
-
-    return as_array(x)
-
-
-class eager:
-    """Around a callback: ops run at once, whatever this thread is tracing, and in one surrounding.
-
-    A callback runs on threads of XLA's or on the caller's. Neither the mesh in context nor 64-bit
-    mode, which belong to threads, may depend on that: there is no mesh, and the mode is the one in
-    which the call was traced.
-    """
-
-    __slots__ = ("before", "mesh", "mode", "x64")
-
-    def __init__(self, x64: bool) -> None:
-        self.x64 = x64
-
-    def __enter__(self) -> None:
-        self.before = state.trace, state.axes
-        state.trace, state.axes = EVAL, {}
-        self.mesh = use_context_mesh(None)
-        self.mesh.__enter__()
-        self.mode = None
-        if bool(config.enable_x64) != self.x64:
-            self.mode = options["enable_x64"](self.x64)
-            self.mode.__enter__()
-
-    def __exit__(self, *exception: Any) -> None:
-        if self.mode is not None:
-            self.mode.__exit__(None, None, None)
-        self.mesh.__exit__(None, None, None)
-        state.trace, state.axes = self.before
 
 
 # The op ----------------------------------------------------------------------------------------
@@ -117,15 +45,18 @@ def _abstract(*avals: Any, out_avals: tuple, **params: Any) -> list:
     return [a.update(mat=Mat(varying)) for a in out_avals] if varying else list(out_avals)
 
 
+def _gathered(x: Any) -> Any:
+    """An operand of an eager call: on one device, as in a program."""
+    return np.asarray(x) if isinstance(x, ArrayImpl) and x.sharding.num_devices > 1 else x
+
+
 def _impl(*args: Any, callback: HostFunction, out_avals: tuple, **params: Any) -> list:
     from weft._xla.callback import checked
-    from weft.ops.convert import as_array
     from weft.runtime.device_put import device_put
 
     function = checked(callback, out_avals) if out_avals else callback
-    args = [np.asarray(x) if len(x.devices()) > 1 else x for x in map(as_array, args)]
     try:
-        outs = function(*args)
+        outs = function(*map(_gathered, args))
     except Exception as e:
         e.add_note(f"raised in {callback.what} of {callback.__name__} at {capture()}")
         raise
