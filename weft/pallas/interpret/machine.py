@@ -136,8 +136,8 @@ class Machine:
 
     # Memory -------------------------------------------------------------------------------------
 
-    def read(self, task: Task, buffer: Buffer, region: Region, source: Any) -> None:
-        """Checks a read of a region."""
+    def check_written(self, task: Task, buffer: Buffer, region: Region, source: Any) -> None:
+        """Raises for a read of what nobody wrote."""
         checked = buffer.written is not None and self.params.uninitialized_memory == "raise"
         if checked and not np.all(region.get(buffer.written)):
             self.fail(
@@ -146,6 +146,10 @@ class Machine:
                 f"{_missing(region, buffer)} nobody wrote; write it first, for example when "
                 "pl.program_id(...) is 0",
             )
+
+    def read(self, task: Task, buffer: Buffer, region: Region, source: Any) -> None:
+        """Checks and records a read of a region."""
+        self.check_written(task, buffer, region, source)
         if buffer.shadow is not None:
             found = buffer.shadow.read(region, task.number, task.clock, source)
             self._race(buffer, found, task, source, "reads")
@@ -314,24 +318,10 @@ def _begin_atomic(
     if ref.shadow is not None and region.shape == () and region.mask is None:
         element = tuple(int(i) for i in region.view if not isinstance(i, slice))
         ref.shadow.synchronize(element, task.clock)
-    if (op.used or op.eqn.params.get("op") != "xchg") and ref.written is not None:
-        m.read(task, _Unshadowed(ref), region, op.eqn.source)  # type: ignore[arg-type]
+    if op.used or op.eqn.params.get("op") != "xchg":
+        m.check_written(task, ref, region, op.eqn.source)
     m.write(task, ref, region, op.eqn.source, atomic=True)
     task.tick()
-
-
-class _Unshadowed:
-    """A buffer of which only the initialization is checked."""
-
-    __slots__ = ("buffer", "written")
-    shadow = None
-
-    def __init__(self, buffer: Buffer) -> None:
-        self.buffer = buffer
-        self.written = buffer.written
-
-    def __str__(self) -> str:
-        return str(self.buffer)
 
 
 def _one_by_one(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -35,6 +35,8 @@ class Buffer:
     """
 
     __slots__ = ("data", "name", "others", "owner", "shadow", "written")
+
+    data: np.ndarray
 
     def __init__(
         self,
@@ -135,8 +137,15 @@ def _moved(x: np.ndarray, source: int, target: int, rank: int) -> np.ndarray:
     return x.transpose(rest)
 
 
+class Indexed(Protocol):
+    """What an index selects a part of: a buffer, an array of semaphores."""
+
+    @property
+    def data(self) -> np.ndarray: ...
+
+
 def locate(
-    buffer: Buffer, indexer: Indexer, operands: Sequence[Any], where: Any, what: str
+    buffer: Indexed, indexer: Indexer, operands: Sequence[Any], where: Any, what: str
 ) -> Region:
     """The region an index selects; raises where it reaches outside of the buffer."""
     shape = buffer.data.shape
@@ -207,7 +216,7 @@ def locate_masked(
     return Scattered(full, tuple(coordinates), mask)
 
 
-def _outside(buffer: Buffer, dim: int, n: int, index: str, where: Any, what: str) -> None:
+def _outside(buffer: Indexed, dim: int, n: int, index: str, where: Any, what: str) -> None:
     raise OutOfBoundsError(
         f"{what} at {where}: {index} is outside of dimension {dim} of {buffer}, which has size {n}"
     )

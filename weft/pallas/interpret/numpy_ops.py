@@ -13,7 +13,7 @@ from weft.core.jaxpr import Eqn
 from weft.core.state import state
 from weft.core.trace import EVAL
 
-Maker = Callable[..., Callable]
+Maker = Callable[..., Callable | None]
 MAKERS: dict[str, Maker] = {}
 """Op name -> maker(eqn, **params) -> function of NumPy arrays."""
 
@@ -144,7 +144,7 @@ def _maker(name: str) -> Callable[[Maker], Maker]:
 
 
 @_maker("convert_element_type")
-def _convert(eqn: Eqn, *, new_dtype: Any, **_: Any) -> Callable:
+def _convert(eqn: Eqn, *, new_dtype: Any, **_: Any) -> Callable | None:
     old = eqn.invars[0].aval.dtype
     if dtypes.is_inexact(old) and dtypes.is_integer(new_dtype):
         info = np.iinfo(new_dtype)
@@ -155,7 +155,7 @@ def _convert(eqn: Eqn, *, new_dtype: Any, **_: Any) -> Callable:
             out = exact.astype(new_dtype)
             return np.where(wide >= float(info.max), new_dtype.type(info.max), out)
 
-        return clipped if old.kind != "c" else None  # type: ignore[return-value]
+        return clipped if old.kind != "c" else None
     if dtypes.is_complex(old) and not dtypes.is_complex(new_dtype):
         return lambda x: np.asarray(x).real.astype(new_dtype)
     return lambda x: np.asarray(x).astype(new_dtype)
@@ -264,10 +264,10 @@ def _dynamic_update(eqn: Eqn) -> Callable:
 
 
 def _reduction(name: str, ufunc: Callable) -> None:
-    def make(eqn: Eqn, *, axes: tuple, **_: Any) -> Callable:
+    def make(eqn: Eqn, *, axes: tuple, **_: Any) -> Callable | None:
         dtype = eqn.outvars[0].aval.dtype
         if not all(eqn.invars[0].aval.shape[a] for a in axes) and name in ("max", "min"):
-            return None  # type: ignore[return-value]
+            return None
         return lambda x: np.asarray(ufunc(x, axis=axes)).astype(dtype, copy=False)
 
     MAKERS[f"reduce_{name}"] = make

@@ -69,14 +69,16 @@ class Semaphores:
             label = name + (f"[{', '.join(map(str, index))}]" if index else "")
             self.array[index] = Semaphore(f"{label} of {owner}" if owner else label)
 
-    data = property(lambda self: self.array)
+    @property
+    def data(self) -> np.ndarray:
+        return self.array
 
     def __str__(self) -> str:
         return f"{self.name} of {self.owner}" if self.owner else self.name
 
     def at(self, m: Machine, indexer: Indexer, operands: Sequence[Any], op: _Op) -> Semaphore:
         what = f"kernel {m.kernel}: {op.eqn.primitive.name}"
-        view = locate(self, indexer, operands, op.eqn.source, what).view  # type: ignore[arg-type]
+        view = locate(self, indexer, operands, op.eqn.source, what).view
         return self.array[view]
 
     def check_balanced(self, m: Machine, when: str) -> None:
