@@ -42,7 +42,7 @@ class HardwareModel:
         >>> levels = ((16, Link(2e-6, 100e9)), (None, Link(8e-6, 12e9)))
         >>> model = HardwareModel("two racks", levels)
         >>> round(model.seconds("all_reduce", 16, 16, 1e6) * 1e6)
-        79
+        70
     """
 
     name: str
