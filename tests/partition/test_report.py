@@ -5,6 +5,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from rich.console import Console
 
 from tests.partition import browser
 from tests.partition.test_collect import DOT, LOOP
@@ -33,9 +34,7 @@ def test_totals_are_sums_over_collectives():
 
 
 def test_it_prints_as_a_rich_table():
-    console = pytest.importorskip("rich.console").Console(
-        width=200, record=True, file=io.StringIO()
-    )
+    console = Console(width=200, record=True, file=io.StringIO())
     console.print(made())
     assert "all_reduce" in console.export_text()
 
