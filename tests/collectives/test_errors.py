@@ -280,6 +280,19 @@ def test_an_axis_outside_of_any_scope_is_unbound():
 TWO = Machine(x=2, y=4)
 
 
+@pytest.mark.parametrize("call", [lambda v: lax.psum(v, "y"), lambda v: lax.pvary(v, ("x", "y"))])
+def test_a_mesh_axis_that_is_left_to_the_partitioner_is_named(call):
+    f = weft.shard_map(
+        call,
+        mesh=mesh_of(TWO, ("x", "y")),
+        in_specs=P("x"),
+        out_specs=P("x"),
+        axis_names={"x"},
+    )
+    with pytest.raises(NameError, match=r"'y' is a mesh axis, but not manual.*axis_names"):
+        f(np.ones((8, 8), np.float32))
+
+
 def on_two_axes(call, spec):
     mesh = mesh_of(TWO, ("x", "y"))
     mapped = weft.shard_map(call, mesh=mesh, in_specs=spec, out_specs=P("x", "y"))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import weft
-from tests.collectives.harness import mesh_of
+from tests.collectives.cases import CASES, MACHINE, SHAPE
+from tests.collectives.harness import Context, mesh_of, program
 from tests.spmd_reference import Machine
 from weft import P, lax
 
@@ -208,3 +209,15 @@ def test_a_ragged_exchange_sends_as_many_bytes_as_an_all_to_all():
     assert in_loop
     sent = re.findall(r'"stablehlo.all_to_all".*?\(tensor<(\S+)xf32>\)', text)
     assert sent == ["4x2x8"]  # of an operand of 8x8
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+def test_every_collective_lowers_for_accelerators(platform):
+    """To a program of its own collectives only, in which weft's partitioner finds its way."""
+    for case in CASES:
+        for context in (Context(("x", "v")), Context(("x",))):
+            traced = weft.jit(program(MACHINE, case.fun, context)).trace(
+                np.zeros((*MACHINE.sizes.values(), *SHAPE), np.float32)
+            )
+            local = str(traced.lower(lowering_platforms=(platform,)).stages.local)
+            assert "sdy." not in re.sub(r"sdy\.sharding_origins", "", local), case.name

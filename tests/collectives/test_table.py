@@ -7,6 +7,7 @@ from tests.collectives.table import CONTEXTS, INSIDE, check
 
 FEW = {
     "shard_map, check_vma=False": ("scan",),
+    "vmap in shard_map": ("vmap of another axis", "scan"),
     "shard_map in vmap": (),
     "partly manual shard_map": ("jit",),
 }

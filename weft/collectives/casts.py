@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.collectives.groups import axes_text, axis_names
+from weft.collectives.groups import axes_text, axis_names, entry_of
 from weft.collectives.states import (
     CASTS,
     INVARYING,
@@ -17,7 +17,7 @@ from weft.collectives.states import (
 )
 from weft.core.aval import Mat, ShapedArray
 from weft.core.primitive import Primitive
-from weft.core.state import axis_entry, state
+from weft.core.state import state
 from weft.core.trace import typeof
 from weft.core.tree import tree_map
 
@@ -128,7 +128,7 @@ def varying_over(x: Any, tracked: tuple) -> Any:
 
 def _tracked(who: str, axis_name: Any) -> tuple:
     names = axis_names(who, axis_name)
-    return tuple(n for n in names if axis_entry(n).tracked)
+    return tuple(n for n in names if entry_of(n).tracked)
 
 
 def pcast(x: Any, axis_name: Any, *, to: str) -> Any:

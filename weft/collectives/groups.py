@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.state import axis_entry, state
+from weft.core.state import AxisEntry, axis_entry, state
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -124,12 +124,28 @@ def team_of(who: str, axis_name: Any, groups: Any = None) -> Team:
     for i, name in enumerate(names):
         if name in names[:i]:
             raise ValueError(f"{who}: axis_name {axis_name!r} names axis {name!r} twice")
-    entries = [axis_entry(name) for name in names]
+    entries = [entry_of(name) for name in names]
     sizes = tuple(e.size for e in entries)
     tracked = tuple(e.name for e in entries if e.tracked)
     if groups is not None:
         groups = check_groups(who, names, math.prod(sizes), groups)
     return Team(names, sizes, groups, tracked)
+
+
+def entry_of(name: Any) -> AxisEntry:
+    """The axis in scope; a mesh axis that is not manual is an error that says so."""
+    try:
+        return axis_entry(name)
+    except NameError as error:
+        from weft.sharding.mesh import context_mesh
+
+        mesh = context_mesh()
+        if mesh is None or name not in mesh.shape:
+            raise
+        raise NameError(
+            f"{error} {name!r} is a mesh axis, but not manual here: collectives communicate along "
+            "it inside a shard_map whose axis_names contain it (or are left out)."
+        ) from None
 
 
 def axis_names(who: str, axis_name: Any) -> tuple:
