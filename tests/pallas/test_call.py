@@ -300,6 +300,27 @@ def test_ops_without_a_numpy_form_are_interpreted_by_weft():
     assert_allclose(call(kernel, struct(3), interpret=True)(x), expected, rtol=1e-6)
 
 
+FORMULAS = {
+    "silu": (weft.nn.silu, lambda x: x / (1 + np.exp(-x))),
+    "softplus": (weft.nn.softplus, lambda x: np.log1p(np.exp(x))),
+    "log_softmax": (weft.nn.log_softmax, lambda x: x - np.log(np.exp(x).sum(-1, keepdims=True))),
+    "logaddexp": (lambda x: jnp.logaddexp(x, 2 * x), lambda x: np.logaddexp(x, 2 * x)),
+    "log2": (lambda x: jnp.log2(x + 3), lambda x: np.log2(x + 3)),
+    "mod": (lambda x: jnp.mod(x, 0.7), lambda x: np.mod(x, np.float32(0.7))),
+    "var": (lambda x: jnp.var(x, axis=0), lambda x: np.var(x, axis=0)),
+    "tril": (jnp.tril, np.tril),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_functions_made_of_other_ops(name):
+    function, reference = FORMULAS[name]
+    x = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+    expected = reference(x)
+    f = call(lambda x, out: out.set(function(x[...])), struct(*expected.shape))
+    assert_allclose(f(x), expected, rtol=2e-5, atol=1e-6)
+
+
 def test_half_precision_kernels_keep_their_dtype():
     def kernel(x, out):
         out[...] = jnp.dot(x[...], x[...]) + x[...] * 2

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.jaxpr import Eqn
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Literal, Var
 from weft.core.state import state
 from weft.core.trace import EVAL
+from weft.pallas.expand import expanded
 
 Maker = Callable[..., Callable | None]
 MAKERS: dict[str, Maker] = {}
-"""Op name -> maker(eqn, **params) -> function of NumPy arrays."""
+"""Op name -> maker(eqn, **params) -> function of NumPy arrays, or None where it does not apply."""
 
 
 def function_of(eqn: Eqn) -> Callable:
@@ -29,7 +30,34 @@ def function_of(eqn: Eqn) -> Callable:
         made = make(eqn, **eqn.params)
         if made is not None:
             return made
-    return _compiled(eqn)
+    formula = expanded(eqn)
+    return _compiled(eqn) if formula is None else _formula(formula, eqn.primitive.multiple_results)
+
+
+def _formula(closed: ClosedJaxpr, many: bool) -> Callable:
+    """The function of a jaxpr of array ops."""
+    jaxpr = closed.jaxpr
+    steps = [(e, function_of(e)) for e in jaxpr.eqns]
+    consts = {
+        v: np.asarray(c).astype(v.aval.dtype)
+        for v, c in zip(jaxpr.constvars, closed.consts, strict=True)
+    }
+
+    def run(*args: Any) -> Any:
+        env: dict[Var, Any] = dict(consts)
+        env.update(zip(jaxpr.invars, args, strict=True))
+
+        def read(v: Any) -> Any:
+            return v.aval.dtype.type(v.val) if v.__class__ is Literal else env[v]
+
+        for eqn, function in steps:
+            out = function(*map(read, eqn.invars))
+            outs = out if eqn.primitive.multiple_results else [out]
+            env.update(zip(eqn.outvars, outs, strict=True))
+        results = [read(v) for v in jaxpr.outvars]
+        return results if many else results[0]
+
+    return run
 
 
 def _compiled(eqn: Eqn) -> Callable:
@@ -268,6 +296,8 @@ def _reduction(name: str, ufunc: Callable) -> None:
         dtype = eqn.outvars[0].aval.dtype
         if not all(eqn.invars[0].aval.shape[a] for a in axes) and name in ("max", "min"):
             return None
+        if dtype.itemsize < 4 and dtypes.is_inexact(dtype):  # added up in float32
+            return lambda x: np.asarray(ufunc(x.astype(np.float32), axis=axes)).astype(dtype)
         return lambda x: np.asarray(ufunc(x, axis=axes)).astype(dtype, copy=False)
 
     MAKERS[f"reduce_{name}"] = make
