@@ -14,7 +14,6 @@ from weft.core.tree import flatten
 from weft.ffi.checks import check_aliases, result
 from weft.ffi.op import VMAP_METHODS, ffi_call_p
 from weft.ffi.rule import ShardingRule, as_rule
-from weft.runtime.host_calls import running_callback
 from weft.transforms.boundary import api_boundary
 from weft.transforms.host_function import eager
 
@@ -33,7 +32,7 @@ class BufferFunction:
         split = self.in_tree.num_leaves
         args, kwargs = self.in_tree.unflatten(buffers[:split])
         outs = self.out_tree.unflatten(buffers[split:])
-        with eager(self.x64), running_callback():
+        with eager(self.x64):
             returned = self.fun(context, outs, *args, **kwargs)
         if returned is not None:
             raise ValueError(

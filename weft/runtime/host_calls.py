@@ -121,7 +121,8 @@ def reporting(function: Callable, what: str) -> Callable:
 
     def call(*args: Any) -> Any:
         try:
-            return function(*args)
+            with running_callback():
+                return function(*args)
         except Exception as e:
             e.add_note(f"raised in {what}")
             number = next(_numbers)

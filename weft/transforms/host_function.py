@@ -12,7 +12,6 @@ from weft.core.state import state
 from weft.core.trace import EVAL
 from weft.core.tree import flatten
 from weft.runtime.device_put import put_host
-from weft.runtime.host_calls import running_callback
 from weft.sharding.mesh import use_context_mesh
 
 
@@ -31,7 +30,7 @@ class HostFunction:
 
     def __call__(self, *leaves: Any) -> list:
         """The flat results, from arrays or NumPy arrays."""
-        with eager(self.x64), running_callback():
+        with eager(self.x64):
             args, kwargs = self.in_tree.unflatten([_owned(x) for x in leaves])
             result = self.fun(*args, **kwargs)
         if self.out_tree is None:  # results are not looked at
