@@ -386,6 +386,17 @@ def test_debug_print_prints_from_each_program(capsys):
     assert capsys.readouterr().out == "at 0 is 0.0\nat 1 is 1.0\n"
 
 
+def test_a_kernel_that_only_prints_runs(capsys):
+    @weft.jit
+    def f(x):
+        call(lambda x: pl.debug_print("x is {}", x[0]), (), interpret=True)(x)
+        return x + 1
+
+    f(arange(1)).block_until_ready()
+    weft.effects_barrier()
+    assert capsys.readouterr().out == "x is 0.0\n"
+
+
 def test_metadata_and_costs_are_kept():
     cost = pl.estimate_cost(lambda a, b: a @ b, np.ones((4, 5), F32), np.ones((5, 6), F32))
     assert (cost.flops, cost.bytes_accessed) == (2 * 4 * 5 * 6, 4 * (20 + 30 + 24))

@@ -136,6 +136,19 @@ def empty_like(x: Any) -> Any:
     return tree_map(lambda leaf: empty(leaf.shape, leaf.dtype), x)
 
 
+def empty_ref_like(x: Any) -> Any:
+    """A ref of unspecified values with the shape, dtype and memory space of x."""
+    space = getattr(x, "memory_space", None)
+    return new_ref(empty(x.shape, x.dtype), memory_space=space)
+
+
+def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
+    """x repeated along new and size-1 dimensions."""
+    from weft.ops.promote import broadcast_to as broadcast
+
+    return broadcast(x, tuple(shape))
+
+
 def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Any:
     """1 / x; approx and full_range are hints."""
     return 1 / x

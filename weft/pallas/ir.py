@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.core.aval import ShapedArray
+from weft.core.effects import DEBUG
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.ref import AbstractRef
 
@@ -119,6 +120,11 @@ class KernelCall:
     @property
     def output_blocks(self) -> tuple[BlockMapping, ...]:
         return self.blocks[self.num_inputs :]
+
+    @property
+    def prints(self) -> bool:
+        """Whether the kernel prints or checks, so that it must run even if nobody reads results."""
+        return any(DEBUG in p.jaxpr.effects for p in self.programs)
 
     def describe(self) -> list[str]:
         """Lines that show the call and its programs, for the printer of jaxprs."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.effects import DEBUG
 from weft.core.ref import AbstractRef
 from weft.core.trace import typeof
 from weft.pallas.interpret.params import InterpretParams, as_params
@@ -81,7 +82,7 @@ def _interpreted(ctx: Any, call: KernelCall, operands: Sequence[Any], params: An
         *operands,
         callback=host,
         out_avals=call.outputs,
-        effect=None,
+        effect=DEBUG if call.prints else None,
         vmap_method=None,
         partitioned=False,
     )

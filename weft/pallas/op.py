@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.core.aval import ShapedArray
 from weft.core.cell import DISCHARGE
-from weft.core.effects import WRITES
+from weft.core.effects import DEBUG, WRITES
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Var, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.ref import AbstractRef
@@ -38,9 +38,11 @@ def _factors(avals: Any, outs: Any, *, call: KernelCall) -> str:
 
 
 def _effects(avals: Sequence[Any], params: dict) -> frozenset:
-    if any(isinstance(a, AbstractRef) for a in avals):
-        return frozenset((WRITES,))
-    return NO_EFFECTS
+    effects = _PRINTS if params["call"].prints else NO_EFFECTS
+    return effects | _WRITES if any(isinstance(a, AbstractRef) for a in avals) else effects
+
+
+_PRINTS, _WRITES = frozenset((DEBUG,)), frozenset((WRITES,))
 
 
 # Derivatives -----------------------------------------------------------------------------------
