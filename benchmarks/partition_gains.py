@@ -1,0 +1,91 @@
+"""`python -m benchmarks.partition_gains`: what each optimization of the partitioner saves.
+
+Every program of the corpus is partitioned with all optimizations and with all but one; nothing is
+compiled. Bytes and collectives are those of one call, loops counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from unittest.mock import patch
+
+os.environ.setdefault("WEFT_NUM_CPU_DEVICES", "8")
+
+
+def switches() -> dict[str, Callable[[], AbstractContextManager]]:
+    """For each optimization, a context that leaves it out."""
+    names = ("optimize", "propagate", "reshard", "stages", "window")
+    rules = ("localize_rules.collectives", "localize_rules.dot")
+    # By name, since the package gives functions the names of some of these.
+    optimize, propagate, reshard, stages, window, collectives, dot = (
+        importlib.import_module(f"weft.partition.{name}") for name in (*names, *rules)
+    )
+
+    nothing = lambda *args, **options: 0
+    return {
+        "all_reduce + slice → reduce_scatter": lambda: patch.object(
+            collectives, "scatter_partial", lambda lz, x, scattered: x
+        ),
+        "equal collectives once": lambda: patch.object(optimize, "_merge_equal", nothing),
+        "loop-invariant collectives in front of the loop": lambda: patch.object(
+            optimize, "_hoist", nothing
+        ),
+        "small all_reduces in one": lambda: patch.object(optimize, "_combine", nothing),
+        "slices of pads as one exchange": lambda: patch.object(propagate, "simplify", nothing),
+        "chains of reshards by the cheapest way": lambda: patch.object(
+            reshard, "_routes", lambda now, target, via: [((target, True),)]
+        ),
+        "contractions move operands where cheaper": lambda: patch.object(
+            dot, "_cheapest", lambda lz, op, numbers, split: split
+        ),
+        "windows in rounds": lambda: patch.object(window, "_by_rounds", lambda *args: None),
+        "small stacks gathered once": lambda: patch.object(stages, "gather_small_stacks", nothing),
+    }
+
+
+def totals(cases: list) -> list[tuple[int, int]]:
+    """Bytes and collectives of each lowered case."""
+    from weft._xla import mlir
+    from weft.partition import partition
+    from weft.partition.collect import collect
+
+    out = []
+    for module in cases:
+        with mlir.context(), mlir.unknown_location():
+            stages = partition(module, keep_stages=False)
+        found = collect(stages.local, stages.mesh)
+        out.append((sum(c.total_bytes for c in found), sum(c.trips for c in found)))
+    return out
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.partition_gains")
+    parser.add_argument("--quick", action="store_true", help="one layout for each program")
+    options = parser.parse_args()
+    import weft
+    from tests.partition import corpus
+
+    modules = [
+        case.function(weft, partitioner="xla").lower(*case.args)._program.module
+        for case in corpus.cases(not options.quick)
+    ]
+    print("| without | cases that change | their bytes | their collectives |\n|---|--:|--:|--:|")
+    everything = totals(modules)
+    for name, switch in {"nothing": nullcontext, **switches()}.items():
+        with switch():
+            without = totals(modules)
+        pairs = [(a, b) for a, b in zip(without, everything, strict=True) if a != b]
+        if pairs:
+            sent = sum(a[0] for a, _ in pairs) / max(sum(b[0] for _, b in pairs), 1)
+            calls = sum(a[1] for a, _ in pairs) / max(sum(b[1] for _, b in pairs), 1)
+            print(f"| {name} | {len(pairs)} | × {sent:.2f} | × {calls:.2f} |", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
