@@ -116,3 +116,41 @@ def test_products_carried_through_a_loop(rng):
         power = power @ a
         total = total * 0.5 + power
     np.testing.assert_allclose(got, total, rtol=1e-4, atol=1e-4)
+
+
+def test_packed_operands_are_used_again_only_for_the_same_block(rng):
+    # Rows of 2 KB: too regular for the caches, so both operands are packed.
+    weights = rng.standard_normal((512, 64)).astype("f4")
+
+    def kernel(x, weights, out):
+        def step(i, carry):
+            rows = x[pl.ds(i * 24, 24), :]
+            out[pl.ds(i * 24, 24), :] = wnp.dot(rows, weights[...])
+            return carry
+
+        lax.fori_loop(0, 4, step, 0)
+
+    call = pl.pallas_call(kernel, weft.ShapeDtypeStruct((96, 64), "float32"))
+    for _ in range(3):
+        x = rng.standard_normal((96, 512)).astype("f4")
+        np.testing.assert_allclose(np.asarray(call(x, weights)), x @ weights, rtol=1e-3, atol=1e-3)
+
+
+def test_blocks_at_the_edge_are_packed_anew_for_every_program(rng):
+    a = rng.standard_normal((70, 512)).astype("f4")
+    b = rng.standard_normal((512, 200)).astype("f4")
+
+    def kernel(a, b, out):
+        out[...] = wnp.dot(a[...], b[...])
+
+    call = pl.pallas_call(
+        kernel,
+        weft.ShapeDtypeStruct((70, 200), "float32"),
+        grid=(2, 3, 1),
+        in_specs=[
+            pl.BlockSpec((64, 512), lambda i, j, k: (1 - i, k)),
+            pl.BlockSpec((512, 96), lambda i, j, k: (k, j)),
+        ],
+        out_specs=pl.BlockSpec((64, 96), lambda i, j, k: (1 - i, j)),
+    )
+    np.testing.assert_allclose(np.asarray(call(a, b)), a @ b, rtol=1e-3, atol=1e-3)

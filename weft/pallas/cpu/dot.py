@@ -8,7 +8,8 @@ cache, a block of A (rows × k) in the second.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from weft.core import dtypes
@@ -23,6 +24,8 @@ DEPTH = 256
 """k of a block: a panel of B is then 32 KB in float32 with 512-bit vectors."""
 HEIGHT = 256
 """Rows of a block of A."""
+KEPT_BYTES = 2 << 20
+"""Largest packed copy of an operand that is kept for the next product with it."""
 
 
 @rule("dot_general")
@@ -150,14 +153,20 @@ def _blocked(
     n = right.shape[2]
     dtype = target.dtype
     tile = tile_for(dtype)
+    columns = -(-n // tile.width) * tile.width
+    keep_a = batch == 1 and _is_constant(left, m * k * dtype.itemsize)
+    keep_b = batch == 1 and _is_constant(right, k * columns * dtype.itemsize, whole=True)
+    sources = left.buffer, right.buffer
     left, right = arrays.converted(left, dtype), arrays.converted(right, dtype)
     depth, height = min(k, DEPTH), min(m, HEIGHT)
-    direct_a = _is_direct(left, 1, dtype, k)
-    direct_b = m <= 2 * tile.rows and n % tile.width == 0 and _is_direct(right, 1, dtype, 0)
-    columns = -(-n // tile.width) * tile.width
-    packed_b = None if direct_b else loops.temporary(f, memory, (depth * columns,), dtype)
-    a_row = depth + tile.width
-    packed_a = None if direct_a else loops.temporary(f, memory, (height * a_row,), dtype)
+    a_row = (k if keep_a else depth) + tile.width
+    packed_a = packed_b = None
+    if not _is_direct(left, 1, dtype, k):
+        place = loops.lasting if keep_a else loops.temporary
+        packed_a = place(f, memory, ((m if keep_a else height) * a_row,), dtype)
+    if m > 2 * tile.rows or n % tile.width or not _is_direct(right, 1, dtype, 0):
+        place = loops.lasting if keep_b else loops.temporary
+        packed_b = place(f, memory, ((k if keep_b else depth) * columns,), dtype)
     scratch = None
     if n % tile.width:
         scratch = loops.temporary(f, memory, (tile.rows, tile.columns), dtype)
@@ -173,17 +182,34 @@ def _blocked(
         if total % step:
             body(full * step, total % step)
 
+    def pack_right(goal: Buffer, p: Index, kc: int) -> None:
+        part = goal.view(f, f.mul(p, columns), (kc * columns,), (1,))
+        _pack_right(f, right, part, 0, p, kc, n, tile)
+
     def one(b: Index) -> None:
+        if packed_a is not None and keep_a:
+            with _once(f, sources[0]):
+                _pack_left(f, left, packed_a, b, 0, 0, m, k, a_row)
+        if packed_b is not None and keep_b:
+            with _once(f, sources[1]):
+                over(k, depth, lambda p, kc: pack_right(packed_b, p, kc))
+
         def deep(p: Index, kc: int) -> None:
-            if packed_b is not None:
+            at_b = packed_b
+            if packed_b is not None and not keep_b:
                 _pack_right(f, right, packed_b, b, p, kc, n, tile)
+            elif packed_b is not None:
+                at_b = packed_b.view(f, f.mul(p, columns), (kc * columns,), (1,))
 
             def high(i: Index, mc: int) -> None:
-                if packed_a is not None:
+                at_a = packed_a
+                if packed_a is not None and not keep_a:
                     _pack_left(f, left, packed_a, b, i, p, mc, kc, a_row)
+                elif packed_a is not None:
+                    at_a = packed_a.view(f, f.dot((i, p), (a_row, 1)), packed_a.shape, (1,))
                 _panels(
                     f, left, right, target, b, i, p, mc, kc, n, tile,
-                    packed_a, a_row, packed_b, scratch, accumulate,
+                    at_a, a_row, at_b, scratch, accumulate,
                 )  # fmt: skip
 
             over(m, height, high)
@@ -195,6 +221,27 @@ def _blocked(
     else:
         with f.loop(0, batch) as loop:
             one(loop.index)
+
+
+def _is_constant(x: Array, size: int, whole: bool = False) -> bool:
+    """Whether a packed copy may serve again wherever the array's address is the same: it lies in
+    an input that nobody changes (all of it, if `whole`) and the copy is not too large."""
+    if x.buffer is None or size > KEPT_BYTES:
+        return False
+    extent = x.buffer.group.extent
+    return extent == size_of(x.shape) if whole else extent > 0
+
+
+@contextmanager
+def _once(f: Function, source: Buffer | None) -> Iterator[None]:
+    """What is written inside runs if the source is another one than the last time."""
+    assert source is not None
+    slot = f.alloca("ptr", 8)
+    f.entry.append(f"  store ptr null, ptr {slot}")
+    last = f.load("ptr", slot, parallel=False)
+    with f.when(f.op(f"icmp ne ptr {last}, {source.pointer}")):
+        yield
+        f.store("ptr", source.pointer, slot, parallel=False)
 
 
 def _is_direct(x: Array, row: int, dtype: Any, length: int) -> bool:

@@ -52,6 +52,8 @@ def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> 
     count = call.num_scalars + call.num_inputs + len(call.outputs)
     arrays = [r.inner for r in refs[: call.num_scalars]] + [b.array for b in call.blocks]
     groups = [Group(f"array {k}") for k in range(count)]
+    for group, array in zip(groups[: call.num_scalars + call.num_inputs], arrays, strict=False):
+        group.extent = size_of(array.shape)
     for operand, output in call.aliases:
         groups[operand] = groups[call.num_scalars + call.num_inputs + output]
     whole = []
@@ -186,7 +188,9 @@ def _block(
     with f.when(outside):
         _copy_edge(f, array, edge, block, starts, True)
     pointer = f.op(f"select i1 {fits}, ptr {inside.pointer}, ptr {edge.pointer}")
-    part = Buffer(pointer, array.dtype, shape, strides, array.group)
+    # The edge memory of an input holds other contents in every program.
+    group = Group("edge") if array.group.extent else array.group
+    part = Buffer(pointer, array.dtype, shape, strides, group)
 
     def finish_edge() -> None:
         with f.when(outside):

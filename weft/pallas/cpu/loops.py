@@ -12,13 +12,30 @@ from weft.pallas.cpu.values import Array, Buffer, Group, joined, row_major, same
 
 
 class Memory:
-    """Temporary memory of one running chunk: offsets into its arena, given out like a stack."""
+    """Temporary memory of one running chunk: offsets into its arena, given out like a stack.
+
+    What is to last from program to program lies behind the stack; its offsets are known, and
+    written into the code, when the stack's height is.
+    """
 
     ALIGNMENT = 64
 
     def __init__(self) -> None:
         self.offset = 0
         self.peak = 0
+        self.lasting: list[int] = []
+
+    def take_lasting(self, size: int) -> str:
+        """A name that stands for the offset until `place_lasting`."""
+        self.lasting.append(-(-size // self.ALIGNMENT) * self.ALIGNMENT)
+        return f"LASTING{len(self.lasting) - 1}."
+
+    def place_lasting(self, f: Function) -> None:
+        """Writes the offsets of lasting memory into a finished function's code."""
+        self.offset = self.peak
+        for k, size in enumerate(self.lasting):
+            offset = self.take(size)
+            f.entry = [line.replace(f"LASTING{k}.", str(offset)) for line in f.entry]
 
     def take(self, size: int) -> int:
         offset = self.offset
@@ -31,6 +48,15 @@ def slot_bytes(shape: Sequence[int], dtype: Any) -> int:
     """The bytes that one of several copies of an array takes."""
     size = max(1, size_of(shape)) * dtype.itemsize
     return -(-size // Memory.ALIGNMENT) * Memory.ALIGNMENT
+
+
+def lasting(f: Function, memory: Memory, shape: Sequence[int], dtype: Any) -> Buffer:
+    """Memory that keeps its contents from program to program of a chunk."""
+    shape = tuple(shape)
+    offset = memory.take_lasting(size_of(shape) * dtype.itemsize)
+    pointer = f.name_of("t")
+    f.entry.append(f"  {pointer} = getelementptr inbounds i8, ptr %arena, i64 {offset}")
+    return Buffer(pointer, dtype, shape, row_major(shape), Group("lasting"))
 
 
 def temporary(f: Function, memory: Memory, shape: Sequence[int], dtype: Any) -> Buffer:

@@ -36,6 +36,7 @@ def _text(call: Any) -> str:
     f.entry.append("  %status = alloca i64")
     f.store("i64", "0", "%status", parallel=False)
     emit_chunk(f, grid, memory, messages)
+    memory.place_lasting(f)
     f.do(f"ret i64 {f.load('i64', '%status', parallel=False)}")
     f.finish()
 
@@ -80,7 +81,7 @@ def lower(ctx: Any, call: Any, *operands: Any) -> list:
         ctx.avals_out,
         target=target_of(call),
         attributes=("dict", ()),
-        has_side_effect=False,
+        has_side_effect=call.prints,
         input_layouts=(None,) * len(operands),
         output_layouts=(None,) * len(call.outputs),
         aliases=call.aliases,

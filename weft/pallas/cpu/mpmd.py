@@ -23,7 +23,7 @@ from weft.pallas.cpu.sync import (
 )
 from weft.pallas.cpu.threads import emit_arena
 from weft.pallas.cpu.translate import Translator
-from weft.pallas.cpu.values import Buffer, Group, row_major
+from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
 
 # The record of a thread: what it works on and what became of it.
 BUFFERS, SHARED, ARENA, NUMBER, STATUS, THREAD, RECORD_BYTES = 0, 8, 16, 24, 32, 40, 64
@@ -97,6 +97,8 @@ def _emit_core(
     avals = open_jaxpr(program.jaxpr).in_avals
     n_in = call.num_scalars + call.num_inputs
     groups = [Group(f"array {i}") for i in range(n_in + len(call.outputs))]
+    for group, aval in zip(groups[:n_in], avals, strict=False):
+        group.extent = size_of(aval.shape)
     for operand, output in call.aliases:
         groups[operand] = groups[n_in + output]
     operands: list[Any] = []
@@ -118,6 +120,7 @@ def _emit_core(
         if not types.is_supported(aval.dtype):
             check_array(t, aval)
     t.run(program.jaxpr, operands)
+    memory.place_lasting(f)
     f.do(f"ret i64 {f.load('i64', '%status', parallel=False)}")
     f.finish()
 

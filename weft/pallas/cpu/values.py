@@ -21,14 +21,16 @@ COSTLY = 4
 class Group:
     """One piece of memory that may change; buffers of one group may overlap.
 
-    shared: another core may change it.
+    shared: another core may change it. extent: the elements of an array that nobody changes while
+    the kernel runs, else 0.
     """
 
-    __slots__ = ("name", "shared")
+    __slots__ = ("extent", "name", "shared")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.shared = False
+        self.extent = 0
 
 
 class Buffer:
