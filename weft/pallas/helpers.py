@@ -104,19 +104,34 @@ def cdiv(a: Any, b: Any) -> Any:
 
 
 def align_to(x: int, a: int) -> int:
-    """The least multiple of a that is at least x."""
+    """The least multiple of a that is at least x.
+
+    >>> import weft
+    >>> weft.pallas.align_to(10, 4)
+    12
+    """
     return cdiv(x, a) * a
 
 
 def next_power_of_2(x: int) -> int:
-    """The least power of 2 that is at least x; raises ValueError below 0."""
+    """The least power of 2 that is at least x; raises ValueError below 0.
+
+    >>> import weft
+    >>> weft.pallas.next_power_of_2(10)
+    16
+    """
     if x < 0:
         raise ValueError(f"next_power_of_2 needs a nonnegative integer, got {x}")
     return 1 << (x - 1).bit_length() if x else 1
 
 
 def strides_from_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """The row-major strides, in elements."""
+    """The row-major strides, in elements.
+
+    >>> import weft
+    >>> weft.pallas.strides_from_shape((2, 3, 4))
+    (12, 4, 1)
+    """
     strides, size = [], 1
     for n in reversed(tuple(shape)):
         strides.append(size)
@@ -125,32 +140,58 @@ def strides_from_shape(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def empty(shape: Sequence[int], dtype: Any) -> Any:
-    """An array of unspecified values (zeros)."""
+    """An array of unspecified values (zeros).
+
+    >>> import weft
+    >>> weft.pallas.empty((2, 3), "float32").shape
+    (2, 3)
+    """
     from weft.ops.small import full
 
     return full(shape, 0, dtype)
 
 
 def empty_like(x: Any) -> Any:
-    """A pytree of arrays of unspecified values like x."""
+    """A pytree of arrays of unspecified values like x.
+
+    >>> import weft
+    >>> weft.pallas.empty_like({"a": weft.numpy.ones(2)})["a"].shape
+    (2,)
+    """
     return tree_map(lambda leaf: empty(leaf.shape, leaf.dtype), x)
 
 
 def empty_ref_like(x: Any) -> Any:
-    """A ref of unspecified values with the shape, dtype and memory space of x."""
+    """A ref of unspecified values with the shape, dtype and memory space of x.
+
+    >>> import weft
+    >>> weft.pallas.empty_ref_like(weft.numpy.ones(2)).shape
+    (2,)
+    """
     space = getattr(x, "memory_space", None)
     return new_ref(empty(x.shape, x.dtype), memory_space=space)
 
 
 def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
-    """x repeated along new and size-1 dimensions."""
+    """x repeated along new and size-1 dimensions.
+
+    >>> import weft
+    >>> weft.pallas.broadcast_to(weft.numpy.arange(2), (2, 2))
+    Array([[0, 1],
+           [0, 1]], dtype=int32)
+    """
     from weft.ops.promote import broadcast_to as broadcast
 
     return broadcast(x, tuple(shape))
 
 
 def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Any:
-    """1 / x; approx and full_range are hints."""
+    """1 / x; approx and full_range are hints.
+
+    >>> import weft
+    >>> weft.pallas.reciprocal(weft.numpy.float32(4))
+    Array(0.25, dtype=float32)
+    """
     return 1 / x
 
 
@@ -164,7 +205,12 @@ def dot(
 ) -> Any:
     """The matrix product of two rank-2 arrays, of which either may be transposed first.
 
-    The result is float32 (int32 for integers), as hardware accumulates.
+    The result is float32 (int32 for integers), as hardware accumulates. Raises ValueError for
+    other ranks.
+
+    >>> import weft
+    >>> weft.pallas.dot(weft.numpy.ones((2, 3)), weft.numpy.ones((4, 3)), trans_b=True).shape
+    (2, 4)
     """
     from weft.core.dtypes import is_integer
     from weft.ops.dot import dot_general

@@ -90,7 +90,12 @@ multiple_of_p = Primitive(
 
 
 def multiple_of(x: Any, values: Sequence[int] | int) -> Any:
-    """x, with the promise that it is a multiple of values, which some backends use."""
+    """x, with the promise that it is a multiple of values, which some backends use.
+
+    >>> import weft
+    >>> weft.pallas.multiple_of(16, 8)
+    Array(16, dtype=int32, weak_type=True)
+    """
     values = (values,) if isinstance(values, int) else tuple(int(v) for v in values)
     return multiple_of_p.bind(x, values=values)
 
@@ -108,7 +113,19 @@ debug_print_p = Primitive(
 
 
 def debug_print(fmt: str, *args: Any) -> None:
-    """Prints `fmt.format(*args)` when the program runs, as weft.debug.print outside of kernels."""
+    """Prints `fmt.format(*args)` when the program runs, as weft.debug.print outside of kernels.
+
+    Raises TypeError or ValueError if fmt is no string or does not match the arguments.
+
+    >>> import weft
+    >>> pl = weft.pallas
+    >>> def kernel(x, out):
+    ...     pl.debug_print("x is {}", x[0])
+    ...     out[...] = x[...]
+    >>> out = weft.ShapeDtypeStruct((1,), "float32")
+    >>> y = pl.pallas_call(kernel, out, interpret=True)(weft.numpy.ones(1))
+    x is 1.0
+    """
     from weft.transforms.callback import _check_format
     from weft.transforms.callback import debug_print as outside
 
@@ -132,7 +149,19 @@ debug_check_p = Primitive(
 
 
 def debug_check(condition: Any, message: str) -> None:
-    """Raises if condition is False where the kernel is interpreted, or native in debug mode."""
+    """Raises if condition is False where the kernel is interpreted, or native in debug mode.
+
+    >>> import weft
+    >>> pl = weft.pallas
+    >>> def kernel(x, out):
+    ...     pl.debug_check(x[0] > 0, "x must be positive")
+    ...     out[...] = x[...]
+    >>> out = weft.ShapeDtypeStruct((1,), "float32")
+    >>> pl.pallas_call(kernel, out, interpret=True)(weft.numpy.zeros(1))
+    Traceback (most recent call last):
+        ...
+    weft.pallas.interpret.errors.KernelError: kernel kernel: ...failed: x must be positive
+    """
     current_frame("debug_check")
     debug_check_p.bind(condition, message=str(message))
 
@@ -147,7 +176,18 @@ delay_p = Primitive(
 
 
 def delay(nanos: int | Any) -> None:
-    """Lets the program wait for about so many nanoseconds."""
+    """Lets the program wait for about so many nanoseconds, to provoke other interleavings.
+
+    Raises RuntimeError outside of a kernel.
+
+    >>> import weft
+    >>> pl = weft.pallas
+    >>> def kernel(out):
+    ...     pl.delay(100)
+    ...     out[...] = 1.0
+    >>> pl.pallas_call(kernel, weft.ShapeDtypeStruct((), "float32"), interpret=True)()
+    Array(1., dtype=float32)
+    """
     current_frame("delay")
     delay_p.bind(nanos)
 
@@ -251,7 +291,20 @@ def run_scoped(f: Callable, *types: Any, collective_axes: Any = (), **kw_types: 
 
 
 def with_scoped(*types: Any, collective_axes: Any = (), **kw_types: Any) -> Callable:
-    """A decorator: the function is called with fresh scratch refs after its own arguments."""
+    """A decorator: the function is called with fresh scratch refs after its own arguments.
+
+    >>> import weft
+    >>> pl = weft.pallas
+    >>> def kernel(x, out):
+    ...     @pl.with_scoped(pl.LOCAL((), "float32"))
+    ...     def double(source, tmp):
+    ...         tmp[...] = source[...] * 2
+    ...         out[...] = tmp[...]
+    ...     double(x)
+    >>> out = weft.ShapeDtypeStruct((), "float32")
+    >>> pl.pallas_call(kernel, out, interpret=True)(weft.numpy.float32(3))
+    Array(6., dtype=float32)
+    """
 
     def decorator(f: Callable) -> Callable:
         def inner(*args: Any) -> Any:

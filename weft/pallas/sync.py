@@ -155,6 +155,19 @@ def semaphore_signal(
     are the caller's own coordinates. device_id: the same, under the name it has elsewhere.
 
     What this core wrote before is seen by whoever waits for the signal.
+
+    Raises TypeError for what is no semaphore, ValueError where the target core is not named.
+
+    >>> import weft
+    >>> pl = weft.pallas
+    >>> def kernel(out, sem):
+    ...     pl.semaphore_signal(sem, 3)
+    ...     pl.semaphore_wait(sem, 2)
+    ...     out[...] = pl.semaphore_read(sem)
+    ...     pl.semaphore_wait(sem)
+    >>> pl.kernel(kernel, weft.ShapeDtypeStruct((), "int32"), mesh=pl.Mesh({"core": 1}),
+    ...     scratch_types=[pl.SemaphoreType.REGULAR], interpret=True)()
+    Array(1, dtype=int32)
     """
     who = "semaphore_signal"
     if device_id is not None:
@@ -179,7 +192,23 @@ def _own_only(who: str, sem: Ref) -> None:
 
 
 def semaphore_wait(sem: Any, value: Any = 1) -> None:
-    """Waits until a semaphore is at least `value`, then subtracts that."""
+    """Waits until a semaphore is at least `value`, then subtracts that.
+
+    sem: this core's own, or a shared one.
+
+    Raises TypeError for what is no semaphore, ValueError for another core's.
+
+    >>> import weft
+    >>> pl = weft.pallas
+    >>> def kernel(out, sem):
+    ...     pl.semaphore_signal(sem, 3)
+    ...     pl.semaphore_wait(sem, 2)
+    ...     out[...] = pl.semaphore_read(sem)
+    ...     pl.semaphore_wait(sem)
+    >>> pl.kernel(kernel, weft.ShapeDtypeStruct((), "int32"), mesh=pl.Mesh({"core": 1}),
+    ...     scratch_types=[pl.SemaphoreType.REGULAR], interpret=True)()
+    Array(1, dtype=int32)
+    """
     handle, indexer, operands = _semaphore("semaphore_wait", sem, _COUNTING)
     _own_only("semaphore_wait", sem)
     semaphore_wait_p.bind(
@@ -188,7 +217,21 @@ def semaphore_wait(sem: Any, value: Any = 1) -> None:
 
 
 def semaphore_read(sem: Any) -> Any:
-    """The semaphore's value, an int32 scalar."""
+    """The semaphore's value, an int32 scalar; others may change it at any time.
+
+    Raises TypeError for what is no semaphore, ValueError for another core's.
+
+    >>> import weft
+    >>> pl = weft.pallas
+    >>> def kernel(out, sem):
+    ...     pl.semaphore_signal(sem, 3)
+    ...     pl.semaphore_wait(sem, 2)
+    ...     out[...] = pl.semaphore_read(sem)
+    ...     pl.semaphore_wait(sem)
+    >>> pl.kernel(kernel, weft.ShapeDtypeStruct((), "int32"), mesh=pl.Mesh({"core": 1}),
+    ...     scratch_types=[pl.SemaphoreType.REGULAR], interpret=True)()
+    Array(1, dtype=int32)
+    """
     handle, indexer, operands = _semaphore("semaphore_read", sem, _COUNTING)
     _own_only("semaphore_read", sem)
     return semaphore_read_p.bind(handle, *operands, indexer=indexer)
@@ -198,6 +241,21 @@ def core_barrier(barrier: Any, *, meshes: Any = None) -> None:
     """Waits until every core has arrived at the barrier, a scratch of SemaphoreType.BARRIER.
 
     meshes: those whose cores take part (all of the kernel's); all participants name the same.
+
+    Raises TypeError for what is no barrier, ValueError in pallas_call, whose programs do not run
+    together.
+
+    >>> import weft
+    >>> pl = weft.pallas
+    >>> def kernel(x, out, shared, barrier):
+    ...     i = weft.lax.axis_index("core")
+    ...     shared[i] = x[i] * 10
+    ...     pl.core_barrier(barrier)
+    ...     out[i] = shared[1 - i]
+    >>> pl.kernel(kernel, weft.ShapeDtypeStruct((2,), "float32"), mesh=pl.Mesh({"core": 2}),
+    ...     scratch_types=[pl.SHARED((2,), "float32"), pl.SemaphoreType.BARRIER], interpret=True)(
+    ...     weft.numpy.arange(2.0))
+    Array([10.,  0.], dtype=float32)
     """
     frame = current_frame("core_barrier")
     handle, indexer, operands = _semaphore("core_barrier", barrier, (MemorySpace.BARRIER,))
@@ -306,32 +364,43 @@ def _atomic(ref: Any, idx: Any, val: Any, mask: Any, op: str) -> Any:
     return expand_dims(out, at.new) if at.new else out
 
 
-def _atomic_function(op: str, what: str) -> Callable:
+def _atomic_function(op: str, what: str, shown: str) -> Callable:
     def atomic(ref: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
         return _atomic(ref, idx, val, mask, op)
 
     atomic.__name__ = atomic.__qualname__ = f"atomic_{op}"
+    atomic.__module__ = __name__
     atomic.__doc__ = f"""{what}, each element in one indivisible step; returns the values before.
 
     idx: as in ref[idx]; repeated positions all take effect. mask: only where it is True. Raises
     TypeError for what is not a Ref, or a value of another dtype.
+
+    >>> import weft
+    >>> ref = weft.new_ref(weft.numpy.arange(3))
+    >>> old = weft.pallas.atomic_{op}(ref, 1, 6); ref[...]
+    Array([0, {shown}, 2], dtype=int32)
     """
     return atomic
 
 
-atomic_add = _atomic_function("add", "ref[idx] += val")
-atomic_max = _atomic_function("max", "ref[idx] = max(ref[idx], val)")
-atomic_min = _atomic_function("min", "ref[idx] = min(ref[idx], val)")
-atomic_and = _atomic_function("and", "ref[idx] &= val")
-atomic_or = _atomic_function("or", "ref[idx] |= val")
-atomic_xor = _atomic_function("xor", "ref[idx] ^= val")
-atomic_xchg = _atomic_function("xchg", "ref[idx] = val")
+atomic_add = _atomic_function("add", "ref[idx] += val", "7")
+atomic_max = _atomic_function("max", "ref[idx] = max(ref[idx], val)", "6")
+atomic_min = _atomic_function("min", "ref[idx] = min(ref[idx], val)", "1")
+atomic_and = _atomic_function("and", "ref[idx] &= val", "0")
+atomic_or = _atomic_function("or", "ref[idx] |= val", "7")
+atomic_xor = _atomic_function("xor", "ref[idx] ^= val", "7")
+atomic_xchg = _atomic_function("xchg", "ref[idx] = val", "6")
 
 
 def atomic_cas(ref: Any, cmp: Any, val: Any) -> Any:
     """ref[...] = val if it equals cmp, in one indivisible step; returns the value before.
 
-    ref: a Ref to one element, such as ref.at[i].
+    ref: a Ref to one element, such as ref.at[i]; TypeError for another.
+
+    >>> import weft
+    >>> ref = weft.new_ref(weft.numpy.arange(3))
+    >>> old = weft.pallas.atomic_cas(ref.at[1], 1, 7); ref[...]
+    Array([0, 7, 2], dtype=int32)
     """
     if not isinstance(ref, Ref) or ref.shape:
         shape = f" of shape {ref.shape}" if isinstance(ref, Ref) else f": {type(ref).__name__}"
