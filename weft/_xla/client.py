@@ -43,9 +43,10 @@ def make_cpu_client(
         raise ValueError(f"collectives must be 'gloo', 'mpi' or None, got {collectives!r}")
     ffi.attach("cpu", _jax.register_custom_call_target)
     if (num_devices or 1) > 1:
-        # Virtual devices share one pool of threads, and a collective holds a thread of each device
-        # until all have come. With as many threads as cores, programs in flight wait for each other
-        # for ever (seen on 2 cores, jaxlib 0.10.2); twice the devices was enough, so take four times.
+        # Virtual devices share one pool of threads. A program over n devices holds n of them until
+        # all its parts have met in a collective, and n more wait to start the programs behind it
+        # once 32 are in flight: with n threads (jaxlib 0.10.2's least) they wait for each other for
+        # ever. Callbacks that run programs of their own hold as many again; see host_calls.
         os.environ.setdefault("PJRT_NPROC", str(max(os.cpu_count() or 1, 4 * num_devices)))
     return _jax.get_tfrt_cpu_client(
         asynchronous=asynchronous,
