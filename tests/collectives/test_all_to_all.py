@@ -52,3 +52,19 @@ def test_a_pytree_is_exchanged_leaf_by_leaf():
     out = weft.vmap(lambda v: lax.all_to_all((v, -v), "i", 0, 0), axis_name="i")(x)
     np.testing.assert_array_equal(out[0], x.T)
     np.testing.assert_array_equal(out[1], -x.T)
+
+
+@pytest.mark.parametrize(
+    ("body", "shape"),
+    [
+        (lambda v: lax.all_to_all(v, "i", 1, 1, tiled=True), (0, N)),
+        (lambda v: lax.all_to_all_start(v, "i", 1, 0, tiled=True).done(), (0, 1)),
+        (lambda v: lax.all_gather(v, "i", tiled=True), (0, N)),
+        (lambda v: lax.psum_scatter(v, "i", scatter_dimension=1, tiled=True), (0, 1)),
+        (lambda v: lax.psum(v, "i") + lax.pmax(v, "i") + v, (0, N)),
+        (lambda v: lax.ppermute(v, "i", [(0, 1)]) + lax.pbroadcast(v, "i", 1), (0, N)),
+    ],
+    ids=["all_to_all", "all_to_all_start", "all_gather", "psum_scatter", "reductions", "moves"],
+)
+def test_arrays_without_elements_are_communicated_too(body, shape):
+    assert over_devices(body)(np.zeros((0, N), np.float32)).shape == shape

@@ -96,3 +96,19 @@ def test_in_groups_each_has_its_own_extremum_and_ties():
 def test_a_constant_is_its_own_extremum():
     jaxpr = weft.make_jaxpr(weft.vmap(lambda v: v + lax.pmax(2.0, "i"), axis_name="i"))(np.ones(3))
     assert "pmax" not in str(jaxpr) and "reduce_max" not in str(jaxpr)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(("extremum", "reference"), [(lax.pmax, np.max), (lax.pmin, np.min)])
+def test_nans_win_wherever_they_are(extremum, reference, dtype):
+    """As in reductions of an array; XLA:CPU's own all_reduce loses them."""
+    mesh = mesh_of(Machine(i=8), ("i",))
+    f = weft.shard_map(lambda v: extremum(v, "i"), mesh=mesh, in_specs=P(None, "i"), out_specs=P())
+    rows = np.array([[-1, -0.0, 0, np.inf, -np.inf, 3, -3, 1e-7]] * 9, np.float32)
+    for i in range(8):
+        rows[i, i] = np.nan
+    x = weft.numpy.asarray(rows).astype(dtype)
+    want = reference(np.asarray(x).astype(np.float32), 1)
+    np.testing.assert_array_equal(np.asarray(f(x)).astype(np.float32)[:, 0], want)
+    over_examples = weft.vmap(lambda v: extremum(v, "i"), 1, None, axis_name="i")
+    np.testing.assert_array_equal(np.asarray(over_examples(x)).astype(np.float32), want)

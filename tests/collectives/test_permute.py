@@ -94,3 +94,11 @@ def test_a_token_may_be_carried_by_a_loop():
         return lax.precv(lax.fori_loop(0, 3, step, lax.psend(v, "i", ring)), v, "i", ring)
 
     np.testing.assert_array_equal(over_devices(body)(X), 8 * X)
+
+
+@pytest.mark.parametrize("over", [over_devices, over_examples])
+def test_pairs_may_come_from_an_iterator(over):
+    body = lambda v: lax.ppermute(v, "i", zip(range(N), [1, 2, 3, 0], strict=True))
+    np.testing.assert_array_equal(over(body)(X), np.roll(X, 1))
+    body = lambda v: lax.ppermute(v, "i", {0: 1, 1: 0}.items())
+    np.testing.assert_array_equal(over(body)(X), [2, 1, 0, 0])

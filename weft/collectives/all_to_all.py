@@ -15,6 +15,7 @@ from weft.collectives.groups import (
     batch_in_front,
     channel,
     communicates,
+    empty,
     equal_groups,
     index_in_group,
     named_axes,
@@ -135,6 +136,8 @@ def _batch_own(axis: Any, x: Any, dim: Any, over: Team, at: int, to: int, tiled:
 
 def _lower(ctx: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool) -> Any:
     aval = ctx.avals_in[0]
+    if aval.size == 0:
+        return empty(ctx)
     shape = list(aval.shape)
     if not tiled:  # the new dimension stands in the operand with size 1, the split one goes after
         concat = concat if concat <= split else concat + 1
@@ -162,7 +165,7 @@ def lower_in_front(ctx: Any, x: Any, *, over: Team, split: int, concat: int, til
 
     XLA takes no other form in asynchronous computations (jaxlib 0.10.2).
     """
-    if not communicates(over):
+    if not communicates(over) or ctx.avals_in[0].size == 0:
         return _lower(ctx, x, over=over, split=split, concat=concat, tiled=tiled)
     needs_shardy(ctx, "all_to_all")
     size, dtype = over.group_size, ctx.avals_in[0].dtype

@@ -9,7 +9,14 @@ import numpy as np
 
 from weft.collectives.axis import axis_index
 from weft.collectives.casts import varying_over
-from weft.collectives.groups import Team, batch_in_front, named_axes, split, team_of
+from weft.collectives.groups import (
+    Team,
+    batch_in_front,
+    communicates,
+    named_axes,
+    split,
+    team_of,
+)
 from weft.collectives.reduce import (
     combines,
     dimensions,
@@ -26,6 +33,11 @@ from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
 from weft.ops.base import ANY, check_kind
 from weft.ops.reduce import highest, lowest, reduce_max, reduce_min, reduce_sum
+
+
+def _loses_nans(dtype: Any) -> bool:
+    """Whether XLA:CPU's all_reduce of this dtype drops NaNs (jaxlib 0.10.2: all floats)."""
+    return dtypes.is_float(dtype) and dtype.itemsize > 1
 
 
 def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Primitive:
@@ -79,10 +91,31 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         return (out, None) if s.slots == 1 else (s.take(out, s.slot), 0)
 
     def lower(ctx: Any, x: Any, *, over: Team, dims: tuple[int, ...]) -> Any:
-        dtype = ctx.avals_in[0].dtype
+        aval = ctx.avals_in[0]
         if dims:
-            x = ctx.reduce(hlo, x, neutral(dtype), dims, dtype)
-        return lower_all_reduce(ctx, x, over, hlo, dtype)
+            x = ctx.reduce(hlo, x, neutral(aval.dtype), dims, aval.dtype)
+            aval = ctx.avals_out[0]
+        if communicates(over) and "cpu" in ctx.module.platforms and _loses_nans(aval.dtype):
+            plain = ShapedArray(aval.shape, aval.dtype)
+            own = Team(over.names, over.sizes, over.groups)
+            return ctx.lower_fun(lambda x: as_integers(x, own), x, avals=[plain])[0]
+        return lower_all_reduce(ctx, x, over, hlo, aval.dtype)
+
+    def as_integers(x: Any, over: Team) -> Any:
+        """By integers that are ordered as the floats are, with NaN at the end that wins."""
+        from weft.ops.elementwise import bitcast_convert_type, bitwise_xor, lt, ne, select
+
+        aval = typeof(x)
+        ints = np.dtype(f"int{8 * aval.dtype.itemsize}")
+        info = np.iinfo(ints)
+        bits = bitcast_convert_type(x, ints)
+
+        def flip(v: Any) -> Any:
+            return select(lt(v, ints.type(0)), bitwise_xor(v, ints.type(info.max)), v)
+
+        nan = np.full(aval.shape, info.max if prim is pmax_p else info.min, ints)
+        key = prim.bind(select(ne(x, x), nan, flip(bits)), over=over, dims=())
+        return bitcast_convert_type(flip(key), aval.dtype)
 
     prim = Primitive(
         name,

@@ -16,6 +16,7 @@ from weft.collectives.groups import (
     collective_attrs,
     communicates,
     device_rows,
+    empty,
     equal_groups,
     named_axes,
     needs_shardy,
@@ -102,6 +103,8 @@ def _batch(
 
 def _lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool, to: str) -> Any:
     aval = ctx.avals_in[0]
+    if aval.size == 0:
+        return empty(ctx)
     if not tiled:
         shape = (*aval.shape[:axis], 1, *aval.shape[axis:])
         x = ctx.op("stablehlo.reshape", [x], [ctx.tensor(shape, aval.dtype)])[0]

@@ -258,6 +258,12 @@ def communicates(team: Team) -> bool:
     return team.group_size != 1
 
 
+def empty(ctx: Any) -> Any:
+    """The result of an operand without elements, which StableHLO's collectives do not take."""
+    aval = getattr(ctx.avals_out[0], "value", ctx.avals_out[0])
+    return ctx.splat(0, aval.shape, aval.dtype)
+
+
 def collective_attrs(ctx: Any, team: Team, *, ranked: bool = True) -> dict[str, Any]:
     """replica_groups, channel_handle and use_global_device_ids of a collective.
 

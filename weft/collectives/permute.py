@@ -160,12 +160,12 @@ _checked: dict[Any, Pairs] = {}
 def _pairs(who: str, perm: Any, over: Team) -> Pairs:
     """`check_perm`, made once for each permutation."""
     try:
-        key = (over, *map(tuple, perm))
-        found = _checked.get(key)
+        pairs = tuple(map(tuple, perm))
+        found = _checked.get((over, pairs))
     except TypeError:
         return check_perm(who, perm, over)
     if found is None:
-        found = _checked[key] = check_perm(who, perm, over)
+        found = _checked[over, pairs] = check_perm(who, pairs, over)
     return found
 
 

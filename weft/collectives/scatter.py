@@ -14,6 +14,7 @@ from weft.collectives.groups import (
     batch_in_front,
     collective_attrs,
     communicates,
+    empty,
     equal_groups,
     named_axes,
     split,
@@ -87,6 +88,8 @@ def _component_of(s: Any, i: int) -> list[int]:
 
 def _lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> Any:
     aval = ctx.avals_in[0]
+    if aval.size == 0:
+        return empty(ctx)
     if communicates(over):
         shape = list(aval.shape)
         shape[axis] //= over.group_size
