@@ -209,7 +209,7 @@ def _jitted(options: _Options, args: tuple) -> Any:
         known = _compiled.setdefault(options.fun, {})
         jitted = known.get(key)
     except TypeError:  # a function without weak references, or a static argument without a hash
-        known, jitted = {}, None
+        known, jitted, key = {}, None, ()
     if jitted is None:
         jitted = known[key] = _program(options, tree, static)
     if not disable_jit:
