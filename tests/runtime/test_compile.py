@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
+import weft
 from weft.core.aval import ShapedArray
 from weft.core.config import config, options
 from weft.runtime import backend
@@ -142,3 +143,10 @@ def test_quick_compilations_stay_out_of_the_cache_when_asked(tmp_path):
         compile_module(DOUBLE, [DEVICE])
     assert not list(tmp_path.iterdir())
     assert config.compilation_cache_dir is None
+
+
+def test_a_product_and_the_sum_of_its_elements_are_right_on_the_cpu():
+    # XLA:CPU's library fusion of jaxlib 0.10 returns garbage here.
+    a = np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32)
+    total = weft.jit(lambda a: weft.numpy.sum(a @ weft.numpy.ones((256, 256))))(a)
+    np.testing.assert_allclose(total, 256 * a.sum(dtype=np.float64), rtol=1e-4)

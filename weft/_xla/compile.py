@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
 from jaxlib import _jax
+
+from weft._xla import version
 
 CompileOptions = _jax.CompileOptions
 DeviceAssignment = _jax.DeviceAssignment
@@ -47,6 +50,18 @@ def options(
     if overrides:
         result.env_option_overrides = list(overrides)
     return result
+
+
+@functools.cache
+def corrections(platform: str) -> tuple[tuple[str, str], ...]:
+    """XLA flags without which programs of this platform compute wrong values.
+
+    XLA:CPU of jaxlib 0.10 fuses products with sums for a library, and gets (a @ ones).sum() of 64
+    and more rows wrong; its own code for them is right, and as fast.
+    """
+    if platform == "cpu" and version[:2] == (0, 10):
+        return (("xla_cpu_experimental_ynn_fusion_type", ""),)
+    return ()
 
 
 def compile_and_load(
