@@ -1,4 +1,4 @@
-"""The Triton dialect in the shared MLIR context: its pointer type, modules for XLA's Triton call."""
+"""The Triton dialect in the shared MLIR context, and its pointer type."""
 
 from __future__ import annotations
 
