@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import threading
 
 import ml_dtypes
 import numpy as np
@@ -31,9 +32,20 @@ __all__ = [
 ]
 
 
-@functools.cache
+_making = threading.Lock()
+_contexts: list[ir.Context] = []
+
+
 def context() -> ir.Context:
     """The process-wide context: builtin, func, stablehlo, chlo and sdy dialects loaded."""
+    if not _contexts:
+        with _making:  # threads that lower their first programs at once share one, too
+            if not _contexts:
+                _contexts.append(_new_context())
+    return _contexts[0]
+
+
+def _new_context() -> ir.Context:
     registry = ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     made = ir.Context()
