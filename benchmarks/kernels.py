@@ -95,7 +95,7 @@ def softmax_interpreted(xx):
 # Against XLA -----------------------------------------------------------------------------------
 
 
-def interleaved(kernel, other, seconds: float = 2.0) -> float:
+def interleaved(kernel, other, seconds: float = 4.0) -> float:
     """The time of a kernel over that of another function, both in this process by turns: what
     else the machine does falls on both."""
     kernel(), other()

@@ -24,8 +24,9 @@ DEPTH = 256
 """k of a block: a panel of B is then 32 KB in float32 with 512-bit vectors."""
 HEIGHT = 256
 """Rows of a block of A."""
-KEPT_BYTES = 2 << 20
-"""Largest packed copy of an operand that is kept for the next product with it."""
+KEPT_BYTES = 640 << 10
+"""Largest packed copy of an operand that is kept for the next product with it: more would not
+stay in the second-level cache between them."""
 
 
 @rule("dot_general")
