@@ -38,11 +38,13 @@ _contexts: list[ir.Context] = []
 
 def context() -> ir.Context:
     """The process-wide context: builtin, func, stablehlo, chlo and sdy dialects loaded."""
-    if not _contexts:
+    try:
+        return _contexts[0]
+    except IndexError:
         with _making:  # threads that lower their first programs at once share one, too
             if not _contexts:
                 _contexts.append(_new_context())
-    return _contexts[0]
+        return _contexts[0]
 
 
 def _new_context() -> ir.Context:
