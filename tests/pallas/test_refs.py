@@ -321,6 +321,11 @@ BAD = {
         TypeError,
         "differentiated value is written",
     ),
+    "derivative in a ref": (
+        lambda r: weft.grad(lambda q: q[0, 0] * 2)(r),
+        TypeError,
+        r"argument 0.* is a Ref\{f32\[4,6\]\}, which has no derivative; differentiate in its value",
+    ),
     "mapped value": (
         lambda r: weft.vmap(lambda x: r.at[0].set(x))(np.ones((2, 6), np.float32)),
         TypeError,
@@ -394,6 +399,21 @@ def test_derivatives_and_maps_see_a_refs_present_value():
         for use in uses[:3]:
             assert float(use(1.0)) == value
         assert_array_equal(uses[3](np.ones((2, 1), np.float32)), [value, value])
+
+
+def test_refs_pass_through_derivatives_as_arguments():
+    ref = weft.new_ref(np.array([1.0, 4.0], np.float32))
+
+    def f(x, r):
+        y = x * r[1]
+        r[0] = lax.stop_gradient(y)
+        return y
+
+    value, back = weft.vjp(f, 2.0, ref)
+    assert (float(value), float(back(3.0)[0]), float(ref[0])) == (8, 12, 8)
+    assert float(weft.grad(weft.checkpoint(f))(5.0, ref)) == 4
+    assert float(ref[0]) == 20
+    assert weft.eval_shape(f, 1.0, ref).shape == ()
 
 
 def test_a_differentiated_function_may_log_to_a_ref():

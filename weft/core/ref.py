@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.core.aval import Mat, ShapedArray
-from weft.core.dtypes import float0, is_inexact
 
 
 class AbstractRef:
@@ -72,10 +71,6 @@ class AbstractRef:
     def add_dim(self, dim: int, size: int) -> AbstractRef:
         shape = self.shape
         return self.with_inner(self.inner.update(shape=(*shape[:dim], size, *shape[dim:])))
-
-    def to_tangent(self) -> AbstractRef:
-        inner = self.inner
-        return self if is_inexact(inner.dtype) else self.with_inner(inner.update(dtype=float0))
 
     def ir_type(self) -> Any:
         raise TypeError(

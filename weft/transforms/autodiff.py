@@ -9,6 +9,7 @@ from typing import Any
 from weft._xla import pytree
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.cell import Cell
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.trace import is_array_like, typeof
 from weft.core.tree import flatten, flatten_fun, leaf_names
@@ -445,6 +446,11 @@ def _check_inputs(
                 _check_arrays(leaves, tree, who, root)
             aval = typeof(leaf)
             if not isinstance(aval, ShapedArray):
+                if isinstance(leaf, Cell):
+                    raise TypeError(
+                        f"{who}: {_leaf_name(tree, i, root)} is a {aval.str_short()}, which has no "
+                        "derivative; differentiate in its value, ref[...], or exclude it by argnums"
+                    )
                 continue
             d = aval.dtype
             if dtypes.is_float(d) and not holomorphic:
