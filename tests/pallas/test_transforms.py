@@ -324,3 +324,17 @@ def test_kernels_close_over_values_that_vary_along_the_mesh(mesh):
     f = weft.shard_map(outer, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
     place = np.repeat(np.arange(4), 2)
     assert_array_equal(weft.jit(f)(x), x * place + place * np.tile([1, 2], 4))
+
+
+def test_jvp_of_atomics_swaps_views_and_masks():
+    def kernel(x, zero, out):
+        pl.atomic_add(out, jnp.array([0, 1, 1]), x[...] * x[...])
+        out[3] = pl.swap(out, 2, x[0] * 3.0)
+        v = pl.load(x, pl.ds(0, 3), mask=jnp.arange(3) < 2, other=1.0)
+        pl.store(out.at[4:], pl.ds(0, 3), jnp.sin(v), mask=jnp.arange(3) > 0)
+
+    f = pl.pallas_call(kernel, struct(7), input_output_aliases={1: 0}, interpret=INTERPRET)
+    x, t = np.array([1.0, 2.0, 3.0], F32), np.array([0.5, 1.0, 2.0], F32)
+    value, tangent = weft.jvp(lambda x: f(x, np.zeros(7, F32)), (x,), (t,))
+    assert_allclose(value, [1, 13, 3, 0, 0, np.sin(2), np.sin(1)], rtol=1e-5)
+    assert_allclose(tangent, [1, 16, 1.5, 0, 0, np.cos(2), 0], rtol=1e-5)
