@@ -562,3 +562,26 @@ def test_random_bits_inside_a_kernel_are_those_of_the_generator():
     folded = [int(w[0]) for w in threefry((0, 42), np.array([7], "u4"))]
     a, b = threefry(folded, np.arange(24, dtype="u4"))
     np.testing.assert_array_equal(got.ravel(), a ^ b)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_blocks_of_any_size_in_any_order_of_the_grid_cover_the_array(seed):
+    rng = np.random.default_rng(seed)
+    rank = int(rng.integers(1, 4))
+    dims = [int(n) for n in rng.integers(1, 20, rank)]
+    gone = rng.random(rank) < 0.2
+    block = [1 if g else int(rng.integers(1, n + 3)) for n, g in zip(dims, gone, strict=True)]
+    order = [int(d) for d in rng.permutation(rank)]
+    grid = tuple(-(-dims[d] // block[d]) for d in order)
+    place = [order.index(d) for d in range(rank)]
+    spec = pl.BlockSpec(
+        tuple(None if g else b for g, b in zip(gone, block, strict=True)),
+        lambda *indices: tuple(indices[k] for k in place),
+    )
+    x = rng.standard_normal(dims).astype("f4")
+
+    def kernel(x, out):
+        out[...] = x[...] * 2 + 1
+
+    got = run(kernel, shape(*dims), x, grid=grid, in_specs=[spec], out_specs=spec)
+    close(got, x * 2 + 1)
