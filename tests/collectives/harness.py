@@ -16,24 +16,32 @@ COMPILER_OPTIONS = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emi
 """Compiles small programs three times as fast (XLA:CPU of jaxlib 0.10.2)."""
 
 
-def mesh_of(machine: Machine, mesh_axes: tuple[str, ...], auto: bool = False):
+def mesh_of(
+    machine: Machine,
+    mesh_axes: tuple[str, ...],
+    *,
+    auto: bool = False,
+    axis_type: AxisType = AxisType.Auto,
+):
     """The machine's devices along some axes, with another axis of size 2 behind if `auto`."""
     sizes = tuple(machine.sizes[a] for a in mesh_axes) + (2,) * auto
     names = mesh_axes + ("auto",) * auto
-    return weft.make_mesh(sizes, names, axis_types=(AxisType.Auto,) * len(sizes))
+    return weft.make_mesh(sizes, names, axis_types=(axis_type,) * len(sizes))
 
 
 class Context(NamedTuple):
     """Where a machine's axes come from. Those that are not mesh axes are mapped by vmap.
 
     mesh_axes: the manual axes of a shard_map. outside: vmap stands around the shard_map, not in
-    it. auto: a mesh axis more, of size 2, that is left to the partitioner.
+    it. auto: a mesh axis more, of size 2, that is left to the partitioner. axis_type: of the mesh
+    axes around the shard_map.
     """
 
     mesh_axes: tuple[str, ...] = ()
     check_vma: bool = True
     outside: bool = False
     auto: bool = False
+    axis_type: AxisType = AxisType.Auto
 
 
 def program(
@@ -65,7 +73,7 @@ def program(
     spec = weft.P(*mesh_axes)
     mapped = weft.shard_map(
         local,
-        mesh=mesh_of(machine, mesh_axes, auto=context.auto),
+        mesh=mesh_of(machine, mesh_axes, auto=context.auto, axis_type=context.axis_type),
         in_specs=spec,
         out_specs=spec,
         check_vma=context.check_vma,

@@ -11,6 +11,7 @@ import weft
 from tests.collectives.cases import CASES, MACHINE, SHAPE, Case
 from tests.collectives.harness import COMPILER_OPTIONS, Context, draw, program
 from weft import lax
+from weft.sharding.mesh import AxisType
 
 
 def _scan(fun: Callable) -> Callable:
@@ -64,6 +65,7 @@ CONTEXTS = {
     "vmap in shard_map": Context(("x",)),
     "shard_map in vmap": Context(("x",), outside=True),
     "partly manual shard_map": Context(("x",), auto=True),
+    "explicit mesh": Context(("x", "v"), axis_type=AxisType.Explicit),
 }
 
 COLUMNS = ("value", "jvp", "vjp", "vjp of vjp", *INSIDE)

@@ -10,6 +10,7 @@ FEW = {
     "vmap in shard_map": ("vmap of another axis", "scan"),
     "shard_map in vmap": (),
     "partly manual shard_map": ("jit",),
+    "explicit mesh": (),
 }
 """The transformations inside, where not all are taken: `python -m tests.collectives.table` is."""
 
