@@ -117,6 +117,9 @@ def jvp(
     primals and tangents are tuples or lists of pytrees of equal structure; tangents of integers
     have dtype `float0`. Returns (out, out_tangent), or (out, out_tangent, aux).
 
+    Raises TypeError if structures or types of primals and tangents differ, naming the argument.
+    Source: Siskind and Pearlmutter, "Nesting forward-mode AD in a functional framework" (2008).
+
     >>> import weft
     >>> weft.jvp(weft.numpy.sin, (0.0,), (2.0,))
     (Array(0., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
@@ -292,6 +295,9 @@ def linearize(fun: Callable, *primals: Any, has_aux: bool = False) -> Any:
     The nonlinear work is done once. Returns (out, f_jvp), or (out, f_jvp, aux); f_jvp is a pytree
     of the values it keeps.
 
+    f_jvp raises TypeError for tangents of another structure or type than the primals'.
+    Source: Radul et al., "You Only Linearize Once" (2022).
+
     >>> import weft
     >>> y, f_jvp = weft.linearize(weft.numpy.sin, 0.0)
     >>> f_jvp(2.0)
@@ -328,6 +334,9 @@ def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequen
 
     Returns (out, f_vjp), or (out, f_vjp, aux); f_vjp returns a tuple with one cotangent for
     each primal, float0 for integers. f_vjp is a pytree of the values it keeps.
+
+    f_vjp raises TypeError for cotangents of another structure or type than the output's.
+    Source: Frostig et al., "Decomposing reverse-mode automatic differentiation" (2021).
 
     >>> import weft
     >>> y, f_vjp = weft.vjp(weft.numpy.sin, 0.0)
@@ -491,7 +500,7 @@ def value_and_grad(
     """A function returning both the scalar value of `fun` and its gradient.
 
     The gradient has the structure of the argument(s) at argnums. With has_aux, fun returns
-    (value, aux) and the result is ((value, aux), gradient).
+    (value, aux) and the result is ((value, aux), gradient). Options and errors as of `grad`.
 
     >>> import weft
     >>> weft.value_and_grad(lambda x: x ** 2)(3.0)
@@ -572,6 +581,18 @@ def grad(
 
     The result has the structure of the argument at argnums (a tuple of such for several). With
     has_aux, fun returns (value, aux) and the result is (gradient, aux).
+
+    Args:
+      argnums: the positional argument or arguments to differentiate.
+      has_aux: fun returns a pair; aux may be anything and is returned as it is.
+      holomorphic: inputs and output are complex, and fun is holomorphic; otherwise the output is
+        real, and the gradient in a complex x + iy is the partial derivative in x minus i times
+        that in y.
+      allow_int: integer arguments are allowed; their gradients have dtype float0.
+
+    Raises:
+      TypeError: the output is not one real scalar, or an argument has no derivative.
+      ValueError: argnums names an argument that is not there, or one twice.
 
     >>> import weft
     >>> weft.grad(weft.numpy.tanh)(0.0)

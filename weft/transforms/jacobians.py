@@ -95,7 +95,9 @@ def jacfwd(
     """The Jacobian by forward mode: one pass per input element, batched.
 
     The result has the output's structure; each leaf has the input's structure inside, with
-    shapes (*output shape, *input shape).
+    shapes (*output shape, *input shape). Outputs may be complex or integer (float0 then).
+
+    Raises TypeError for inputs that are not real, unless holomorphic (then: not complex).
 
     >>> import weft
     >>> weft.jacfwd(lambda x: x * x)(weft.numpy.arange(2.0))
@@ -144,7 +146,9 @@ def jacrev(
 ) -> Callable:
     """The Jacobian by reverse mode: one pass per output element, batched.
 
-    Structure and shapes as `jacfwd`.
+    Structure and shapes as of `jacfwd`; inputs may be complex, or integer with allow_int.
+
+    Raises TypeError for outputs that are not real, unless holomorphic (then: not complex).
 
     >>> import weft
     >>> weft.jacrev(lambda x: x * x)(weft.numpy.arange(2.0))
@@ -189,6 +193,9 @@ def hessian(
     holomorphic: bool = False,
 ) -> Callable:
     """The Hessian: forward mode over reverse mode.
+
+    For a scalar function, shapes (*input shape, *input shape); trees nest twice. Errors as of
+    `jacfwd` and `jacrev`.
 
     >>> import weft
     >>> weft.hessian(lambda x: x ** 3)(2.0)

@@ -29,6 +29,11 @@ def vmap(
     axis_name: lets collectives inside communicate along the axis. axis_size: needed only if no
     argument is mapped. spmd_axis_name: mesh axis (or tuple) the new dimension is sharded over.
 
+    Raises:
+      ValueError: mapped axes differ in size or are out of bounds (each is named), nothing is
+        mapped, in_axes or out_axes are no prefix, or an unmapped result varies over the axis.
+      TypeError: an entry is neither int nor None, or a mapped argument is no array.
+
     >>> import weft
     >>> weft.vmap(lambda x, y: x * y, in_axes=(0, None))(weft.numpy.arange(3.0), 2.0)
     Array([0., 2., 4.], dtype=float32)
