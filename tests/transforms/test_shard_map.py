@@ -144,6 +144,24 @@ def test_meshes_of_one_device_and_of_some():
         np.testing.assert_array_equal(f(V), want)
 
 
+@pytest.mark.parametrize("partitioner", ["weft", "xla"])
+@pytest.mark.parametrize("order", [[7, 6, 5, 4, 3, 2, 1, 0], [3, 1, 4, 0, 5, 7, 2, 6]])
+def test_devices_stand_in_the_order_of_the_mesh(order, partitioner):
+    devices = np.array(weft.devices()[:8])[order].reshape(2, 4)
+    mesh = weft.sharding.Mesh(devices, ("x", "y"), axis_types=(AUTO, AUTO))
+
+    def body(v):
+        moved = lax.ppermute(v, ("x", "y"), RING)
+        return v + 10 * lax.axis_index(("x", "y")), moved, lax.all_gather(v, ("y", "x"), tiled=True)
+
+    split = P(("x", "y"))
+    f = weft.shard_map(body, mesh=mesh, in_specs=split, out_specs=split)
+    index, moved, gathered = weft.jit(f, partitioner=partitioner)(V)
+    np.testing.assert_array_equal(index, V + 10 * np.arange(8))
+    np.testing.assert_array_equal(moved, np.roll(V, 1))
+    np.testing.assert_array_equal(gathered, np.tile(V.reshape(2, 4).T.ravel(), 8))
+
+
 def test_keys_are_split_over_devices():
     keys = weft.random.split(weft.random.key(0), 8)
     out = on_line(lambda k: weft.random.uniform(k[0], (2,)))(keys)
