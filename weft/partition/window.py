@@ -46,8 +46,7 @@ def window(
     first = np.asarray(starts, np.int64)
     low = np.clip(first, 0, total)
     high = np.clip(first + size if ends is None else np.minimum(ends, first + size), low, total)
-    plans = (make(first, size, held, low, high) for make in (_by_rank, _by_distance, _by_rounds))
-    plan = min((p for p in plans if p is not None), key=lambda p: p.moved)
+    plan = _plan(first, size, held, low, high)
     if plan.moved > (count - 1) * held:
         value = e.all_gather(x.value, atoms, dim)
         before = max(0, -int(first.min()))
@@ -105,6 +104,22 @@ class _Plan:
     moved: int  # elements received per row
 
 
+def _plan(
+    first: np.ndarray, size: int, held: int, low: np.ndarray, high: np.ndarray
+) -> _Plan | _Rounds:
+    """The plan that moves least."""
+    plan: _Plan | _Rounds | None = _by_rank(first, size, held, low, high)
+    most = (len(first) - 1) * held + 1 if plan is None else plan.moved - 1
+    plan = _by_distance(first, size, held, low, high, most) or plan
+    plan = plan or _Plan([], first, most)  # more than a gather moves
+    own = np.arange(len(first)) * held
+    mine = np.minimum(high, own + held) - np.maximum(low, own)
+    if plan.moved > int((high - low - np.maximum(mine, 0)).max()):  # more than some device lacks
+        rounds = _by_rounds(first, size, held, low, high)
+        plan = rounds if rounds.moved < plan.moved else plan
+    return plan
+
+
 def _by_rank(
     first: np.ndarray, size: int, held: int, low: np.ndarray, high: np.ndarray
 ) -> _Plan | None:
@@ -132,31 +147,49 @@ def _by_rank(
 
 
 def _by_distance(
-    first: np.ndarray, size: int, held: int, low: np.ndarray, high: np.ndarray
-) -> _Plan:
-    """Piece d is what each device needs of the shard d places away; only that part travels."""
-    own = np.arange(len(first))
-    count = len(own)
-    pieces, moved, end = [], 0, None
-    base = None
-    for distance in range(1 - count, count):
-        source = own + distance
-        lo = np.maximum(low, source * held)
-        hi = np.minimum(high, (source + 1) * held)
-        valid = (lo < hi) & (source >= 0) & (source < count)
-        if not valid.any():
-            continue
-        a = int((lo - source * held)[valid].min())
-        b = int((hi - source * held)[valid].max())
-        at = distance * held + a
-        if base is None:
-            base = end = at
-        pieces.append(_Piece(own if distance == 0 else np.where(valid, source, -1), a, b, at - end))
-        end = distance * held + b
-        moved += 0 if distance == 0 else b - a
-    if base is None:
+    first: np.ndarray, size: int, held: int, low: np.ndarray, high: np.ndarray, most: int
+) -> _Plan | None:
+    """Piece d is what each device needs of the shard d places away; only that part travels.
+
+    None where that is more than `most`.
+    """
+    count = len(first)
+    own = np.arange(count)
+    targets, sources = _needs(held, low, high)
+    if not len(targets):
         return _Plan([_Piece(own, 0, held)], np.zeros(count, np.int64), 0)
+    begin = np.maximum(low[targets], sources * held) - sources * held
+    end = np.minimum(high[targets], (sources + 1) * held) - sources * held
+    distances, group = np.unique(sources - targets, return_inverse=True)
+    a = np.full(len(distances), held)
+    b = np.zeros(len(distances), np.int64)
+    np.minimum.at(a, group, begin)
+    np.maximum.at(b, group, end)
+    moved = int((b - a)[distances != 0].sum())
+    if moved > most:
+        return None
+    pieces, at = [], int(distances[0] * held + a[0])
+    base = at
+    for number, distance in enumerate(distances.tolist()):
+        low_end, high_end = int(a[number]), int(b[number])
+        where = np.full(count, -1)
+        members = group == number
+        where[targets[members]] = sources[members]
+        start = distance * held + low_end
+        piece_sources = own if distance == 0 else where
+        pieces.append(_Piece(piece_sources, low_end, high_end, start - at))
+        at = distance * held + high_end
     return _Plan(pieces, first - own * held - base, moved)
+
+
+def _needs(held: int, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(target, source) coordinates of every shard that a window touches."""
+    some = np.flatnonzero(low < high)
+    first, last = low[some] // held, (high[some] - 1) // held
+    each = last - first + 1
+    targets = np.repeat(some, each)
+    behind = np.arange(len(targets)) - np.repeat(np.cumsum(each) - each, each)
+    return targets, np.repeat(first, each) + behind
 
 
 @dataclass(slots=True)
@@ -179,15 +212,15 @@ def _by_rounds(
 ) -> _Rounds:
     """Each device sends every other just what it needs; a round has one of each at most."""
     count = len(first)
-    wanted = []  # (length, source, target, offset in the source)
-    for target in range(count):
-        for source in range(int(low[target]) // held, -(-int(high[target]) // held)):
-            a, b = max(low[target], source * held), min(high[target], (source + 1) * held)
-            if a < b and source != target:
-                wanted.append((int(b - a), source, target, int(a - source * held)))
+    targets, sources = _needs(held, low, high)
+    begin = np.maximum(low[targets], sources * held)
+    length = np.minimum(high[targets], (sources + 1) * held) - begin
+    order = np.argsort(-length, kind="stable")
+    order = order[(sources != targets)[order]]
+    wanted = np.stack([length, sources, targets, begin - sources * held], axis=1)[order].tolist()
     rounds: list[_Round] = []
     sending: list[set[int]] = []
-    for length, source, target, offset in sorted(wanted, key=lambda w: -w[0]):
+    for length, source, target, offset in wanted:
         for number, r in enumerate(rounds):
             if r.sources[target] < 0 and source not in sending[number]:
                 break
