@@ -13,6 +13,7 @@ from tests.partition import corpus
 from weft._xla import mlir
 from weft.partition import partition
 from weft.partition.check import check
+from weft.partition.hlo import count_bytes
 
 EVERY = os.environ.get("WEFT_PARTITION_LAYOUTS") == "all"
 
@@ -31,6 +32,37 @@ def test_the_local_program_type_checks(case):
     lowered = case.function(weft, partitioner="weft").lower(*case.args)
     with mlir.context(), mlir.unknown_location():
         check(partition(lowered._program.module, keep_stages=False))
+
+
+SOME = ("transformer_step", "experts_step", "rnn", "jacobi", "scatter_add", "convolution")
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_xlas_partitioner_agrees(name):
+    case = corpus.case(name, 0)
+    got = case.function(weft, partitioner="xla")(*case.args)
+    for a, b in zip(weft.tree.leaves(got), case.entry.expected(*case.args), strict=True):
+        np.testing.assert_allclose(np.asarray(a), b, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "name, most",
+    [
+        ("transformer_step-3", 0.7),
+        ("wave_equation-2", 0.5),
+        ("multi_head_attention-1", 0.5),
+        ("layers_in_a_scan-0", 1.0),
+        ("uneven_softmax-0", 1.0),
+    ],
+)
+def test_weft_sends_at_most_this_share_of_what_xla_sends(name, most):
+    program, _, variant = name.rpartition("-")
+    case = corpus.case(program, int(variant))
+    sent = {}
+    for who in ("weft", "xla"):
+        lowered = case.function(weft, partitioner=who).lower(*case.args)
+        sent[who] = sum(count_bytes(lowered.compile().as_text()).values())
+    assert sent["weft"] <= most * sent["xla"], sent
 
 
 def test_the_corpus_is_large():

@@ -17,6 +17,6 @@ from tests.partition.corpus import (  # noqa: F401  they fill PROGRAMS
     transformers,
     uneven,
 )
-from tests.partition.corpus.entry import MESHES, PROGRAMS, Case, Entry, Library, cases
+from tests.partition.corpus.entry import MESHES, PROGRAMS, Case, Entry, Library, case, cases
 
-__all__ = ["MESHES", "PROGRAMS", "Case", "Entry", "Library", "cases"]
+__all__ = ["MESHES", "PROGRAMS", "Case", "Entry", "Library", "case", "cases"]
