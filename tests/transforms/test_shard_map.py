@@ -281,25 +281,26 @@ def test_axes_that_are_not_manual_stay_with_the_partitioner(check_vma):
     np.testing.assert_allclose(gradient, np.tile(X.sum(0), (8, 1)))
 
 
-@tracked
-def test_one_inside_another_takes_more_axes(check_vma):
+@pytest.mark.parametrize("outer_typed", [True, False])
+@pytest.mark.parametrize("inner_typed", [True, False])
+def test_one_inside_another_takes_more_axes(outer_typed, inner_typed):
     def inner(v):
         return lax.psum(v * v, ("b", "a"))
 
     def outer(v):
         f = weft.shard_map(
-            inner, in_specs=P("b"), out_specs=P(), axis_names={"b"}, check_vma=check_vma
+            inner, in_specs=P("b"), out_specs=P(), axis_names={"b"}, check_vma=inner_typed
         )
         return f(2 * v)
 
     f = weft.shard_map(
-        outer, mesh=CUBE, in_specs=P("a"), out_specs=P(), axis_names={"a"}, check_vma=check_vma
+        outer, mesh=CUBE, in_specs=P("a"), out_specs=P(), axis_names={"a"}, check_vma=outer_typed
     )
-    parts = V.reshape(2, 2, 2)
-    want = (4 * parts**2).sum((0, 1))
+    want = (4 * V.reshape(2, 2, 2) ** 2).sum((0, 1))
     for run in (f, weft.jit(f)):
         np.testing.assert_array_equal(run(V), want)
     np.testing.assert_array_equal(weft.grad(lambda v: f(v).sum())(V), 8 * V)
+    np.testing.assert_array_equal(weft.vmap(f)(np.stack([V, 2 * V])), [want, 4 * want])
 
 
 def test_an_inner_one_may_name_the_mesh_again():
