@@ -224,6 +224,20 @@ def test_shapes_that_are_no_powers_of_two(name):
     np.testing.assert_allclose(elementwise(f, x, out=want), want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["softmax", "gelu", "silu", "log_softmax"])
+def test_functions_that_stand_for_formulas(name):
+    x = normal(3, 10)
+    e = np.exp(x - x.max(-1, keepdims=True))
+    want = {
+        "softmax": e / e.sum(-1, keepdims=True),
+        "log_softmax": np.log(e / e.sum(-1, keepdims=True)),
+        "silu": x / (1 + np.exp(-x)),
+        "gelu": 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+    }[name]
+    got = elementwise(getattr(weft.nn, name), x, out=want)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
 def test_loops_carry_values_and_branches_choose():
     def kernel(x, out):
         def step(i, total):

@@ -169,7 +169,8 @@ def let_split(ctx: RuleContext, call: KernelCall, outs: list, lower: Callable) -
     if rule is None or ctx.module.num_partitions == 1 or not ctx.module.use_shardy or not outs:
         return
     op = outs[0].owner
-    if op.name != "stablehlo.custom_call":
+    alone = (len(op.operands), len(op.results)) == (len(ctx.avals_in), len(ctx.avals_out))
+    if op.name != "stablehlo.custom_call" or not alone:  # a GPU's scratch is more of both
         return
     splitter = Splitter(ctx, call, lower)
     name = f"kernel {next(_numbers)}"

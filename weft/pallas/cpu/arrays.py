@@ -454,15 +454,31 @@ def _accumulate(t: Translator, x: Array, axis: int, reverse: bool, kind: str) ->
 
         def body(indices: tuple) -> None:
             where = place(indices, loop.index)
-            total = [target.load(f, place(indices, before)), target.load(f, where)]
-            op = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}[kind]
-            target.store(f, where, scalar.emit(f, op, x.dtype, total, {}, x.dtype))
+            pair = [target.load(f, place(indices, before)), target.load(f, where)]
+            if kind == "logsumexp":
+                total = _log_of_sum(t, x.dtype, *pair)
+            else:
+                op = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}[kind]
+                total = scalar.emit(f, op, x.dtype, pair, {}, x.dtype)
+            target.store(f, where, total)
 
         loops.nest(f, rest, body)
     return Array(x.shape, x.dtype, buffer=target)
 
 
+def _log_of_sum(t: Translator, dtype: Any, a: str, b: str) -> str:
+    """log(exp(a) + exp(b)), by the formula of the op logaddexp."""
+    from weft.core.aval import ShapedArray
+    from weft.core.trace import trace_to_jaxpr
+    from weft.ops.composite import logaddexp_p
+
+    jaxpr, _ = trace_to_jaxpr(lambda x, y: [logaddexp_p.bind(x, y)], [ShapedArray((), dtype)] * 2)
+    (out,) = t.run(jaxpr, [t.scalar(a, dtype), t.scalar(b, dtype)])
+    return out.at(t.f, ())
+
+
 for _name, _kind in (
+    ("cumlogsumexp", "logsumexp"),
     ("cumsum", "sum"),
     ("cumprod", "prod"),
     ("cummax", "max"),

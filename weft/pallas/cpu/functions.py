@@ -20,6 +20,8 @@ from weft.pallas.cpu.math import (
     expm1,
     log,
     log1p,
+    sin,
+    tan,
     through_double,
 )
 
@@ -530,6 +532,73 @@ def erf_inv(m: Real, x: str) -> str:
     return m.select(end, m.call("copysign", m.c(constants.inf), x), y)
 
 
+# The gamma function ----------------------------------------------------------------------------
+
+_LANCZOS_G = 7.0
+_LANCZOS_FIRST = 0.99999999999980993227684700473478
+_LANCZOS = (
+    676.520368121885098567009190444019,
+    -1259.13921672240287047156078755283,
+    771.3234287776530788486528258894,
+    -176.61502916214059906584551354,
+    12.507343278686904814458936853,
+    -0.13857109526572011689554707,
+    9.984369578019570859563e-6,
+    1.50563273514931155834e-7,
+)
+"""C. Lanczos, "A precision approximation of the gamma function", 1964, for g = 7."""
+
+
+def _lanczos(m: Real, x: str) -> tuple[str, str, str, str, str]:
+    """Whether x < 1/2, the point x - 1 or -x beyond that, the series, its derivative, g + z + 1/2."""
+    reflected = m.compare("olt", x, m.c(0.5))
+    z = m.select(reflected, m.neg(x), m.sub(x, m.c(1)))
+    series, slope = m.c(_LANCZOS_FIRST), m.c(0)
+    for k, c in enumerate(_LANCZOS):
+        term = m.div(m.c(c), m.add(z, m.c(k + 1)))
+        series = m.add(series, term)
+        slope = m.sub(slope, m.div(term, m.add(z, m.c(k + 1))))
+    return reflected, z, series, slope, m.add(z, m.c(_LANCZOS_G + 0.5))
+
+
+def _lgamma(m: Real, x: str) -> str:
+    reflected, z, series, _, t = _lanczos(m, x)
+    log_t = log(m, t)
+    factor = m.sub(m.add(z, m.c(0.5)), m.div(t, log_t))
+    value = m.add(m.fma(factor, log_t, m.c(0.5 * constants.log(2 * constants.pi))), log(m, series))
+    size = m.abs(x)
+    part = m.sub(size, m.call("floor", size))
+    near = m.select(m.compare("ogt", part, m.c(0.5)), m.sub(m.c(1), part), part)
+    wave = sin(m, m.mul(near, m.c(constants.pi)))
+    other = m.sub(m.sub(m.c(constants.log(constants.pi)), log(m, wave)), value)
+    value = m.select(reflected, other, value)
+    infinite = m.compare("oeq", size, m.c(constants.inf))
+    return m.select(infinite, size, m.select(m.compare("uno", x, x), x, value))
+
+
+def _digamma(m: Real, x: str) -> str:
+    reflected, _, series, slope, t = _lanczos(m, x)
+    value = m.sub(m.add(log(m, t), m.div(slope, series)), m.div(m.c(_LANCZOS_G), t))
+    part = m.sub(x, m.call("roundeven", x))
+    angle = tan(m, m.mul(part, m.c(constants.pi)))
+    value = m.select(reflected, m.sub(value, m.div(m.c(constants.pi), angle)), value)
+    pole = m.f.op(f"and i1 {m.compare('ole', x, m.c(0))}, {m.compare('oeq', part, m.c(0))}")
+    return m.select(pole, m.c(constants.nan), value)
+
+
+def nextafter(m: Real, x: str, y: str) -> str:
+    """The next float from x in the direction of y."""
+    up = m.f.op(f"xor i1 {m.compare('ogt', y, x)}, {m.integer('icmp slt', m.bits(x), 0)}")
+    step = m.f.op(f"select i1 {up}, {m.int} 1, {m.int} -1")
+    moved = m.from_bits(m.integer("add", m.bits(x), step))
+    least = m.call("copysign", m.from_bits(m.integer("add", "0", 1)), y)
+    zero = m.integer("icmp eq", m.integer("shl", m.bits(x), 1), 0)
+    value = m.select(zero, least, moved)
+    value = m.select(m.compare("oeq", x, y), y, value)
+    return m.select(m.compare("uno", x, y), m.c(constants.nan), value)
+
+
+lgamma, digamma = in_double(_lgamma), in_double(_digamma)
 atan, atan2 = in_double(_atan), in_double(_atan2)
 asin, acos = in_double(_asin), in_double(_acos)
 sinh, cosh = in_double(_sinh), in_double(_cosh)

@@ -20,6 +20,7 @@ from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal
+from weft.pallas.expand import expanded
 from weft.pallas.ir import KernelCall, unsupported
 
 MAX_ELEMENTS = 1 << 20
@@ -313,17 +314,27 @@ class Emitter:
         outer = self.eqn, self.loc
         for eqn in jaxpr.eqns:
             self.eqn, self.loc = eqn, _location(eqn)
+            values = [read(v) for v in eqn.invars]
             emit = RULES.get(eqn.primitive.name)
-            if emit is None:
-                raise self.fail()
             with self.loc:
-                out = emit(self, eqn, *(read(v) for v in eqn.invars))
+                if emit is not None:
+                    out = emit(self, eqn, *values)
+                else:
+                    out = self._by_formula(eqn, values)
             if eqn.primitive.multiple_results:
                 env.update(zip(eqn.outvars, out, strict=True))
             else:
                 env[eqn.outvars[0]] = out
         self.eqn, self.loc = outer
         return [read(v) for v in jaxpr.outvars]
+
+    def _by_formula(self, eqn: Eqn, values: list) -> Any:
+        """An op without a rule of its own by the ops it stands for."""
+        formula = expanded(eqn)
+        if formula is None:
+            raise self.fail()
+        outs = self.run(formula, values)
+        return outs if eqn.primitive.multiple_results else outs[0]
 
     def _captured(self, value: Any, aval: ShapedArray) -> ir.Value:
         host = np.asarray(value)
