@@ -122,6 +122,33 @@ def test_check_tracer_leaks_names_value_line_and_holder():
 
 
 @pytest.mark.parametrize(
+    ("transform", "type_"),
+    [
+        (weft.grad, "f32[3]"),
+        (lambda f: weft.vmap(f), "f32[]"),
+        (lambda f: lambda x: weft.jvp(f, (x,), (x,)), "f32[3]"),
+        (lambda f: lambda x: weft.linearize(f, x), "f32[3]"),
+        (lambda f: weft.jit(weft.grad(f)), "f32[3]"),
+    ],
+)
+def test_check_tracer_leaks_looks_at_every_transformation(transform, type_):
+    kept = []
+
+    def leak(x):
+        kept.append(x * 3)
+        return x.sum()
+
+    x = np.ones(3, np.float32)
+    line = leak.__code__.co_firstlineno + 1
+    with weft.check_tracer_leaks(True):
+        with pytest.raises(weft.errors.UnexpectedTracerError) as caught:
+            transform(leak)(x)
+        assert f"{type_}, made at {__file__}:{line} (" in str(caught.value)
+        kept.clear()
+        transform(lambda x: (x * 3).sum())(x)
+
+
+@pytest.mark.parametrize(
     ("use", "error", "words"),
     [
         (bool, "TracerBoolConversionError", "lax.cond"),

@@ -465,7 +465,7 @@ def trace_to_jaxpr(
     trace = StagingTrace(name)
     jaxpr = _staged(trace, fun, avals)
     if config.check_tracer_leaks:
-        _check_nothing_leaked(trace)
+        check_nothing_leaked(trace, name)
     return jaxpr, trace.consts
 
 
@@ -477,12 +477,15 @@ def _staged(trace: StagingTrace, fun: Callable[..., Sequence[Any]], avals: Seque
         return trace.to_jaxpr(args, outs)
 
 
-def _check_nothing_leaked(trace: StagingTrace) -> None:
-    """Raises UnexpectedTracerError if a tracer of a finished trace can still be reached."""
+def check_nothing_leaked(trace: Any, name: str) -> None:
+    """Raises UnexpectedTracerError if a tracer of a finished trace can still be reached.
+
+    name: what was traced, for the message. The caller must not hold tracers itself.
+    """
     gc.collect()
     alive = [t for t in gc.get_referrers(trace) if isinstance(t, Tracer)]
     if alive:
-        raise errors.still_alive(alive, trace.name)
+        raise errors.still_alive(alive, name)
 
 
 def closed_call_jaxpr(

@@ -13,11 +13,20 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.aval import NO_MAT, Mat, ShapedArray
+from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.source import Source, capture
 from weft.core.state import current_trace, state
-from weft.core.trace import EVAL, StagedTracer, StagingTrace, Tracer, gc_paused, typeof
+from weft.core.trace import (
+    EVAL,
+    StagedTracer,
+    StagingTrace,
+    Tracer,
+    check_nothing_leaked,
+    gc_paused,
+    typeof,
+)
 
 
 def tangent_aval(aval: Any) -> Any:
@@ -225,6 +234,9 @@ def jvp_flat(
     if extra:
         extra[:] = [trace.unwrap(x)[0] for x in extra]
     pairs = [trace.unwrap(o) for o in outs]
+    if config.check_tracer_leaks:
+        del args, outs
+        check_nothing_leaked(trace, "a function under jvp")
     return [p for p, _ in pairs], [t for _, t in pairs]
 
 
@@ -281,6 +293,9 @@ def linearize_flat(
         pairs = [trace.unwrap(o) for o in outs]
         out_tangents = [t for _, t in pairs if t is not None]
         jaxpr = frame.to_jaxpr(linear_args, out_tangents)
+    if config.check_tracer_leaks:
+        del args, outs
+        check_nothing_leaked(trace, "a differentiated function")
     out_primals = [p for p, _ in pairs]
     return out_primals, Linearized(
         jaxpr,

@@ -9,11 +9,19 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.source import Source, capture
 from weft.core.state import AxisEntry, current_trace, extend_axes, state
-from weft.core.trace import EVAL, Tracer, gc_paused, trace_to_jaxpr, typeof
+from weft.core.trace import (
+    EVAL,
+    Tracer,
+    check_nothing_leaked,
+    gc_paused,
+    trace_to_jaxpr,
+    typeof,
+)
 
 Dim = int | None  # where the batch dimension is; None: not batched
 
@@ -150,6 +158,9 @@ def batch_flat(
         outs = fun(*args)
     trace.finished = True
     pairs = [trace.unwrap(o) for o in outs]
+    if config.check_tracer_leaks:
+        del args, outs
+        check_nothing_leaked(trace, "a function under vmap")
     return [v for v, _ in pairs], [d for _, d in pairs]
 
 
