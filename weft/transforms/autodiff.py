@@ -8,11 +8,20 @@ from typing import Any
 
 from weft._xla import pytree
 from weft.core import dtypes
-from weft.core.aval import ShapedArray
-from weft.core.cell import Cell
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
-from weft.core.trace import is_array_like, typeof
-from weft.core.tree import flatten, flatten_fun, leaf_names
+from weft.core.trace import typeof
+from weft.core.tree import flatten, flatten_fun
+from weft.transforms.arguments import (
+    Flat,
+    argnums_of,
+    as_type,
+    check_arrays,
+    check_inputs,
+    fits,
+    leaf_name,
+    matched,
+    partial_of,
+)
 from weft.transforms.backward import cotangents
 from weft.transforms.boundary import api_boundary
 from weft.transforms.jvp import (
@@ -25,54 +34,6 @@ from weft.transforms.jvp import (
 )
 from weft.transforms.staging import _check_callable, aval_of_spec
 from weft.transforms.transpose import linear_transpose_flat
-
-
-class Flat:
-    """A user's function on flat arguments. `extra` are the leaves of its auxiliary output."""
-
-    __slots__ = ("aux_tree", "extra", "fun", "has_aux", "in_tree", "out_tree", "who")
-
-    def __init__(self, fun: Callable, in_tree: Any, has_aux: bool, who: str) -> None:
-        self.fun = fun
-        self.in_tree = in_tree
-        self.has_aux = has_aux
-        self.who = who
-        self.extra: list = []
-
-    def __call__(self, *xs: Any) -> list:
-        out = self.fun(*self.in_tree.unflatten(xs))
-        if self.has_aux:
-            if not (isinstance(out, tuple | list) and len(out) == 2):
-                raise TypeError(
-                    f"{self.who} with has_aux=True: the function must return a pair (output, aux), "
-                    f"got {_described(out)}"
-                )
-            out, aux = out
-            self.extra[:], self.aux_tree = flatten(aux)
-        outs, self.out_tree = flatten(out)
-        return outs
-
-    @property
-    def aux(self) -> Any:
-        return self.aux_tree.unflatten(self.extra)
-
-
-def _described(x: Any) -> str:
-    return f"an array of type {typeof(x).str_short()}" if is_array_like(x) else type(x).__name__
-
-
-def _check_arrays(leaves: Sequence[Any], tree: Any, who: str, root: str) -> None:
-    """Raises TypeError naming the first leaf that is no array."""
-    for i, x in enumerate(leaves):
-        if not is_array_like(x):
-            raise TypeError(
-                f"{who}: {_leaf_name(tree, i, root)} is not an array or a number but "
-                f"{type(x).__name__}: {x!r:.100}"
-            )
-
-
-def _leaf_name(tree: Any, i: int, root: str) -> str:
-    return leaf_names(tree.unflatten([object() for _ in range(tree.num_leaves)]), root)[i]
 
 
 def _zero(aval: Any) -> Any:
@@ -134,15 +95,15 @@ def jvp(
         raise TypeError(
             f"jvp: primals and tangents must have one structure, got {tree} and {tangent_tree}"
         )
-    _check_arrays(flat_primals, tree, "jvp", "primals")
-    _check_arrays(flat_tangents, tree, "jvp", "tangents")
+    check_arrays(flat_primals, tree, "jvp", "primals")
+    check_arrays(flat_tangents, tree, "jvp", "tangents")
     checked = [
         _check_tangent(p, t, tree, i)
         for i, (p, t) in enumerate(zip(flat_primals, flat_tangents, strict=True))
     ]
     flat = Flat(fun, tree, has_aux, "jvp")
     outs, out_tangents = jvp_flat(flat, flat_primals, checked, flat.extra)
-    _check_arrays(outs, flat.out_tree, "jvp", "the function's result")
+    check_arrays(outs, flat.out_tree, "jvp", "the function's result")
     full = [_derivative(t, typeof(o)) for o, t in zip(outs, out_tangents, strict=True)]
     result = (flat.out_tree.unflatten(_arrays(outs)), flat.out_tree.unflatten(full))
     return (*result, flat.aux) if has_aux else result
@@ -154,59 +115,18 @@ def _check_tangent(primal: Any, tangent: Any, tree: Any, i: int) -> Any:
     if not has_tangent(p):
         if getattr(tangent, "dtype", None) != dtypes.float0:
             raise TypeError(
-                f"jvp: {_leaf_name(tree, i, 'primals')} is {p.str_short()}, which has no "
+                f"jvp: {leaf_name(tree, i, 'primals')} is {p.str_short()}, which has no "
                 f"derivative; its tangent must have dtype float0 (np.zeros({p.shape}, "
                 f"weft.dtypes.float0)), got {t.str_short()}"
             )
         return None
     want = tangent_aval(p)
-    if not _fits(t, want):
+    if not fits(t, want):
         raise TypeError(
-            f"jvp: the tangent of {_leaf_name(tree, i, 'primals')} must have type "
+            f"jvp: the tangent of {leaf_name(tree, i, 'primals')} must have type "
             f"{want.str_short()} as the primal, got {t.str_short()}"
         )
-    return _as_type(tangent, t, want)
-
-
-def _fits(got: Any, want: Any) -> bool:
-    """Whether a value of type `got` can stand for one of type `want`: weak types adapt."""
-    if not (isinstance(got, ShapedArray) and isinstance(want, ShapedArray)):
-        return True
-    return got.shape == want.shape and (got.dtype == want.dtype or got.weak_type)
-
-
-def _as_type(x: Any, got: Any, want: Any) -> Any:
-    if not (isinstance(got, ShapedArray) and isinstance(want, ShapedArray)):
-        return x
-    if got.dtype == want.dtype and not got.weak_type:
-        return x
-    if isinstance(x, bool | int | float | complex):
-        return want.dtype.type(x)
-    from weft.ops.elementwise import convert
-
-    return convert(x, want.dtype)
-
-
-def _given(leaves: Sequence[Any], avals: Sequence[Any], mask: Sequence[bool], where: Any) -> list:
-    """Tangents or cotangents of the marked values, checked against their types.
-
-    where: (who, tree, root, of what) for messages.
-    """
-    result = []
-    for i, (x, want, nz) in enumerate(zip(leaves, avals, mask, strict=True)):
-        if not nz:
-            continue
-        who, tree, root, what = where
-        if not is_array_like(x):
-            _check_arrays(leaves, tree, who, root)
-        got = typeof(x)
-        if not _fits(got, want):
-            raise TypeError(
-                f"{who}: {_leaf_name(tree, i, root)} must have the type of {what}, "
-                f"{want.str_short()}, got {got.str_short()}"
-            )
-        result.append(_as_type(x, got, want))
-    return result
+    return as_type(tangent, t, want)
 
 
 class _Program:
@@ -243,7 +163,7 @@ class Pushforward:
         if tree != p.in_tree:
             raise TypeError(f"{who} takes tangents of structure {p.in_tree}, got {tree}")
         want = [tangent_aval(a) for a in p.in_avals]
-        given = _given(leaves, want, p.nonzero_in, (who, tree, "tangents", "the primal"))
+        given = matched(leaves, want, p.nonzero_in, (who, tree, "tangents", "the primal"))
         out_t = iter(eval_jaxpr(p.jaxpr, self._residuals, *given))
         full = [
             _derivative(next(out_t) if nz else None, a)
@@ -274,7 +194,7 @@ class Pullback:
                 f"{who} takes a cotangent of the output's structure {p.out_tree}, got {tree}"
             )
         want = [cotangent_aval(a) for a in p.out_avals]
-        given = _given(leaves, want, p.nonzero_out, (who, tree, "cotangent", "the output"))
+        given = matched(leaves, want, p.nonzero_out, (who, tree, "cotangent", "the output"))
         return p.in_tree.unflatten(
             _backward(p.jaxpr, self._residuals, p.nonzero_in, p.in_avals, given)
         )
@@ -318,7 +238,7 @@ def _linearize(
     try:
         in_avals = [typeof(x) for x in leaves]
     except TypeError:
-        _check_arrays(leaves, in_tree, who, root)
+        check_arrays(leaves, in_tree, who, root)
         raise
     flat = Flat(fun, in_tree, has_aux, who)
     outs, lin = linearize_flat(flat, leaves, extra=flat.extra)
@@ -389,9 +309,9 @@ def fwd_and_bwd(
 
     @functools.wraps(fun)
     def fwd(*args: Any, **kwargs: Any) -> Any:
-        numbers = _argnums(argnums, len(args), "fwd_and_bwd")
+        numbers = argnums_of(argnums, len(args), "fwd_and_bwd")
         primals = [args[i] for i in numbers]
-        return vjp(_partial(fun, args, numbers, kwargs), *primals, has_aux=has_aux)
+        return vjp(partial_of(fun, args, numbers, kwargs), *primals, has_aux=has_aux)
 
     def bwd(residuals: Any, ct: Any) -> Any:
         cts = residuals(ct)
@@ -402,90 +322,6 @@ def fwd_and_bwd(
     from weft.transforms.jit import jit
 
     return jit(fwd), jit(bwd)
-
-
-def _argnums(argnums: Any, n: int, who: str) -> tuple[int, ...]:
-    numbers = argnums if isinstance(argnums, tuple | list) else (argnums,)
-    result = []
-    for i in numbers:
-        if not isinstance(i, int) and not hasattr(i, "__index__"):
-            raise TypeError(f"{who}: argnums must be an int or a sequence of ints, got {argnums!r}")
-        i = i.__index__()
-        if not -n <= i < n:
-            raise ValueError(
-                f"{who}: argnums {i} is out of range: the function was called with {n} positional "
-                "arguments (arguments passed by keyword cannot be differentiated)"
-            )
-        result.append(i % n)
-    if len(set(result)) != len(result):
-        raise ValueError(f"{who}: argnums {argnums!r} names an argument twice")
-    return tuple(result)
-
-
-def _partial(fun: Callable, args: Sequence[Any], numbers: Sequence[int], kwargs: dict) -> Callable:
-    """fun as a function of the arguments at `numbers`."""
-
-    if not kwargs and len(numbers) == len(args) and tuple(numbers) == tuple(range(len(args))):
-        return fun
-
-    def inner(*given: Any) -> Any:
-        full = list(args)
-        for i, x in zip(numbers, given, strict=True):
-            full[i] = x
-        return fun(*full, **kwargs)
-
-    inner.__name__ = getattr(fun, "__name__", type(fun).__name__)
-    return inner
-
-
-def _check_inputs(
-    primals: Sequence[Any],
-    numbers: Sequence[int],
-    who: str,
-    holomorphic: bool,
-    allow_int: bool = False,
-    real: bool = False,
-) -> None:
-    """Raises TypeError for an argument without a derivative (real: or with a complex one)."""
-    for number, x in zip(numbers, primals, strict=True):
-        leaves, tree = flatten(x)
-        for i, leaf in enumerate(leaves):
-            root = f"argument {number}"
-            if not is_array_like(leaf):
-                _check_arrays(leaves, tree, who, root)
-            aval = typeof(leaf)
-            if not isinstance(aval, ShapedArray):
-                if isinstance(leaf, Cell):
-                    raise TypeError(
-                        f"{who}: {_leaf_name(tree, i, root)} is a {aval.str_short()}, which has no "
-                        "derivative; differentiate in its value, ref[...], or exclude it by argnums"
-                    )
-                continue
-            d = aval.dtype
-            if dtypes.is_float(d) and not holomorphic:
-                continue
-            text = aval.str_short()
-            if holomorphic and not dtypes.is_complex(d):
-                raise TypeError(
-                    f"{who} with holomorphic=True takes complex inputs; "
-                    f"{_leaf_name(tree, i, root)} is {text}"
-                )
-            if dtypes.is_complex(d):
-                if real and not holomorphic:
-                    raise TypeError(
-                        f"{who} takes real-valued inputs; {_leaf_name(tree, i, root)} is {text}. "
-                        "Use holomorphic=True for a holomorphic function, weft.jvp for others"
-                    )
-                continue
-            if allow_int and not dtypes.is_extended(d):
-                continue
-            remedy = "Pass it as a float, or exclude it by argnums"
-            if who not in ("jacfwd", "hessian") and not dtypes.is_extended(d):
-                remedy += ", or use allow_int=True"
-            raise TypeError(
-                f"{who} takes real- or complex-valued inputs; {_leaf_name(tree, i, root)} is "
-                f"{text}. {remedy}"
-            )
 
 
 @api_boundary
@@ -525,11 +361,11 @@ def _value_and_grad(
     """From arguments to (value, gradient, aux)."""
 
     def run(*args: Any, **kwargs: Any) -> tuple:
-        numbers = _argnums(argnums, len(args), who)
+        numbers = argnums_of(argnums, len(args), who)
         primals = tuple([args[i] for i in numbers])
-        _check_inputs(primals, numbers, who, holomorphic, allow_int)
+        check_inputs(primals, numbers, who, holomorphic, allow_int)
         outs, lin, flat, in_avals = _linearize(
-            _partial(fun, args, numbers, kwargs), primals, has_aux, who
+            partial_of(fun, args, numbers, kwargs), primals, has_aux, who
         )
         _check_scalar(outs, flat.out_tree, holomorphic, who)
         cts: list | None = None if lin.nonzero_out[0] else []
@@ -551,7 +387,7 @@ def _check_scalar(outs: list, out_tree: Any, holomorphic: bool, who: str) -> Non
             f"{who} takes functions with one scalar output, got the structure {out_tree}; "
             "return auxiliary values with has_aux=True"
         )
-    _check_arrays(outs, out_tree, who, "the function's result")
+    check_arrays(outs, out_tree, who, "the function's result")
     aval = typeof(outs[0])
     if aval.shape != ():
         raise TypeError(
@@ -647,7 +483,7 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
             )
         want = [cotangent_aval(a) for a in out_avals]
         where = (f"the transposed {name}", ct_tree, "cotangent", "the output")
-        given = _given(ct_leaves, want, [True] * len(want), where)
+        given = matched(ct_leaves, want, [True] * len(want), where)
         result = transposed(given)
         full = [
             _zero(cotangent_aval(a)) if ct is None else ct

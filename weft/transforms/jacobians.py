@@ -11,14 +11,8 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.core.tree import flatten, tree_map
-from weft.transforms.autodiff import (
-    _argnums,
-    _check_inputs,
-    _leaf_name,
-    _partial,
-    jvp,
-    vjp,
-)
+from weft.transforms.arguments import argnums_of, check_inputs, leaf_name, partial_of
+from weft.transforms.autodiff import jvp, vjp
 from weft.transforms.boundary import api_boundary
 from weft.transforms.jvp import has_tangent
 from weft.transforms.staging import _check_callable
@@ -71,11 +65,11 @@ def _check_outputs(leaves: Sequence[Any], tree: Any, holomorphic: bool) -> None:
         if holomorphic and not dtypes.is_complex(aval.dtype):
             raise TypeError(
                 "jacrev with holomorphic=True takes functions with complex outputs; "
-                f"{_leaf_name(tree, i, 'the result')} is {aval.str_short()}"
+                f"{leaf_name(tree, i, 'the result')} is {aval.str_short()}"
             )
         if not holomorphic and not dtypes.is_float(aval.dtype):
             raise TypeError(
-                f"jacrev takes functions with real outputs; {_leaf_name(tree, i, 'the result')} is "
+                f"jacrev takes functions with real outputs; {leaf_name(tree, i, 'the result')} is "
                 f"{aval.str_short()}. "
                 + (
                     "Use holomorphic=True for a holomorphic function, or weft.vjp"
@@ -111,10 +105,10 @@ def jacfwd(
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         from weft.transforms.vmap_api import vmap
 
-        numbers = _argnums(argnums, len(args), "jacfwd")
+        numbers = argnums_of(argnums, len(args), "jacfwd")
         primals = tuple(args[i] for i in numbers)
-        _check_inputs(primals, numbers, "jacfwd", holomorphic, real=True)
-        inner = _partial(fun, args, numbers, kwargs)
+        check_inputs(primals, numbers, "jacfwd", holomorphic, real=True)
+        inner = partial_of(fun, args, numbers, kwargs)
         leaves, in_tree = flatten(primals)
         basis = in_tree.unflatten(_basis(leaves))
 
@@ -162,10 +156,10 @@ def jacrev(
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         from weft.transforms.vmap_api import vmap
 
-        numbers = _argnums(argnums, len(args), "jacrev")
+        numbers = argnums_of(argnums, len(args), "jacrev")
         primals = tuple(args[i] for i in numbers)
-        _check_inputs(primals, numbers, "jacrev", holomorphic, allow_int)
-        pulled = vjp(_partial(fun, args, numbers, kwargs), *primals, has_aux=has_aux)
+        check_inputs(primals, numbers, "jacrev", holomorphic, allow_int)
+        pulled = vjp(partial_of(fun, args, numbers, kwargs), *primals, has_aux=has_aux)
         out, f_vjp = pulled[:2]
         out_leaves, out_tree = flatten(out)
         _check_outputs(out_leaves, out_tree, holomorphic)
