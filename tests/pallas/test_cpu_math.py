@@ -136,3 +136,23 @@ def test_erf_inv_undoes_erf(rng, dtype, error):
         assert np.abs((back - x)[middle]).max() < error
         ends = native("erf_inv", np.array([-1, 0, 1, 2], dtype))
         np.testing.assert_array_equal(ends, [-np.inf, 0, np.inf, np.nan])
+
+
+def test_gamma_functions_against_the_c_library_and_recurrences(rng):
+    import math
+
+    x = np.concatenate([rng.uniform(0.01, 60, 2000), rng.uniform(-6, 0, 500)]).astype("f4")
+    want = np.array([math.lgamma(float(v)) for v in x])
+    np.testing.assert_allclose(native("lgamma", x), want, rtol=1e-6, atol=1e-6)
+    y = rng.uniform(0.1, 20, 1000).astype("f4")
+    step = native("digamma", y + np.float32(1)).astype("f8") - native("digamma", y)
+    np.testing.assert_allclose(step, 1 / y.astype("f8"), rtol=1e-4, atol=1e-5)
+    assert abs(native("digamma", np.float32([1]))[0] + np.euler_gamma) < 1e-6
+    ends = native("lgamma", np.array([0, -1, np.inf, -np.inf, np.nan, 1, 2], "f4"))
+    np.testing.assert_allclose(ends, [np.inf, np.inf, np.inf, np.inf, np.nan, 0, 0], atol=1e-7)
+
+
+def test_nextafter_walks_the_floats(rng):
+    x = np.concatenate([rng.standard_normal(100), [1.0, -1.0, np.inf, np.nan, 3.0]]).astype("f4")
+    y = np.concatenate([rng.standard_normal(100), [2.0, -1.0, 0.0, 1.0, np.nan]]).astype("f4")
+    np.testing.assert_array_equal(native("nextafter", x, y), np.nextafter(x, y))

@@ -195,7 +195,7 @@ _LOG_DOUBLE = (
 )
 
 
-def _split_exponent(m: Real, x: str) -> tuple[str, str]:
+def split_exponent(m: Real, x: str) -> tuple[str, str]:
     """m, k where x = m 2**k, m in [sqrt(1/2), sqrt(2)), for normal positive x."""
     start = 0x3FE6A09E667F3BCD if m.wide else 0x3F3504F3
     one = m.bias << m.mantissa
@@ -236,7 +236,7 @@ def log(m: Real, x: str) -> str:
     tiny = m.compare("olt", x, m.c(2.0 ** (1 - m.bias)))
     lift = m.mantissa + 2
     normal = m.select(tiny, m.mul(x, m.c(2.0**lift)), x)
-    fraction, k = _split_exponent(m, normal)
+    fraction, k = split_exponent(m, normal)
     k = m.f.op(f"select i1 {tiny}, {m.int} {m.integer('sub', k, lift)}, {m.int} {k}")
     result = _log_core(m, m.sub(fraction, m.c(1)), k)
     result = m.select(m.compare("uno", x, x), x, result)
@@ -245,7 +245,7 @@ def log(m: Real, x: str) -> str:
 
 def log1p(m: Real, x: str) -> str:
     u = m.add(x, m.c(1))
-    fraction, k = _split_exponent(m, u)
+    fraction, k = split_exponent(m, u)
     # What rounding 1 + x lost, relative to u.
     big = m.compare("oge", u, m.c(2))
     lost = m.select(big, m.sub(m.c(1), m.sub(u, x)), m.sub(x, m.sub(u, m.c(1))))

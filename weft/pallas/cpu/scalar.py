@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.pallas.cpu import functions, math, types
+from weft.pallas.cpu import functions, math, special, types
 from weft.pallas.cpu.llvm import Function
 
 Rule = Callable[[Function, Any, list[str], dict[str, Any], Any], str]
@@ -305,11 +305,11 @@ _real(
         "acosh": functions.acosh,
         "atanh": functions.atanh,
         "cbrt": functions.cbrt,
-        "erf": functions.erf,
-        "erfc": functions.erfc,
-        "erf_inv": functions.erf_inv,
-        "lgamma": functions.lgamma,
-        "digamma": functions.digamma,
+        "erf": special.erf,
+        "erfc": special.erfc,
+        "erf_inv": special.erf_inv,
+        "lgamma": special.lgamma,
+        "digamma": special.digamma,
         "nextafter": functions.nextafter,
         "real_pow": functions.power,
     },
