@@ -53,6 +53,19 @@ def test_reasons_name_both_sides_of_a_move():
     assert "(–, x)" in c.why and "(x, –)" in c.why
 
 
+def test_a_collective_of_an_argument_has_its_consumers_line():
+    text = module(f"""
+  func.func public @main(%a: tensor<8x8xf32> {sharding('{"x"}', "{}")}) -> tensor<8x8xf32> {{
+    %0 = "stablehlo.sort"(%a) <{{dimension = 0 : i64}}> ({{
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %l = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %l : tensor<i1>
+    }}) : (tensor<8x8xf32>) -> tensor<8x8xf32> loc("model.py":7:3)
+    return %0 : tensor<8x8xf32>
+  }}""")
+    assert {c.source for c in collectives(text, explain=True)} == {"model.py:7"}
+
+
 LOOP = module(f"""
   func.func public @main(%a: tensor<8x8xf32> {sharding('{"x"}', "{}")}) -> tensor<8x8xf32> {{
     %zero = stablehlo.constant dense<2> : tensor<i32>

@@ -56,6 +56,14 @@ def annotate(module: ir.Module, constraints: dict[str, str], arguments: Sequence
     visit(module.operation)
 
 
+def nearest_location(op: ir.Operation) -> ir.Location:
+    """A collective's own location, or that of its consumer or producer where it has no line."""
+    for near in (op, _first_user(op) if op.name in _MOVES else None, _producer(op)[0]):
+        if near is not None and source_line(near.location):
+            return near.location
+    return op.location
+
+
 def _reason(op: ir.Operation, constraints: dict[str, str]) -> str:
     producer, number = _producer(op)
     made = _named(producer, number, op.operands[0])

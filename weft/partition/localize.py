@@ -17,6 +17,7 @@ from weft._xla.mlir import ir
 from weft.partition import reshard
 from weft.partition.collect import WHY, source_line
 from weft.partition.emit import Emitter
+from weft.partition.explain import nearest_location
 from weft.partition.layout import Atoms, DeviceMesh, Layout, Unsupported
 from weft.partition.local import Local
 
@@ -290,6 +291,8 @@ class Localizer:
                 raise self.unsupported(op, "no localization rule")
             e.ip, e.loc = ir.InsertionPoint(op), op.location
             if self.explain:
+                if name.startswith("sdy.") and op.operands and op.results:
+                    e.loc = nearest_location(op)
                 e.why = self._why(op)
             got = apply(self, op)
             if got is None:
