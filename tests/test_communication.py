@@ -112,3 +112,10 @@ def test_a_program_of_one_device_sends_nothing():
 def test_unknown_hardware_lists_the_presets():
     with pytest.raises(ValueError, match="'b100' is unknown; presets are cpu, h100"):
         weft.comm(lambda x: x, np.ones(2, np.float32), hardware="b100")
+
+
+def test_the_largest_argument_is_called_by_its_name():
+    mesh = mesh_of(x=8)
+    big = weft.ShapeDtypeStruct((64, 64), np.float32, sharding=NamedSharding(mesh, P("x")))
+    memory = weft.comm(lambda table: table[:1, :1] * 2, big).memory
+    assert memory.largest == "8x64xf32, argument table"

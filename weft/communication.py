@@ -64,7 +64,7 @@ def program_report(
         from weft.transforms.compiled import compile_program
 
         compiled = compile_program(program).compiled
-        memory = compiled_memory(partitioned.local, compiled.memory_analysis())
+        memory = compiled_memory(partitioned.local, compiled.memory_analysis(), names)
     return report(
         partitioned,
         hardware_model=hardware,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, source_line
@@ -32,11 +34,12 @@ class Memory:
         return self.arguments + self.results + self.temporaries
 
 
-def estimate_memory(module: ir.Module) -> Memory:
+def estimate_memory(module: ir.Module, names: Sequence[str] = ()) -> Memory:
     """Memory of a local module from the liveness of its values, without compiling it.
 
     Values live from their definition to their last use, loop bodies on top of what lives around
-    them. XLA fuses and reuses buffers, so this is an upper bound for most programs.
+    them. XLA fuses and reuses buffers, so this is an upper bound for most programs. `names` are
+    the arguments', for `largest`.
     """
     main = next(
         op.operation
@@ -49,16 +52,17 @@ def estimate_memory(module: ir.Module) -> Memory:
     returned = list(list(block.operations)[-1].operation.operands)
     results = sum(byte_size(v.type) for v in returned)
     largest: list[tuple[int, str]] = [
-        (byte_size(a.type), f"{_kind(a.type)}, argument {i}") for i, a in enumerate(block.arguments)
+        (byte_size(a.type), f"{_kind(a.type)}, argument {names[i] if i < len(names) else i}")
+        for i, a in enumerate(block.arguments)
     ]
     peak = _peak(block, set(returned), largest)
     size, name = max(largest, default=(0, ""))
     return Memory(arguments, results, peak, name, size, exact=False)
 
 
-def compiled_memory(module: ir.Module, stats) -> Memory:
+def compiled_memory(module: ir.Module, stats: Any, names: Sequence[str] = ()) -> Memory:
     """Memory as XLA assigned it, from an executable's `CompiledMemoryStats`."""
-    guess = estimate_memory(module)
+    guess = estimate_memory(module, names)
     return Memory(
         stats.argument_size_in_bytes,
         stats.output_size_in_bytes - stats.alias_size_in_bytes,

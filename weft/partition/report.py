@@ -163,7 +163,7 @@ def report(
         collect(stages.local, stages.mesh),
         dict(stages.mesh.axes),
         hardware(hardware_model),
-        memory or estimate_memory(stages.local),
+        memory or estimate_memory(stages.local, names),
         texts,
         described("argument", stages.arguments, names),
         described("result", stages.results),
