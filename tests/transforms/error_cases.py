@@ -11,6 +11,7 @@ from weft.errors import (
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
+    UnexpectedTracerError,
 )
 
 X = np.arange(3, dtype=np.float32)
@@ -422,6 +423,24 @@ def custom_vjp_that_closes_over_a_differentiated_value():
         return weft.jit(lambda y: g(y))(2.0)
 
     weft.grad(f)(1.0)
+
+
+@case(UnexpectedTracerError, "closes over a differentiated value", "pass it as an argument")
+def eager_custom_vjp_that_closes_over_a_differentiated_value():
+    def f(x):
+        return ruled(lambda y: (x * y, None), lambda r, ct: (ct,), lambda y: x * y)(2.0)
+
+    weft.grad(f)(1.0)
+
+
+@case(UnexpectedTracerError, "closes over a differentiated value", "pass it as an argument")
+def eager_custom_jvp_that_closes_over_a_differentiated_value():
+    def f(x):
+        g = weft.custom_jvp(lambda y: x * y)
+        g.defjvp(lambda primals, tangents: (g(*primals), tangents[0]))
+        return g(2.0)
+
+    weft.jvp(f, (1.0,), (1.0,))
 
 
 @case(TypeError, "vmap rule", "pair (output, which outputs are batched)")

@@ -56,6 +56,10 @@ def has_tangent(aval: Any) -> bool:
     return hasattr(aval, "to_tangent")
 
 
+OWN_DERIVATIVE = frozenset(("custom_jvp_call", "custom_vjp_call"))
+"""Ops whose functions bring a rule, which only tells the derivative in their arguments."""
+
+
 class JVPTracer(Tracer):
     """A primal value with its tangent."""
 
@@ -104,7 +108,12 @@ class JVPTrace:
                 primals.append(a)
                 tangents.append(None)
         if not nonzero:
-            return self.parent.process(prim, primals, params)
+            if prim.name not in OWN_DERIVATIVE:
+                return self.parent.process(prim, primals, params)
+            # What the function closes over is none of its arguments: it must not be differentiated
+            # here behind the rule's back, and is reported as out of its place.
+            with current_trace(self.parent):
+                return self.parent.process(prim, primals, params)
         rule = prim.jvp
         if self.frame is not None and prim.linearize is not None:
             rule = prim.linearize
