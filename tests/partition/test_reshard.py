@@ -1,0 +1,78 @@
+"""Moves between layouts: what they send at most, and that they deliver."""
+
+import numpy as np
+import pytest
+
+from tests.partition import harness, programs
+from weft._xla import mlir
+from weft.partition import partition
+from weft.partition.check import check
+from weft.partition.collect import collect
+
+
+def move(rng: np.random.Generator, mesh: dict[str, int], shape: tuple[int, ...], hops: int) -> str:
+    """An argument constrained to random shardings, one after the other."""
+    p = programs.Program(rng, mesh)
+    p.argument(shape)
+    x = p.values[0]
+    for _ in range(hops):
+        text = p.sharding(shape)
+        x = p.emit(f"sdy.sharding_constraint {x[0]} {text} : {programs.kind(x[1])}", x[1])
+    return p.text()
+
+
+def sent(text: str) -> tuple[int, int]:
+    stages = partition(mlir.parse(text))
+    check(stages)
+    return sum(c.bytes for c in collect(stages.local, stages.mesh)), stages.mesh.size
+
+
+@pytest.mark.parametrize("shape", [(8, 16), (5, 7), (13, 3), (2, 1, 6)])
+def test_a_move_sends_at_most_what_gathering_the_whole_would(shape):
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        text = move(rng, {"x": 4, "y": 2}, shape, hops=1)
+        total, n = sent(text)
+        # Shards of a dimension that its axes do not divide are rounded up, here by 8 at most.
+        padded = np.prod([-(-s // n) * n for s in shape]) * 4
+        assert total <= 2 * padded * (n - 1) // n, text
+
+
+@pytest.mark.parametrize("shape", [(8, 16), (5, 7), (13, 3)])
+def test_moves_deliver(shape):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        text = move(rng, {"x": 2, "y": 2, "z": 2}, shape, hops=3)
+        value = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        np.testing.assert_array_equal(harness.run(text, value)[0], value, err_msg=text)
+
+
+def chain(*shardings: str) -> str:
+    lines, name = [], "%a"
+    for i, s in enumerate(shardings[1:]):
+        lines.append(f"%{i} = sdy.sharding_constraint {name} <@mesh, {s}> : tensor<16x16xf32>")
+        name = f"%{i}"
+    body = "\n    ".join(lines)
+    first, last = (f"{{sdy.sharding = #sdy.sharding<@mesh, {shardings[i]}>}}" for i in (0, -1))
+    return f"""module {{
+  sdy.mesh @mesh = <["x"=4, "y"=2]>
+  func.func public @main(%a: tensor<16x16xf32> {first}) -> (tensor<16x16xf32> {last}) {{
+    {body}
+    return {name} : tensor<16x16xf32>
+  }}
+}}"""
+
+
+def test_a_detour_that_ends_where_it_began_is_free():
+    there, and_back = '[{"x"}, {}]', '[{}, {"x"}]'
+    assert sent(chain(there, and_back, there))[0] == 0
+
+
+def test_a_detour_through_a_copy_everywhere_is_one_exchange():
+    total, _ = sent(chain('[{"x"}, {}]', "[{}, {}]", '[{}, {"x"}]'))
+    assert total == 4 * 16 * 4 * 3 // 4  # an all_to_all of 4 rows among 4
+
+
+def test_finer_shards_of_a_padded_dimension_are_cut_locally():
+    text = chain('[{"x"}, {}]', '[{"x", "y"}, {}]').replace("16x16", "5x16")
+    assert sent(text)[0] == 0
