@@ -86,3 +86,17 @@ def test_results_that_propagation_splits_unevenly_are_whole(mesh):
         warnings.simplefilter("error")
         got = weft.jit(lambda a: a[3:12] * 2, in_shardings=rows(mesh))(x)
     np.testing.assert_array_equal(np.asarray(got), x[3:12] * 2)
+
+
+def test_a_rule_that_fails_is_announced_like_one_that_is_missing(mesh, monkeypatch):
+    import weft.partition.localize_rules  # noqa: F401  fills RULES
+    from weft.partition.localize import RULES
+
+    def broken(lz, op):
+        raise KeyError("nothing there")
+
+    monkeypatch.setitem(RULES, "stablehlo.sine", broken)
+    function = weft.jit(weft.numpy.sin, in_shardings=rows(mesh))
+    with pytest.warns(UserWarning, match=r"stopped at stablehlo.sine .*failed with KeyError"):
+        got = function(np.zeros((16, 4), np.float32))
+    np.testing.assert_array_equal(np.asarray(got), 0)

@@ -294,7 +294,13 @@ class Localizer:
                 if name.startswith("sdy.") and op.operands and op.results:
                     e.loc = nearest_location(op)
                 e.why = self._why(op)
-            got = apply(self, op)
+            try:
+                got = apply(self, op)
+            except Unsupported:
+                raise
+            except Exception as error:  # a rule that does not foresee this operation
+                reason = f"its rule failed with {type(error).__name__}: {error}"
+                raise self.unsupported(op, reason) from error
             if got is None:
                 continue
             for result, x in zip(op.results, got, strict=True):

@@ -39,7 +39,7 @@ def partition_program(program: Any, partitioner: str) -> None:
             raise ValueError(
                 f"{program.name}: weft's partitioner does not cover {e.op} at {e.location}: "
                 f"{e.reason}. Use partitioner='auto' to leave the program to XLA's"
-            ) from None
+            ) from e
         program.stages = None
         warn(
             f"{program.name} is partitioned by XLA: weft's partitioner stopped at {e.op} "
