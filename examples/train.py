@@ -95,8 +95,12 @@ def train(args: argparse.Namespace) -> Run:
     print(f"{count:,} parameters, {args.layout} layout, mesh {dict(run.mesh.shape)}")
     saved = args.out / f"{args.layout}.npz"
     if saved.exists() and not args.fresh:
-        run.state = checkpoint.load(saved, run.state)
-        print(f"going on after step {int(run.state.step)} from {saved} (--fresh starts anew)")
+        state = checkpoint.load(saved, run.state)
+        if int(state.step) < args.steps:
+            run.state = state
+            print(f"going on after step {int(state.step)} from {saved} (--fresh starts anew)")
+        else:
+            print(f"{saved} holds a finished run; starting anew")
     first = int(run.state.step)
     tokens = args.batch * sizes.length
     held_out = held_out_loss(run, text, args)

@@ -136,4 +136,6 @@ def test_a_killed_run_goes_on_and_loses_only_the_step_in_flight(tmp_path):
                 break
     resumed = run(tmp_path)
     assert int(resumed.split("going on after step ")[1].split()[0]) >= 2
-    assert last_loss(resumed) == last_loss(run(tmp_path / "whole"))
+    whole = run(tmp_path)
+    assert "finished run; starting anew" in whole
+    assert last_loss(resumed) == last_loss(whole)
