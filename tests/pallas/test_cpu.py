@@ -585,3 +585,18 @@ def test_blocks_of_any_size_in_any_order_of_the_grid_cover_the_array(seed):
 
     got = run(kernel, shape(*dims), x, grid=grid, in_specs=[spec], out_specs=spec)
     close(got, x * 2 + 1)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "i4"])
+def test_transposes_of_any_size_and_order(rng, dtype):
+    x = (rng.standard_normal((3, 37, 50)) * 50).astype(dtype)
+    orders = [(0, 2, 1), (2, 1, 0), (1, 0, 2), (2, 0, 1)]
+
+    def kernel(x, *outs):
+        for order, out in zip(orders, outs, strict=True):
+            out[...] = wnp.transpose(x[...], order)
+
+    want = [x.transpose(order) for order in orders]
+    got = run(kernel, [shape(*w.shape, dtype=dtype) for w in want], x)
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_array_equal(g, w)

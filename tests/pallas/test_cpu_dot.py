@@ -154,3 +154,11 @@ def test_blocks_at_the_edge_are_packed_anew_for_every_program(rng):
         out_specs=pl.BlockSpec((64, 96), lambda i, j, k: (1 - i, j)),
     )
     np.testing.assert_allclose(np.asarray(call(a, b)), a @ b, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(40, 64, 96), (33, 50, 70), (24, 300, 47)])
+def test_right_operands_whose_columns_are_adjacent(rng, m, k, n):
+    a = rng.standard_normal((m, k)).astype("f4")
+    b = rng.standard_normal((n, k)).astype("f4")
+    got = product(lambda a, b: wnp.dot(a, b.T), (m, n), a, b)
+    np.testing.assert_allclose(got, a @ b.T, rtol=1e-4, atol=1e-4)

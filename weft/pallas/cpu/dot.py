@@ -18,6 +18,7 @@ from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory
 from weft.pallas.cpu.micro import Tile, emit_micro, tile_for
 from weft.pallas.cpu.translate import Translator, rule
+from weft.pallas.cpu.turn import turned_dim
 from weft.pallas.cpu.values import Array, Buffer, row_major, size_of
 
 DEPTH = 256
@@ -292,10 +293,34 @@ def _pack_right(
             column = f.add(f.add(f.mul(j, width), c), start)
             goal.store(f, indices, right.at(f, (b, f.add(p, r), column)))
 
-        loops.nest(f, (panels, kc, valid), body)
+        part = _columns(f, right, b, p, start, kc, panels, width, valid)
+        if part is not None and turned_dim(goal, part) is not None:
+            shape = (panels, kc, valid)
+            loops.copy_elements(f, goal.view(f, 0, shape, goal.strides), part)
+        else:
+            loops.nest(f, (panels, kc, valid), body)
         if valid < width:
             rest = goal.view(f, valid, (panels, kc, width - valid), goal.strides)
             loops.nest(f, rest.shape, functools.partial(rest.store, f, value=zero))
+
+
+def _columns(
+    f: Function,
+    right: Array,
+    b: Index,
+    p: Index,
+    start: int,
+    kc: int,
+    panels: int,
+    width: int,
+    valid: int,
+) -> Buffer | None:
+    """Panels of a right operand that lies in memory, as [panels, kc, columns]."""
+    if right.buffer is None:
+        return None
+    offset = f.dot((b, p, start), right.buffer.strides)
+    _, row, column = right.buffer.strides
+    return right.buffer.view(f, offset, (panels, kc, valid), (f.mul(column, width), row, column))
 
 
 def _column_panels(n: int, tile: Tile) -> list[tuple[int, int, int, int]]:

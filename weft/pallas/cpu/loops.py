@@ -8,6 +8,7 @@ from typing import Any
 from weft.core import dtypes
 from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.llvm import Function, Index
+from weft.pallas.cpu.turn import copy_turned, turned_dim
 from weft.pallas.cpu.values import Array, Buffer, Group, joined, row_major, same_indices, size_of
 
 
@@ -158,6 +159,9 @@ def store(
         return
     if value.terms is not None and mask is None and _store_sum(f, memory, target, *value.terms):
         return
+    if value.buffer is not None and mask is None and value.dtype == target.dtype:
+        copy_elements(f, target, value.buffer)
+        return
     values = [value] if mask is None else [value, mask]
     fused = prepare(f, memory, values, target.shape)
     fused = [(a, b) for a, b in fused if a is not value]
@@ -197,7 +201,17 @@ def _store_sum(f: Function, memory: Memory, target: Buffer, x: Array, y: Array) 
 
 
 def copy_elements(f: Function, target: Buffer, source: Buffer) -> None:
-    """target[...] = source[...] where neither is computed."""
+    """target[...] = source[...] where neither is computed and they do not overlap."""
+    if 0 in target.shape:
+        return
+    d = turned_dim(target, source)
+    if d is not None:
+        copy_turned(f, target, source, d, lambda t, s: _copy_plainly(f, t, s))
+    else:
+        _copy_plainly(f, target, source)
+
+
+def _copy_plainly(f: Function, target: Buffer, source: Buffer) -> None:
     shape = joined(target.shape, min(target.adjacent_dims(), source.adjacent_dims()))
     nest(f, shape, lambda indices: target.store(f, indices, source.load(f, indices)))
 
