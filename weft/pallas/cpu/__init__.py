@@ -1,4 +1,24 @@
-"""Kernels on the CPU: jaxprs become LLVM IR, machine code, and a target that XLA calls."""
+"""Kernels on the CPU: jaxprs become LLVM IR, machine code, and a target that XLA calls.
+
+In the order in which a kernel passes through:
+
+    lower                       a kernel call → IR text → code → custom call
+    order, grid, threads        which programs run at once; blocks; chunks on XLA's pool of threads
+    mpmd, sync                  a thread for each core; semaphores, barriers, copies
+    translate                   the walk over a jaxpr; what lives when memory changes
+    values, loops               arrays as formulas or memory; loops that store and reduce them
+    scalar, math, functions, special
+                                ops on one element, as code that LLVM vectorizes
+    arrays, refs, control, gather, sorting
+                                rules of the other ops
+    dot, micro, turn            products, their register tile, transposes
+    llvm, types, frame, engine  IR as text; XLA's call frame; compiling, linking, caches
+
+To add an elementwise op, add a row to the table in `scalar`: a function from registers to a register.
+Any other op gets a rule, `@rule(name)` on a function (translator, eqn, *operands) -> Array. An op
+whose StableHLO lowering is a formula of other ops (`ctx.lower_fun`) needs neither. What has no rule
+raises `UnsupportedKernelError` with the op, the user's line and the remedy.
+"""
 
 from weft.pallas.cpu.lower import lower
 from weft.pallas.ir import backends
