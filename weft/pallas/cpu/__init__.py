@@ -14,7 +14,7 @@ In the order in which a kernel passes through:
     dot, micro, turn            products, their register tile, transposes
     llvm, types, frame, engine  IR as text; XLA's call frame; compiling, linking, caches
 
-To add an elementwise op, add a row to the table in `scalar`: a function from registers to a register.
+To add an elementwise op, add a row to the table in `scalar`: a function of registers to one.
 Any other op gets a rule, `@rule(name)` on a function (translator, eqn, *operands) -> Array. An op
 whose StableHLO lowering is a formula of other ops (`ctx.lower_fun`) needs neither. What has no rule
 raises `UnsupportedKernelError` with the op, the user's line and the remedy.
