@@ -248,7 +248,8 @@ class ModuleContext:
 
         arg_names: of the jaxpr's arguments, which their locations then show.
         """
-        token = ir.Type.parse("!stablehlo.token", mlir.context())
+        # Parsing a dialect's type loads its Python wrappers (20 ms), so only where there is one.
+        token = ir.Type.parse("!stablehlo.token", mlir.context()) if effects else None
         threaded = [] if public else list(effects)  # an entry point starts its own order
         in_types = [token] * len(threaded) + [ir_type(a) for a in jaxpr.in_avals]
         out_types = [token] * len(threaded) + [ir_type(a) for a in jaxpr.out_avals]

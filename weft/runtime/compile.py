@@ -71,6 +71,7 @@ def compile_module(
     propagate_to_parameters: Sequence[bool] = (False,),
     cacheable: bool = True,
     keep_alive: Any = None,
+    trusted: bool = False,
 ) -> LoadedExecutable:
     """Compile an MLIR module and load it.
 
@@ -85,6 +86,7 @@ def compile_module(
         partitioner chooses its sharding (one entry stands for all).
       cacheable: False keeps the module out of the persistent cache.
       keep_alive: objects that must live as long as the executable.
+      trusted: the module is weft's own and need not be checked.
 
     Raises:
       ValueError: the module does not fit the devices, or would crash XLA (says what to change).
@@ -104,7 +106,8 @@ def compile_module(
     flat = tuple(devices.flat) if isinstance(devices, np.ndarray) else tuple(devices)
     module = _as_module(module)
     name = name or module_name(module)
-    check_module(module, len(flat), num_replicas)
+    if not trusted:
+        check_module(module, len(flat), num_replicas)
     client = _client_of(flat)
     partitions = len(flat) // num_replicas
     ids = np.array([d.id for d in flat], np.int32).reshape(num_replicas, partitions)

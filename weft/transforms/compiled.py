@@ -11,7 +11,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import config
-from weft.core.jaxpr import ClosedJaxpr, open_jaxpr, subjaxprs
+from weft.core.jaxpr import ClosedJaxpr, open_jaxpr, subjaxprs, walk_eqns
 from weft.core.primitive import Primitive
 from weft.core.source import warn
 from weft.core.trace import (
@@ -426,6 +426,7 @@ def compile_program(program: Program) -> Executable:
         else [False],
         host_callbacks=program.host_callbacks,
         keep_alive=program.keepalives,
+        trusted=_is_wefts_own(program.jaxpr),
     )
     if local:
         ins, outs = program.stages.in_shardings, program.stages.out_shardings
@@ -450,6 +451,12 @@ def compile_program(program: Program) -> Executable:
         has_callbacks=bool(program.host_callbacks),
     )
     return program.executable
+
+
+def _is_wefts_own(closed: ClosedJaxpr) -> bool:
+    """Whether only weft's own rules lower the program: no native calls or rules of users."""
+    modules = {getattr(p.lower, "__module__", "") for p in {e.primitive for e in walk_eqns(closed)}}
+    return all(m.startswith("weft.") and not m.startswith("weft.ffi") for m in modules)
 
 
 def _typed(aval: Any, sharding: Any) -> Any:
