@@ -83,7 +83,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
 def _other_sign(rest: Any, divisor: Any) -> Any:
     """Whether a remainder is not zero and of the other sign than the divisor."""
     zero = _const(rest, 0)
-    if isinstance(divisor, int | float | np.generic) and divisor > 0:
+    if isinstance(divisor, int | float | np.generic) and float(divisor) > 0:
         return ew.lt_p.bind(rest, zero)
     return ew.and_p.bind(
         ew.ne_p.bind(rest, zero),

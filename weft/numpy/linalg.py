@@ -5,7 +5,8 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -378,9 +379,33 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
         )
     a = _matrices("slogdet", a, True)
     if method == "qr":
-        sign, d = _qr_determinant(a)
-    else:
-        sign, d = _lu_diagonal(a)
+        return SlogdetResult(*_slogdet_by_qr()(a))
+    return SlogdetResult(*_slogdet_of(a, *_lu_diagonal(a)))
+
+
+@cache
+def _slogdet_by_qr() -> Callable:
+    """slogdet through reflections, which have no derivative: the one of log det stands for them."""
+    from weft import custom_jvp
+
+    @custom_jvp
+    def run(a: Any) -> tuple:
+        return _slogdet_of(a, *_qr_determinant(a))
+
+    @run.defjvp
+    def rule(primals: tuple, tangents: tuple) -> tuple:
+        sign, log = run(*primals)
+        change = trace(solve(*primals, *tangents))
+        if dtypes.is_complex(typeof(sign).dtype):
+            turn = u.multiply(sign, u.multiply(cast(1j, typeof(sign).dtype), u.imag(change)))
+            return (sign, log), (turn, u.real(change))
+        return (sign, log), (u.multiply(sign, 0), change)
+
+    return run
+
+
+def _slogdet_of(a: Any, sign: Any, d: Any) -> tuple[Any, Any]:
+    """From the sign of the factors and the diagonal of the triangular one."""
     magnitude = u.absolute(d)
     singular = u.equal(magnitude, 0)
     if dtypes.is_complex(typeof(a).dtype):
@@ -388,7 +413,7 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     else:
         unit = u.sign(d)
     sign = u.multiply(sign, prod(where(singular, cast(0, typeof(d).dtype), unit), axis=-1))
-    return SlogdetResult(sign, sum(u.log(magnitude), axis=-1))
+    return sign, sum(u.log(magnitude), axis=-1)
 
 
 def _lu_diagonal(a: Any) -> tuple[Any, Any]:

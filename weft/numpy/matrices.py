@@ -287,8 +287,10 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple:
 def mask_indices(n: int, mask_func: Callable, k: int = 0, *, size: int | None = None) -> tuple:
     """Indices at which mask_func(ones((n, n)), k) is nonzero."""
     from weft.numpy.selection import nonzero
+    from weft.transforms.staging import ensure_compile_time_eval
 
-    return nonzero(mask_func(ones((n, n)), k), size=size)
+    with ensure_compile_time_eval():
+        return nonzero(mask_func(ones((n, n)), k), size=size)
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple:
