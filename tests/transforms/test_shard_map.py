@@ -92,6 +92,15 @@ def test_an_argument_without_a_spec_reaches_the_function_as_it_is():
     np.testing.assert_array_equal(weft.jit(lambda v: f("double", v))(V), 2 * V)
 
 
+def test_an_argument_without_a_spec_need_not_hash():
+    class Unhashable:
+        __hash__ = None
+        scale = 2
+
+    f = on_line(lambda options, v: v * options.scale, in_specs=(None, SPLIT))
+    np.testing.assert_array_equal(f(Unhashable(), V), 2 * V)
+
+
 def test_it_is_a_decorator():
     @weft.shard_map(mesh=LINE, in_specs=P("x"), out_specs=P())
     def total(v):
