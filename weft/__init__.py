@@ -46,7 +46,7 @@ _HOMES = {
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
 _PACKAGES = frozenset(
     (
-        *("numpy", "lax", "nn", "random", "scipy", "ops", "image", "ffi", "pallas"),
+        *("numpy", "lax", "nn", "random", "ops", "ffi", "pallas"),
         *("tree", "tree_util", "sharding", "collectives", "partition", "distributed"),
         *("debug", "testing", "dtypes", "errors", "custom_batching", "custom_derivatives"),
         *("dlpack", "communication"),
