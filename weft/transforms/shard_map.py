@@ -204,7 +204,7 @@ def _jitted(options: _Options, args: tuple) -> Any:
         given = broadcast_prefix(options.in_specs, tree, who, _is_spec)
         static = tuple((i, leaves[i]) for i, s in enumerate(given) if s is None)
     dynamic = [x for i, x in enumerate(leaves) if all(i != k for k, _ in static)]
-    key = (options.key, tree, static)
+    key: tuple = (options.key, tree, static)
     try:
         known = _compiled.setdefault(options.fun, {})
         jitted = known.get(key)
