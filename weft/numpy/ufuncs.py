@@ -12,7 +12,8 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.primitive import Primitive
-from weft.core.trace import typeof
+from weft.core.state import state
+from weft.core.trace import EVAL, typeof
 from weft.numpy.common import (
     INEXACT,
     aval_of,
@@ -30,6 +31,8 @@ from weft.ops import elementwise as ew
 from weft.ops.composite import log2_p, log10_p, logaddexp2_p, logaddexp_p
 from weft.ops.promote import broadcast_args, promote_inexact, promote_numpy
 from weft.ops.promote import broadcast_to as _broadcast_to
+from weft.runtime.array import ArrayImpl
+from weft.transforms.jit import jit
 
 _bool = dtypes.bool_
 
@@ -90,7 +93,7 @@ def _filled(x: Any, value: Any) -> Any:
 def _float_unary(name: str, prim: Primitive, doc: str) -> Callable:
     """A function computed in floats: integers and booleans are converted."""
 
-    def function(x: Any, /) -> Any:
+    def traced(x: Any) -> Any:
         try:
             if x.aval.dtype in INEXACT:
                 return prim.bind(x)
@@ -98,6 +101,17 @@ def _float_unary(name: str, prim: Primitive, doc: str) -> Callable:
             check_array(name, x)
         return prim.bind(promote_inexact(x)[0])
 
+    compiled: Any = None
+
+    def function(x: Any, /) -> Any:
+        nonlocal compiled
+        if x.__class__ is not ArrayImpl or state.trace is not EVAL:
+            return traced(x)
+        if compiled is None:
+            compiled = jit(traced)
+        return compiled(x)
+
+    traced.__name__ = name
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{doc} Source: numpy.{name}."
     return function
