@@ -160,3 +160,35 @@ def test_loops_inside_shard_map_may_start_from_values_like_their_operands():
     value, grad = weft.jit(weft.value_and_grad(loss))(2.0, v)
     close(value, 3 * v.sum())
     close(grad, v.sum())
+
+
+def test_a_loop_that_ends_differently_on_each_device_gives_a_value_that_varies():
+    mesh = weft.make_mesh((4,), ("x",), axis_types=(AUTO,))
+    types = []
+
+    def local(x):
+        count, twos, fixed = lax.while_loop(
+            lambda s: (s[0] < x).all(),
+            lambda s: (s[0] + 1, s[1] * 2.0, jnp.zeros(1)),
+            (0, jnp.ones(1), jnp.ones(1)),
+        )
+        power = lax.fori_loop(0, x[0].astype("int32"), lambda i, c: c * 3.0, jnp.ones(1))
+        types.extend(weft.typeof(v).mat.varying for v in (count, twos, fixed, power))
+        return count[None], twos, fixed, power
+
+    f = weft.shard_map(local, mesh=mesh, in_specs=weft.P("x"), out_specs=weft.P("x"))
+    v = np.arange(4.0)
+    count, twos, fixed, power = weft.jit(f)(v)
+    assert set(types) == {frozenset("x")}
+    for got, want in ((count, v), (twos, 2**v), (fixed, v == 0), (power, 3**v)):
+        close(got, want)
+    with pytest.raises((TypeError, ValueError), match="vary|varies"):
+        weft.shard_map(local, mesh=mesh, in_specs=weft.P("x"), out_specs=weft.P())(v)
+
+    def scaled(w, x):
+        step = lambda s: (s[0] + 1, s[1] * w)
+        return lax.while_loop(lambda s: (s[0] < x).all(), step, (0, jnp.ones(1)))[1]
+
+    g = weft.shard_map(scaled, mesh=mesh, in_specs=(weft.P(), weft.P("x")), out_specs=weft.P("x"))
+    _, tangent = weft.jit(lambda w: weft.jvp(lambda w: g(w, v), (w,), (1.0,)))(2.0)
+    close(tangent, v * 2.0 ** np.maximum(v - 1, 0))

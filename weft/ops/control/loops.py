@@ -13,7 +13,7 @@ from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.source import capture
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
-from weft.core.tree import flatten
+from weft.core.tree import flatten, tree_map
 from weft.ops.control.common import (
     args_tree,
     carry_fixpoint,
@@ -396,6 +396,13 @@ def _while_loop(
             f"while_loop: cond_fun must return one boolean scalar, got {got} in the structure "
             f"{pred.out_tree}; compare (x > 0) and reduce arrays with weft.numpy.any or all"
         )
+    axes = outs[0].mat.varying
+    if any(axes - _varying(x) for x in carry):
+        # Devices go on for different numbers of iterations, so that what they carry differs.
+        order = tuple(sorted(axes, key=str))
+        varying = derived(body_fun, f"varying over {order}", lambda f: _VaryingStep(f, axes))
+        start = tree.unflatten([_vary(x, axes) for x in carry])
+        return _while_loop(who, cond_fun, varying, start, place)
     result = while_p.bind(
         *pred.consts,
         *body.consts,
@@ -406,6 +413,38 @@ def _while_loop(
         body_nconsts=len(body.consts),
     )
     return tree.unflatten(result)
+
+
+def _varying(x: Any) -> frozenset:
+    """The mesh axes, inside shard_map, over which a value differs from device to device."""
+    mat = getattr(typeof(x), "mat", None)
+    return mat.varying if mat is not None else frozenset()
+
+
+def _vary(x: Any, axes: frozenset) -> Any:
+    from weft.collectives.casts import cast_to
+
+    mat = getattr(typeof(x), "mat", None)
+    if mat is None or axes <= mat.varying:
+        return x
+    return cast_to(x, mat.replace(varying=mat.varying | axes))
+
+
+class _VaryingStep:
+    """The body of a loop whose condition differs over mesh axes; see `derived`."""
+
+    __slots__ = ("__weakref__", "axes", "fun")
+
+    def __init__(self, fun: Callable, axes: frozenset) -> None:
+        self.fun = fun
+        self.axes = axes
+
+    @property
+    def __name__(self) -> str:
+        return getattr(self.fun, "__name__", "body")
+
+    def __call__(self, carry: Any) -> Any:
+        return tree_map(lambda x: _vary(x, self.axes), self.fun(carry))
 
 
 class _CountedStep:
