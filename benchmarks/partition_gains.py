@@ -11,7 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from unittest.mock import patch
 
 os.environ.setdefault("WEFT_NUM_CPU_DEVICES", "8")
@@ -65,6 +65,7 @@ def totals(cases: list) -> list[tuple[int, int]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.partition_gains")
+    parser.add_argument("pattern", nargs="?", default="", help="part of the optimizations' names")
     parser.add_argument("--quick", action="store_true", help="one layout for each program")
     options = parser.parse_args()
     import weft
@@ -76,7 +77,9 @@ def main() -> int:
     ]
     print("| without | cases that change | their bytes | their collectives |\n|---|--:|--:|--:|")
     everything = totals(modules)
-    for name, switch in {"nothing": nullcontext, **switches()}.items():
+    for name, switch in switches().items():
+        if options.pattern not in name:
+            continue
         with switch():
             without = totals(modules)
         pairs = [(a, b) for a, b in zip(without, everything, strict=True) if a != b]
