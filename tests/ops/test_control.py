@@ -341,3 +341,30 @@ def test_scan_bodies_may_return_a_list_and_weakly_typed_results():
     close((last, ys), (X.sum(), np.ones(4)))
     assert ys.weak_type
     assert lax.scan(lambda c, x: (c, x), 0.0, X)[1].weak_type is False
+
+
+def test_effects_in_differentiated_loops_happen_beside_work_that_does_not_change():
+    seen = []
+
+    def loss(p, x):
+        def body(c, a):
+            weft.debug.callback(lambda v: seen.append(float(v)), a)
+            return c * jnp.exp(p) + a, None
+
+        return lax.scan(body, 0.0, x)[0]
+
+    value, grad = weft.jit(weft.value_and_grad(loss))(0.0, X)
+    weft.effects_barrier()
+    close(value, X.sum())
+    close(grad, 3 * X[0] + 2 * X[1] + X[2])
+    assert sorted(seen) == sorted(X.tolist())
+
+
+def test_inner_loops_that_hoist_some_of_their_results_are_well_formed():
+    def f(x):
+        inner = lambda c: lax.fori_loop(0, 0, lambda i, d: d * 2.0, x) * c @ x
+        return lax.fori_loop(0, 2, lambda i, c: c * inner(c), x).sum()
+
+    with weft.enable_checks(True):
+        hessian = weft.jit(weft.hessian(f))(X)
+    assert np.isfinite(np.asarray(hessian)).all()

@@ -124,6 +124,13 @@ class _Split:
     tangent: ClosedJaxpr
 
 
+def _without(eqn: Eqn, given: set[Any]) -> Eqn:
+    """The equation with results nobody reads in the place of those that come from elsewhere."""
+    if given.isdisjoint(eqn.outvars):
+        return eqn
+    return eqn.replace(outvars=[Var(v.aval) if v in given else v for v in eqn.outvars])
+
+
 def _split_body(
     jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], num_consts: int, num_carry: int
 ) -> _Split:
@@ -180,7 +187,11 @@ def _split_body(
         constvars = [v for v in p.constvars if v not in given]
         body = body.replace(
             invars=[*p.invars[:num_consts], *hoisted, *p.invars[num_consts:]],
-            eqns=[e for e in p.eqns if not all(v in given for v in e.outvars)],
+            eqns=[
+                _without(e, given)
+                for e in p.eqns
+                if not e.outvars or not given.issuperset(e.outvars)
+            ],
             constvars=constvars,
         )
         consts = [c for v, c in zip(p.constvars, lin.primal.consts, strict=True) if v not in given]
