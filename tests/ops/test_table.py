@@ -6,6 +6,7 @@ import pkgutil
 import pytest
 
 import weft
+import weft.nn
 import weft.ops
 from tests.ops import (
     test_argreduce,
@@ -25,8 +26,9 @@ from weft.core.primitive import PRIMITIVES
 from weft.core.trace import trace_to_jaxpr
 from weft.core.tree import flatten
 
-for module in pkgutil.walk_packages(weft.ops.__path__, "weft.ops."):
-    importlib.import_module(module.name)
+for package in (weft.ops, weft.nn):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        importlib.import_module(module.name)
 
 TABLES = (
     test_argreduce,
@@ -67,6 +69,8 @@ MECHANISM = {
     # Not numeric ops: their own tests have them.
     *["add_any", "after_all", "composite", "copy", "create_token", "dce_sink", "geqp3", "iota"],
     *["lapack", "optimization_barrier", "stop_gradient"],
+    # Of weft.nn, in tests/nn.
+    *["gelu", "gelu_tanh", "log1mexp", "relu", "relu6", "softplus"],
 }
 
 

@@ -210,10 +210,11 @@ def _pow_lower(ctx: Any, x: Any, y: Any) -> Any:
 
 
 def _pow_jvp_base(t: Any, out: Any, x: Any, y: Any) -> Any:
+    exponent: Any = y
     if isinstance(y, int | float | np.generic):  # known on the host
         if y == 0:
             return None
-        return _mul(t, _times(pow_p.bind(x, scalar(y - 1, x)), y))
+        return _mul(t, _times(pow_p.bind(x, scalar(exponent - 1, x)), y))
     y_inexact = convert(y, typeof(x).dtype)
     zero = scalar(0, typeof(x).dtype)
     one = scalar(1, typeof(x).dtype)

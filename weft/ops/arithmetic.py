@@ -25,7 +25,7 @@ from weft.transforms.transpose import is_undefined
 # Short forms used in derivative rules ----------------------------------------------------------
 
 
-def _times(x: Any, c: float) -> Any:
+def _times(x: Any, c: Any) -> Any:
     return mul_p.bind(x, scalar(c, x))
 
 
