@@ -27,7 +27,7 @@ SCALARS = (bool, int, float, complex, np.generic)
 
 def refuse_out(name: str, out: Any) -> None:
     if out is not None:
-        raise NotImplementedError(
+        raise TypeError(
             f"weft.numpy.{name}: arrays are immutable, so out= cannot be written to; "
             "use the function's result"
         )

@@ -80,7 +80,7 @@ class _Concatenator:
 
     def _parse(self, text: str) -> tuple[int, int, int]:
         if text in ("r", "c"):
-            raise NotImplementedError(
+            raise ValueError(
                 f"weft.numpy.{self.name}: the directive {text!r} makes NumPy matrices, which weft "
                 "does not have; use an array"
             )

@@ -506,7 +506,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     from weft.numpy.shaping import ravel
 
     if isinstance(bins, str):
-        raise NotImplementedError(
+        raise ValueError(
             "weft.numpy.histogram: bins must be a number or an array of edges; rules such as "
             f"{bins!r} make the shape depend on the data"
         )

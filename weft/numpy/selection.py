@@ -278,7 +278,7 @@ def take(
 
         indices, mode = remainder(indices, typeof(a).shape[axis]), "clip"
     elif mode == "raise":
-        raise NotImplementedError(
+        raise ValueError(
             "weft.numpy.take: mode 'raise' cannot be compiled; use 'fill', 'clip' or 'wrap'"
         )
     options = Options(mode or "fill", fill_value, indices_are_sorted, unique_indices)
@@ -519,18 +519,18 @@ def fill_diagonal(
     from weft.numpy.shaping import ravel
 
     _refuse_inplace("fill_diagonal", inplace)
-    if wrap:
-        raise NotImplementedError("weft.numpy.fill_diagonal: wrap=True is not supported")
     aval = aval_of("fill_diagonal", a)
     if aval.ndim < 2 or (aval.ndim > 2 and len(set(aval.shape)) > 1):
         raise ValueError(
             "weft.numpy.fill_diagonal: a must have two dimensions, or more of equal size, got "
             f"{aval.str_short()}"
         )
-    n = min(aval.shape)
-    k = np.arange(n, dtype=np.int32)
-    value = cast(resize(ravel(val), (n,)), aval.dtype)
-    return to_array(a).at[(k,) * aval.ndim].set(value)
+    if wrap and aval.ndim == 2:  # below the last row of the square, the diagonal starts anew
+        places = np.unravel_index(np.arange(0, aval.size, aval.shape[1] + 1), aval.shape)
+    else:
+        places = (np.arange(min(aval.shape)),) * aval.ndim
+    value = cast(resize(ravel(val), (len(places[0]),)), aval.dtype)
+    return to_array(a).at[tuple(k.astype(np.int32) for k in places)].set(value)
 
 
 # Flat and multi-dimensional indices -----------------------------------------------------------

@@ -81,7 +81,7 @@ def reshape(
 def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     """The elements as a vector."""
     if order == "K":
-        raise NotImplementedError(
+        raise ValueError(
             "weft.numpy.ravel: order 'K' depends on the memory layout, which arrays do not "
             "have; use 'C'"
         )

@@ -129,7 +129,7 @@ class ufunc(functools.partial):
     def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
         """`a` with the function applied at the indices, as often as they occur; `a` stays."""
         if inplace:
-            raise NotImplementedError(
+            raise TypeError(
                 f"weft.numpy.{self.__name__}.at: arrays are immutable; pass inplace=False and use "
                 "the result"
             )
