@@ -24,9 +24,9 @@ _HOMES = {
     "weft.transforms.shard_map": "shard_map smap",
     "weft.transforms.callback": "pure_callback io_callback",
     "weft.transforms.context": """disable_jit enable_x64 default_device debug_nans debug_infs
-        default_matmul_precision numpy_dtype_promotion default_prng_impl check_tracer_leaks
-        checking_leaks enable_checks threefry_partitionable clear_caches log_compiles
-        effects_barrier""",
+        default_matmul_precision numpy_dtype_promotion numpy_rank_promotion default_prng_impl
+        check_tracer_leaks checking_leaks enable_checks threefry_partitionable clear_caches
+        log_compiles effects_barrier""",
     "weft.core.dtypes": "float0",
     "weft.core.source": "named_scope named_call",
     "weft.core.trace": "typeof",

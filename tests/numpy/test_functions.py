@@ -203,3 +203,14 @@ def test_a_wrapped_diagonal_starts_anew_below_the_square(shape):
     np.fill_diagonal(want, 5.0, wrap=True)
     got = wnp.fill_diagonal(np.zeros(shape, np.float32), 5.0, wrap=True, inplace=False)
     np.testing.assert_array_equal(got, want)
+
+
+def test_unequal_ranks_raise_or_warn_where_the_setting_asks():
+    x, row = wnp.ones((2, 3)), wnp.ones(3)
+    with weft.numpy_rank_promotion("raise"):
+        np.testing.assert_array_equal(x + row[None] + 1.0, 3 * np.ones((2, 3)))
+        for add in (wnp.add, weft.jit(lambda a, b: a + b)):
+            with pytest.raises(ValueError, match=r"shapes \(2, 3\), \(3,\) have unequal ranks"):
+                add(x, row)
+    with weft.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="unequal ranks"):
+        wnp.add(x, row)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core import dtypes
+from weft.core.config import config
+from weft.core.source import warn
 from weft.core.trace import typeof
 from weft.ops.shape import broadcast_in_dim, broadcast_shapes, reshape
 
@@ -102,11 +104,27 @@ def broadcast_args(*xs: Any) -> tuple:
     ranked = [s for s in shapes if s]
     if all(s == ranked[0] for s in ranked[1:]):
         return xs
+    if config.numpy_rank_promotion != "allow":
+        _check_ranks(ranked)
     shape = broadcast_shapes(*shapes)
     return tuple(
         x if s == shape or not s else broadcast_to(x, shape)
         for x, s in zip(xs, shapes, strict=True)
     )
+
+
+def _check_ranks(shapes: list) -> None:
+    """Warns or raises, as `numpy_rank_promotion` says, if arrays of unequal rank meet."""
+    if len({len(s) for s in shapes}) == 1:
+        return
+    text = (
+        f"operands of shapes {', '.join(map(str, shapes))} have unequal ranks, which the setting "
+        f"numpy_rank_promotion={config.numpy_rank_promotion!r} asks to be told; give them equal "
+        "ranks with reshape or x[None], or set it to 'allow'"
+    )
+    if config.numpy_rank_promotion == "raise":
+        raise ValueError(text)
+    warn(text)
 
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
