@@ -79,9 +79,23 @@ def build(
 
     Raises BuildError with the compiler's messages, ValueError for what it cannot find.
 
-    >>> import weft  # doctest: +SKIP
-    >>> weft.ffi.build("rms_norm.cc").targets  # doctest: +SKIP
-    ('RmsNorm', 'RmsNormGrad')
+    >>> import weft
+    >>> code = '''
+    ... #include "xla/ffi/api/ffi.h"
+    ... namespace ffi = xla::ffi;
+    ... using F32s = ffi::Buffer<ffi::F32>;
+    ... static ffi::Error Apply(F32s x, ffi::Result<F32s> y) {
+    ...   for (size_t i = 0; i < x.element_count(); ++i)
+    ...     y->typed_data()[i] = 2 * x.typed_data()[i];
+    ...   return ffi::Error::Success();
+    ... }
+    ... XLA_FFI_DEFINE_HANDLER_SYMBOL(Twice, Apply, ffi::Ffi::Bind().Arg<F32s>().Ret<F32s>());
+    ... '''
+    >>> weft.ffi.build(code).targets
+    ('Twice',)
+    >>> x = weft.numpy.ones(3)
+    >>> weft.ffi.ffi_call("Twice", x)(x)
+    Array([2., 2., 2.], dtype=float32)
     """
     given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     if not given:
