@@ -1,9 +1,9 @@
 """Native code as an operation of the language: shardable, batchable, differentiable by rule."""
 
 from weft.ffi.buffer import Buffer, ExecutionContext, ExecutionStage, buffer_callback
-from weft.ffi.build import BuildError, build
 from weft.ffi.call import ffi_call, ffi_lowering
 from weft.ffi.differentiable import differentiable
+from weft.ffi.library import BuildError, build
 from weft.ffi.registry import (
     include_dir,
     pycapsule,

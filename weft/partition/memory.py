@@ -8,6 +8,7 @@ from typing import Any
 
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, source_line
+from weft.partition.lines import short
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,8 @@ def _peak(block: ir.Block, kept: set[ir.Value], largest: list[tuple[int, str]]) 
             size = byte_size(result.type)
             if op.name == "stablehlo.constant" and size < 1024:
                 continue
-            largest.append(
-                (size, f"{_kind(result.type)}, {op.name.split('.')[-1]} {source_line(op.location)}")
-            )
+            place = short(source_line(op.location))
+            largest.append((size, f"{_kind(result.type)}, {op.name.split('.')[-1]} {place}"))
             if result in kept:
                 continue
             made += size
