@@ -10,7 +10,7 @@ import numpy as np
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.jaxpr import Eqn
-from weft.pallas.gpu.emitter import BOOL, Emitter, element_type, rule
+from weft.pallas.gpu.emitter import BOOL, Emitter, element_type, i32_attr, rule
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -278,16 +278,10 @@ def _float_to_float(e: Emitter, x: ir.Value, old: Any, new: Any, type_: Any) -> 
     if old.itemsize == 1 or new.itemsize == 1:  # float8: Triton's own conversion
         if new.itemsize > 1 or old.itemsize == 1:
             return e.value("tt.fp_to_fp", [x], type_)
-        return e.value("tt.fp_to_fp", [x], type_, rounding=_nearest())
+        return e.value("tt.fp_to_fp", [x], type_, rounding=i32_attr(1))  # nearest, ties to even
     if old.itemsize == new.itemsize:  # bfloat16 and float16
         return convert(e, convert(e, x, old, F32), F32, new)
     return e.value("arith.extf" if new.itemsize > old.itemsize else "arith.truncf", [x], type_)
-
-
-def _nearest() -> ir.Attribute:
-    from weft.pallas.gpu.emitter import i32_attr
-
-    return i32_attr(1)  # to nearest, ties to even
 
 
 @rule("convert_element_type")

@@ -17,7 +17,7 @@ from weft.core.jaxpr import Eqn
 from weft.core.ref import Indexer
 from weft.pallas.gpu.control import for_loop
 from weft.pallas.gpu.elementwise import convert
-from weft.pallas.gpu.emitter import INT, Emitter, rule
+from weft.pallas.gpu.emitter import BOOL, INT, Emitter, rule
 from weft.pallas.gpu.memory import (
     ACQUIRE,
     BOTH,
@@ -90,7 +90,7 @@ def _wait(e: Emitter, pointer: ir.Value, amount: ir.Value) -> None:
             left = e.binary("sub", now, amount, INT)
             found = compare_and_swap(e, pointer, now, left)
             taken = e.compare("eq", found, now, INT)
-            e.op("scf.yield", [convert(e, taken, _bool(), INT)])
+            e.op("scf.yield", [convert(e, taken, BOOL, INT)])
 
         e.region(inner, 0, [], attempt)
         e.region(inner, 1, [], lambda: e.op("scf.yield", [e.constant(0)]))
@@ -100,12 +100,6 @@ def _wait(e: Emitter, pointer: ir.Value, amount: ir.Value) -> None:
     e.region(operation, 0, [type_], test)
     e.region(operation, 1, [type_], lambda done: e.op("scf.yield", [done]))
     barrier(e)
-
-
-def _bool() -> Any:
-    from weft.pallas.gpu.emitter import BOOL
-
-    return BOOL
 
 
 def _types(eqn: Eqn, start: int, count: int) -> list:
