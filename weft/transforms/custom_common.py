@@ -10,10 +10,59 @@ from typing import Any
 from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
+from weft.core.primitive import Primitive
 from weft.core.state import axes_key
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
 from weft.core.tree import leaf_names
+from weft.transforms.jit_op import jaxpr_axes
 from weft.transforms.jvp import tangent_aval
+from weft.transforms.transpose import backward_pass
+from weft.transforms.vmap import AxisData, batch_jaxpr, to_front
+
+
+def call_primitive(name: str, **rules: Any) -> Primitive:
+    """The op of calls of functions with rules: params call, jaxpr (the body, once traced) and
+    num_consts. Lowered and transposed it is its body; `rules` are impl, jvp, batch, stage, …"""
+    return Primitive(
+        name,
+        abstract=lambda *avals, call, jaxpr, num_consts: list(jaxpr.out_avals),
+        effects=lambda avals, params: params["jaxpr"].effects,
+        transpose=lambda cts, *args, call, jaxpr, num_consts: backward_pass(
+            jaxpr.jaxpr, jaxpr.consts, args, cts
+        ),
+        lower=lambda ctx, *xs, call, jaxpr, num_consts: ctx.inline(jaxpr, *xs),
+        named_axes=lambda params: () if params["jaxpr"] is None else jaxpr_axes(params["jaxpr"]),
+        multiple_results=True,
+        own_types=True,
+        higher_order=True,
+        **rules,
+    )
+
+
+def batch_call(prim: Callable[[], Primitive], batched_call: Callable[..., Any]) -> Callable:
+    """The batching rule of such an op, whose rules are batched by a `batched_call`."""
+
+    def batch(
+        axis: AxisData,
+        args: Any,
+        dims: Any,
+        *,
+        call: Any,
+        jaxpr: ClosedJaxpr | None,
+        num_consts: int,
+    ) -> tuple:
+        if jaxpr is None:
+            batched = batched_call(call, axis, dims)
+            outs = prim().bind(*args, call=batched, jaxpr=None, num_consts=0)
+            return outs, batched.out_dims
+        moved, mask = to_front(args, dims)
+        inner, _ = batch_jaxpr(jaxpr, axis, mask, True)
+        out_dims = [0] * len(jaxpr.out_avals)
+        batched = batched_call(call, axis, [0 if m else None for m in mask], out_dims)
+        outs = prim().bind(*moved, call=batched, jaxpr=inner, num_consts=num_consts)
+        return outs, out_dims
+
+    return batch
 
 
 class SymbolicZero:

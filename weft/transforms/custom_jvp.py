@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
-from weft.core.primitive import Primitive
 from weft.core.state import current_trace, state
 from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten
@@ -15,16 +14,16 @@ from weft.transforms.boundary import api_boundary
 from weft.transforms.custom_common import (
     Signature,
     SymbolicZero,
+    batch_call,
+    call_primitive,
     check_type,
     instantiate,
     names,
     trace_call,
     tracing_rules,
 )
-from weft.transforms.jit_op import jaxpr_axes
 from weft.transforms.jvp import DualTrace, RuleTrace, has_tangent, tangent_aval
-from weft.transforms.transpose import backward_pass
-from weft.transforms.vmap import AxisData, batch_flat, batch_jaxpr, move_dim, to_front
+from weft.transforms.vmap import AxisData, batch_flat, move_dim
 
 # The op. It takes `call`, which knows the function and its rule on flat arguments. Recorded, it has
 # a jaxpr of the function too, and in front of its operands what the function closes over.
@@ -196,27 +195,6 @@ def closed_over_text(who: str, name: str) -> str:
     )
 
 
-def _batch(
-    axis: AxisData,
-    args: Any,
-    dims: Any,
-    *,
-    call: Any,
-    jaxpr: ClosedJaxpr | None,
-    num_consts: int,
-) -> tuple:
-    if jaxpr is None:
-        batched = BatchedCall(call, axis, dims)
-        outs = custom_jvp_p.bind(*args, call=batched, jaxpr=None, num_consts=0)
-        return outs, batched.out_dims
-    moved, mask = to_front(args, dims)
-    inner, _ = batch_jaxpr(jaxpr, axis, mask, True)
-    out_dims = [0] * len(jaxpr.out_avals)
-    batched = BatchedCall(call, axis, [0 if m else None for m in mask], out_dims)
-    outs = custom_jvp_p.bind(*moved, call=batched, jaxpr=inner, num_consts=num_consts)
-    return outs, out_dims
-
-
 def _stage(trace: Any, args: Any, params: dict) -> list | None:
     call = params["call"]
     if params["jaxpr"] is not None:
@@ -267,22 +245,12 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
     )
 
 
-custom_jvp_p = Primitive(
+custom_jvp_p = call_primitive(
     "custom_jvp_call",
-    abstract=lambda *avals, call, jaxpr, num_consts: list(jaxpr.out_avals),
-    effects=lambda avals, params: params["jaxpr"].effects,
     impl=_impl,
     jvp=_jvp,
-    transpose=lambda cts, *args, call, jaxpr, num_consts: backward_pass(
-        jaxpr.jaxpr, jaxpr.consts, args, cts
-    ),
-    batch=_batch,
-    lower=lambda ctx, *xs, call, jaxpr, num_consts: ctx.inline(jaxpr, *xs),
-    named_axes=lambda params: () if params["jaxpr"] is None else jaxpr_axes(params["jaxpr"]),
+    batch=batch_call(lambda: custom_jvp_p, BatchedCall),
     stage=_stage,
-    multiple_results=True,
-    own_types=True,
-    higher_order=True,
 )
 
 

@@ -15,6 +15,8 @@ from weft.transforms.boundary import api_boundary
 from weft.transforms.custom_common import (
     Signature,
     SymbolicZero,
+    batch_call,
+    call_primitive,
     check_type,
     instantiate,
     names,
@@ -22,10 +24,9 @@ from weft.transforms.custom_common import (
     tracing_rules,
 )
 from weft.transforms.custom_jvp import closed_over_text
-from weft.transforms.jit_op import jaxpr_axes
 from weft.transforms.jvp import cotangent_aval, has_tangent, tangent_aval
-from weft.transforms.transpose import backward_pass, is_undefined
-from weft.transforms.vmap import AxisData, batch_flat, batch_jaxpr, move_dim, to_front
+from weft.transforms.transpose import is_undefined
+from weft.transforms.vmap import AxisData, batch_flat, move_dim
 
 
 class CustomVJPPrimal:
@@ -365,27 +366,6 @@ custom_vjp_linear_p = Primitive(
 )
 
 
-def _batch(
-    axis: AxisData,
-    args: Any,
-    dims: Any,
-    *,
-    call: Any,
-    jaxpr: ClosedJaxpr | None,
-    num_consts: int,
-) -> tuple:
-    if jaxpr is None:
-        batched = BatchedCall(call, axis, dims)
-        outs = custom_vjp_p.bind(*args, call=batched, jaxpr=None, num_consts=0)
-        return outs, batched.out_dims
-    moved, mask = to_front(args, dims)
-    inner, _ = batch_jaxpr(jaxpr, axis, mask, True)
-    out_dims = [0] * len(jaxpr.out_avals)
-    batched = BatchedCall(call, axis, [0 if m else None for m in mask], out_dims)
-    outs = custom_vjp_p.bind(*moved, call=batched, jaxpr=inner, num_consts=num_consts)
-    return outs, out_dims
-
-
 def _stage(trace: Any, args: Any, params: dict) -> list | None:
     call = params["call"]
     if params["jaxpr"] is not None:
@@ -444,23 +424,13 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
     )
 
 
-custom_vjp_p = Primitive(
+custom_vjp_p = call_primitive(
     "custom_vjp_call",
-    abstract=lambda *avals, call, jaxpr, num_consts: list(jaxpr.out_avals),
-    effects=lambda avals, params: params["jaxpr"].effects,
     impl=_impl,
     jvp=_jvp,
     linearize=_linearize,
-    transpose=lambda cts, *args, call, jaxpr, num_consts: backward_pass(
-        jaxpr.jaxpr, jaxpr.consts, args, cts
-    ),
-    batch=_batch,
-    lower=lambda ctx, *xs, call, jaxpr, num_consts: ctx.inline(jaxpr, *xs),
-    named_axes=lambda params: () if params["jaxpr"] is None else jaxpr_axes(params["jaxpr"]),
+    batch=batch_call(lambda: custom_vjp_p, BatchedCall),
     stage=_stage,
-    multiple_results=True,
-    own_types=True,
-    higher_order=True,
 )
 
 

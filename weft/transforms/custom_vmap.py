@@ -7,15 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
-from weft.core.primitive import Primitive
 from weft.core.state import current_trace
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
 from weft.transforms.boundary import api_boundary
-from weft.transforms.custom_common import Signature, trace_call
-from weft.transforms.jit_op import jaxpr_axes
+from weft.transforms.custom_common import Signature, call_primitive, trace_call
 from weft.transforms.jvp import forward_trace
-from weft.transforms.transpose import backward_pass
 from weft.transforms.vmap import AxisData, batch_jaxpr, to_front
 
 
@@ -126,23 +123,7 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
     )
 
 
-custom_vmap_p = Primitive(
-    "custom_vmap_call",
-    abstract=lambda *avals, call, jaxpr, num_consts: list(jaxpr.out_avals),
-    effects=lambda avals, params: params["jaxpr"].effects,
-    impl=_impl,
-    jvp=_jvp,
-    transpose=lambda cts, *args, call, jaxpr, num_consts: backward_pass(
-        jaxpr.jaxpr, jaxpr.consts, args, cts
-    ),
-    batch=_batch,
-    lower=lambda ctx, *xs, call, jaxpr, num_consts: ctx.inline(jaxpr, *xs),
-    named_axes=lambda params: () if params["jaxpr"] is None else jaxpr_axes(params["jaxpr"]),
-    stage=_stage,
-    multiple_results=True,
-    own_types=True,
-    higher_order=True,
-)
+custom_vmap_p = call_primitive("custom_vmap_call", impl=_impl, jvp=_jvp, batch=_batch, stage=_stage)
 
 
 class custom_vmap:  # noqa: N801  (the public name is JAX's)

@@ -101,12 +101,10 @@ class Traced:
         return Lowered(program, self)
 
 
-class Lowered:
-    """A lowered function. `.as_text()`, `.stages`, `.compile()`."""
+class _OfTraced:
+    """What stages after tracing know of the function's arguments and results."""
 
-    def __init__(self, program: Any, traced: Traced) -> None:
-        self._program = program
-        self._traced = traced
+    _traced: Traced
 
     @property
     def out_info(self) -> Any:
@@ -119,6 +117,14 @@ class Lowered:
     @property
     def out_tree(self) -> Any:
         return self._traced.out_tree
+
+
+class Lowered(_OfTraced):
+    """A lowered function. `.as_text()`, `.stages`, `.compile()`."""
+
+    def __init__(self, program: Any, traced: Traced) -> None:
+        self._program = program
+        self._traced = traced
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The module's text: dialect 'stablehlo' (default) or 'hlo'."""
@@ -165,25 +171,13 @@ class Lowered:
         return Compiled(executable, self._program, self._traced)
 
 
-class Compiled:
+class Compiled(_OfTraced):
     """A compiled function, to be called with arguments of exactly the traced types."""
 
     def __init__(self, executable: Any, program: Any, traced: Traced) -> None:
         self._executable = executable
         self._program = program
         self._traced = traced
-
-    @property
-    def in_tree(self) -> Any:
-        return self._traced._in_tree
-
-    @property
-    def out_tree(self) -> Any:
-        return self._traced.out_tree
-
-    @property
-    def out_info(self) -> Any:
-        return self._traced.out_info
 
     def as_text(self) -> str:
         """The optimized HLO."""
