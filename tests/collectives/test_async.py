@@ -112,6 +112,19 @@ def test_a_carried_future_is_differentiated():
     np.testing.assert_allclose(gradient, np.full(N, 7 * N), rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", STARTS)
+def test_futures_of_the_iterations_of_a_scan_are_stacked(name):
+    start = STARTS[name]
+    x = np.arange(64.0, dtype=np.float32).reshape(N, N)
+
+    def values(v):
+        done = lax.scan(lambda c, k: (c, start(k * v)), 0, jnp.array([1.0, 3.0]))[1].done()
+        return done[:, None]
+
+    once = on_devices(lambda v: start(v).done()[None])(x)
+    np.testing.assert_allclose(on_devices(values, P(None, "x"))(x), np.stack([once, 3 * once]))
+
+
 def test_a_future_may_be_done_behind_a_loop():
     def body(v):
         future = lax.psum_start(v, "x")
@@ -132,6 +145,32 @@ def test_a_future_may_come_out_of_a_branch():
         return lax.cond(lax.psum(v, "x")[0] > 3, start(v), start(2 * v)).done()
 
     np.testing.assert_allclose(on_devices(body)(X), np.roll(X, 1))
+
+
+def test_examples_choose_among_futures_of_branches():
+    def body(v, p):
+        start = lambda w: lax.psum_start(w, "x")
+        return lax.cond(p, lambda v: start(2 * v), lambda v: start(v * v), v).done()
+
+    mesh = mesh_of(Machine(x=N), ("x",))
+    mapped = weft.shard_map(body, mesh=mesh, in_specs=(SPLIT, P()), out_specs=P())
+    out = weft.vmap(mapped, (None, 0))(X, np.array([True, False]))
+    np.testing.assert_allclose(out, [[2 * X.sum()], [(X * X).sum()]])
+
+
+def test_a_future_may_be_carried_by_a_loop_whose_examples_end_differently():
+    def body(v, n):
+        def step(state):
+            k, future = state
+            return k + 1, lax.ppermute_start(future.done(), "x", RING)
+
+        first = (0, lax.ppermute_start(v, "x", RING))
+        return lax.while_loop(lambda state: state[0] < n, step, first)[1].done()
+
+    mesh = mesh_of(Machine(x=N), ("x",))
+    mapped = weft.shard_map(body, mesh=mesh, in_specs=(SPLIT, P()), out_specs=SPLIT)
+    out = weft.vmap(mapped, (None, 0))(X, np.array([0, 2]))
+    np.testing.assert_array_equal(out, [np.roll(X, 1), np.roll(X, 3)])
 
 
 def test_a_future_may_be_returned_from_jit_and_vmap():

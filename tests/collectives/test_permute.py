@@ -97,6 +97,42 @@ def test_a_token_may_be_carried_by_a_loop():
 
 
 @pytest.mark.parametrize("over", [over_devices, over_examples])
+def test_a_token_carried_by_a_loop_has_derivatives_and_is_batched(over):
+    ring = [(i, (i + 1) % N) for i in range(N)]
+
+    def body(v):
+        def step(state, _):
+            token, total = state
+            arrived = lax.precv(token, v, "i", ring)
+            return (lax.psend(2 * arrived, "i", ring), total + arrived), None
+
+        (token, total), _ = lax.scan(step, (lax.psend(v, "i", ring), 0 * v), None, length=2)
+        return total + lax.precv(token, v, "i", ring)
+
+    factors = [1, 2, 4]  # of what came from one, two and three places away
+    want = sum(f * np.roll(X, k) for k, f in enumerate(factors, 1))
+    back = sum(f * np.roll(X, -k) for k, f in enumerate(factors, 1))
+    loss = lambda x, w: (over(body)(x) * w).sum()
+    np.testing.assert_array_equal(over(body)(X), want)
+    np.testing.assert_array_equal(weft.grad(loss)(X, X), back)
+    both = weft.vmap(weft.grad(loss), (None, 0))(X, np.stack([X, 3 * X]))
+    np.testing.assert_array_equal(both, [back, 3 * back])
+
+
+def test_a_token_may_come_out_of_a_branch():
+    pairs = [(0, 1)]
+
+    def body(v):
+        send = lambda w: lambda: lax.psend(w, "i", pairs)
+        first = lax.psum(v, "i")[0] > 3
+        return lax.precv(lax.cond(first, send(v), send(2 * v)), v, "i", pairs)
+
+    np.testing.assert_array_equal(over_devices(body)(X), [0, 1, 0, 0])
+    gradient = weft.grad(lambda x: over_devices(body)(x).sum())(X)
+    np.testing.assert_array_equal(gradient, [1, 0, 0, 0])
+
+
+@pytest.mark.parametrize("over", [over_devices, over_examples])
 def test_pairs_may_come_from_an_iterator(over):
     body = lambda v: lax.ppermute(v, "i", zip(range(N), [1, 2, 3, 0], strict=True))
     np.testing.assert_array_equal(over(body)(X), np.roll(X, 1))

@@ -82,6 +82,16 @@ def test_the_mean_of_integers_is_a_float(over):
     np.testing.assert_array_equal(out, [2.5] * N)
 
 
+@both
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_the_mean_of_small_integers_does_not_wrap_around(over, dtype):
+    x = np.array([100, 127, 90, 101], dtype)
+    np.testing.assert_array_equal(over(lambda v: lax.pmean(v, "i"))(x), [x.mean()] * N)
+    np.testing.assert_array_equal(
+        over(lambda v: lax.pmean(v[:, None].repeat(2, 1), ("i", 1)))(x), [x.mean()] * N
+    )
+
+
 def test_positional_axes_are_summed_along_with_named_ones():
     x = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
 

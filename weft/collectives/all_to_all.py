@@ -25,7 +25,7 @@ from weft.collectives.groups import (
     team_of,
 )
 from weft.collectives.scatter import check_divides
-from weft.collectives.states import VARYING, result_mat
+from weft.collectives.states import VARYING, result_mat, result_type
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
@@ -36,13 +36,16 @@ from weft.ops.base import canonical_axis
 def _abstract(x: ShapedArray, *, over: Team, split: int, concat: int, tiled: bool) -> ShapedArray:
     size = equal_groups("all_to_all", over)
     shape = list(x.shape)
+    origin: list[int | None] = list(range(x.ndim))
     if tiled:
         shape[split] //= size
         shape[concat] *= size
     else:
         shape.insert(concat, shape.pop(split))
+        origin.pop(split)
+        origin.insert(concat, None)
     mat = result_mat("all_to_all", x, over, VARYING)
-    return ShapedArray(tuple(shape), x.dtype, False, x.sharding, mat)
+    return result_type("all_to_all", x, shape, origin, mat)
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from weft.collectives.all_to_all import all_to_all, all_to_all_p, lower_in_front
 from weft.collectives.gather import all_gather, all_gather_p, pbroadcast, pbroadcast_p
 from weft.collectives.groups import named_axes
-from weft.collectives.permute import no_keys, ppermute, ppermute_p
+from weft.collectives.permute import ppermute, ppermute_p
 from weft.collectives.reduce import psum, psum_p
 from weft.collectives.scatter import psum_scatter, psum_scatter_p
+from weft.collectives.under_way import UnderWay, no_keys
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.state import current_trace, state
@@ -25,89 +24,24 @@ from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
 
 
-class InFlight:
-    """The type of a collective under way: which one, and the type of its value. Interned."""
+class InFlight(UnderWay):
+    """The type of a collective under way: which one, and the type of its value."""
 
-    __slots__ = ("collective", "dtype", "value")
-
-    sharding = None
-    weak_type = False
-    _interned: dict[tuple, InFlight] = {}
-
-    collective: str
-    value: ShapedArray
-    dtype: np.dtype
+    __slots__ = ()
 
     def __new__(cls, collective: str, value: ShapedArray) -> InFlight:
-        self = cls._interned.get((collective, value))
-        if self is None:
-            self = object.__new__(cls)
-            self.collective, self.value = collective, value
-            # Compiled programs are found by shape and dtype, so both tell values apart.
-            self.dtype = np.dtype([(f"{collective} in flight", value.dtype)])
-            cls._interned[collective, value] = self
-        return self
+        return cls._of(f"{collective} in flight", value, collective)
 
-    def __reduce__(self) -> tuple:
-        return InFlight, (self.collective, self.value)
+    collective = property(lambda self: self.key[0])
 
-    shape = property(lambda self: self.value.shape)
-    ndim = property(lambda self: self.value.ndim)
-    size = property(lambda self: self.value.size)
-    mat = property(lambda self: self.value.mat)
+    def arrive(self, x: Any) -> Any:
+        return done_p.bind(x)
 
-    def update(self, **changes: Any) -> InFlight:
-        return InFlight(self.collective, self.value.update(**changes))
+    def land(self, x: Any) -> Any:
+        return landed_p.bind(x, collective=self.collective)
 
     def str_short(self) -> str:
         return f"in_flight[{self.collective} {self.value.str_short()}]"
-
-    __repr__ = __str__ = str_short
-
-    def strip_weak_type(self) -> InFlight:
-        return self
-
-    def to_tangent(self) -> InFlight:
-        from weft.transforms.jvp import tangent_aval
-
-        return InFlight(self.collective, tangent_aval(self.value))
-
-    def to_cotangent(self) -> ShapedArray:
-        from weft.transforms.jvp import cotangent_aval
-
-        return cotangent_aval(self.value)
-
-    def instantiate_zero(self) -> Any:
-        from weft.ops.special import instantiate_zero
-
-        return landed_p.bind(instantiate_zero(self.value), collective=self.collective)
-
-    def ir_type(self) -> Any:
-        from weft.lowering.context import ir_type
-
-        return ir_type(self.value)
-
-    def remove_dim(self, dim: int) -> InFlight:
-        from weft.transforms.vmap import remove_dim
-
-        return InFlight(self.collective, remove_dim(self.value, dim))
-
-    def add_dim(self, dim: int, size: int) -> InFlight:
-        from weft.transforms.vmap import AxisData, add_dim
-
-        return InFlight(self.collective, add_dim(self.value, dim, AxisData(None, size)))
-
-    def moveaxis(self, x: Any, source: int, target: int) -> Any:
-        from weft.ops.shape import moveaxis
-
-        moved = moveaxis(done_p.bind(x), source, target)
-        return landed_p.bind(moved, collective=self.collective)
-
-    def broadcast_to_dim(self, x: Any, dim: int, size: int) -> Any:
-        from weft.ops.shape import broadcast_to_dim
-
-        spread = broadcast_to_dim(done_p.bind(x), dim, size)
-        return landed_p.bind(spread, collective=self.collective)
 
 
 class _Starting:

@@ -25,7 +25,7 @@ from weft.collectives.reduce import (
     psum_p,
     split_axes,
 )
-from weft.collectives.states import INVARYING, result_mat
+from weft.collectives.states import INVARYING, result_mat, result_type
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -51,7 +51,8 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         check_kind(name, x.dtype, ANY)
         shape = tuple(n for d, n in enumerate(x.shape) if d not in dims)
         mat = result_mat(name, x, over, INVARYING)
-        return x.update(shape=shape, mat=mat, weak_type=False)
+        origin = [d for d in range(x.ndim) if d not in dims]
+        return result_type(name, x, shape, origin, mat)
 
     def jvp(
         primals: Sequence[Any], tangents: Sequence[Any], *, over: Team, dims: tuple[int, ...]

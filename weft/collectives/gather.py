@@ -23,7 +23,15 @@ from weft.collectives.groups import (
     split,
     team_of,
 )
-from weft.collectives.states import INVARYING, REDUCED, UNREDUCED, VARYING, moved, result_mat
+from weft.collectives.states import (
+    INVARYING,
+    REDUCED,
+    UNREDUCED,
+    VARYING,
+    moved,
+    result_mat,
+    result_type,
+)
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -43,7 +51,10 @@ def gathered_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
 def _abstract(x: ShapedArray, *, over: Team, axis: int, tiled: bool, to: str) -> ShapedArray:
     size = equal_groups("all_gather", over)
     shape = gathered_shape(x.shape, axis, size, tiled)
-    return ShapedArray(shape, x.dtype, False, x.sharding, result_mat("all_gather", x, over, to))
+    origin: list[int | None] = list(range(x.ndim))
+    if not tiled:
+        origin.insert(axis, None)
+    return result_type("all_gather", x, shape, origin, result_mat("all_gather", x, over, to))
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
@@ -203,7 +214,8 @@ def as_traced(x: Any) -> Any:
 
 def _slice_abstract(x: ShapedArray, *, over: Team, axis: int, tiled: bool) -> ShapedArray:
     shape = _own_shape(x.shape, axis, over.size, tiled)
-    return ShapedArray(shape, x.dtype, False, x.sharding, moved(x.mat, over.tracked, VARYING))
+    origin = [d for d in range(x.ndim) if tiled or d != axis]
+    return result_type("all_slice", x, shape, origin, moved(x.mat, over.tracked, VARYING))
 
 
 def _own_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:

@@ -20,7 +20,7 @@ from weft.collectives.groups import (
     team_of,
 )
 from weft.collectives.states import VARYING, result_mat
-from weft.core import dtypes
+from weft.collectives.under_way import UnderWay, no_keys
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
@@ -226,81 +226,34 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
 # psend and precv ------------------------------------------------------------------------------
 
 
-class Sent:
+class Sent(UnderWay):
     """The type of a value on its way from psend to precv: a token that stands for the message."""
 
-    __slots__ = ("dtype", "message", "over", "perm")
+    __slots__ = ()
 
-    sharding = None
-    weak_type = False
-    _interned: dict[tuple, Sent] = {}
+    def __new__(cls, over: Team, perm: Pairs, value: ShapedArray) -> Sent:
+        return cls._of(f"sent over {over!r} by {perm}", value, over, perm)
 
-    message: ShapedArray
-    over: Team
-    perm: Pairs
-    dtype: np.dtype
+    over = property(lambda self: self.key[0])
+    perm = property(lambda self: self.key[1])
 
-    def __new__(cls, message: ShapedArray, over: Team, perm: Pairs) -> Sent:
-        key = (message, over, perm)
-        self = cls._interned.get(key)
-        if self is None:
-            self = object.__new__(cls)
-            self.message, self.over, self.perm = key
-            # Compiled programs are found by shape and dtype, so both tell messages apart.
-            self.dtype = np.dtype([(f"sent over {over!r} by {perm}", message.dtype)])
-            cls._interned[key] = self
-        return self
+    def arrive(self, x: Any) -> Any:
+        return precv_p.bind(x)
 
-    shape = property(lambda self: self.message.shape)
-    ndim = property(lambda self: self.message.ndim)
-    size = property(lambda self: self.message.size)
-
-    mat = property(lambda self: self.message.mat)
-
-    def update(self, **changes: Any) -> Sent:
-        return Sent(self.message.update(**changes), self.over, self.perm)
+    def land(self, x: Any) -> Any:
+        return keep_p.bind(x, over=self.over, perm=self.perm)
 
     def str_short(self) -> str:
-        return f"sent[{self.message.str_short()} over {self.over!r}]"
-
-    __repr__ = __str__ = str_short
-
-    def strip_weak_type(self) -> Sent:
-        return self
-
-    def to_tangent(self) -> Sent:
-        from weft.transforms.jvp import tangent_aval
-
-        return Sent(tangent_aval(self.message), self.over, self.perm)
-
-    def ir_type(self) -> Any:
-        from weft.lowering.context import ir_type
-
-        return ir_type(self.message)
-
-    def remove_dim(self, dim: int) -> Sent:
-        from weft.transforms.vmap import remove_dim
-
-        return Sent(remove_dim(self.message, dim), self.over, self.perm)
-
-
-def no_keys(who: str, x: ShapedArray) -> None:
-    """Messages and values under way have plain elements."""
-    if dtypes.is_extended(x.dtype):
-        raise TypeError(
-            f"{who}: a value of type {x.str_short()} cannot be under way; send the words of the "
-            "keys, weft.random.key_data(keys), and wrap what arrives with "
-            "weft.random.wrap_key_data"
-        )
+        return f"sent[{self.value.str_short()} over {self.over!r}]"
 
 
 def _send_abstract(x: ShapedArray, *, over: Team, perm: Pairs) -> Sent:
     no_keys("psend", x)
-    return Sent(_abstract(x, over=over, perm=perm), over, perm)
+    return Sent(over, perm, _abstract(x, over=over, perm=perm))
 
 
 def _recv_abstract(token: Sent) -> ShapedArray:
-    return token.message
+    return token.value
 
 
 def _send_batch(axis: Any, args: Any, dims: Any, *, over: Team, perm: Pairs) -> tuple:
@@ -333,7 +286,7 @@ psend_p = Primitive(
 psend_p.jvp = _linear(psend_p)
 keep_p = Primitive(
     "keep_sent",
-    abstract=lambda x, *, over, perm: Sent(x, over, perm),
+    abstract=lambda x, *, over, perm: Sent(over, perm, x),
     transpose=lambda ct, x, *, over, perm: [ct],
     batch=lambda axis, args, dims, **params: (keep_p.bind(args[0], **params), dims[0]),
     lower=lambda ctx, x, **params: x,
@@ -355,7 +308,7 @@ precv_p.jvp = _linear(precv_p)
 def _lower_send(ctx: Any, x: Any, over: Team, perm: Pairs) -> Any:
     """One collective_permute carries the message: XLA starts it here and waits at its use."""
     if over.size == 1 and not perm:
-        message = ctx.avals_out[0].message
+        message = ctx.avals_out[0].value
         return ctx.splat(0, message.shape, message.dtype)
     return _lower(ctx, x, over=over, perm=perm)
 
@@ -411,10 +364,10 @@ def precv(token: Any, out_shape: Any, axis_name: Any, perm: Any) -> Any:
                 f"received over {over!r} with perm {list(pairs)}; both must be the same"
             )
         want = (tuple(like.shape), np.dtype(like.dtype))
-        if want != (sent.message.shape, sent.message.dtype):
+        if want != (sent.value.shape, sent.value.dtype):
             raise TypeError(
                 f"precv: out_shape is {ShapedArray(*want).str_short()}, but what was sent is "
-                f"{sent.message.str_short()}"
+                f"{sent.value.str_short()}"
             )
         return precv_p.bind(t)
 

@@ -281,10 +281,12 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     count = group_size(over) if over is not None else 1
 
     def mean(leaf: Any) -> Any:
-        from weft.ops.elementwise import div
+        from weft.ops.elementwise import convert, div
         from weft.ops.promote import promote_inexact, promote_numpy
 
         aval = typeof(leaf)
+        if dtypes.is_integer(aval.dtype) and aval.dtype.itemsize < 4:  # the sum need not fit
+            leaf = convert(leaf, dtypes.int32)
         total = psum(leaf, axis_name, axis_index_groups=axis_index_groups)
         n = count
         for a in positional:

@@ -20,7 +20,7 @@ from weft.collectives.groups import (
     split,
     team_of,
 )
-from weft.collectives.states import UNREDUCED, VARYING, result_mat, state_over
+from weft.collectives.states import UNREDUCED, VARYING, result_mat, result_type, state_over
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -37,7 +37,8 @@ def scattered_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
 def _abstract(x: ShapedArray, *, over: Team, axis: int, tiled: bool) -> ShapedArray:
     shape = scattered_shape(x.shape, axis, equal_groups("psum_scatter", over), tiled)
     mat = result_mat("psum_scatter", x, over, VARYING)
-    return ShapedArray(shape, x.dtype, False, x.sharding, mat)
+    origin = [d for d in range(x.ndim) if tiled or d != axis]
+    return result_type("psum_scatter", x, shape, origin, mat)
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:

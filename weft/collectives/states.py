@@ -8,10 +8,12 @@ values are reduced and the other way round.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from weft.collectives.groups import Team, axes_text
 from weft.core.aval import Mat, ShapedArray
+from weft.core.errors import ShardingTypeError
 
 INVARYING, VARYING, UNREDUCED, REDUCED = "invarying", "varying", "unreduced", "reduced"
 STATES = (INVARYING, VARYING, UNREDUCED, REDUCED)
@@ -130,3 +132,25 @@ def result_mat(who: str, x: ShapedArray, over: Team, after: str) -> Mat:
     elif over.tracked:
         check_state(who, x, over.tracked, {VARYING})
     return x.mat
+
+
+def result_type(
+    who: str, x: ShapedArray, shape: Sequence[int], origin: Sequence[int | None], mat: Mat
+) -> ShapedArray:
+    """The type of a result whose dimension d is the operand's dimension origin[d], or a new one.
+
+    Inside a partly manual shard_map, each dimension keeps its split over explicit axes.
+    """
+    sharding = x.sharding
+    if sharding is not None:
+        entries = [() if i is None else sharding.spec_of(i) for i in origin]
+        sharding = sharding.with_spec(sharding.spec.update(partitions=entries))
+        for d, size in enumerate(shape):
+            if size % sharding.num_parts(d):
+                raise ShardingTypeError(
+                    f"{who} of {x.str_short()}: dimension {d} of the result would have size {size},"
+                    f" which explicit mesh axis {axes_text(sharding.spec_of(d))} cannot split into "
+                    f"{sharding.num_parts(d)} parts. Join it first with weft.reshard(x, P(...)), "
+                    "or communicate along another dimension"
+                )
+    return ShapedArray(tuple(shape), x.dtype, False, sharding, mat)

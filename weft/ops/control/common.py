@@ -239,3 +239,16 @@ __all__ = [
     "same_type",
     "trace_body",
 ]
+
+
+def select_rows(which: Any, *cases: Any) -> Any:
+    """Each example's own case, by a batch of indices or booleans; all have the batch in front."""
+    from weft.ops.elementwise import select_n_p
+    from weft.ops.shape import broadcast_in_dim
+
+    aval = typeof(cases[0])
+    if hasattr(aval, "arrive"):  # values under way are chosen among once they are here
+        return aval.land(select_rows(which, *map(aval.arrive, cases)))
+    if aval.ndim > 1:
+        which = broadcast_in_dim(which, aval.shape, (0,))
+    return select_n_p.bind(which, *cases)

@@ -25,6 +25,7 @@ from weft.ops.control.common import (
     names_of,
     ordered_effects_of,
     pick,
+    select_rows,
     trace_body,
 )
 from weft.transforms.boundary import api_boundary
@@ -192,8 +193,7 @@ def _select(
 ) -> tuple:
     """With a batched index, all branches run and each example takes its own one's results."""
     from weft.core.jaxpr import eval_closed
-    from weft.ops.elementwise import convert, select_n_p
-    from weft.ops.shape import broadcast_in_dim
+    from weft.ops.elementwise import convert
 
     if any(WRITES in b.effects for b in branches):
         raise TypeError(
@@ -214,11 +214,7 @@ def _select(
         index = convert(index, dtypes.bool_)
     outs = []
     for cases in zip(*results, strict=True):
-        aval = typeof(cases[0])
-        which = index
-        if aval.ndim > 1:
-            which = broadcast_in_dim(index, aval.shape, (0,))
-        outs.append(select_n_p.bind(which, *cases))
+        outs.append(select_rows(index, *cases))
     return outs, [0] * len(outs)
 
 

@@ -23,6 +23,7 @@ from weft.ops.control.common import (
     join_axes,
     ordered_effects_of,
     pick,
+    select_rows,
     trace_body,
 )
 from weft.ops.control.scan import check_unroll, scan_p, trace_with_carry
@@ -184,9 +185,7 @@ def _masked(
 
     Which examples go on is carried in front.
     """
-    from weft.ops.elementwise import select_n_p
     from weft.ops.reduce import reduce_or_p
-    from weft.ops.shape import broadcast_in_dim
 
     if any(WRITES in b.effects for b in (pred, body)):
         raise TypeError(
@@ -211,9 +210,7 @@ def _masked(
         new = eval_closed(body, *body_consts, *old)
         kept = []
         for a, b in zip(old, new, strict=True):
-            shape = typeof(a).shape
-            which = active if len(shape) == 1 else broadcast_in_dim(active, shape, (0,))
-            kept.append(select_n_p.bind(which, a, b))
+            kept.append(select_rows(active, a, b))
         (following,) = eval_closed(pred, *cond_consts, *kept)
         return [following, *kept]
 

@@ -88,7 +88,11 @@ def lower_scan(
 
 
 def physical(aval: ShapedArray) -> ShapedArray:
-    """The array that holds values of the type: keys are arrays of their words."""
+    """The array that holds values of the type: keys are arrays of their words.
+
+    Of a value under way, that is the value.
+    """
+    aval = getattr(aval, "value", aval)
     if dtypes.is_extended(aval.dtype):
         return ShapedArray(aval.shape + aval.dtype.physical_shape, aval.dtype.physical_dtype)
     if aval.dtype == dtypes.float0:
