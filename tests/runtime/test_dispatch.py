@@ -65,15 +65,18 @@ def counted(executable):
 def test_a_known_signature_runs_without_python(sharding, use_shardy):
     f, misses = counted(doubling(sharding, use_shardy=use_shardy))
     x = device_put(VALUE, sharding)
+    f(x)
     for _ in range(3):
         out = f(x)
         assert out.sharding is sharding and out.committed
         np.testing.assert_array_equal(out, 2 * VALUE)
-    assert len(misses) == 1
+    # Over several devices the second call moves to a C++ path of its own.
+    assert len(misses) == (1 if sharding is SINGLE else 2)
+    misses.clear()
     for _ in range(2):
         np.testing.assert_array_equal(f(VALUE), 2 * VALUE)
         np.testing.assert_array_equal(f(device_put(VALUE)), 2 * VALUE)
-    assert len(misses) == 3, "host arrays and uncommitted arrays have signatures of their own"
+    assert len(misses) == 2, "host arrays and uncommitted arrays have signatures of their own"
 
 
 def test_shape_sharding_and_configuration_are_part_of_the_signature():

@@ -42,12 +42,10 @@ def make_cpu_client(
     elif collectives not in (None, "gloo", "mpi"):
         raise ValueError(f"collectives must be 'gloo', 'mpi' or None, got {collectives!r}")
     ffi.attach("cpu", _jax.register_custom_call_target)
-    if (num_devices or 1) > 1:
-        # Virtual devices share one pool of threads. A program over n devices holds n of them until
-        # all its parts have met in a collective, and n more wait to start the programs behind it
-        # once 32 are in flight: with n threads (jaxlib 0.10.2's least) they wait for each other for
-        # ever. Callbacks that run programs of their own hold as many again; see host_calls.
-        os.environ.setdefault("PJRT_NPROC", str(max(os.cpu_count() or 1, 4 * num_devices)))
+    if num_devices is not None and num_devices > 1:
+        # Two more than jaxlib 0.10.2 makes by itself; weft/runtime/in_flight.py says why.
+        threads = max(os.cpu_count() or 1, num_devices + 2)
+        os.environ.setdefault("PJRT_NPROC", str(threads))
     return _jax.get_tfrt_cpu_client(
         asynchronous=asynchronous,
         distributed_client=distributed_client,

@@ -16,6 +16,7 @@ from weft._xla import compile as _xla_compile
 from weft._xla.client import DeviceList
 from weft.core.config import config
 from weft.core.source import warn
+from weft.runtime.in_flight import called_together
 
 
 class CompileError(RuntimeError):
@@ -119,6 +120,8 @@ def compile_module(
         propagate_to_outputs=propagate_to_outputs,
         propagate_to_parameters=propagate_to_parameters,
     )
+    if len(flat) > 1 and flat[0].platform == "cpu":
+        host_callbacks = [called_together(f) for f in host_callbacks]
     device_list = DeviceList(flat)
     start = time.perf_counter()
     directory = config.compilation_cache_dir

@@ -12,7 +12,7 @@ from weft._xla.arrays import array_result_handler
 from weft._xla.compile import XlaRuntimeError
 from weft._xla.dispatch import FastpathData
 from weft.core.config import config
-from weft.runtime import host_calls
+from weft.runtime import host_calls, in_flight
 from weft.runtime.array import ArrayImpl, deleted_text, describe, release
 from weft.runtime.compile import LoadedExecutable, compile_module
 from weft.runtime.device_put import devices_text, shard_argument
@@ -44,6 +44,7 @@ class Executable:
         "arg_names",
         "_committed",
         "compiled",
+        "counted",
         "donated",
         "donates",
         "handlers",
@@ -83,6 +84,7 @@ class Executable:
         self.arg_names = None if arg_names is None else tuple(arg_names)
         self.has_side_effects = has_side_effects
         self.has_callbacks = has_callbacks
+        self.counted = in_flight.counts(compiled.xla)
         self.committed = committed
 
     @property
@@ -116,7 +118,7 @@ class Executable:
             given = list(itertools.compress(placed, self.donated))
             check_given_once(self.compiled.name, given, placed)
         try:
-            if self.has_callbacks or self.has_side_effects:
+            if self.has_callbacks or self.has_side_effects or self.counted:
                 results = self._run_with_token(placed)
             else:
                 results = self.xla.execute_sharded(placed)
@@ -132,12 +134,18 @@ class Executable:
 
     def _run_with_token(self, placed: list) -> Any:
         devices = self.compiled.devices
+        if self.counted:
+            if in_flight.inside.pending is not None:
+                in_flight.check_in_callback(self.compiled)
+            in_flight.make_room()
         if self.has_callbacks:
-            host_calls.make_room(len(devices), devices[0].platform)
+            in_flight.make_room_for_callbacks(devices)
         results = self.xla.execute_sharded(placed, with_tokens=True)
         token = results.consume_token()
+        if self.counted:
+            in_flight.note(token)
         if self.has_callbacks:
-            host_calls.started(len(devices), token)
+            in_flight.note_callbacks(devices, token)
         if self.has_side_effects:
             keep_token(token)
         return results
@@ -218,7 +226,7 @@ def check_given_once(name: str, given: Sequence[Any], everything: Sequence[Any])
 
 def keep_token(token: Any) -> None:
     """Remembers a run with side effects for `effects_barrier`."""
-    own = host_calls.inside.pending
+    own = in_flight.inside.pending
     if own is not None:
         own.append(token)
         return
@@ -234,7 +242,7 @@ def effects_barrier() -> None:
 
     In a callback: of those that this callback started. Raises what a callback raised.
     """
-    own = host_calls.inside.pending
+    own = in_flight.inside.pending
     if own is not None:
         waiting = list(own)
         own.clear()

@@ -1,93 +1,22 @@
-"""Programs that call back into Python or native code: their threads, their errors.
+"""Errors of programs that call back into Python or native code.
 
-Threads. Every run of a program holds a thread of XLA's CPU client for each device while its
-callback runs. A callback that runs a program of its own needs more of the same threads: with all
-of them in callbacks that wait, nothing moves (seen with 8 devices, 32 threads and 300 runs in
-flight, jaxlib 0.10.2). So only so many runs with callbacks are in flight that threads are left.
-
-Errors. What a Python function raises reaches XLA as text. The exception is kept here, and raised
-again wherever the program's failure shows: in the call, or later when a result is read.
+What a Python function raises reaches XLA as text. The exception is kept here, and raised again
+wherever the program's failure shows: in the call, or later when a result is read.
 """
 
 from __future__ import annotations
 
 import atexit
 import collections
-import contextlib
 import itertools
-import os
 import re
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft._xla.compile import XlaRuntimeError
-
-# Threads ----------------------------------------------------------------------------------------
-
-
-class _Inside(threading.local):
-    """The tokens of runs started by the callback that this thread runs; None outside of one."""
-
-    pending: list | None = None
-
-
-inside = _Inside()
-_QUEUED = 64  # devices' runs in flight where threads are no concern
-_lock = threading.Lock()
-_in_flight: collections.deque[tuple[int, Any]] = collections.deque()
-
-
-class running_callback:
-    """While a callback runs: the runs it starts are its own to wait for."""
-
-    __slots__ = ("before",)
-
-    def __enter__(self) -> None:
-        self.before = inside.pending
-        inside.pending = []
-
-    def __exit__(self, *_: Any) -> None:
-        left, inside.pending = inside.pending, self.before
-        if left:
-            from weft.runtime.executable import keep_token
-
-            for token in left:
-                keep_token(token)
-
-
-def _threads() -> int:
-    given = os.environ.get("PJRT_NPROC", "")
-    return int(given) if given.isdigit() else os.cpu_count() or 1
-
-
-def make_room(num_devices: int, platform: str = "cpu") -> None:
-    """Waits until a run on so many devices leaves callbacks the threads they need."""
-    if inside.pending is not None:
-        return  # the runs in flight may be waiting for this very callback
-    room = max(_threads() // 4 if platform == "cpu" else _QUEUED, num_devices)
-    while True:
-        with _lock:
-            if sum(n for n, _ in _in_flight) + num_devices <= room:
-                return
-            _, token = _in_flight.popleft()
-        wait_quietly(token)
-
-
-def started(num_devices: int, token: Any) -> None:
-    """Notes a run that `make_room` made room for."""
-    if inside.pending is None:
-        with _lock:
-            _in_flight.append((num_devices, token))
-
-
-def wait_quietly(token: Any) -> None:
-    """Waits for a run whose failure shows elsewhere."""
-    with contextlib.suppress(XlaRuntimeError, ValueError):
-        token.block_until_ready()
-
+from weft.runtime import in_flight
 
 # Errors -----------------------------------------------------------------------------------------
 
@@ -121,7 +50,7 @@ def reporting(function: Callable, what: str) -> Callable:
 
     def call(*args: Any) -> Any:
         try:
-            with running_callback():
+            with in_flight.running_callback():
                 return function(*args)
         except Exception as e:
             e.add_note(f"raised in {what}")
@@ -191,11 +120,7 @@ def _finish() -> None:
     """At exit: callbacks still running would meet an interpreter that is gone."""
     from weft.runtime.executable import effects_barrier
 
-    with _lock:
-        waiting = list(_in_flight)
-        _in_flight.clear()
-    for _, token in waiting:
-        wait_quietly(token)
+    in_flight.finish_callbacks()
     effects_barrier()
 
 

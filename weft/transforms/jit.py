@@ -19,7 +19,7 @@ from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.state import axes_key, state
 from weft.core.trace import EVAL, Tracer, check_not_leaked, is_array_like, trace_to_jaxpr, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, position_names
-from weft.runtime.dispatch import cached_call, fastpath
+from weft.runtime.dispatch import cached_call, clear_cache, fastpath
 from weft.transforms.boundary import api_boundary
 from weft.transforms.compiled import executable_for, execute, is_debugging
 from weft.transforms.guarded import guarded
@@ -466,23 +466,25 @@ def jit(
         tuple(sorted((compiler_options or {}).items())),
     )
 
-    @api_boundary
     def miss(*args: Any, **kwargs: Any) -> tuple:
         return info.call(args, kwargs)
 
-    function = cached_call(
-        fun, miss, static_argnums=numbers, static_argnames=names, cache_key=key, name=info.name
+    def dressed(function: Any) -> Any:
+        functools.update_wrapper(function, fun)
+        function._jit_info, function._fun, function._counted = info, fun, None
+        return function
+
+    compiled = dressed(
+        cached_call(
+            fun, miss, static_argnums=numbers, static_argnames=names, cache_key=key, name=info.name
+        )
     )
-    function._jit_info = info
-    if numbers or names or donate_numbers or donate_names:
-        explain = info.explain_unhashable if numbers or names else None
-        compiled = function
-        function = guarded(compiled, info.name, donate_numbers, donate_names, explain)
-        for method in _METHODS:
-            setattr(function, method, getattr(compiled, method))
-        function._jit_info = info
-    functools.update_wrapper(function, fun)
-    function._fun = fun
+    if not (numbers or names or donate_numbers or donate_names):
+        return compiled
+    explain = info.explain_unhashable if numbers or names else None
+    function = dressed(guarded(compiled, info.name, donate_numbers, donate_names, explain))
+    for method in _METHODS:
+        setattr(function, method, getattr(compiled, method))
     return function
 
 
@@ -517,7 +519,13 @@ def _eval_shape(function: Any, *args: Any, **kwargs: Any) -> Any:
     return _trace(function, *args, **kwargs).out_info
 
 
+def _clear_cache(function: Any) -> None:
+    """Forgets the function's traces and programs: its next call traces and compiles anew."""
+    function._jit_info.entries.clear()
+    clear_cache(function)
+
+
 PjitFunctionType.trace = api_boundary(_trace)
 PjitFunctionType.lower = api_boundary(_lower)
 PjitFunctionType.eval_shape = api_boundary(_eval_shape)
-PjitFunctionType.clear_cache = lambda self: self._clear_cache()
+PjitFunctionType.clear_cache = _clear_cache

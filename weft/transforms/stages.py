@@ -224,7 +224,6 @@ class Compiled(_OfTraced):
         if info.static_argnums or info.static_argnames:
             return api_boundary(lambda *args, **kwargs: self._run(args, kwargs)[0])
 
-        @api_boundary
         def miss(*args: Any, **kwargs: Any) -> tuple:
             return self._run(args, kwargs)
 

@@ -1,0 +1,207 @@
+"""Runs in flight over virtual CPU devices: they never wait for each other's threads."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as wnp
+from weft import NamedSharding, P
+from weft.runtime import in_flight
+
+MESH = weft.make_mesh((8,), ("d",))
+SPLIT = NamedSharding(MESH, P("d"))
+
+STRESS = """
+import sys, threading
+import numpy as np
+import weft
+import weft.numpy as wnp
+from weft import NamedSharding, P
+
+mesh = weft.make_mesh((8,), ("d",))
+half = weft.make_mesh((4,), ("e",), devices=weft.devices()[4:])
+split = NamedSharding(mesh, P("d"))
+RING = [(i, (i + 1) % 8) for i in range(8)]
+
+def exchange(x):
+    for _ in range(3):
+        x = weft.lax.psum(x, "d") * 0.1 + weft.lax.ppermute(x, "d", RING)
+    return x
+
+collective = weft.jit(weft.shard_map(exchange, mesh=mesh, in_specs=P("d"), out_specs=P("d")))
+elementwise = weft.jit(lambda x: wnp.sin(x) * 0.5 + 1)
+donating = weft.jit(lambda x: x * 0.5 + 1, donate_argnums=0)
+
+def run(kinds, times):
+    rng = np.random.default_rng(0)
+    x = weft.device_put(np.ones((64, 1024), np.float32), split)
+    small = weft.device_put(np.ones((64, 64), np.float32), split)
+    other = weft.device_put(np.ones((64, 1024), np.float32), NamedSharding(half, P("e")))
+    parts = [weft.device_put(np.ones(3000, np.float32), d) for d in weft.devices()]
+    for kind in rng.choice(list(kinds), times):
+        if kind == "c":
+            x = collective(x * 0.1)
+        elif kind == "e":
+            elementwise(x)
+        elif kind == "d":
+            small = donating(small)
+        elif kind == "s":
+            parts = [elementwise(part) for part in parts]
+            for shard in x.addressable_shards:
+                elementwise(shard.data)
+        elif kind == "h":
+            other = elementwise(other)
+    weft.block_until_ready((x, small, other, parts))
+    for array in (x, small, other):
+        assert np.isfinite(np.asarray(array)).all()
+
+kinds, times, threads = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+workers = [threading.Thread(target=run, args=(kinds, times)) for _ in range(threads)]
+for worker in workers:
+    worker.start()
+for worker in workers:
+    worker.join()
+print("done")
+"""
+
+
+def python(program, *args, seconds=120, **variables):
+    env = {k: v for k, v in os.environ.items() if k != "PJRT_NPROC"}
+    env |= {"WEFT_NUM_CPU_DEVICES": "8"} | variables
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *map(str, args)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "kinds, times, threads",
+    [("c", 500, 1), ("d", 500, 1), ("s", 60, 1), ("cedsh", 400, 1), ("cedh", 200, 3)],
+)
+def test_hundreds_of_programs_in_flight_do_not_hang(kinds, times, threads):
+    assert python(STRESS, kinds, times, threads) == "done\n"
+
+
+def test_a_devices_pool_has_two_threads_to_spare():
+    program = "import os, weft; weft.devices(); print(os.environ['PJRT_NPROC'])"
+    assert int(python(program)) == max(os.cpu_count() or 1, 10)
+    assert int(python(program, PJRT_NPROC="40")) == 40
+
+
+def test_no_more_runs_than_the_limit_are_in_flight():
+    x = weft.device_put(np.ones((512, 512), np.float32), SPLIT)
+    square = wnp.ones((512, 512))
+    slow = weft.jit(lambda x: wnp.sin(x @ square) @ square)
+    most = 0
+    for _ in range(40):
+        x = slow(x) * 1e-9
+        most = max(most, len(in_flight._runs))
+    x.block_until_ready()
+    assert 1 < most <= in_flight.LIMIT
+
+
+def test_runs_on_the_first_device_alone_are_not_counted():
+    f = weft.jit(lambda x: x + 1)
+    for device, counted in zip(weft.devices()[:2], (False, True), strict=True):
+        x = weft.device_put(np.ones(3, np.float32), device)
+        f(x), f(x)
+        in_flight._wait_for_all()
+        for _ in range(5):
+            f(x)
+        assert len(in_flight._runs) == (5 if counted else 0)
+
+
+def test_large_results_do_not_stay_alive_for_their_run():
+    x = weft.device_put(np.ones((64, 1024), np.float32), SPLIT)
+    f = weft.jit(lambda x: x * 2)
+    for _ in range(2 * in_flight.LIMIT):
+        f(x)
+    kept = [h for h in in_flight._runs if isinstance(h, weft.Array)]
+    assert all(h.nbytes <= in_flight.SMALL for h in kept)
+
+
+def test_deleted_results_do_not_stop_the_count():
+    x = weft.device_put(np.ones((8, 4), np.float32), SPLIT)
+    f = weft.jit(lambda x: x + 1, donate_argnums=0)
+    for _ in range(5 * in_flight.LIMIT):
+        x = f(x)
+    np.testing.assert_array_equal(x, np.full((8, 4), 1.0 + 5 * in_flight.LIMIT))
+    for _ in range(3 * in_flight.LIMIT):
+        y = x + 1
+        y.delete()
+    assert len(in_flight._runs) <= in_flight.LIMIT
+
+
+def test_clear_cache_traces_programs_over_many_devices_anew():
+    traces = []
+
+    @weft.jit
+    def f(x):
+        traces.append(None)
+        return x + 1
+
+    x = weft.device_put(np.arange(8, dtype=np.float32), SPLIT)
+    for _ in range(3):
+        f(x)
+    assert len(traces) == 1
+    f.clear_cache()
+    np.testing.assert_array_equal(f(x), np.arange(1, 9))
+    assert len(traces) == 2
+
+
+def test_one_function_over_one_device_and_over_many():
+    f = weft.jit(lambda x, y: {"sum": x + y, "max": (x.max(), y.max())})
+    whole = np.arange(8, dtype=np.float32)
+    for _ in range(4):
+        for x in (weft.device_put(whole, SPLIT), weft.device_put(whole), whole):
+            got = f(x, x)
+            np.testing.assert_array_equal(got["sum"], 2 * whole)
+            assert [float(v) for v in got["max"]] == [7, 7]
+
+
+NESTED = """
+import numpy as np
+import weft
+from weft import NamedSharding, P
+
+mesh = weft.make_mesh((8,), ("d",))
+split = NamedSharding(mesh, P("d"))
+x = weft.device_put(np.ones((8, 4), np.float32), split)
+total = weft.jit(weft.shard_map(lambda x: weft.lax.psum(x, "d"), mesh=mesh, in_specs=P("d"),
+                                out_specs=P()))
+
+def callback(v):
+    return np.asarray(total(x))[:1] + v
+
+@weft.jit
+@weft.shard_map(mesh=mesh, in_specs=P("d"), out_specs=P("d"))
+def f(v):
+    return weft.pure_callback(callback, weft.ShapeDtypeStruct(v.shape, v.dtype), v)
+
+try:
+    print(np.asarray(f(x)).sum())
+except RuntimeError as e:
+    print(e)
+"""
+
+
+def test_programs_over_many_devices_cannot_run_in_callbacks_of_such_and_say_so():
+    said = python(NESTED)
+    assert "a callback of a program over several CPU devices started" in said, said
+    assert "Compute on one device" in said
+
+
+def test_programs_over_many_devices_run_in_callbacks_of_one():
+    program = NESTED.replace('@weft.shard_map(mesh=mesh, in_specs=P("d"), out_specs=P("d"))', "")
+    program = program.replace("f(x)", "f(np.ones((1, 4), np.float32))")
+    assert python(program) == "36.0\n"
