@@ -76,17 +76,17 @@ def cached_call(
 
     @api_boundary
     def first_miss(*args: Any, **kwargs: Any) -> tuple:
-        counted = getattr(function, "_counted", None)
+        counted = getattr(outer, "_counted", None)
         if counted is not None and in_flight.inside.pending is None:
             return counted(args, kwargs)
         result, fast, remove = cache_miss(*args, **kwargs)
         if fast is not None and in_flight.counts(fast.xla_executable):
-            function._counted = _CountedCalls(cache_miss, compiled_path, cache_key)
+            outer._counted = _CountedCalls(cache_miss, compiled_path, cache_key)
             fast = None
         return result, fast, remove
 
-    function: Any = compiled_path(first_miss, cache_key)
-    return function
+    outer: Any = compiled_path(first_miss, cache_key)
+    return outer
 
 
 class _CountedCalls:
