@@ -6,6 +6,10 @@ the `XLA_FFI_Api` that its call frame points to. So each target is registered be
 instructions that point the frame to a table of its own, which differs in the function that makes
 errors, and jump to the handler. A call that succeeds costs nothing more than this jump.
 
+Programs over several CPU devices must fail as a whole (weft/runtime/together.py), so they call the
+target by a second name. There the instructions look at what the handler returned: an error is
+recorded, the results become NaN, and XLA sees success.
+
 On other processors than x86-64, and on systems that map no executable memory, handlers are
 registered as they are.
 
@@ -14,7 +18,9 @@ Source: xla/ffi/api/c_api.h, API version 0.3.
 
 from __future__ import annotations
 
+import collections
 import ctypes
+import math
 import mmap
 import os
 import platform
@@ -22,12 +28,16 @@ import struct
 from typing import Any
 
 from weft._xla import ffi as _xla
-from weft.runtime.host_calls import note_invalid
+from weft.runtime import together
+from weft.runtime.host_calls import XlaRuntimeError, note_invalid
 
 _VERSION = (0, 3)
 _WORD = 8
-_FRAME_EXTENSION, _FRAME_API = 1, 2  # words of XLA_FFI_CallFrame
-_API_VERSION, _API_ERROR_CREATE = 4 * _WORD, 6 * _WORD  # offsets in XLA_FFI_Api
+_FRAME_EXTENSION, _FRAME_API, _FRAME_STAGE = 1, 2, 4  # words of XLA_FFI_CallFrame
+_FRAME_RESULT_COUNT, _FRAME_RESULTS = 12, 14
+_EXECUTE = 3  # XLA_FFI_ExecutionStage
+_API_VERSION = 4 * _WORD  # offsets in XLA_FFI_Api
+_API_ERROR_CREATE, _API_ERROR_DESTROY = 6 * _WORD, 8 * _WORD
 _SLOT = 64
 _LISTED = 3
 _INVALID_ARGUMENT = 3  # XLA_FFI_Error_Code
@@ -35,8 +45,8 @@ _INVALID_ARGUMENT = 3  # XLA_FFI_Error_Code
 _sites: dict[str, dict[str, None]] = {}
 """Target -> the lines of the user's programs that call it, in order."""
 
-_stubs: dict[tuple[str, int], Any] = {}
-"""(target, handler's address) -> the capsule registered for it."""
+_stubs: dict[tuple[str, int, bool], Any] = {}
+"""(target, handler's address, together) -> the capsule registered for it."""
 
 _kept: list[Any] = []  # what registered targets run on: for the life of the process
 
@@ -52,7 +62,32 @@ class _ErrorArgs(ctypes.Structure):
     )
 
 
+class _Error(ctypes.Structure):
+    """XLA_FFI_Error_Destroy_Args."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("extension_start", ctypes.c_void_p),
+        ("error", ctypes.c_void_p),
+    )
+
+
+class _Buffer(ctypes.Structure):
+    """XLA_FFI_Buffer."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("extension_start", ctypes.c_void_p),
+        ("dtype", ctypes.c_int),
+        ("data", ctypes.c_void_p),
+        ("rank", ctypes.c_int64),
+        ("dims", ctypes.POINTER(ctypes.c_int64)),
+    )
+
+
 _CreateError = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_ErrorArgs))
+_DestroyError = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Error))
+_Settle = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p)
 _Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
 
 
@@ -72,35 +107,50 @@ def describe(target: str) -> str:
     return f"ffi_call of {target!r} at one of {', '.join(lines[-_LISTED:])}{more}"
 
 
-def named(target: str, capsule: Any) -> Any:
-    """A capsule of the handler whose errors name the target; the given one if none can be."""
+def named(target: str, capsule: Any, *, failing_together: bool = False) -> Any:
+    """A capsule of the handler whose errors name the target; the given one if none can be.
+
+    failing_together: the errors are recorded, and XLA sees none.
+    """
     handler = _xla.address(capsule)
-    known = _stubs.get((target, handler))
+    key = target, handler, failing_together
+    known = _stubs.get(key)
     if known is None:
-        known = _stubs[target, handler] = _stub(target, handler) or capsule
+        known = _stubs[key] = _stub(*key) or capsule
         _kept.append(capsule)
     return known
 
 
-def _stub(target: str, handler: int) -> Any:
+def _stub(target: str, handler: int, failing_together: bool) -> Any:
     if platform.machine().lower() not in ("x86_64", "amd64") or os.name != "posix":
         return None
     api = _xla_table()
     slot = _executable_slot() if api else None
     if slot is None:
         return None
-    # endbr64; movabs rax, table; mov [rdi+16], rax; movabs rax, handler; jmp rax
-    code = (
-        b"\xf3\x0f\x1e\xfa\x48\xb8"
-        + struct.pack("<Q", ctypes.addressof(_table(target, api)))
-        + b"\x48\x89\x47"
-        + bytes([_FRAME_API * _WORD])
-        + b"\x48\xb8"
-        + struct.pack("<Q", handler)
-        + b"\xff\xe0"
-    )
+    made: collections.OrderedDict[int, tuple[str, int]] | None = None
+    if failing_together:
+        made = collections.OrderedDict()
+    table = ctypes.addressof(_table(target, api, made))
+    start, point = b"\xf3\x0f\x1e\xfa", b"\x48\x89\x47" + bytes([_FRAME_API * _WORD])
+    if made is None:
+        # endbr64; movabs rax, table; mov [rdi+16], rax; movabs rax, handler; jmp rax
+        code = start + _movabs(table) + point + _movabs(handler) + b"\xff\xe0"
+    else:
+        # endbr64; push rbx; mov rbx, rdi; movabs rax, table; mov [rdi+16], rax
+        # movabs rax, handler; call rax; test rax, rax; je end
+        # mov rdi, rbx; mov rsi, rax; movabs rax, settle; call rax; end: pop rbx; ret
+        settle = ctypes.cast(_settling(target, api, made), ctypes.c_void_p).value or 0
+        failed = b"\x48\x89\xdf\x48\x89\xc6" + _movabs(settle) + b"\xff\xd0"
+        code = start + b"\x53\x48\x89\xfb" + _movabs(table) + point + _movabs(handler)
+        code += b"\xff\xd0\x48\x85\xc0\x74" + bytes([len(failed)]) + failed + b"\x5b\xc3"
     ctypes.memmove(slot, code, len(code))
     return _xla.capsule(slot)
+
+
+def _movabs(value: int) -> bytes:
+    """movabs rax, value"""
+    return b"\x48\xb8" + struct.pack("<Q", value)
 
 
 _free: list[int] = []
@@ -123,8 +173,11 @@ def _executable_slot() -> int | None:
     return _free.pop() if _free else None
 
 
-def _table(target: str, api: int) -> Any:
-    """A copy of XLA's table of functions with one that names the target in errors."""
+def _table(target: str, api: int, made: collections.OrderedDict | None) -> Any:
+    """A copy of XLA's table of functions with one that names the target in errors.
+
+    made: filled with message and code by the error's address.
+    """
     size = ctypes.c_size_t.from_address(api).value
     copy = (ctypes.c_char * size).from_buffer_copy(ctypes.string_at(api, size))
     entry = ctypes.c_void_p.from_buffer(copy, _API_ERROR_CREATE)
@@ -136,12 +189,75 @@ def _table(target: str, api: int) -> Any:
         if given.errc == _INVALID_ARGUMENT:
             note_invalid(message.decode(errors="replace"))
         ours = _ErrorArgs(given.struct_size, given.extension_start, message, given.errc)
-        return original(ctypes.pointer(ours))
+        error = original(ctypes.pointer(ours))
+        if made is not None:
+            made[error] = message.decode(errors="replace"), given.errc
+            while len(made) > _REMEMBERED:
+                made.popitem(last=False)
+        return error
 
     function = _CreateError(create)
     entry.value = ctypes.cast(function, ctypes.c_void_p).value
     _kept.append((copy, function))
     return copy
+
+
+_REMEMBERED = 256  # errors that a handler made and did not return
+_CODES = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+]
+_BYTES = {
+    **dict.fromkeys((4, 8, 11), 4),
+    **dict.fromkeys((5, 9, 12, 15), 8),
+    **dict.fromkeys((3, 7, 10, 16), 2),
+    18: 16,
+    17: 0,
+}
+"""Bytes of an element by XLA_FFI_DataType; of the others 1, as the CPU unpacks small numbers."""
+_FLOATS = frozenset((10, 11, 12, 15, 16, 18, 19, 20))
+
+
+def _settling(target: str, api: int, made: collections.OrderedDict) -> Any:
+    """What is called with the frame and error of a failed call: returns the error XLA is to see."""
+    destroy = _DestroyError(ctypes.c_void_p.from_address(api + _API_ERROR_DESTROY).value or 0)
+
+    def settle(frame: Any, error: int) -> int:
+        if (frame[_FRAME_STAGE] or 0) & 0xFFFFFFFF != _EXECUTE:
+            return error
+        message, code = made.pop(error, (f"{describe(target)} failed", 2))
+        said = f"{_CODES[code] if code < len(_CODES) else code}: {message}"
+        kind = ValueError if code == _INVALID_ARGUMENT else XlaRuntimeError
+        if not together.record(target, kind(said)):
+            return error
+        for i in range(frame[_FRAME_RESULT_COUNT] or 0):
+            address = ctypes.c_void_p.from_address(frame[_FRAME_RESULTS] + i * _WORD).value or 0
+            buffer = _Buffer.from_address(address)
+            size = math.prod(buffer.dims[d] for d in range(buffer.rank))
+            size *= _BYTES.get(buffer.dtype, 1)
+            if buffer.data and size:
+                ctypes.memset(buffer.data, 255 if buffer.dtype in _FLOATS else 0, size)
+        destroy(ctypes.pointer(_Error(ctypes.sizeof(_Error), None, error)))
+        return 0
+
+    function = _Settle(settle)
+    _kept.append((function, destroy))
+    return function
 
 
 _xla_api: int | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from weft._xla.ffi import Buffer as Buffer
 from weft._xla.ffi import ExecutionContext as ExecutionContext
 from weft._xla.ffi import ExecutionStage as ExecutionStage
@@ -14,6 +16,7 @@ from weft.core.tree import flatten
 from weft.ffi.checks import check_aliases, result
 from weft.ffi.op import VMAP_METHODS, ffi_call_p
 from weft.ffi.rule import ShardingRule, as_rule
+from weft.runtime.together import blank
 from weft.transforms.boundary import api_boundary
 from weft.transforms.host_function import eager
 
@@ -39,6 +42,13 @@ class BufferFunction:
                 f"buffer_callback: {self.__name__} returned a {type(returned).__name__}; it must "
                 "write its results into `out`, as in np.asarray(out)[...] = value, and return None"
             )
+        return ()
+
+    def write_blanks(self, context: Any, *buffers: Any) -> tuple:
+        """What stands in for the results of a call that failed."""
+        for out in buffers[self.in_tree.num_leaves :]:
+            array = np.asarray(out)
+            array.reshape(-1).view(np.uint8)[...] = blank(array.dtype)
         return ()
 
     def __repr__(self) -> str:

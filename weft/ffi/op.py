@@ -13,9 +13,10 @@ from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ffi import attributes as attrs
 from weft.ffi.blame import note_call
-from weft.ffi.registry import check_registered, is_batch_partitionable, let_partition
+from weft.ffi.registry import check_registered, is_batch_partitionable, let_partition, name_for
 from weft.ffi.rule import ShardingRule, batch_rule
 from weft.runtime.host_calls import reporting, watch_arrays
+from weft.runtime.together import calls_of, failing_together
 
 VMAP_METHODS = (
     "sequential",
@@ -174,7 +175,12 @@ def _host_callback(ctx: Any, what: str, function: Any, command_buffer: bool) -> 
 
     name = buffer_target_name(ctx.module.platforms[0], command_buffer=command_buffer)
     index = len(ctx.module.host_callbacks)
-    ctx.module.host_callbacks.append(reporting(function, f"{what} at {ctx.eqn.source}"))
+    called = reporting(function, f"{what} at {ctx.eqn.source}")
+    calls = calls_of(ctx.module)
+    if calls is not None:
+        calls.on_shards = True
+        called = failing_together(calls, called, function.write_blanks)
+    ctx.module.host_callbacks.append(called)
     return {"target": name, "attributes": ("dict", (("index", ("scalar", "uint64", index)),))}
 
 
@@ -198,8 +204,11 @@ def emit_call(
 ) -> list:
     """Emits the custom call, always with layouts: XLA's partitioner aborts without them."""
     watch_arrays()
+    shards = None
+    if ctx.module.num_partitions > 1 and avals_out:
+        shards = _sharding(ctx, target, avals_in, avals_out, sharding_rule, num_batch_dims)
     entries: dict[str, Any] = {
-        "call_target_name": ctx.string(target),
+        "call_target_name": ctx.string(name_for(calls_of(ctx.module), target)),
         "has_side_effect": ctx.bool(has_side_effect),
         "api_version": ctx.i32(api_version),
         "operand_layouts": _layouts(ctx, avals_in, input_layouts),
@@ -220,39 +229,39 @@ def emit_call(
             )
             + "]"
         )
-    if ctx.module.num_partitions > 1 and avals_out:
-        _let_shard(ctx, entries, target, avals_in, avals_out, sharding_rule, num_batch_dims)
+    entries.update(shards or {})
     types = [ctx.type_of(a) for a in avals_out]
     return list(ctx.op("stablehlo.custom_call", list(operands), types, entries))
 
 
-def _let_shard(
+def _sharding(
     ctx: Any,
-    entries: dict[str, Any],
     target: str,
     avals_in: Sequence[Any],
     avals_out: Sequence[Any],
     rule: ShardingRule | None,
     num_batch_dims: int,
-) -> None:
-    """Tells the partitioner along which dimensions the call may run on shards.
+) -> dict[str, Any]:
+    """The attributes that tell partitioners along which dimensions the call may run on shards.
 
     weft's partitioner and Shardy's propagation read the rule. XLA's own partitioner knows
     leading batch dimensions only (jaxlib 0.10.2): those that all operands and results share.
     """
     if rule is None:
         if not num_batch_dims or not is_batch_partitionable(target):
-            return
+            return {}
         rule = batch_rule(avals_in, avals_out, num_batch_dims)
     else:
         let_partition(target)
     # XLA gathers calls of which no dimension is left besides the batch (jaxlib 0.10.2).
+    entries = {}
     leading = min([rule.leading_shared(), *(len(a.shape) - 1 for a in avals_in)])
     if leading > 0:
         entries["mhlo.frontend_attributes"] = ctx.attr(f'{{num_batch_dims = "{leading}"}}')
     if ctx.module.use_shardy:
         text = rule.text(avals_in, avals_out, f"ffi_call of {target!r}")
         entries["sdy.sharding_rule"] = ctx.attr(text)
+    return entries
 
 
 def _layouts(ctx: Any, avals: Sequence[Any], layouts: Sequence[Any]) -> Any:

@@ -9,12 +9,16 @@ from typing import Any
 from weft._xla import ffi as _xla
 from weft._xla.client import XlaRuntimeError
 from weft.ffi import blame
+from weft.runtime.together import Calls
 
 _FUNCTION: type = type(ctypes.pythonapi.Py_IncRef).__base__  # of all ctypes functions
 STAGES = ("instantiate", "prepare", "initialize", "execute")
 _batch_partitionable: set[str] = set()
 _partitioned: set[str] = set()  # those that XLA's partitioner has been told about
 _platforms: dict[str, set[str]] = {}
+_handlers: dict[str, tuple[Any, int]] = {}  # of the CPU, as the user gave them
+_TOGETHER = ".together"
+_together: set[str] = set()
 
 
 def register_ffi_target(
@@ -57,13 +61,37 @@ def register_ffi_target(
     else:
         _check_capsule(name, fn, "")
     if api_version == 1 and _xla.platform_name(platform) == "Host":
-        named = blame.named
-        fn = {s: named(name, c) for s, c in fn.items()} if isinstance(fn, dict) else named(name, fn)
+        given = fn
+        fn = _named(name, fn)
     try:
         _xla.register_target(name, fn, platform, api_version, **kwargs)
     except (XlaRuntimeError, ValueError) as e:
         raise ValueError(f"register_ffi_target: XLA refuses {name!r}: {_advice(str(e))}") from e
     _platforms.setdefault(name, set()).add(_xla.platform_name(platform))
+    if api_version == 1 and _xla.platform_name(platform) == "Host":
+        _handlers.setdefault(name, (given, kwargs.get("traits", 0)))
+
+
+def _named(name: str, fn: Any, **options: bool) -> Any:
+    if isinstance(fn, dict):
+        return {stage: blame.named(name, c, **options) for stage, c in fn.items()}
+    return blame.named(name, fn, **options)
+
+
+def name_for(calls: Calls | None, name: str) -> str:
+    """The name by which a program calls a target: another one where it is to fail as a whole."""
+    if calls is None or name not in _handlers:
+        return name
+    other = name + _TOGETHER
+    if name not in _together:
+        fn, traits = _handlers[name]
+        _xla.register_target(other, _named(name, fn, failing_together=True), "cpu", 1, traits)
+        _together.add(name)
+    if name in _partitioned:
+        let_partition(other)
+    calls.targets.add(name)
+    calls.on_shards = True
+    return other
 
 
 def _advice(text: str) -> str:
@@ -154,7 +182,7 @@ def include_dir() -> str:
 
 def registered_targets(platform: str = "cpu") -> list[str]:
     """Names of the targets that calls on the platform can use."""
-    return sorted(_xla.registered_targets(platform))
+    return sorted(set(_xla.registered_targets(platform)) - {n + _TOGETHER for n in _together})
 
 
 def check_registered(name: str, platforms: Any, source: Any) -> None:

@@ -20,6 +20,7 @@ from weft.core.tree import flatten, leaf_names
 from weft.runtime.array import ArrayImpl
 from weft.runtime.executable import effects_barrier as effects_barrier
 from weft.runtime.host_calls import reporting, variants, watch_arrays
+from weft.runtime.together import blank_arrays, calls_of, failing_together
 from weft.transforms.boundary import api_boundary
 from weft.transforms.host_function import HostFunction
 from weft.transforms.staging import aval_of_spec
@@ -157,7 +158,15 @@ def _lower(
     ordered = effect is not None and effect.ordered
     index = len(module.host_callbacks)
     results = [(tuple(a.shape), np.dtype(a.dtype)) for a in out_avals]
-    plain, guarded, fail = variants(function, results)
+    calls = calls_of(module) if results else None
+    alone = function
+    if calls is not None:
+        alone = failing_together(calls, function, blank_arrays(results))
+        if module.manual_axes:  # each shard calls
+            calls.on_shards, function = True, alone
+    _, guarded, fail = variants(function, results)
+    # On several devices, a call without results is not waited for: its error comes late.
+    plain = guarded if not results and module.num_partitions > 1 else alone
     if ordered:
         plain, guarded = _passing_token(plain), _passing_token(guarded)
     module.host_callbacks += [plain, guarded, fail]

@@ -26,6 +26,7 @@ from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import default_sharding
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.runtime.executable import Executable, effects_barrier
+from weft.runtime.together import executable_class
 from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
 from weft.sharding.named import (
     NamedSharding,
@@ -437,7 +438,7 @@ def compile_program(program: Program) -> Executable:
         outs = _final(program, program.out_shardings, program.jaxpr.out_avals, compiled, "output")
     outs = [_on_typed_mesh(a, s) for a, s in zip(program.jaxpr.out_avals, outs, strict=True)]
     donated = list(program.donated)
-    program.executable = Executable(
+    program.executable = executable_class(program.keepalives, local)(
         compiled,
         [physical(a) for a in program.jaxpr.in_avals],
         ins,

@@ -7,9 +7,14 @@ from weft.partition.layout import Layout
 from weft.partition.local import Local
 from weft.partition.localize import Localizer
 
+_TARGETS = ("xla_ffi_python_", "xla_ffi_partitioned_python_", "xla_buffer_python_")
+
 
 def is_host_call(op: ir.Operation) -> bool:
-    return "python" in op.attributes["call_target_name"].value
+    target = op.attributes["call_target_name"].value
+    return target.startswith(
+        ("xla_ffi_python_", "xla_ffi_partitioned_python_", "xla_buffer_python_")
+    )
 
 
 def host_call(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layout]) -> list[Local]:
