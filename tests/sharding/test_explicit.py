@@ -416,3 +416,51 @@ def test_partial_sums_inside_a_program():
     check(g, ("x", "y"), np.ones((8, 4)) @ B.T)
     eager = wnp.dot(put(A, "x", "y"), put(B, "y"), out_sharding=P("x", None, unreduced={"y"}))
     check(weft.reshard(eager, P("x")), ("x",), A @ B)
+
+
+# Types that come from a description or an example ----------------------------------------------
+
+
+def test_a_described_array_has_its_explicit_type_in_traces():
+    split = NamedSharding(MESH, P("x", "y"))
+    given = weft.ShapeDtypeStruct((8, 4), np.float32, sharding=split)
+    assert str(weft.make_jaxpr(lambda v: v * 2)(given).out_avals[0]) == "f32[8@x,4@y]"
+    assert weft.eval_shape(lambda v: v.T, given).sharding.spec == P("y", "x")
+    assert weft.jit(lambda v: v.T).lower(given).out_info.sharding.spec == P("y", "x")
+
+
+def test_a_described_arrays_spec_is_over_the_mesh_in_context():
+    given = weft.ShapeDtypeStruct((8, 4), np.float32, sharding=P("x"))
+    with weft.set_mesh(MESH):
+        assert given.sharding == NamedSharding(MESH, P("x"))
+        assert str(weft.make_jaxpr(wnp.sin)(given).out_avals[0]) == "f32[8@x,4]"
+    with pytest.raises(ValueError, match=r"ShapeDtypeStruct: P\('x'\).*set_mesh"):
+        given.sharding  # noqa: B018
+
+
+LIKE = {
+    "zeros_like": wnp.zeros_like,
+    "ones_like": wnp.ones_like,
+    "full_like": lambda v: wnp.full_like(v, 3),
+    "lax.full_like": lambda v: weft.lax.full_like(v, 3),
+}
+
+
+@pytest.mark.parametrize("name", LIKE)
+def test_filled_arrays_stand_where_their_example_does(name):
+    auto = MESH.update(axis_types=(AxisType.Auto,) * 2)
+    for mesh in (MESH, auto):
+        x = weft.device_put(A, NamedSharding(mesh, P("x", "y")))
+        assert LIKE[name](x).sharding == x.sharding
+    alone = weft.device_put(A, weft.devices()[3])
+    assert LIKE[name](alone).devices() == {weft.devices()[3]}
+    assert not LIKE[name](wnp.asarray(A)).committed
+    x = weft.device_put(A, NamedSharding(MESH, P("x", "y")))
+    assert weft.typeof(weft.jit(LIKE[name])(x)) is weft.typeof(x)
+    assert weft.typeof(weft.vmap(LIKE[name])(x)) is weft.typeof(x)
+
+
+def test_an_example_of_another_shape_says_nothing_of_the_placement():
+    x = weft.device_put(A, NamedSharding(MESH, P("x", "y")))
+    assert wnp.zeros_like(x, shape=(5,)).sharding.num_devices == 1
+    assert wnp.zeros_like(x, dtype=np.int32).sharding == x.sharding

@@ -279,6 +279,9 @@ class StagedTracer(Tracer):
 
 _PYTHON_SCALARS = frozenset((bool, int, float, complex))
 
+inside_manual: list[Callable] = []
+"""Set by weft.transforms.shard_map_op: the type that a value from outside has inside the body."""
+
 structural_on_extended: list[Callable] = []
 """Set by weft.random: applies a structural op to arrays of an extended dtype."""
 
@@ -374,6 +377,8 @@ class StagingTrace:
             aval = typeof(x)
             if isinstance(x, np.generic) or (type(x) is np.ndarray and x.ndim == 0):
                 return Literal(x.astype(aval.dtype)[()], aval)
+        if aval.sharding is not None and state.axes and inside_manual:
+            aval = inside_manual[0](aval)
         var = Var(aval)
         self._atoms[id(x)] = var
         self._keep.append(x)

@@ -8,6 +8,7 @@ from typing import Any
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.lowering.context import parse_attr, string_attr
+from weft.sharding.mesh import AxisType
 from weft.sharding.named import (
     NamedSharding,
     mhlo_sharding_text,
@@ -42,6 +43,10 @@ def constrain(
         attrs = {"sharding": parse_attr(text)}
         return ctx.op("sdy.sharding_constraint", [x], [x.type], attrs)[0]
     sharding = module.localize_sharding(sharding)
+    if module.manual_axes:  # GSPMD wants them named as a manual subgroup
+        types = dict.fromkeys(module.manual_axes, AxisType.Manual)
+        mesh = module.mesh.abstract_mesh.update_axis_types(types)
+        sharding = NamedSharding(mesh, sharding.spec)
     open_dims = [d for d, p in enumerate(sharding.spec.partitions) if p is UNCONSTRAINED]
     attrs = {
         "call_target_name": string_attr("Sharding"),

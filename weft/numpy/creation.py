@@ -29,7 +29,7 @@ from weft.numpy.common import (
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote_inexact
 from weft.ops.shape import broadcast_in_dim_p, check_shape, iota_p
-from weft.ops.small import vary_like
+from weft.ops.small import stand_like, vary_like
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import put_host
 
@@ -419,7 +419,8 @@ def _like(
     else:
         aval = aval_of(name, a)
         adtype, ashape, weak = aval.dtype, aval.shape, aval.weak_type
-    shape = ashape if shape is None else _shape(shape)
+    own = shape is None
+    shape = ashape if own else _shape(shape)
     weak = weak and dtype is None
     dtype = adtype if dtype is None else canonical(dtype, name)
     if dtypes.is_extended(dtype):
@@ -431,7 +432,11 @@ def _like(
         x = full(shape, cast(value, dtype))
     if isinstance(a, Tracer) and getattr(a.aval, "mat", NO_MAT).varying:
         x = vary_like(x, a.aval)
-    return x if device is None and out_sharding is None else place(x, device, out_sharding)
+    if device is not None or out_sharding is not None:
+        return place(x, device, out_sharding)
+    if typeof(value).ndim or (weak and not isinstance(a, Tracer)):
+        return x
+    return stand_like(x, a, own)
 
 
 def _python(value: Any, dtype: Any) -> Any:
@@ -444,19 +449,19 @@ def _python(value: Any, dtype: Any) -> Any:
 def zeros_like(
     a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Any:
-    """Zeros of an array's shape and dtype."""
+    """Zeros of an array's shape and dtype, placed as it is."""
     return _like(a, 0, dtype, shape, "zeros_like", device, out_sharding)
 
 
 def ones_like(
     a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Any:
-    """Ones of an array's shape and dtype."""
+    """Ones of an array's shape and dtype, placed as it is."""
     return _like(a, 1, dtype, shape, "ones_like", device, out_sharding)
 
 
 def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """Zeros of an array's shape and dtype."""
+    """Zeros of an array's shape and dtype, placed as it is."""
     return _like(prototype, 0, dtype, shape, "empty_like", device)
 
 
@@ -469,7 +474,7 @@ def full_like(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Any:
-    """A value repeated in an array's shape and dtype."""
+    """A value repeated in an array's shape and dtype, placed as it is."""
     check_array("full_like", fill_value)
     return _like(a, fill_value, dtype, shape, "full_like", device, out_sharding)
 

@@ -12,7 +12,8 @@ from weft.core import dtypes
 from weft.core.aval import TOKEN, ShapedArray
 from weft.core.effects import Effect
 from weft.core.primitive import Primitive
-from weft.core.trace import typeof
+from weft.core.state import state
+from weft.core.trace import EVAL, Tracer, typeof
 from weft.core.tree import flatten, tree_map
 from weft.ops.base import INTEGER, canonical_axis, elementwise
 from weft.ops.elementwise import convert
@@ -186,12 +187,42 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: 
 def full_like(
     x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None
 ) -> Any:
-    """`full` with x's shape and dtype where none is given."""
+    """`full` with x's shape, dtype and placement where none is given."""
     aval = typeof(x)
-    shape = aval.shape if shape is None else check_shape(shape)
+    own = shape is None
+    shape = aval.shape if own else check_shape(shape)
     weak = dtype is None and aval.weak_type
     out = full(shape, fill_value, aval.dtype if dtype is None else dtype, sharding=sharding)
-    return vary_like(convert(out, aval.dtype, True) if weak else out, aval)
+    if weak:
+        out = convert(out, aval.dtype, True)
+    elif sharding is None:
+        out = stand_like(out, x, own)
+    return vary_like(out, aval)
+
+
+def stand_like(out: Any, x: Any, own_shape: bool = True) -> Any:
+    """A filled array where x is: of the same explicit type, or on a committed array's devices.
+
+    own_shape: whether the shape was taken from x and not given.
+    """
+    if isinstance(x, Tracer):
+        return _place(out, x.aval.sharding) if own_shape else out
+    sharding = getattr(x, "sharding", None)
+    if sharding is None or not getattr(x, "committed", True):
+        return out
+    if out.shape != x.shape and not sharding.is_fully_replicated:
+        return out
+    from weft.sharding.mesh import AbstractMesh, context_mesh
+
+    if isinstance(getattr(sharding, "mesh", None), AbstractMesh) and context_mesh() is None:
+        return out
+    if state.trace is not EVAL or isinstance(getattr(sharding, "mesh", None), AbstractMesh):
+        from weft.sharding.named import type_sharding
+
+        return _place(out, type_sharding(sharding, out.ndim))
+    from weft.runtime.device_put import device_put
+
+    return device_put(out, sharding)
 
 
 def vary_like(x: Any, aval: Any) -> Any:

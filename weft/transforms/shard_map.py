@@ -18,9 +18,10 @@ from weft.core.state import state
 from weft.core.trace import EVAL, closed_call_jaxpr, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, leaf_names
 from weft.sharding.mesh import AbstractMesh, Mesh, axes_text, context_mesh
+from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 from weft.transforms.boundary import api_boundary
-from weft.transforms.shard_map_op import manual_scope, shard_map_p
+from weft.transforms.shard_map_op import manual_mesh, manual_scope, shard_map_p
 from weft.transforms.staging import _check_callable, function_name
 
 P = PartitionSpec
@@ -346,7 +347,28 @@ def _local_aval(
             mat.unreduced | spec.unreduced,
             mat.reduced | spec.reduced,
         )
-    return ShapedArray(tuple(shape), aval.dtype, aval.weak_type, None, mat)
+    sharding = _inner_sharding(aval, spec, tuple(shape), name, mesh, manual)
+    return ShapedArray(tuple(shape), aval.dtype, aval.weak_type, sharding, mat)
+
+
+def _inner_sharding(
+    aval: ShapedArray, spec: PartitionSpec, local: tuple, name: str, mesh: Any, manual: tuple
+) -> Any:
+    """What the type goes on to say inside: how the shard is split over other explicit axes."""
+    typed = aval.sharding
+    if typed is None or typed.mesh.shape != mesh.shape:
+        return None
+    inner = NamedSharding(manual_mesh(mesh, manual), typed.spec.without(manual))
+    for d, axes in enumerate(inner.spec.axes):
+        parts = math.prod(mesh.shape[a] for a in axes)
+        if local[d] % parts:
+            raise ValueError(
+                f"{name} of type {aval.str_short()}: in_specs {spec!r} leaves {local[d]} of "
+                f"dimension {d} on each device, which explicit mesh axis "
+                f"{', '.join(map(repr, axes))} cannot split into {parts} parts. Join it first: "
+                f"weft.reshard(x, {typed.spec.without(axes)!r})"
+            )
+    return type_sharding(inner, aval.ndim)
 
 
 def _infer_spec(aval: Any, manual: tuple, name: str) -> PartitionSpec:

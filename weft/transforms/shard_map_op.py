@@ -14,8 +14,8 @@ from weft.core.effects import Effect
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.state import AxisEntry, extend_axes
-from weft.core.trace import trace_to_jaxpr, typeof
-from weft.sharding.mesh import AxisType, use_abstract_mesh
+from weft.core.trace import inside_manual, trace_to_jaxpr, typeof
+from weft.sharding.mesh import AbstractMesh, AxisType, context_mesh, use_abstract_mesh
 from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.spec import PartitionSpec
 from weft.transforms.jit_op import jaxpr_axes
@@ -30,15 +30,32 @@ Specs = tuple[PartitionSpec, ...]
 @contextmanager
 def manual_scope(mesh: Any, manual: tuple, check_vma: bool) -> Iterator[None]:
     """Inside the body: the manual axes are in scope, and Manual in the mesh in context."""
-    from weft.sharding.mesh import context_mesh
-
     entries = [AxisEntry(n, mesh.shape[n], "manual", mesh, check_vma) for n in manual]
+    with extend_axes(entries), use_abstract_mesh(manual_mesh(mesh, manual)):
+        yield
+
+
+def manual_mesh(mesh: Any, manual: tuple) -> AbstractMesh:
+    """The mesh in context inside the body, whose manual axes are Manual."""
     types = dict.fromkeys(manual, AxisType.Manual)
     outer = context_mesh()
     if outer is not None and outer.shape == mesh.shape:
         types |= dict.fromkeys(outer.manual_axes, AxisType.Manual)
-    with extend_axes(entries), use_abstract_mesh(mesh.abstract_mesh.update_axis_types(types)):
-        yield
+    return mesh.abstract_mesh.update_axis_types(types)
+
+
+def _closed_over(aval: Any) -> Any:
+    """Each device has the whole of a closed-over value along manual axes: so says its type."""
+    mesh, typed = context_mesh(), aval.sharding
+    if mesh is None or typed.mesh is mesh or not mesh.manual_axes or typed.mesh.shape != mesh.shape:
+        return aval
+    spec = typed.spec.without(mesh.manual_axes)
+    types = dict.fromkeys(mesh.manual_axes, AxisType.Manual)
+    inner = NamedSharding(typed.mesh.update_axis_types(types), spec)
+    return aval.update(sharding=type_sharding(inner, aval.ndim))
+
+
+inside_manual[:] = [_closed_over]
 
 
 def varying_axes(mat: Mat, manual: Sequence[Any]) -> tuple:
@@ -53,10 +70,20 @@ def global_aval(aval: Any, spec: PartitionSpec, mesh: Any, manual: tuple) -> Any
         shape[d] *= math.prod(mesh.shape[a] for a in axes)
     gone = frozenset(manual)
     mat = Mat(aval.mat.varying - gone, aval.mat.unreduced - gone, aval.mat.reduced - gone)
-    sharding = None
-    if mesh.explicit_axes and gone.issuperset(mesh.explicit_axes):
-        sharding = type_sharding(NamedSharding(mesh, spec), aval.ndim)
+    sharding = type_sharding(NamedSharding(mesh, whole_spec(aval, spec)), aval.ndim)
     return ShapedArray(tuple(shape), aval.dtype, aval.weak_type, sharding, mat)
+
+
+def whole_spec(aval: Any, spec: PartitionSpec) -> PartitionSpec:
+    """How the array is split whose shards these are: by the spec, and inside by explicit types."""
+    if getattr(aval, "sharding", None) is None:
+        return spec
+    inner = aval.sharding.spec
+    return P(
+        *(spec.axes_of(d) + inner.axes_of(d) for d in range(aval.ndim)),
+        unreduced=spec.unreduced | inner.unreduced,
+        reduced=spec.reduced | inner.reduced,
+    )
 
 
 def _abstract(
@@ -195,12 +222,14 @@ def _entering(tangent: ClosedJaxpr, specs: dict[int, PartitionSpec], mesh: Any) 
     avals = list(tangent.in_avals)
     for i, spec in specs.items():
         a = avals[i]
-        shape = (1,) if spec and not a.ndim else a.shape
+        if spec and not a.ndim:
+            sharding = a.sharding.with_dim(0) if a.sharding is not None else None
+            a = a.update(shape=(1,), sharding=sharding)
         mat = a.mat
         if mat.unreduced or mat.reduced:
             used = spec.used_axes()
             mat = Mat(mat.varying | (mat.unreduced & used), mat.unreduced - used)
-        avals[i] = a.update(shape=shape, mat=mat)
+        avals[i] = a.update(mat=mat)
     if avals == tangent.in_avals:
         return tangent
 
@@ -483,6 +512,8 @@ def _lower(
             unshard(ctx, x, s, t, axes) for x, s, t in zip(outs, out_specs, whole_out, strict=True)
         ]
     token = [t.type for t in tokens]
+    in_specs = tuple(map(whole_spec, jaxpr.in_avals, in_specs))
+    out_specs = tuple(map(whole_spec, jaxpr.out_avals, out_specs))
     outs = manual_region(
         ctx,
         axes,

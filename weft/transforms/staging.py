@@ -12,6 +12,7 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.state import AxisEntry, current_trace, extend_axes
 from weft.core.trace import EVAL, trace_to_jaxpr, typeof
 from weft.core.tree import flatten, flatten_fun
+from weft.sharding.spec import PartitionSpec
 from weft.transforms.boundary import api_boundary
 
 
@@ -19,15 +20,16 @@ class ShapeDtypeStruct:
     """Shape and dtype of an array that need not exist.
 
     Args:
-      shape: tuple of int. dtype: any dtype. sharding: a Sharding or None. weak_type: as of
-      Python scalars. vma: mesh axes along which the value varies (inside shard_map).
+      shape: tuple of int. dtype: any dtype. sharding: a Sharding, a `P` over the mesh that is in
+      context when it is used, or None. weak_type: as of Python scalars. vma: mesh axes along
+      which the value varies (inside shard_map).
 
     >>> import weft
     >>> weft.ShapeDtypeStruct((2, 3), "float32")
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
     """
 
-    __slots__ = ("dtype", "mat", "shape", "sharding", "weak_type")
+    __slots__ = ("_sharding", "dtype", "mat", "shape", "weak_type")
 
     def __init__(
         self,
@@ -46,9 +48,18 @@ class ShapeDtypeStruct:
             raise ValueError("ShapeDtypeStruct: dtype must be given, got None")
         self.shape = tuple(int(d) for d in shape)
         self.dtype = canonicalize_dtype(dtype)
-        self.sharding = sharding
+        self._sharding = sharding
         self.weak_type = weak_type
         self.mat = mat if mat is not None else (Mat(vma) if vma else NO_MAT)
+
+    @property
+    def sharding(self) -> Any:
+        """The sharding; one given as a `P` is over the mesh in context where it is asked for."""
+        if not isinstance(self._sharding, PartitionSpec):
+            return self._sharding
+        from weft.sharding.explicit import named
+
+        return named("ShapeDtypeStruct", self._sharding)
 
     ndim = property(lambda self: len(self.shape))
     vma = property(lambda self: self.mat.varying)
@@ -59,17 +70,20 @@ class ShapeDtypeStruct:
 
     @property
     def aval(self) -> ShapedArray:
-        return ShapedArray(self.shape, self.dtype, self.weak_type, None, self.mat)
+        from weft.sharding.named import type_sharding
+
+        typed = type_sharding(self.sharding, len(self.shape))
+        return ShapedArray(self.shape, self.dtype, self.weak_type, typed, self.mat)
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:
-        old = {name: getattr(self, name) for name in self.__slots__}
+        old = {name.strip("_"): getattr(self, name) for name in self.__slots__}
         return ShapeDtypeStruct(**{**old, **changes})
 
     def __len__(self) -> int:
         return len(self.aval)
 
     def _key(self) -> tuple:
-        return self.shape, self.dtype, self.sharding, self.weak_type, self.mat
+        return self.shape, self.dtype, self._sharding, self.weak_type, self.mat
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
@@ -78,7 +92,7 @@ class ShapeDtypeStruct:
         return hash(self._key())
 
     def __repr__(self) -> str:
-        extra = f", sharding={self.sharding}" if self.sharding is not None else ""
+        extra = f", sharding={self._sharding}" if self._sharding is not None else ""
         extra += ", weak_type=True" if self.weak_type else ""
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{extra})"
 

@@ -171,8 +171,26 @@ def move_dim(x: Any, source: Dim, target: int, axis: AxisData) -> Any:
     if source is None:
         if getattr(x, "dtype", None) == dtypes.float0:
             return np.broadcast_to(x, (*x.shape[:target], axis.size, *x.shape[target:]))
-        return broadcast_to_dim(x, target, axis.size)
+        x = broadcast_to_dim(x, target, axis.size)
+        return x if axis.spmd_name is None else _spread(x, target, axis)
     return moveaxis(x, source, target)
+
+
+def _spread(x: Any, dim: int, axis: AxisData) -> Any:
+    """A stack of equal values over explicit mesh axes, split like the mapped values."""
+    from weft.sharding.explicit import reshard
+    from weft.sharding.mesh import context_mesh
+    from weft.sharding.named import NamedSharding, type_sharding
+    from weft.sharding.spec import PartitionSpec
+
+    aval = typeof(x)
+    mesh = context_mesh() if aval.sharding is None else aval.sharding.mesh
+    if mesh is None or not set(axis.spmd_name) <= set(mesh.explicit_axes):
+        return x
+    spec = PartitionSpec() if aval.sharding is None else aval.sharding.without_dim(dim).spec
+    return reshard(
+        x, type_sharding(NamedSharding(mesh, spec).with_dim(dim, axis.spmd_name), x.ndim)
+    )
 
 
 def batch_jaxpr(
