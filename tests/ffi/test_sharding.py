@@ -1,5 +1,6 @@
 """Sharded calls: no collective where a rule or a batch dimension lets them stay on their shards."""
 
+import ctypes
 import re
 
 import numpy as np
@@ -333,3 +334,32 @@ def test_a_partitioned_call_always_has_layouts(partitioner):
 def test_a_rule_that_does_not_fit_is_refused_before_lowering():
     with pytest.raises(ValueError, match="'CumSum'.*gives operand 0 the factors"):
         cumsum(ROWS, sharding_rule="b -> b")
+
+
+@both
+@pytest.mark.parametrize("rule", [None, "i j -> i j"])
+def test_a_call_with_an_effect_is_made(partitioner, rule, handlers):
+    def double(x, scale=2.0):
+        call = ffi_call("Scale", x, has_side_effect=True, sharding_rule=rule)
+        return call(x, scale=np.float32(scale))
+
+    got, _ = run(double, placed(P("x")), partitioner=partitioner)
+    np.testing.assert_array_equal(got, 2 * ROWS)
+    # The unused one is kept.
+    got, _ = run(lambda x: (double(x, 3), double(x))[1], placed(P("x")), partitioner=partitioner)
+    np.testing.assert_array_equal(got, 2 * ROWS)
+
+
+def test_a_call_without_operands_and_results(handlers):
+    handlers.CountedCalls.restype = ctypes.c_int64
+    before = handlers.CountedCalls()
+
+    def f(x):
+        ffi_call("Count", (), has_side_effect=True)()
+        return x + 1
+
+    got, _ = run(f, placed(P("x")))
+    np.testing.assert_array_equal(got, ROWS + 1)
+    assert handlers.CountedCalls() == before + 8  # each device makes it
+    with pytest.raises(ValueError, match="neither operands nor results.*use weft's partitioner"):
+        run(f, placed(P("x")), partitioner="xla")

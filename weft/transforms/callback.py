@@ -17,6 +17,7 @@ from weft.core.source import capture
 from weft.core.state import state
 from weft.core.trace import EVAL, is_array_like
 from weft.core.tree import flatten, leaf_names
+from weft.lowering.call_device import device_of, mark
 from weft.runtime.array import ArrayImpl
 from weft.runtime.executable import effects_barrier as effects_barrier
 from weft.runtime.host_calls import reporting, variants, watch_arrays
@@ -148,6 +149,7 @@ def _lower(
     effect: Effect | None,
     vmap_method: str | None,
     partitioned: bool,
+    device: Any = None,
 ) -> list:
     from weft._xla.callback import API_VERSION, checked, target_name
 
@@ -185,6 +187,10 @@ def _lower(
         "operand_layouts": _layouts(ctx, avals),
         "result_layouts": _layouts(ctx, ([None] if ordered else []) + list(ctx.avals_out)),
     }
+    if device is not None:
+        mark(ctx, attrs, device, what)
+    if module.manual_axes and not module.use_shardy:
+        attrs["mhlo.sharding"] = ctx.string("{manual}")
     outs = list(ctx.op("stablehlo.custom_call", values, types, attrs))
     if ordered:
         ctx.function.tokens[effect] = outs.pop(0)
@@ -272,7 +278,8 @@ def pure_callback(
         "sequential_unrolled": likewise, unrolled; "expand_dims": one call, arguments that are not
         mapped get a leading axis of size 1; "broadcast_all": one call, they get the full axis;
         "legacy_vectorized": one call, they stay as they are.
-      sharding: None, or a Sharding for JAX's sake: a program over many devices calls once.
+      sharding: the device that makes the one call of a program over many devices, as a
+        SingleDeviceSharding; the first one without.
 
     Has no derivative (ValueError): wrap it in custom_jvp or custom_vjp.
 
@@ -305,8 +312,8 @@ def io_callback(
 ) -> Any:
     """Calls a Python function with side effects when the program runs, exactly once.
 
-    ordered: keep the program's order among such calls. Arguments as for `pure_callback`. Has no
-    derivative.
+    ordered: keep the program's order among such calls. Other arguments as for `pure_callback`. Has
+    no derivative.
 
     >>> import weft
     >>> seen = []
@@ -324,13 +331,6 @@ def io_callback(
     return _call("io_callback", callback, result_shape_dtypes, args, kwargs, effect, None, sharding)
 
 
-def _check_sharding(who: str, sharding: Any) -> None:
-    from weft.sharding.named import NamedSharding, Sharding
-
-    if sharding is not None and not isinstance(sharding, Sharding | NamedSharding):
-        raise TypeError(f"{who}: sharding must be a Sharding or None, got {sharding!r:.100}")
-
-
 def _call(
     who: str,
     callback: Callable,
@@ -341,7 +341,7 @@ def _call(
     vmap_method: str | None,
     sharding: Any,
 ) -> Any:
-    _check_sharding(who, sharding)
+    device = device_of(who, sharding)
     avals, tree = _result_avals(who, result_shape_dtypes)
     leaves, in_tree = flatten((args, kwargs))
     function = HostFunction(who, callback, in_tree, tree)
@@ -352,6 +352,7 @@ def _call(
         effect=effect,
         vmap_method=vmap_method,
         partitioned=False,
+        device=device,
     )
     return tree.unflatten(outs)
 

@@ -22,6 +22,7 @@ from weft.core.trace import (
     trace_to_jaxpr,
     typeof,
 )
+from weft.lowering import call_device
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import default_sharding
 from weft.runtime.dispatch import cached_call, fastpath
@@ -411,6 +412,7 @@ def compile_program(program: Program) -> Executable:
     multi = len(program.devices) > 1
     local = program.stages is not None and program.stages.local is not None
     module = program.stages.local if local else program.module
+    module = call_device.settle(program, module, local)
     compiled = compile_module(
         module,
         program.devices,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft._xla.mlir import ir
+from weft.lowering.call_device import marked
 from weft.partition.layout import Layout
 from weft.partition.local import Local
 from weft.partition.localize import Localizer
@@ -60,7 +61,9 @@ def _once(
     # The call on a device of many has the number of its error as one more result.
     tells = bool(tensors) and not _on_buffers(op)
     number = e.type((), ir.IntegerType.get_signless(32))
-    first = e.compare(e.coordinate(free), e.const(0), "EQ")
+    asked = marked(op)
+    place = e.coordinate(free) if asked is None else e.position()
+    first = e.compare(place, e.const(asked or 0), "EQ")
     types = [r.type for r in op.results] + [number] * tells
     branch = e.op("stablehlo.if", [first], types, regions=2)
     outside = e.ip
