@@ -663,14 +663,14 @@ WRONG = {
             lambda v: lax.cond(lax.psum(v, "x")[0] > 3, lambda: v, lambda: lax.psum(v, "x"))
         )(V),
         TypeError,
-        ["f32[1]{V:x}", "pcast(x, ('x',), to='varying')"],
+        ["f32[1]{V:x}", "pcast(x, 'x', to='varying')"],
     ),
     "a carry that begins to vary": (
         lambda: on_line(
             lambda v: lax.scan(lambda c, _: (c + v, None), np.zeros(1, np.float32), None, 2)[0]
         )(V),
         TypeError,
-        ["expected f32[1]", "got      f32[1]{V:x}", "pcast(x, ('x',), to='varying')"],
+        ["expected f32[1]", "got      f32[1]{V:x}", "pcast(x, 'x', to='varying')"],
     ),
     "spmd_axis_name that a spec uses": (
         lambda: weft.vmap(on_line(lambda v: v), spmd_axis_name="x")(np.ones((8, 8), np.float32)),

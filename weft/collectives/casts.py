@@ -159,7 +159,16 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     axes = _tracked("pcast", axis_name)
     if not axes:
         return x
-    return tree_map(lambda leaf: pcast_p.bind(leaf, axes=axes, to=to), x)
+    return tree_map(lambda leaf: _cast(leaf, axes, to), x)
+
+
+def _cast(x: Any, axes: tuple, to: str) -> Any:
+    if to == VARYING and state.assumed_varying:
+        done = typeof(x).mat.varying & state.assumed_varying
+        axes = tuple(a for a in axes if a not in done)
+        if not axes:
+            return x
+    return pcast_p.bind(x, axes=axes, to=to)
 
 
 def pvary(x: Any, axis_name: Any) -> Any:

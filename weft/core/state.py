@@ -21,6 +21,7 @@ class State(threading.local):
     axes: dict[Any, Any] = {}  # noqa: RUF012  name -> AxisEntry; replaced, never mutated
     source: Any = None
     scopes: tuple[str, ...] = ()
+    assumed_varying: frozenset = frozenset()  # axes along which a cast to varying may be made twice
 
     def __init__(self) -> None:
         self.trace = State.trace

@@ -76,13 +76,42 @@ def remedy_for(expected: Any, got: Any, first: str, second: str) -> str:
         )
     if expected.mat is not got.mat:
         for value, mine, other in ((second, got, expected), (first, expected, got)):
-            missing = tuple(sorted(other.mat.varying - mine.mat.varying, key=str))
-            if missing:
-                return f"Cast {value}: weft.lax.pcast(x, {missing!r}, to='varying')."
+            cast = _cast_text(mine.mat, other.mat)
+            if cast is not None:
+                return f"Cast {value}: {cast}."
         return f"Cast {second} with weft.lax.pcast, or add it up with weft.lax.psum."
     if expected.sharding is None:
         return f"Place {first} alike: weft.reshard(x, weft.{got.sharding.spec})."
     return f"Place {second} alike: weft.reshard(x, weft.{expected.sharding.spec})."
+
+
+_CASTS = {
+    ("invarying", "varying"): "weft.lax.pcast(x, {axes}, to='varying')",
+    ("invarying", "reduced"): "weft.lax.pcast(x, {axes}, to='reduced')",
+    ("reduced", "varying"): "weft.lax.pcast(x, {axes}, to='varying')",
+    ("invarying", "unreduced"): "weft.lax.pcast(weft.lax.pcast(x, {axes}, to='varying'), {axes}, "
+    "to='unreduced'), which counts it once for each device (nothing, if it is zero)",
+    ("varying", "unreduced"): "weft.lax.pcast(x, {axes}, to='unreduced')",
+}
+
+
+def _cast_text(mine: Any, other: Any) -> str | None:
+    """The casts that give a value of one manual-axis type the other, if there are some."""
+    axes: dict[tuple[str, str], list] = {}
+    for a in sorted(_axes(mine) | _axes(other), key=str):
+        if mine.state(a) != other.state(a):
+            axes.setdefault((mine.state(a), other.state(a)), []).append(a)
+    if not axes or not all(change in _CASTS for change in axes):
+        return None
+    texts = []
+    for change, names in axes.items():
+        names_text = repr(names[0]) if len(names) == 1 else repr(tuple(names))
+        texts.append(_CASTS[change].format(axes=names_text))
+    return ", then ".join(texts)
+
+
+def _axes(mat: Any) -> frozenset:
+    return mat.varying | mat.unreduced | mat.reduced
 
 
 def check_same_types(
@@ -219,6 +248,19 @@ def pick(values: Sequence[Any], mask: Sequence[bool]) -> list:
     return [v for v, m in zip(values, mask, strict=True) if m]
 
 
+def select_rows(which: Any, *cases: Any) -> Any:
+    """Each example's own case, by a batch of indices or booleans; all have the batch in front."""
+    from weft.ops.elementwise import select_n_p
+    from weft.ops.shape import broadcast_in_dim
+
+    aval = typeof(cases[0])
+    if hasattr(aval, "arrive"):  # values under way are chosen among once they are here
+        return aval.land(select_rows(which, *map(aval.arrive, cases)))
+    if aval.ndim > 1:
+        which = broadcast_in_dim(which, aval.shape, (0,))
+    return select_n_p.bind(which, *cases)
+
+
 __all__ = [
     "args_tree",
     "avals_of",
@@ -237,18 +279,6 @@ __all__ = [
     "pick",
     "reorder",
     "same_type",
+    "select_rows",
     "trace_body",
 ]
-
-
-def select_rows(which: Any, *cases: Any) -> Any:
-    """Each example's own case, by a batch of indices or booleans; all have the batch in front."""
-    from weft.ops.elementwise import select_n_p
-    from weft.ops.shape import broadcast_in_dim
-
-    aval = typeof(cases[0])
-    if hasattr(aval, "arrive"):  # values under way are chosen among once they are here
-        return aval.land(select_rows(which, *map(aval.arrive, cases)))
-    if aval.ndim > 1:
-        which = broadcast_in_dim(which, aval.shape, (0,))
-    return select_n_p.bind(which, *cases)

@@ -12,8 +12,8 @@ from weft.core.config import config
 from weft.core.effects import WRITES
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from weft.core.primitive import Primitive
-from weft.core.trace import is_array_like, typeof
-from weft.core.tree import flatten
+from weft.core.trace import Tracer, is_array_like, typeof
+from weft.core.tree import flatten, tree_map
 from weft.ops.control.common import (
     args_tree,
     avals_of,
@@ -28,6 +28,14 @@ from weft.ops.control.common import (
     select_rows,
     trace_body,
 )
+from weft.ops.control.divergence import (
+    check_derivative,
+    check_reached_by_all,
+    ending_varying,
+    equal_over,
+    seen_as_varying,
+    vary,
+)
 from weft.transforms.boundary import api_boundary
 from weft.transforms.dce import DCE_RULES, dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr, linearize_jaxpr
@@ -40,9 +48,16 @@ Branches = tuple[ClosedJaxpr, ...]
 def _abstract(index: ShapedArray, *avals: Any, branches: Branches) -> list:
     outs = [_strip_unless_all(aval) for aval in zip(*(b.out_avals for b in branches), strict=True)]
     if index.mat.varying:
-        # Devices may take different branches, so the results vary where the index does.
+        # Devices may take different branches, so the results vary where the index does. A partial
+        # sum stays one.
+        axes = index.mat.varying
         outs = [
-            o.update(mat=o.mat.replace(varying=o.mat.varying | index.mat.varying)) for o in outs
+            o.update(
+                mat=o.mat.replace(
+                    varying=o.mat.varying | (axes - o.mat.unreduced), reduced=o.mat.reduced - axes
+                )
+            )
+            for o in outs
         ]
     return outs
 
@@ -167,6 +182,7 @@ def _transpose(cts: Any, index: Any, *operands: Any, branches: Branches) -> list
     flags = iter(found)
     instantiate = [next(flags) if lin else False for lin in linear]
     back = tuple(transpose_jaxpr(b, linear, nonzero, instantiate)[0] for b in branches)
+    check_derivative(index, branches, back)
     known = [x for x in operands if not is_undefined(x)]
     outs = iter(cond_p.bind(index, *known, *(c for c in cts if c is not None), branches=back))
     result = iter([next(outs) if nz else None for nz in found])
@@ -299,15 +315,45 @@ DCE_RULES[cond_p] = _dce
 
 
 def trace_branches(
-    who: str, names: Sequence[str], functions: Sequence[Callable], operands: tuple
+    who: str,
+    names: Sequence[str],
+    functions: Sequence[Callable],
+    operands: tuple,
+    index: ShapedArray | None = None,
 ) -> tuple[Branches, list, list, Any]:
-    """Traces all branches for the operands; they share one list of closed-over values."""
+    """Traces all branches for the operands; they share one list of closed-over values.
+
+    index: the type of what chooses among them.
+    """
+    texts = [f"{n} {function_text(f)}" for n, f in zip(names, functions, strict=True)]
+    axes = index.mat.varying if index is not None else frozenset()
+    if not axes:
+        return _traced(who, texts, functions, operands)
+    functions = [ending_varying(f, axes) for f in functions]
+    varied = tree_map(lambda x: vary(x, axes) if equal_over(x, axes) else x, operands)
+    try:
+        return _traced(who, texts, functions, varied, axes)
+    except (TypeError, ValueError):  # branches that count on a value being equal
+        return _traced(who, texts, functions, operands)
+
+
+def _traced(
+    who: str,
+    texts: Sequence[str],
+    functions: Sequence[Callable],
+    operands: tuple,
+    axes: frozenset = frozenset(),
+) -> tuple[Branches, list, list, Any]:
+    """axes: those along which differentiable values from outside are cast to varying in front."""
     leaves, operands_tree = flatten(operands)
     tree = args_tree(*operands)
     avals = avals_of(who, leaves, names_of(operands_tree, "operands"))
     bodies = [trace_body(f, tree, avals) for f in functions]
+    equal = {id(c): c for body in bodies for c in body.consts if axes and _varies(c, axes)}
+    if equal:
+        with seen_as_varying(list(equal.values()), axes):
+            bodies = [trace_body(f, tree, avals) for f in functions]
     first = bodies[0]
-    texts = [f"{n} {function_text(f)}" for n, f in zip(names, functions, strict=True)]
     for text, body in zip(texts[1:], bodies[1:], strict=True):
         if body.out_tree != first.out_tree:
             raise TypeError(
@@ -320,7 +366,10 @@ def trace_branches(
             first.jaxpr.out_avals,
             body.jaxpr.out_avals,
             names_of(first.out_tree, "result"),
-            (f"the result of {names[0]}", f"the result of {text.split(' ', 1)[0]}"),
+            (
+                f"the result of {texts[0].split(' ', 1)[0]}",
+                f"the result of {text.split(' ', 1)[0]}",
+            ),
         )
     consts: list = []
     where: dict[int, int] = {}
@@ -330,7 +379,12 @@ def trace_branches(
                 where[id(c)] = len(consts)
                 consts.append(c)
     branches = tuple(_with_consts(b, consts, where) for b in bodies)
+    consts = [vary(c, axes) if id(c) in equal else c for c in consts]
     return branches, consts, leaves, first.out_tree
+
+
+def _varies(x: Any, axes: frozenset) -> bool:
+    return isinstance(x, Tracer) and equal_over(x, axes)
 
 
 def _with_consts(body: Any, consts: list, where: dict[int, int]) -> ClosedJaxpr:
@@ -405,8 +459,9 @@ def cond(
     from weft.ops.elementwise import convert, ne_p
 
     branches, consts, leaves, tree = trace_branches(
-        "cond", ("false_fun", "true_fun"), (false_fun, true_fun), operands
+        "cond", ("false_fun", "true_fun"), (false_fun, true_fun), operands, aval
     )
+    check_reached_by_all("cond", "pred", aval, *branches)
     if not dtypes.is_bool(aval.dtype):
         pred = ne_p.bind(pred, aval.dtype.type(0))
     index = convert(pred, dtypes.int32)
@@ -446,8 +501,9 @@ def switch(
     from weft.ops.elementwise import clamp, convert
 
     closed, consts, leaves, tree = trace_branches(
-        "switch", [f"branches[{i}]" for i in range(len(functions))], functions, operands
+        "switch", [f"branches[{i}]" for i in range(len(functions))], functions, operands, aval
     )
+    check_reached_by_all("switch", "index", aval, *closed)
     last = len(functions) - 1
     if aval.dtype != dtypes.int32:
         if aval.dtype.itemsize >= 4:

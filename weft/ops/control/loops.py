@@ -13,7 +13,7 @@ from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.source import capture
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
-from weft.core.tree import flatten, tree_map
+from weft.core.tree import flatten
 from weft.ops.control.common import (
     args_tree,
     carry_fixpoint,
@@ -25,6 +25,11 @@ from weft.ops.control.common import (
     pick,
     select_rows,
     trace_body,
+)
+from weft.ops.control.divergence import (
+    check_reached_by_all,
+    ending_varying,
+    vary,
 )
 from weft.ops.control.scan import check_unroll, scan_p, trace_with_carry
 from weft.transforms.boundary import api_boundary
@@ -394,12 +399,12 @@ def _while_loop(
             f"{pred.out_tree}; compare (x > 0) and reduce arrays with weft.numpy.any or all"
         )
     axes = outs[0].mat.varying
-    if any(axes - _varying(x) for x in carry):
+    start = [vary(x, axes) for x in carry]
+    if any(x is not y for x, y in zip(start, carry, strict=True)):
         # Devices go on for different numbers of iterations, so that what they carry differs.
-        order = tuple(sorted(axes, key=str))
-        varying = derived(body_fun, f"varying over {order}", lambda f: _VaryingStep(f, axes))
-        start = tree.unflatten([_vary(x, axes) for x in carry])
-        return _while_loop(who, cond_fun, varying, start, place)
+        varying = ending_varying(body_fun, axes)
+        return _while_loop(who, cond_fun, varying, tree.unflatten(start), place)
+    check_reached_by_all(who, "the condition", outs[0], pred.jaxpr, body.jaxpr)
     result = while_p.bind(
         *pred.consts,
         *body.consts,
@@ -410,38 +415,6 @@ def _while_loop(
         body_nconsts=len(body.consts),
     )
     return tree.unflatten(result)
-
-
-def _varying(x: Any) -> frozenset:
-    """The mesh axes, inside shard_map, over which a value differs from device to device."""
-    mat = getattr(typeof(x), "mat", None)
-    return mat.varying if mat is not None else frozenset()
-
-
-def _vary(x: Any, axes: frozenset) -> Any:
-    from weft.collectives.casts import cast_to
-
-    mat = getattr(typeof(x), "mat", None)
-    if mat is None or axes <= mat.varying:
-        return x
-    return cast_to(x, mat.replace(varying=mat.varying | axes))
-
-
-class _VaryingStep:
-    """The body of a loop whose condition differs over mesh axes; see `derived`."""
-
-    __slots__ = ("__weakref__", "axes", "fun")
-
-    def __init__(self, fun: Callable, axes: frozenset) -> None:
-        self.fun = fun
-        self.axes = axes
-
-    @property
-    def __name__(self) -> str:
-        return getattr(self.fun, "__name__", "body")
-
-    def __call__(self, carry: Any) -> Any:
-        return tree_map(lambda x: _vary(x, self.axes), self.fun(carry))
 
 
 class _CountedStep:

@@ -1,0 +1,152 @@
+"""Control flow that devices take differently: its types, and communication that some never reach.
+
+Inside a shard_map, what decides on a branch may vary over mesh axes. The branches then communicate
+nothing along these, nor may their derivatives: a value that is equal on all devices is cast to
+varying in front of the branches, where the sum over the devices of its cotangents belongs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.jaxpr import ClosedJaxpr, Eqn, subjaxprs
+from weft.core.source import warn
+from weft.core.state import state
+from weft.core.trace import Tracer, typeof
+from weft.core.tree import tree_map
+from weft.transforms.bodies import derived
+from weft.transforms.jit_op import jaxpr_axes
+
+
+def vary(x: Any, axes: frozenset) -> Any:
+    """The value as varying over the axes; partial sums stay what they are."""
+    from weft.collectives.casts import as_state
+
+    mat = getattr(typeof(x), "mat", None)
+    if mat is None or axes <= mat.varying:
+        return x
+    missing = axes - mat.varying - mat.unreduced
+    return as_state(x, tuple(sorted(missing, key=str)), "varying") if missing else x
+
+
+class _Ending:
+    """A function whose results vary over mesh axes."""
+
+    __slots__ = ("__weakref__", "axes", "fun")
+
+    def __init__(self, fun: Callable, axes: frozenset) -> None:
+        self.fun = fun
+        self.axes = axes
+
+    @property
+    def __name__(self) -> str:
+        return getattr(self.fun, "__name__", "body")
+
+    def __call__(self, *args: Any) -> Any:
+        return tree_map(lambda x: vary(x, self.axes), self.fun(*args))
+
+
+def ending_varying(fun: Callable, axes: frozenset) -> Callable:
+    """The function, its results cast to varying; one for each function."""
+    key = f"varying over {tuple(sorted(axes, key=str))}"
+    return derived(fun, key, lambda f: _Ending(f, axes))
+
+
+def equal_over(x: Any, axes: frozenset) -> bool:
+    """Whether a differentiable value is known to be equal along some of the axes."""
+    aval = typeof(x)
+    return (
+        isinstance(aval, ShapedArray)
+        and dtypes.is_inexact(aval.dtype)
+        and not axes <= aval.mat.varying | aval.mat.unreduced | aval.mat.reduced
+    )
+
+
+@contextmanager
+def seen_as_varying(values: Sequence[Tracer], axes: frozenset) -> Iterator[None]:
+    """Functions traced inside close over the values as if these were varying already."""
+    before = [x.aval for x in values]
+    outer = state.assumed_varying
+    state.assumed_varying = outer | axes
+    try:
+        for x, aval in zip(values, before, strict=True):
+            free = axes - aval.mat.unreduced - aval.mat.reduced
+            x.aval = aval.update(mat=aval.mat.replace(varying=aval.mat.varying | free))
+        yield
+    finally:
+        state.assumed_varying = outer
+        for x, aval in zip(values, before, strict=True):
+            x.aval = aval
+
+
+_SILENT = frozenset(("axis_index", "all_slice"))
+"""Ops along named axes by which nothing is sent."""
+
+
+_CHOOSE = (
+    "Communicate outside and choose with weft.numpy.where, or, if the value is the same on all "
+    "devices, say so with weft.lax.pmax(x, {axes})"
+)
+_CAST = (
+    "Cast what the branches use of equal values in front of the cond, with weft.lax.pcast(x, "
+    "{axes}, to='varying'), so that their cotangents are added up there"
+)
+
+
+def check_reached_by_all(
+    who: str, what: str, aval: Any, *jaxprs: ClosedJaxpr, remedy: str = _CHOOSE
+) -> None:
+    """Warns if what decides on running the jaxprs may differ among devices that meet in them.
+
+    Those that arrive would wait for the others forever. It is no error, since a value of varying
+    type may be equal all the same (the result of an all_gather, for one).
+    """
+    mat = getattr(aval, "mat", None)
+    if mat is None or not mat.varying:
+        return
+    for jaxpr in jaxprs:
+        axes = mat.varying & jaxpr_axes(jaxpr)
+        found = _communication(jaxpr, axes) if axes else None
+        if found is None:
+            continue
+        met = tuple(sorted(axes.intersection(found.primitive.named_axes(found.params)), key=str))
+        text = repr(met[0]) if len(met) == 1 else repr(met)
+        warn(
+            f"{who}: {what} of type {aval.str_short()} may differ along {text}, over which "
+            f"{found.primitive.name} ({found.source}) communicates inside: devices that do not get "
+            f"there are waited for forever. {remedy.format(axes=text)}"
+        )
+        return
+
+
+def _communication(jaxpr: Any, axes: frozenset) -> Eqn | None:
+    """The first equation that sends something along one of the axes."""
+    for eqn in jaxpr.eqns:
+        rule = eqn.primitive.named_axes
+        if rule is None or not axes.intersection(rule(eqn.params)):
+            continue
+        inner = [j for _, j in subjaxprs(eqn.params)]
+        if not inner and eqn.primitive.name not in _SILENT:
+            return eqn
+        for j in inner:
+            found = _communication(j, axes)
+            if found is not None:
+                return found
+    return None
+
+
+def check_derivative(
+    index: Any, forward: Sequence[ClosedJaxpr], back: Sequence[ClosedJaxpr]
+) -> None:
+    """Warns if branches that communicate nothing have derivatives that do.
+
+    That is left where a branch would not take equal values as varying ones.
+    """
+    axes = typeof(index).mat.varying
+    if axes and not any(axes & jaxpr_axes(j) for j in forward):
+        who = "the derivative of cond"
+        check_reached_by_all(who, "the index", typeof(index), *back, remedy=_CAST)
