@@ -49,11 +49,21 @@ def join(parts: list[np.ndarray], layout: Layout) -> np.ndarray:
     return whole
 
 
+# Programs run once, so that XLA's time to compile is what counts: a seventh of the usual time.
+QUICK = (
+    ("xla_backend_optimization_level", 0),
+    ("xla_cpu_use_fusion_emitters", False),
+    ("xla_cpu_parallel_codegen_split_count", 1),
+)
+
+
 def compile_local(stages: Stages):
     """The executable of a local module."""
     size = stages.mesh.size
     devices = cpu().local_devices()[:size]
-    options = compile.options(np.arange(size).reshape(size, 1), use_spmd=False, use_shardy=False)
+    options = compile.options(
+        np.arange(size).reshape(size, 1), use_spmd=False, use_shardy=False, overrides=QUICK
+    )
     return compile.compile_and_load(cpu(), stages.local, client.DeviceList(tuple(devices)), options)
 
 

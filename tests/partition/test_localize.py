@@ -5,23 +5,32 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.partition import harness, programs
 from weft._xla import mlir
 from weft.partition import Unsupported, partition
+from weft.partition.check import check
 
-# 2000 for a thorough run; `python -m tests.partition.fuzz 100000` goes on for as long as it takes.
-EXAMPLES = int(os.environ.get("WEFT_PARTITION_EXAMPLES", "60"))
+# `python -m tests.partition.fuzz 100000` goes on for as long as it takes.
+EXAMPLES = int(os.environ.get("WEFT_PARTITION_EXAMPLES", "2000"))
+SHARES = 20  # so that several processes can share the work
 
 
-@settings(max_examples=EXAMPLES)
-@given(st.integers(0, 2**32 - 1))
-def test_random_chains_of_operations_equal_numpy_on_any_sharding(seed):
-    text, args, want = programs.random_program(np.random.default_rng(seed), steps=6)
-    [got] = harness.run(text, *args)
-    np.testing.assert_array_equal(got, want, err_msg=text)
+@pytest.mark.parametrize("share", range(SHARES))
+def test_random_chains_of_operations_equal_numpy_on_any_sharding(share):
+    @settings(max_examples=-(-EXAMPLES // SHARES), phases=[Phase.generate])
+    @given(st.integers(0, 2**32 - 1))
+    def equal(seed):
+        rng = np.random.default_rng((share, seed))
+        text, args, want = programs.random_program(rng, steps=6)
+        stages = partition(mlir.parse(text), keep_stages=False)
+        check(stages)
+        [got] = harness.execute(stages, *args)
+        np.testing.assert_array_equal(got, want, err_msg=text)
+
+    equal()
 
 
 @pytest.mark.parametrize("step", sorted(set(programs.STEPS), key=lambda s: s.__name__))
@@ -42,6 +51,51 @@ def module(body: str, mesh: str = '"x"=4, "y"=2') -> str:
 
 def sharding(*dims: str, extra: str = "") -> str:
     return f"{{sdy.sharding = #sdy.sharding<@mesh, [{', '.join(dims)}]{extra}>}}"
+
+
+def resharded(mesh: str, shape: str, before: str, op: str, after: str, result: str) -> str:
+    """One operation on `%0`, between two constraints."""
+    return module(
+        f"""
+  func.func public @main(%a: tensor<{shape}xf32>) -> tensor<{result}xf32> {{
+    %0 = sdy.sharding_constraint %a <@mesh, [{before}]> : tensor<{shape}xf32>
+    %1 = {op} : (tensor<{shape}xf32>) -> tensor<{result}xf32>
+    %2 = sdy.sharding_constraint %1 <@mesh, [{after}]> : tensor<{result}xf32>
+    return %2 : tensor<{result}xf32>
+  }}""",
+        mesh,
+    )
+
+
+@pytest.mark.parametrize(
+    "mesh, a, before, b, after",
+    [
+        ('"x"=2, "y"=3', (30, 6), '{"x"}, {"y"}', (3, 2, 5, 6), '{"y"}, {}, {}, {}'),
+        ('"x"=2, "y"=3', (2, 3, 4, 2), '{}, {"y"}, {}, {"x"}', (24, 2), '{"y"}, {"x"}'),
+        ('"x"=2, "y"=3', (18,), '{"x", "y"}', (3, 2, 1, 3), '{"y"}, {}, {"x"}, {}'),
+    ],
+)
+def test_one_dimension_becomes_three_on_axes_of_different_primes(mesh, a, before, b, after, rng):
+    shapes = ["x".join(map(str, s)) for s in (a, b)]
+    text = resharded(mesh, shapes[0], before, "stablehlo.reshape %0", after, shapes[1])
+    x = rng.normal(size=a).astype(np.float32)
+    np.testing.assert_array_equal(harness.run(text, x)[0], x.reshape(b))
+
+
+def test_a_transposed_operand_padded_for_all_to_all_compiles(rng):
+    x = rng.normal(size=(1, 1, 5, 5)).astype(np.float32)
+    t = "tensor<5x1x5x1xf32>"
+    text = module(f"""
+  func.func public @main(%a: tensor<1x1x5x5xf32>) -> {t} {{
+    %0 = sdy.sharding_constraint %a <@mesh, [{{"y"}}, {{}}, {{}}, {{}}]> : tensor<1x1x5x5xf32>
+    %1 = stablehlo.transpose %0, dims = [3, 0, 2, 1] : (tensor<1x1x5x5xf32>) -> {t}
+    %2 = sdy.sharding_constraint %1 <@mesh, [{{}}, {{"y"}}, {{}}, {{}}]> : {t}
+    %3 = sdy.sharding_constraint %2 <@mesh, [{{}}, {{}}, {{}}, {{"y"}}]> : {t}
+    %4 = stablehlo.negate %3 : {t}
+    return %4 : {t}
+  }}""")
+    assert "all_to_all" in str(partition(mlir.parse(text)).local)
+    np.testing.assert_array_equal(harness.run(text, x)[0], -x.transpose(3, 0, 2, 1))
 
 
 def test_results_keep_the_sharding_of_the_signature(rng):

@@ -54,6 +54,16 @@ def test_values_of_one_group_share_a_sharding():
     assert '[{"x", ?}' in line_of(module(GROUPED), "stablehlo.abs")
 
 
+def test_groups_that_share_a_value_are_one():
+    text = module(GROUPED).replace(
+        "    return %0",
+        "    %2 = stablehlo.exponential %b : tensor<8x8xf32>\n"
+        "    sdy.sharding_group %1 group_id=4 : tensor<8x8xf32>\n"
+        "    sdy.sharding_group %2 group_id=4 : tensor<8x8xf32>\n    return %0",
+    )
+    assert '[{"x", ?}' in line_of(text, "stablehlo.exponential")
+
+
 def test_a_barrier_stops_propagation():
     text = module(f"""
   func.func public @main(%a: tensor<8x8xf32> {sharding('{"x"}', "{}")}) -> tensor<8x8xf32> {{

@@ -42,7 +42,36 @@ def optimize(module: ir.Module, mesh: DeviceMesh, *, overlap: bool = False) -> d
                 counts["overlap"] += overlap_gathers(block, mesh)
             counts["combine"] += _combine(block)
     passes.run(module, "cse")
+    with module.context:
+        for view in module.body.operations:
+            for region in view.operation.regions:
+                for block in region.blocks:
+                    _keep_operands_whole(block)
     return counts
+
+
+def _keep_operands_whole(block: ir.Block) -> None:
+    """Puts a barrier in front of every all_to_all.
+
+    XLA:CPU cuts the operand of an all_to_all early. Parts that it then simplifies apart, one that is
+    transposed and one of padding, get different layouts, which its own verifier rejects (jaxlib
+    0.10.2). The barrier goes before XLA assigns layouts, and costs nothing.
+    """
+    for op in _ops(block):
+        for region in op.regions:
+            for inner in region.blocks:
+                _keep_operands_whole(inner)
+        if op.name == "stablehlo.all_to_all":
+            values = list(op.operands)
+            barrier = ir.Operation.create(
+                "stablehlo.optimization_barrier",
+                results=[v.type for v in values],
+                operands=values,
+                loc=op.location,
+                ip=ir.InsertionPoint(op),
+            )
+            for i, value in enumerate(barrier.results):
+                op.operands[i] = value
 
 
 def _has_collectives(block: ir.Block) -> bool:

@@ -3,15 +3,17 @@
 Shardy has no rules for CHLO: an elementwise CHLO operation (erf, lgamma, …) gets a pointwise one
 and is itself again in the local program, so XLA sees the operation and not its expansion. Reshapes
 whose dimensions do not nest, such as 2×6×3 to 18×2, end the process in Shardy's passes (jaxlib
-0.10.2): they get a rule that shares only the major factor.
+0.10.2): they get a rule that shares only the major factor. On meshes whose axes have sizes of
+different primes, so do reshapes of three and more dimensions at once: they become steps of two.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from weft._xla import sdy
 from weft._xla.mlir import ir
 
 ELEMENTWISE = frozenset(
@@ -27,6 +29,9 @@ PREFIX = "weft."
 
 def hide(module: ir.Module) -> None:
     """Replaces the operations Shardy cannot take by custom calls with sharding rules, in place."""
+    meshes = [v.operation for v in module.body.operations if v.operation.name == "sdy.mesh"]
+    sizes = [sdy.mesh_axes(mesh.attributes["mesh"]).values() for mesh in meshes]
+    stepwise = any(len(axes) > 1 and not _one_prime(axes) for axes in sizes)
     for op in list(_walk(module.operation)):
         if op.name in ELEMENTWISE:
             rank = len(op.results[0].type.shape)
@@ -44,6 +49,59 @@ def hide(module: ir.Module) -> None:
             shape, result = tuple(op.operands[0].type.shape), tuple(op.results[0].type.shape)
             if not nests(shape, result):
                 _replace(op, *_reshape_rule(shape, result))
+            elif stepwise:
+                _reshape_in_steps(op, shape, result)
+
+
+def _one_prime(sizes: Iterable[int]) -> bool:
+    """True where all sizes are powers of one prime."""
+    size = math.prod(sizes)
+    prime = next((p for p in range(2, size + 1) if size % p == 0), 2)
+    while size % prime == 0:
+        size //= prime
+    return size == 1
+
+
+def _reshape_in_steps(op: ir.Operation, shape: tuple[int, ...], result: tuple[int, ...]) -> None:
+    """Splits one dimension in two, or joins two, at a time, where a dimension has more parts."""
+    bounds = sorted({math.prod(s[:i]) for s in (shape, result) for i in range(len(s) + 1)})
+    parts = [_parts(s, bounds) for s in (shape, result)]
+    if max(map(len, (*parts[0], *parts[1])), default=0) < 3:
+        return
+    value = op.operands[0]
+    for step in (*_splits(parts[0]), *reversed(_splits(parts[1])[:-1]), result):
+        if tuple(value.type.shape) != step:
+            value = ir.Operation.create(
+                "stablehlo.reshape",
+                results=[ir.RankedTensorType.get(step, value.type.element_type)],
+                operands=[value],
+                loc=op.location,
+                ip=ir.InsertionPoint(op),
+            ).results[0]
+    op.results[0].replace_all_uses_with(value)
+    op.erase()
+
+
+def _parts(shape: tuple[int, ...], bounds: list[int]) -> list[list[int]]:
+    """The factors of each dimension between the bounds that it shares with another shape."""
+    out, start = [], 1
+    for size in shape:
+        inner = [b for b in bounds if start <= b <= start * size]
+        out.append([high // low for low, high in itertools.pairwise(inner)] or [1])
+        start *= size
+    return out
+
+
+def _splits(parts: list[list[int]]) -> list[tuple[int, ...]]:
+    """The shapes on the way to all parts, each splitting off one more; the last is the finest."""
+    shapes: list[tuple[int, ...]] = []
+    done: list[int] = []
+    for i, dim in enumerate(parts):
+        rest = [math.prod(d) for d in parts[i + 1 :]]
+        for k in range(len(dim) - 1):
+            shapes.append((*done, *dim[: k + 1], math.prod(dim[k + 1 :]), *rest))
+        done += dim
+    return [*shapes, tuple(done)]
 
 
 def nests(a: tuple[int, ...], b: tuple[int, ...]) -> bool:

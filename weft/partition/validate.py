@@ -8,7 +8,7 @@ from weft.partition.collect import source_line
 
 
 def validate(module: ir.Module) -> None:
-    """Raises ValueError for shardings that do not fit the module.
+    """Raises ValueError for shardings that do not fit the module; joins groups that share a value.
 
     The dialect's verifier covers unknown meshes and axes, axes used twice, and wrong ranks; this
     adds what it does not look at: sharding groups.
@@ -19,7 +19,7 @@ def validate(module: ir.Module) -> None:
         raise ValueError(f"the module's shardings cannot hold: {_first_line(error)}") from error
     groups: dict[int, list[ir.Operation]] = {}
     _find_groups(module.operation, groups)
-    for number, members in groups.items():
+    for number, members in _joined(groups).items():
         _check_group(number, members)
 
 
@@ -37,6 +37,23 @@ def _find_groups(op: ir.Operation, groups: dict[int, list[ir.Operation]]) -> Non
                     groups.setdefault(inner.attributes["group_id"].value, []).append(inner)
                 elif inner.regions:
                     _find_groups(inner, groups)
+
+
+def _joined(groups: dict[int, list[ir.Operation]]) -> dict[int, list[ir.Operation]]:
+    """Groups that share a value as one, in the module too: Shardy ends the process on them."""
+    group_of: dict[ir.Value, int] = {}
+    out: dict[int, list[ir.Operation]] = {}
+    for number, members in groups.items():
+        shared = {group_of[m.operands[0]] for m in members if m.operands[0] in group_of}
+        for other in shared:
+            members = out.pop(other) + members
+        out[number] = members
+        group_of |= {m.operands[0]: number for m in members}
+    for number, members in out.items():
+        for member in members:
+            kind = member.attributes["group_id"].type
+            member.attributes["group_id"] = ir.IntegerAttr.get(kind, number)
+    return out
 
 
 def _check_group(number: int, members: list[ir.Operation]) -> None:
