@@ -227,9 +227,17 @@ def test_branches_that_start_different_collectives_are_an_error_that_shows_both(
         on_devices(body)(X)
 
 
-def test_a_future_is_no_array():
-    with pytest.raises(TypeError, match=r"Future\(in_flight\[psum"):
-        on_devices(lambda v: jnp.sin(lax.psum_start(v, "x")))(X)
+@pytest.mark.parametrize(
+    "use",
+    [jnp.sin, lambda f: f + 1, lambda f: np.ones(2) * f, lambda f: f[0], lambda f: -f, jnp.stack],
+)
+def test_a_future_is_no_array(use):
+    with pytest.raises(
+        TypeError, match=r"in_flight\[psum f32\[1\]\] is under way: call \.done\(\)"
+    ):
+        on_devices(lambda v: use(lax.psum_start(v, "x")))(X)
+    with pytest.raises(AttributeError, match=r"call \.done\(\) on the future before 'mean'"):
+        on_devices(lambda v: lax.psum_start(v, "x").mean())(X)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int8", "bool"])

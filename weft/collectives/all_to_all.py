@@ -253,6 +253,7 @@ def _all_to_all(
 ) -> Any:
     over = team_of(who, axis_name, groups)
     size = equal_groups(who, over)
+    split_name = "axis" if who == "pswapaxes" else "split_axis"
 
     def leaf_of(leaf: Any) -> Any:
         leaf = as_traced(leaf)
@@ -261,9 +262,9 @@ def _all_to_all(
             raise ValueError(
                 f"{who}: the operand is a scalar and has no dimension to split ({aval.str_short()})"
             )
-        a = canonical_axis(at, aval.ndim, f"{who}: split_axis")
+        a = canonical_axis(at, aval.ndim, f"{who}: {split_name}")
         b = canonical_axis(to, aval.ndim, f"{who}: concat_axis")
-        check_divides(who, "split_axis", aval, a, over, size, tiled)
+        check_divides(who, split_name, aval, a, over, size, tiled)
         leaf = varying_over(leaf, over.tracked)
         return all_to_all_p.bind(leaf, over=over, split=a, concat=b, tiled=tiled)
 

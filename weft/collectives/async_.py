@@ -21,7 +21,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.state import current_trace, state
 from weft.core.trace import Tracer, typeof
-from weft.core.tree import tree_map
+from weft.core.tree import flatten, tree_map
 
 
 class InFlight(UnderWay):
@@ -223,6 +223,29 @@ class Future:
     def __repr__(self) -> str:
         types = tree_map(lambda x: str(typeof(x)), self._started)
         return f"Future({types})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise AttributeError(f"{self._under_way()} before {name!r} is asked for")
+
+    def __weft_array__(self) -> Any:
+        raise TypeError(f"{self._under_way()} before it is computed with")
+
+    def _under_way(self) -> str:
+        types = ", ".join(str(typeof(x)) for x in flatten(self._started)[0])
+        return f"a value of type {types} is under way: call .done() on the future"
+
+
+def _refuse(*operands: Any) -> Any:
+    return next(x for x in operands if isinstance(x, Future)).__weft_array__()
+
+
+for _name in ("add", "sub", "mul", "truediv", "mod", "pow", "matmul", "and", "or", "xor"):
+    setattr(Future, f"__{_name}__", _refuse)
+    setattr(Future, f"__r{_name}__", _refuse)
+for _name in ("neg", "abs", "invert", "getitem", "iter", "array", "lt", "le", "gt", "ge"):
+    setattr(Future, f"__{_name}__", _refuse)
 
 
 def _flatten_future(future: Future) -> tuple[tuple, None]:

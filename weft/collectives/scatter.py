@@ -199,6 +199,8 @@ def check_divides(
             f"{-(-n // size) * size}"
         )
     if not tiled and n != size:
+        if who == "pswapaxes":
+            raise ValueError(f"{who}: {place}, but {among}; they must be equal to be exchanged")
         raise ValueError(
             f"{who}: {place}, but {among}; with tiled=False they must be equal"
             + ("; use tiled=True to split the dimension into equal parts" if n % size == 0 else "")

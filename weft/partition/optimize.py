@@ -2,6 +2,7 @@
 
 merge_equal      the same collective of the same value happens once
 hoist            collectives of loop-invariant values leave while loops
+accumulate       all_reduces that a loop only adds up happen once, behind it
 combine          small all_reduces over the same groups become one (fewer latencies)
 overlap          optional: all_gather + dot becomes a ring of permutes and partial dots
 
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 
 from weft._xla import passes
 from weft._xla.mlir import ir
+from weft.partition.accumulate import reduce_behind_loops
 from weft.partition.collect import KINDS, WHY, byte_size
 from weft.partition.layout import DeviceMesh
 from weft.partition.overlap import overlap_gathers
@@ -27,7 +29,7 @@ _CHEAP = frozenset(
 
 def optimize(module: ir.Module, mesh: DeviceMesh, *, overlap: bool = False) -> dict[str, int]:
     """Improves a local module in place; returns how often each optimization applied."""
-    counts = {"merge_equal": 0, "hoist": 0, "combine": 0, "overlap": 0}
+    counts = {"merge_equal": 0, "hoist": 0, "accumulate": 0, "combine": 0, "overlap": 0}
     with module.context, ir.Location.unknown(module.context):
         for view in module.body.operations:
             if view.operation.name != "func.func" or not view.operation.regions[0].blocks:
@@ -37,6 +39,7 @@ def optimize(module: ir.Module, mesh: DeviceMesh, *, overlap: bool = False) -> d
                 continue
             _drop_unused(block)
             counts["hoist"] += _hoist(block)
+            counts["accumulate"] += reduce_behind_loops(block)
             counts["merge_equal"] += _merge_equal(block, {})
             if overlap:
                 counts["overlap"] += overlap_gathers(block, mesh)
@@ -53,15 +56,18 @@ def optimize(module: ir.Module, mesh: DeviceMesh, *, overlap: bool = False) -> d
 def _keep_operands_whole(block: ir.Block) -> None:
     """Puts a barrier in front of every all_to_all.
 
-    XLA:CPU cuts the operand of an all_to_all early. Parts that it then simplifies apart, one that is
-    transposed and one of padding, get different layouts, which its own verifier rejects (jaxlib
+    XLA:CPU cuts the operand of an all_to_all early. Parts that it then simplifies apart, one that
+    is transposed and one of padding, get different layouts, which its own verifier rejects (jaxlib
     0.10.2). The barrier goes before XLA assigns layouts, and costs nothing.
     """
     for op in _ops(block):
-        for region in op.regions:
-            for inner in region.blocks:
-                _keep_operands_whole(inner)
-        if op.name == "stablehlo.all_to_all":
+        inner = [b for region in op.regions for b in region.blocks]
+        started = op.name == "stablehlo.async_start"  # which holds its collective and no more
+        for b in inner if not started else ():
+            _keep_operands_whole(b)
+        if op.name == "stablehlo.all_to_all" or (
+            started and any(o.name == "stablehlo.all_to_all" for b in inner for o in _ops(b))
+        ):
             values = list(op.operands)
             barrier = ir.Operation.create(
                 "stablehlo.optimization_barrier",
