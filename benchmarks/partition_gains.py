@@ -35,6 +35,9 @@ def switches() -> dict[str, Callable[[], AbstractContextManager]]:
         "loop-invariant collectives in front of the loop": lambda: patch.object(
             optimize, "_hoist", nothing
         ),
+        "what a loop adds up reduced behind it": lambda: patch.object(
+            optimize, "reduce_behind_loops", nothing
+        ),
         "small all_reduces in one": lambda: patch.object(optimize, "_combine", nothing),
         "slices of pads as one exchange": lambda: patch.object(propagate, "simplify", nothing),
         "chains of reshards by the cheapest way": lambda: patch.object(
