@@ -366,3 +366,30 @@ def test_a_wrong_state_is_named_with_its_type_and_the_cast_to_write(name):
 def test_a_partial_sum_enters_only_ops_that_add(mix):
     with pytest.raises(TypeError, match=r"unreduced.*weft\.lax\.psum\(x, 'x'\)"):
         on_two_axes(lambda v: mix(v, lax.pcast(v, "x", to="unreduced")), P("x", "y"))
+
+
+def test_a_rule_whose_tangent_varies_where_the_output_does_not_says_what_to_add_up():
+    @weft.custom_jvp
+    def total(v):
+        return lax.psum(v, ("x", "y"))
+
+    total.defjvp(lambda primals, tangents: (total(*primals), tangents[0]))
+    with pytest.raises(TypeError) as caught:
+        on_two_axes(lambda v: weft.jvp(total, (v,), (v,))[1], P("x", "y"))
+    for part in ("jvp rule of total", "f32[1,1]{V:x,y}", "weft.lax.psum(t, ('x', 'y'))"):
+        assert part in str(caught.value)
+
+
+def test_a_rule_whose_tangent_is_equal_where_the_output_varies_is_promoted():
+    @weft.custom_jvp
+    def ten(v):
+        return 10 * v
+
+    ten.defjvp(lambda primals, tangents: (ten(*primals), lax.psum(tangents[0], "x")))
+    f = weft.shard_map(
+        lambda v: weft.jvp(ten, (v,), (v,))[1],
+        mesh=mesh_of(Machine(x=N), ("x",)),
+        in_specs=P("x"),
+        out_specs=P("x"),
+    )
+    np.testing.assert_array_equal(f(np.arange(float(N))), [N * (N - 1) / 2] * N)

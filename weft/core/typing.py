@@ -104,11 +104,22 @@ def _partial(prim: Primitive, avals: Sequence[Any], axis: Any) -> list[int]:
     if fits:
         return [i for i, s in enumerate(states) if s == "invarying"]
     listing = ", ".join(a.str_short() for a in avals)
+    if len(avals) == 1:
+        raise TypeError(
+            f"{prim.name}: the operand of type {listing} is {states[0]} over mesh axis {axis!r}, a "
+            "partial sum, which enters only ops that are linear in it. Add the partial sums up "
+            f"first: weft.lax.psum(x, {axis!r})"
+        )
     raise TypeError(
         f"{prim.name}: operands of types {listing} have states {', '.join(states)} over mesh "
         f"axis {axis!r}, which do not mix. "
         + (
             f"Add the partial sums up first: weft.lax.psum(x, {axis!r})"
+            + (
+                f"; or count the varying one in: weft.lax.pcast(x, {axis!r}, to='unreduced')"
+                if others == {"varying"} and prim.name in ADDITIVE
+                else ""
+            )
             if partial
             else f"Cast first: weft.lax.pcast(x, {axis!r}, to='varying')"
         )

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
 from weft.core.state import current_trace, state
 from weft.core.trace import closed_call_jaxpr, typeof
@@ -14,6 +15,7 @@ from weft.transforms.boundary import api_boundary
 from weft.transforms.custom_common import (
     Signature,
     SymbolicZero,
+    axes_text,
     batch_call,
     call_primitive,
     check_type,
@@ -97,7 +99,20 @@ class Call:
         if got.dtype != want.dtype:
             from weft.ops.elementwise import convert
 
-            return convert(tangent, want.dtype)
+            tangent = convert(tangent, want.dtype)
+        if isinstance(want, ShapedArray) and want.mat is not got.mat:
+            extra = got.mat.varying - want.mat.varying
+            if extra:
+                axes = axes_text(extra)
+                raise TypeError(
+                    f"{who}: the tangent of {names(self.out_tree, 'output')[i]} has type "
+                    f"{got.str_short()} and varies over {axes}, but the output "
+                    f"({typeof(out).str_short()}) is equal there, and so must be its tangent: add "
+                    f"it up with weft.lax.psum(t, {axes})"
+                )
+            from weft.ops.special import match_type
+
+            tangent = match_type(tangent, want)
         return tangent
 
 

@@ -15,6 +15,7 @@ from weft.transforms.boundary import api_boundary
 from weft.transforms.custom_common import (
     Signature,
     SymbolicZero,
+    axes_text,
     batch_call,
     call_primitive,
     check_type,
@@ -134,12 +135,13 @@ class Call:
 
             ct = convert(ct, want.dtype)
         if isinstance(want, ShapedArray) and want.mat is not got.mat:
-            extra = tuple(sorted(got.mat.varying - want.mat.varying, key=str))
+            extra = got.mat.varying - want.mat.varying
             if extra:
+                axes = axes_text(extra)
                 raise TypeError(
                     f"{who}: the cotangent of {names(self.in_tree, 'args')[i]} varies over "
-                    f"{extra}, but the argument ({aval.str_short()}) does not: its cotangent is "
-                    f"the sum, weft.lax.psum(ct, {extra!r})"
+                    f"{axes}, but the argument ({aval.str_short()}) does not: its cotangent is "
+                    f"the sum, weft.lax.psum(ct, {axes})"
                 )
             from weft.ops.special import match_type
 
