@@ -110,7 +110,7 @@ def test_a_function_that_returns_something_is_told_to_write():
 
 
 def test_the_derivative_names_the_function():
-    with pytest.raises(TypeError, match="buffer_callback of double has no derivative"):
+    with pytest.raises(ValueError, match="buffer_callback of double has no derivative"):
         weft.grad(lambda x: call(x).sum())(X)
 
 

@@ -426,6 +426,27 @@ def test_the_one_call_of_eight_devices_fails_on_all_of_them(ordered):
     weft.effects_barrier()
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, weft.jit], ids=["eager", "jit"])
+def test_64_bit_results_are_narrowed_without_64_bit_mode(wrap):
+    spec = {"f": weft.ShapeDtypeStruct((3,), "float32"), "i": weft.ShapeDtypeStruct((), "int32")}
+    values = {"f": np.linspace(0, 1, 3), "i": np.int64(7)}
+    got = wrap(lambda: weft.pure_callback(lambda: values, spec))()
+    np.testing.assert_array_equal(got["f"], np.float32([0, 0.5, 1]))
+    assert got["i"] == 7
+    with weft.enable_x64(True), pytest.raises(RuntimeError, match="float64.* declared .*float32"):
+        np.asarray(wrap(lambda: weft.pure_callback(lambda: values["f"], spec["f"]))())
+
+
+@pytest.mark.parametrize("devices", [1, 8])
+def test_exits_and_interrupts_arrive_as_themselves(devices):
+    def leave(x):
+        raise SystemExit(3)
+
+    x = sharded(np.ones((8, 4), np.float32), "x") if devices > 1 else X
+    with pytest.raises(SystemExit):
+        np.asarray(weft.jit(lambda x: host(leave, x))(x))
+
+
 def test_a_program_runs_again_after_an_exception():
     bad = [True]
 
@@ -445,7 +466,8 @@ def test_a_program_runs_again_after_an_exception():
     "returned, words",
     [
         (lambda x: np.zeros((2, 2), np.float32), r"float32\[2, 2\] .* declared .* float32\[3, 4\]"),
-        (lambda x: np.zeros((3, 4), np.float64), r"float64\[3, 4\] .* declared .* float32\[3, 4\]"),
+        (lambda x: np.zeros((3, 4), np.int32), r"int32\[3, 4\] .* declared .* float32\[3, 4\]"),
+        (lambda x: np.zeros((3, 4)).astype(complex), r"complex64\[3, 4\] .* declared .* float32"),
         (lambda x: (x, x), "structure"),
         (lambda x: None, "structure"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,17 @@ _TYPES = {
 _DENSE = frozenset(["int8", "int16", "int32", "int64", "float32", "float64"])
 
 
+def freeze_all(what: str, given: Mapping[str, Any]) -> Frozen:
+    """A hashable form of a call's attributes; raises TypeError or ValueError naming call and
+    attribute if there is none."""
+    try:
+        return "dict", tuple((k, freeze(k, v)) for k, v in sorted(given.items()))
+    except (TypeError, ValueError) as e:
+        raise type(e)(f"{what}: {e}") from None
+
+
 def freeze(name: str, value: Any) -> Frozen:
-    """A hashable form of an attribute; raises TypeError naming it if its type has no place."""
+    """A hashable form of an attribute."""
     if isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, bool | np.bool_):

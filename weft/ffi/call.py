@@ -103,7 +103,7 @@ def ffi_call(
                     f"{what}: attribute {name!r} is a traced array; attributes are constants of "
                     "the compiled program. Pass it as an operand, or mark it static"
                 )
-        frozen = ("dict", tuple((k, attrs.freeze(k, v)) for k, v in sorted(kwargs.items())))
+        frozen = attrs.freeze_all(what, kwargs)
         ins = check_layouts(what, "input_layouts", input_layouts, avals)
         check_aliases(what, aliases, avals, results, ins, out_layouts)
         check_batch_dims(what, num_batch_dims, avals, results)
@@ -208,7 +208,7 @@ def ffi_lowering(
             ctx.avals_in,
             ctx.avals_out,
             target=call_target_name,
-            attributes=("dict", tuple((k, attrs.freeze(k, v)) for k, v in sorted(config.items()))),
+            attributes=attrs.freeze_all(what, config),
             has_side_effect=has_side_effect,
             input_layouts=ins,
             output_layouts=outs,

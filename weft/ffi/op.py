@@ -51,7 +51,7 @@ def _jvp(primals: Any, tangents: Any, *, target: str, **params: Any) -> tuple:
     call = "weft.ffi.buffer_callback(…)"
     if params["callback"] is None:
         call = f"weft.ffi.ffi_call({target!r}, …)"
-    raise TypeError(
+    raise ValueError(
         f"{_called(target, params)} has no derivative: nobody knows what its code computes. Write "
         f"it as\n    f = weft.custom_vjp(lambda *args: {call}(*args))\n"
         "    f.defvjp(forward, backward)  # forward returns (result, residuals)\n"

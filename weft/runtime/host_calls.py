@@ -23,7 +23,7 @@ from weft.runtime import in_flight
 _KEPT = 64  # exceptions, which hold their callbacks' frames
 _numbers = itertools.count(1)
 _raised: collections.OrderedDict[int, tuple[BaseException, Any]] = collections.OrderedDict()
-_late: list[HostCallError] = []
+_late: list[BaseException] = []
 _MARK = re.compile(r"\[host error (\d+)\]")
 
 
@@ -52,7 +52,7 @@ def reporting(function: Callable, what: str) -> Callable:
         try:
             with in_flight.running_callback():
                 return function(*args)
-        except Exception as e:
+        except BaseException as e:  # SystemExit and KeyboardInterrupt arrive as themselves too
             e.add_note(f"raised in {what}")
             number = next(_numbers)
             _raised[number] = e, e.__traceback__
@@ -82,7 +82,7 @@ def variants(function: Callable, results: Sequence[tuple[tuple[int, ...], Any]])
             done = function(*args)
         except HostCallError as e:
             if not results:
-                _late.append(e)
+                note_late(e)
                 return ()
             return (*(np.zeros(s, d) for s, d in results), np.int32(e.number))
         return (*done, np.int32(0)) if results else done
@@ -91,6 +91,11 @@ def variants(function: Callable, results: Sequence[tuple[tuple[int, ...], Any]])
         raise HostCallError(f"a callback raised an exception [host error {int(number)}]")
 
     return [function, guarded, fail]
+
+
+def note_late(error: BaseException) -> None:
+    """Remembers the failure of a call that nobody waited for, for the next barrier."""
+    _late.append(error)
 
 
 def late_failure() -> BaseException | None:

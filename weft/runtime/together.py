@@ -83,8 +83,7 @@ def record(source: Calls | str, error: BaseException) -> bool:
             if len(run.errors) < _ENDLESS:
                 run.errors.append(error)
     if not runs:
-        late: list[Any] = host_calls._late
-        late.append(error)
+        host_calls.note_late(error)
     return all(len(run.errors) < _ENDLESS for run in runs)
 
 

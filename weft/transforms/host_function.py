@@ -41,10 +41,20 @@ class HostFunction:
                 f"{self.what} {self.__name__} returned the structure {tree}, but its "
                 f"result_shape_dtypes has {self.out_tree}"
             )
-        return outs
+        return outs if self.x64 else [_narrowed(x) for x in outs]
 
     def __repr__(self) -> str:
         return self.__name__
+
+
+_NARROW = {"float64": "float32", "int64": "int32", "uint64": "uint32", "complex128": "complex64"}
+
+
+def _narrowed(x: Any) -> Any:
+    """NumPy computes with 64 bits; without 64-bit mode its results are as weft's of that value."""
+    if isinstance(x, np.ndarray | np.generic) and x.dtype.name in _NARROW:
+        return x.astype(_NARROW[x.dtype.name])
+    return x
 
 
 def _owned(x: Any) -> Any:
