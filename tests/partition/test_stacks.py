@@ -50,6 +50,18 @@ def test_a_loop_that_reads_little_of_it_gathers_slices():
     assert ("all_gather", 2) in kinds(stacked(2))
 
 
+def test_slices_that_move_to_another_dimension_move_as_one_stack(rng):
+    text = stacked(4).replace(
+        "constraint %v <@mesh, [{}, {}, {}]>", 'constraint %v <@mesh, [{}, {}, {"x"}]>'
+    )
+    kind, trips = kinds(text)[0]
+    assert (kind, trips) == ("all_to_all", 1)
+    assert not any(k == "all_to_all" for k, _ in kinds(text)[1:])
+    w = rng.integers(-2, 3, (4, 8, 8)).astype(np.float32)
+    h = rng.integers(-2, 3, (8, 8)).astype(np.float32)
+    np.testing.assert_array_equal(harness.run(text, w, h)[0], h @ w[0] @ w[1] @ w[2] @ w[3])
+
+
 def test_a_large_stack_stays_split(monkeypatch):
     monkeypatch.setattr(stacks_module, "LARGEST", 1000)
     assert ("all_gather", 4) in kinds(stacked(4))

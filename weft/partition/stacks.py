@@ -1,9 +1,9 @@
-"""Gathers small stacks once, in front of the loop that reads them slice by slice.
+"""Moves stacks once, in front of the loop that reads them slice by slice.
 
 A scan over a stack that is split along the scanned dimension comes out of propagation as
-all_to_all to another dimension in front of the loop, and a gather of each slice inside it. Where
-the loop reads all of a small stack, one gather in front of it sends less, in one collective. A
-large stack stays split: a copy on every device could cost more memory than the program has.
+all_to_all to another dimension in front of the loop, and a move of each slice inside it. Where
+the loop reads all of the stack, moving it at once sends less, in one collective. A large stack is
+not gathered: a copy on every device could cost more memory than the program has.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ def _loop(loop: ir.Operation) -> None:
 
 
 def _gather(move: ir.Operation, trips: int) -> None:
-    """all_to_all, dynamic_slice, all_gather → all_gather, dynamic_slice."""
+    """all_to_all, dynamic_slice, and all_gather or all_to_all → one move, dynamic_slice."""
     cut = _only_user(move)
     if cut is None or cut.name != "stablehlo.dynamic_slice" or cut.operands[0] != move.results[0]:
         return
     gather = _only_user(cut)
-    if gather is None or gather.name != "sdy.all_gather":
+    if gather is None or gather.name not in ("sdy.all_gather", "sdy.all_to_all"):
         return
     stack = move.operands[0]
     shape, sizes = stack.type.shape, list(cut.attributes["slice_sizes"])
     read = [trips * k >= n for n, k in zip(shape, sizes, strict=True) if k != n]
     whole = gather.attributes["out_sharding"]
-    if not all(read) or byte_size(stack.type) > LARGEST:
+    if not all(read) or (gather.name == "sdy.all_gather" and byte_size(stack.type) > LARGEST):
         return
     if any(axes for axes, n, k in zip(sdy.dims_of(whole), shape, sizes, strict=True) if n != k):
         return
