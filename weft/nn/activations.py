@@ -11,13 +11,15 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.numpy.common import strong
 from weft.ops import elementwise as ew
 from weft.ops.base import FLOAT, REAL, canonical_axis, elementwise, scalar
-from weft.ops.promote import promote_inexact
+from weft.ops.promote import promote, promote_inexact
 from weft.ops.shape import broadcast_in_dim
 from weft.ops.slicing import slice_in_dim
 
 _FLOATS = dtypes._FLOATS
+_FORMULAS: dict[Primitive, Callable] = {}
 
 
 def _zeros(x: Any) -> Any:
@@ -32,20 +34,33 @@ def _op(name: str, formula: Callable, slope: Callable, accepts: str = FLOAT) -> 
         aval = ctx.avals_in[0]
         return ctx.lower_fun(formula, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
 
-    return elementwise(name, lower, accepts=accepts, jvps=[slope])
+    prim = elementwise(name, lower, accepts=accepts, jvps=[slope])
+    _FORMULAS[prim] = formula
+    return prim
+
+
+def _bind(prim: Primitive, x: Any) -> Any:
+    """The op; for complex numbers its formula, with the derivative that has."""
+    return _FORMULAS[prim](x) if typeof(x).dtype in dtypes._COMPLEX else prim.bind(x)
 
 
 def _float(x: Any) -> Any:
-    """The operand as a float array; integers become floats."""
+    """The operand as a float or complex array; integers become floats."""
     aval = typeof(x)
     return x if aval.dtype in _FLOATS else promote_inexact(x)[0]
+
+
+def _beside_float(x: Any) -> Any:
+    """The operand as it is beside a Python float: integers become weak floats."""
+    aval = typeof(x)
+    return x if aval.dtype in _FLOATS else promote(x, 0.0)[0]
 
 
 # Rectifiers -----------------------------------------------------------------------------------
 
 relu_p = _op(
     "relu",
-    lambda x: ew.max_p.bind(x, scalar(0, x)),
+    lambda x: wnp.maximum(x, scalar(0, x)),
     lambda t, out, x: ew.select_n_p.bind(ew.gt_p.bind(x, scalar(0, x)), _zeros(t), t),
     REAL,
 )
@@ -58,7 +73,7 @@ def _within(x: Any, low: float, high: float) -> Any:
 
 relu6_p = _op(
     "relu6",
-    lambda x: ew.min_p.bind(ew.max_p.bind(x, scalar(0, x)), scalar(6, x)),
+    lambda x: wnp.minimum(wnp.maximum(x, scalar(0, x)), scalar(6, x)),
     lambda t, out, x: ew.select_n_p.bind(_within(x, 0, 6), _zeros(t), t),
 )
 
@@ -72,12 +87,12 @@ def relu(x: Any) -> Any:
     """
     if dtypes.is_bool(typeof(x).dtype):
         x = ew.convert(x, dtypes.canonicalize_dtype(int))
-    return relu_p.bind(x)
+    return _bind(relu_p, x)
 
 
 def relu6(x: Any) -> Any:
     """min(max(x, 0), 6); the derivative at 0 and 6 is 0."""
-    return relu6_p.bind(_float(x))
+    return _bind(relu6_p, _beside_float(x))
 
 
 def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
@@ -87,8 +102,8 @@ def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
     >>> weft.nn.leaky_relu(-1.0, 0.5)
     Array(-0.5, dtype=float32, weak_type=True)
     """
-    x = _float(x)
-    return wnp.where(ew.ge(x, 0.0), x, wnp.multiply(x, negative_slope))
+    x = _beside_float(x)
+    return wnp.where(wnp.greater_equal(x, 0.0), x, wnp.multiply(x, negative_slope))
 
 
 def elu(x: Any, alpha: Any = 1.0) -> Any:
@@ -100,8 +115,8 @@ def elu(x: Any, alpha: Any = 1.0) -> Any:
     >>> weft.nn.elu(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    x = _float(x)
-    positive = ew.gt(x, 0.0)
+    x = _beside_float(x)
+    positive = wnp.greater(x, 0.0)
     # The untaken branch must be finite, or its derivative would turn zeros into NaNs.
     below = ew.expm1(wnp.where(positive, 0.0, x))
     return wnp.where(positive, x, wnp.multiply(below, alpha))
@@ -116,7 +131,7 @@ def celu(x: Any, alpha: Any = 1.0) -> Any:
     >>> weft.nn.celu(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    x = _float(x)
+    x = _beside_float(x)
     below = ew.expm1(wnp.divide(wnp.minimum(x, 0.0), alpha))
     return wnp.add(wnp.maximum(x, 0.0), wnp.multiply(below, alpha))
 
@@ -135,8 +150,7 @@ def selu(x: Any) -> Any:
 
 def hard_tanh(x: Any) -> Any:
     """x clipped to [-1, 1]; the derivative at the ends is 1."""
-    x = _float(x)
-    return wnp.where(ew.gt(x, 1.0), 1.0, wnp.where(ew.lt(x, -1.0), -1.0, x))
+    return wnp.where(wnp.greater(x, 1), 1, wnp.where(wnp.less(x, -1), -1, x))
 
 
 # Sigmoids -------------------------------------------------------------------------------------
@@ -159,12 +173,12 @@ def log_sigmoid(x: Any) -> Any:
 
 def hard_sigmoid(x: Any) -> Any:
     """relu6(x + 3) / 6."""
-    return ew.div(relu6_p.bind(ew.add(_float(x), 3.0)), 6.0)
+    return ew.div(_bind(relu6_p, ew.add(_beside_float(x), 3.0)), 6.0)
 
 
 def sparse_sigmoid(x: Any) -> Any:
     """0 below -1, 1 above 1, (x + 1) / 2 between."""
-    x = _float(x)
+    x = _beside_float(x)
     return ew.mul(ew.clamp(scalar(0, x), ew.add(x, 1.0), scalar(2, x)), 0.5)
 
 
@@ -184,7 +198,7 @@ swish = silu
 
 def hard_silu(x: Any) -> Any:
     """x hard_sigmoid(x)."""
-    x = _float(x)
+    x = _beside_float(x)
     return ew.mul_p.bind(x, hard_sigmoid(x))
 
 
@@ -196,24 +210,26 @@ hard_swish = hard_silu
 _ROOT = math.sqrt(2 / math.pi)
 
 
-def _softplus(x: Any) -> Any:
+def _softplus_formula(x: Any) -> Any:
+    if typeof(x).dtype in dtypes._COMPLEX:
+        return wnp.logaddexp(x, 0.0)
     tail = ew.log1p(ew.exp(ew.neg(ew.abs(x))))
     return ew.add(ew.max(x, scalar(0, x)), tail)
 
 
 softplus_p = _op(
     "softplus",
-    _softplus,
+    _softplus_formula,
     lambda t, out, x: ew.mul_p.bind(t, ew.logistic_p.bind(x)),
 )
 
 
-def _gelu_tanh(x: Any) -> Any:
+def _tanh_of_cubic(x: Any) -> Any:
     return ew.tanh(ew.mul(ew.add(x, ew.mul(ew.integer_pow(x, 3), 0.044715)), _ROOT))
 
 
 def _gelu_tanh_slope(t: Any, out: Any, x: Any) -> Any:
-    h = _gelu_tanh(x)
+    h = _tanh_of_cubic(x)
     half = ew.mul(ew.add(h, 1.0), 0.5)
     inner = ew.mul(ew.add(ew.mul(ew.mul(x, x), 3 * 0.044715), 1.0), 0.5 * _ROOT)
     bend = ew.mul(ew.mul(x, inner), ew.sub(1.0, ew.mul(h, h)))
@@ -228,7 +244,7 @@ def _gelu_erf_slope(t: Any, out: Any, x: Any) -> Any:
 
 gelu_tanh_p = _op(
     "gelu_tanh",
-    lambda x: ew.mul(x, ew.mul(ew.add(_gelu_tanh(x), 1.0), 0.5)),
+    lambda x: ew.mul(x, ew.mul(ew.add(_tanh_of_cubic(x), 1.0), 0.5)),
     _gelu_tanh_slope,
 )
 gelu_p = _op(
@@ -245,9 +261,9 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 
     >>> import weft
     >>> weft.nn.gelu(0.0)
-    Array(0., dtype=float32, weak_type=True)
+    Array(0., dtype=float32)
     """
-    return (gelu_tanh_p if approximate else gelu_p).bind(_float(x))
+    return _bind(gelu_tanh_p if approximate else gelu_p, strong(_float(x)))
 
 
 def softplus(x: Any) -> Any:
@@ -257,14 +273,14 @@ def softplus(x: Any) -> Any:
     >>> weft.nn.softplus(100.0)
     Array(100., dtype=float32, weak_type=True)
     """
-    return softplus_p.bind(_float(x))
+    return _bind(softplus_p, _float(x))
 
 
 def sparse_plus(x: Any) -> Any:
     """0 below -1, x above 1, (x + 1)**2 / 4 between."""
-    x = _float(x)
+    x = _beside_float(x)
     between = ew.mul(ew.integer_pow(ew.add(x, 1.0), 2), 0.25)
-    return wnp.where(ew.le(x, -1.0), 0.0, wnp.where(ew.ge(x, 1.0), x, between))
+    return wnp.where(wnp.less_equal(x, -1.0), 0.0, wnp.where(wnp.greater_equal(x, 1.0), x, between))
 
 
 def squareplus(x: Any, b: Any = 4) -> Any:
@@ -283,7 +299,7 @@ def squareplus(x: Any, b: Any = 4) -> Any:
 def soft_sign(x: Any) -> Any:
     """x / (|x| + 1)."""
     x = _float(x)
-    return ew.div(x, ew.add(ew.abs(x), 1.0))
+    return wnp.divide(x, wnp.add(ew.abs(x), 1.0))
 
 
 def mish(x: Any) -> Any:
@@ -296,18 +312,18 @@ def mish(x: Any) -> Any:
     Array(0., dtype=float32, weak_type=True)
     """
     x = _float(x)
-    return ew.mul_p.bind(x, ew.tanh_p.bind(softplus_p.bind(x)))
+    return ew.mul_p.bind(x, ew.tanh_p.bind(_bind(softplus_p, x)))
 
 
-def _log1mexp(x: Any) -> Any:
+def _log1mexp_formula(x: Any) -> Any:
     near = ew.log(ew.neg(ew.expm1(ew.neg(x))))
     far = ew.log1p(ew.neg(ew.exp(ew.neg(x))))
-    return ew.select(ew.lt(x, scalar(math.log(2), x)), near, far)
+    return ew.select(wnp.less(x, scalar(math.log(2), x)), near, far)
 
 
 log1mexp_p = _op(
     "log1mexp",
-    _log1mexp,
+    _log1mexp_formula,
     lambda t, out, x: ew.div_p.bind(t, ew.expm1_p.bind(x)),
 )
 
@@ -321,7 +337,7 @@ def log1mexp(x: Any) -> Any:
     >>> round(float(weft.nn.log1mexp(1.0)), 5)
     -0.45868
     """
-    return log1mexp_p.bind(_float(x))
+    return _bind(log1mexp_p, _float(x))
 
 
 def glu(x: Any, axis: int = -1) -> Any:

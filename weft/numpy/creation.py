@@ -174,6 +174,8 @@ def _from_other(x: Any, dtype: Any) -> Any:
     if hasattr(x, "__weft_array__"):
         x = x.__weft_array__()
         return x if dtype is None else cast(x, dtype)
+    if isinstance(x, range):
+        return array(np.arange(x.start, x.stop, x.step), dtype, copy=False)
     if isinstance(x, list | tuple):
         leaves = _leaves(x, [])
         if all(v.__class__ in (builtins.bool, int, float, complex) for v in leaves):
@@ -269,10 +271,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: builtins.bool | None = N
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
-    """An array from the bytes of a buffer. Source: numpy.frombuffer."""
-    return array(
-        np.frombuffer(buffer, dtype=dtypes.canonicalize_dtype(dtype), count=count, offset=offset)
-    )
+    """An array from the bytes of a buffer, which are of the dtype asked for; the result's is the
+    one weft computes in. Source: numpy.frombuffer.
+    """
+    return array(np.frombuffer(buffer, dtype=np.dtype(dtype), count=count, offset=offset))
 
 
 def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
@@ -515,6 +517,8 @@ def arange(
     if dtype is None:
         dtype = dtypes.promote_types([_leaf_type(v) for v in given])[0]
     values = [b.item() for b in bounds]
+    if any(isinstance(v, complex) for v in values):
+        raise ValueError(f"weft.numpy.arange: start, stop and step must be real, got {values}")
     if stop is None:
         lo, hi = 0, values[0]
         by = values[-1] if step is not None else 1
@@ -605,7 +609,7 @@ def _traced_linspace(start: Any, stop: Any, num: int, endpoint: Any, dtype: Any)
     start, stop = (_broadcast_to(v, shape) for v in broadcast_args(start, stop))
     parts = num - 1 if endpoint else num
     delta = u.subtract(stop, start)
-    step = u.true_divide(delta, float(parts)) if parts > 0 else u.add(delta, float("nan"))
+    step = u.true_divide(delta, float(parts)) if parts > 0 else to_array(dtype.type(np.nan))
     real = np.dtype(np.float64) if dtype.itemsize > 8 else np.float32
     t = (np.arange(num) / max(parts, 1)).astype(real).astype(dtype)
     t = t.reshape((num,) + (1,) * len(shape))

@@ -48,6 +48,7 @@ from weft.numpy.ufuncs import (
 )
 from weft.ops import elementwise as ew
 from weft.ops.promote import broadcast_args, promote
+from weft.ops.special import stop_gradient
 
 # Division -------------------------------------------------------------------------------------
 
@@ -147,7 +148,7 @@ def power(x1: Any, x2: Any, /) -> Any:
     >>> weft.numpy.power(weft.numpy.array([1, 2, 3]), 2)
     Array([1, 4, 9], dtype=int32)
     """
-    if isinstance(x2, int) and not isinstance(x2, builtins.bool):
+    if isinstance(x2, int | np.integer) and not isinstance(x2, builtins.bool):
         dtype = aval_of("power", x1).dtype
         if dtype == _bool:
             x1, dtype = convert(x1, dtypes.int32), dtypes.int32
@@ -213,18 +214,21 @@ def hypot(x1: Any, x2: Any, /) -> Any:
     x1, x2 = _two_inexact("hypot", x1, x2)
     if _is_complex(x1):
         raise TypeError("weft.numpy.hypot: not defined for complex numbers")
-    x1, x2 = ew.abs_p.bind(x1), ew.abs_p.bind(x2)
-    big, small = ew.max_p.bind(x1, x2), ew.min_p.bind(x1, x2)
+    a, b = ew.abs_p.bind(x1), ew.abs_p.bind(x2)
+    big = ew.max_p.bind(a, b)
     degenerate = logical_or(ew.eq_p.bind(big, _const(big, 0)), isinf(big))
-    safe = ew.select(degenerate, _filled(big, 1), big)
-    ratio = ew.div_p.bind(small, safe)
-    root = ew.sqrt_p.bind(ew.add_p.bind(_const(big, 1), ew.mul_p.bind(ratio, ratio)))
-    return ew.select(degenerate, big, ew.mul_p.bind(big, root))
+    # A unit of length that has no derivative: all derivatives are those of the root.
+    unit = stop_gradient(ew.select(degenerate, _filled(big, 1), big))
+    square = [ew.mul_p.bind(r, r) for r in (ew.div_p.bind(a, unit), ew.div_p.bind(b, unit))]
+    total = ew.select(degenerate, _filled(big, 1), ew.add_p.bind(*square))
+    return ew.select(degenerate, big, ew.mul_p.bind(unit, ew.sqrt_p.bind(total)))
 
 
 def heaviside(x1: Any, x2: Any, /) -> Any:
     """0 for negative x1, x2 at 0, 1 for positive x1. Source: numpy.heaviside."""
     x1, x2 = _same_rank(*_two_inexact("heaviside", x1, x2))
+    if _is_complex(x1):
+        raise TypeError("weft.numpy.heaviside: not defined for complex numbers")
     zero = _const(x1, 0)
     step = ew.select(
         ew.lt_p.bind(x1, zero),
@@ -347,9 +351,7 @@ def frexp(x: Any, /) -> Any:
     )
     exponent = ew.sub_p.bind(raw, integers.type(bias - 1))
     exponent = ew.select(tiny, ew.sub_p.bind(exponent, integers.type(mantissa + 1)), exponent)
-    kept = ew.and_p.bind(bits, integers.type(~mask))
-    half = ew.or_p.bind(kept, integers.type((bias - 1) << mantissa))
-    m = ew.bitcast_convert_type_p.bind(half, new_dtype=_dtype(wide))
+    m = ldexp(wide, ew.neg_p.bind(exponent))  # exact, and differentiable
     plain = ew.or_p.bind(ew.eq_p.bind(wide, _const(wide, 0)), ew.not_p.bind(isfinite(wide)))
     m = ew.select(plain, wide, m)
     exponent = ew.select(plain, fill(typeof(m).shape, 0, integers), exponent)
@@ -384,6 +386,7 @@ def spacing(x: Any, /) -> Any:
     x = inexact(x)
     if _is_complex(x):
         raise TypeError("weft.numpy.spacing: not defined for complex numbers")
+    x = stop_gradient(x)
     away = copysign(_filled(x, np.inf), x)
     return ew.sub_p.bind(ew.nextafter_p.bind(x, away), x)
 

@@ -19,6 +19,7 @@ from weft.numpy.common import (
     cast,
     check_array,
     concrete,
+    fill,
     is_concrete,
     place,
     refuse_out,
@@ -215,6 +216,8 @@ def repeat(
     n = shape[axis]
     if is_concrete(repeats):
         counts = np.asarray(repeats)
+        if counts.size and counts.dtype.kind not in "biu":
+            raise TypeError(f"weft.numpy.repeat: repeats must be integers, got {repeats!r}")
         if (counts < 0).any():
             raise ValueError("weft.numpy.repeat: repeats must not be negative")
         if counts.size == 1 and total_repeat_length is None:
@@ -315,8 +318,8 @@ def resize(a: Any, new_shape: Any) -> Any:
     shape = ops.check_shape(new_shape, "new_shape")
     flat, total = ravel(a), math.prod(shape)
     n = typeof(flat).shape[0]
-    if n == 0 and total:
-        raise ValueError("weft.numpy.resize: an empty array cannot fill a shape")
+    if n == 0:
+        return fill(shape, 0, typeof(flat).dtype)
     if total > n:
         flat = tile(flat, -(-total // n))
     return ops.reshape(slice_in_dim(flat, 0, total), shape)

@@ -236,7 +236,10 @@ def _contains(self: Any, value: Any) -> bool:
 
 
 def _round(self: Any, ndigits: int | None = None) -> Any:
-    return _function("round")(self, 0 if ndigits is None else ndigits)
+    rounded = _function("round")(self, ndigits or 0)
+    if ndigits is None and dtypes.is_float(self.aval.dtype):
+        return rounded.astype(int)  # round(x) of a Python float is an int, too
+    return rounded
 
 
 # Methods ----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from weft.numpy.common import (
     cast,
     check_array,
     concrete,
+    fill,
     inexact,
     is_concrete,
     place,
@@ -140,6 +141,8 @@ def _quantile(
                 f"weft.numpy.{name}: weights need method 'inverted_cdf', got {method!r}"
             )
         result = _weighted(name, x, q, weights, aval, axes, kept, skip_nan)
+    elif not aval.size:  # no elements have no quantile
+        result = fill((*typeof(q).shape, *typeof(x).shape[:-1]), np.nan, typeof(x).dtype)
     else:
         result = _plain(x, q, exact, method, skip_nan)
     if narrow:
@@ -435,7 +438,13 @@ def bincount(
     from weft.numpy.ufuncs import maximum
 
     aval = aval_of("bincount", x)
-    if aval.ndim != 1 or not dtypes.is_integer(aval.dtype):
+    if dtypes.is_bool(aval.dtype):
+        x = cast(x, dtypes.uint8)
+    elif not dtypes.is_integer(aval.dtype):
+        raise TypeError(
+            f"weft.numpy.bincount: x must be a vector of integers, got {aval.str_short()}"
+        )
+    if aval.ndim != 1:
         raise TypeError(
             f"weft.numpy.bincount: x must be a vector of integers, got {aval.str_short()}"
         )

@@ -40,7 +40,7 @@ def _masked(name: str, a: Any, where: Any, value: Any) -> Any:
     """a with the elements outside `where` replaced by a scalar."""
     mask = aval_of(name, where)
     if mask.dtype != _bool:
-        where = ew.ne_p.bind(where, mask.dtype.type(0))
+        where = _nonzero(name, where)
     aval = typeof(a)
     shape = broadcast_shapes(aval.shape, mask.shape)
     a, where = _broadcast_to(a, shape), _broadcast_to(where, shape)
@@ -74,6 +74,9 @@ def _sum_like(
     out_dtype = (
         _sum_dtype(aval.dtype, promote_integers) if dtype is None else canonical(dtype, name)
     )
+    if out_dtype == _bool:  # the sum and the product of truth values
+        a, initial = (v if v is None else _nonzero(name, v) for v in (a, initial))
+        prim, combine = _OF_BOOLEANS[prim], _OF_BOOLEANS[combine]
     # Narrow floats are added up in float32 and rounded once.
     narrow = out_dtype.itemsize < 4 and out_dtype in dtypes._FLOATS
     computed = dtypes.float32 if narrow else out_dtype
@@ -90,6 +93,18 @@ def _sum_like(
     if narrow:
         out = convert(out, out_dtype)
     return _keep(out, aval.shape, axes) if keepdims else out
+
+
+_OF_BOOLEANS = {
+    ops.reduce_sum_p: ops.reduce_or_p,
+    ops.reduce_prod_p: ops.reduce_and_p,
+    ew.add_p: ew.or_p,
+    ew.mul_p: ew.and_p,
+}
+
+
+def _nonzero(name: str, x: Any) -> Any:
+    return ew.ne_p.bind(x, aval_of(name, x).dtype.type(0))
 
 
 def sum(
@@ -267,7 +282,7 @@ def _logical(name: str, prim: Any, neutral: builtins.bool) -> Callable:
         refuse_out(name, out)
         aval = aval_of(name, a)
         if aval.dtype != _bool:
-            a = ew.ne_p.bind(a, aval.dtype.type(0))
+            a = _nonzero(name, a)
         if where is not None:
             a = _masked(name, a, where, neutral)
             aval = typeof(a)
@@ -287,8 +302,7 @@ any = _logical("any", ops.reduce_or_p, False)
 
 def count_nonzero(a: Any, axis: Any = None, keepdims: builtins.bool = False) -> Any:
     """The number of nonzero elements over an axis, a tuple of axes, or all."""
-    aval = aval_of("count_nonzero", a)
-    return sum(ew.ne_p.bind(a, aval.dtype.type(0)), axis=axis, keepdims=keepdims)
+    return sum(_nonzero("count_nonzero", a), axis=axis, keepdims=keepdims)
 
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: builtins.bool = False) -> Any:
@@ -308,7 +322,7 @@ def _count(name: str, aval: ShapedArray, axes: tuple, where: Any, keepdims: buil
             n *= aval.shape[i]
         return n
     where = _broadcast_to(where, broadcast_shapes(aval.shape, aval_of(name, where).shape))
-    return sum(ew.ne_p.bind(where, typeof(where).dtype.type(0)), axis=axes, keepdims=keepdims)
+    return sum(_nonzero(name, where), axis=axes, keepdims=keepdims)
 
 
 def mean(

@@ -25,20 +25,22 @@ def iterable(y: Any) -> builtins.bool:
 
 def ndim(a: Any) -> int:
     """The number of dimensions."""
-    return aval_of("ndim", a).ndim
+    return len(shape(a))
 
 
 def shape(a: Any) -> tuple[int, ...]:
     """The shape, a tuple of int."""
+    if isinstance(a, list | tuple):
+        from weft.numpy.creation import asarray
+
+        a = asarray(a)
     return aval_of("shape", a).shape
 
 
 def size(a: Any, axis: Any = None) -> int:
     """The number of elements, in all or along axes."""
-    aval = aval_of("size", a)
-    if axis is None:
-        return aval.size
-    return math.prod(aval.shape[i] for i in axes_of(axis, aval.ndim))
+    sizes = shape(a)
+    return math.prod(sizes if axis is None else (sizes[i] for i in axes_of(axis, len(sizes))))
 
 
 def reshape(

@@ -120,7 +120,7 @@ def sort_complex(a: Any) -> Any:
     """Sorted along the last axis, as complex numbers."""
     from weft.numpy.common import inexact
 
-    out = inexact(sort(a, axis=0) if aval_of("sort_complex", a).ndim else a)
+    out = inexact(sort(a))
     dtype = typeof(out).dtype
     if dtypes.is_complex(dtype):
         return out

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.aval import ShapedArray
 from weft.core.trace import typeof
 
 
@@ -77,12 +78,16 @@ class ufunc(functools.partial):
         refuse_out(f"{self.__name__}.reduce", out)
         self._check_binary("reduce")
         if self._reduce is not None:
-            options = {} if dtype is None else {"dtype": dtype}
-            if initial is not None:
-                options["initial"] = initial
-            if where is not None:
-                options["where"] = where
-            return self._reduce(a, axis=axis, keepdims=keepdims, **options)
+            options: dict[str, Any] = {} if where is None else {"where": where}
+            if self.__name__ in ("add", "multiply"):
+                options["dtype"] = dtype
+            elif dtype is not None:
+                a = self._operand(a, dtype)
+            if initial is None:
+                return self._reduce(a, axis=axis, keepdims=keepdims, **options)
+            if not self.__name__.startswith("logical"):
+                return self._reduce(a, axis=axis, keepdims=keepdims, initial=initial, **options)
+            return self(self._reduce(a, axis=axis, keepdims=keepdims, **options), initial)
         return _fold(self, a, axes_of(axis, typeof(a).ndim), dtype, keepdims, initial, where)
 
     def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
@@ -94,11 +99,10 @@ class ufunc(functools.partial):
         if self._accumulate is not None:
             return self._accumulate(a, axis=axis, dtype=dtype)
         from weft.lax import associative_scan, scan
-        from weft.numpy.common import canonical, cast, to_array
+        from weft.numpy.common import cast
         from weft.numpy.shaping import moveaxis
 
-        a = to_array(a)
-        a = a if dtype is None else cast(a, canonical(dtype))
+        a = self._operand(a, dtype)
         if self.associative:
             return associative_scan(self, a, axis=axis)
         from weft.numpy.joining import concatenate
@@ -114,6 +118,17 @@ class ufunc(functools.partial):
 
         _, rest = scan(step, rows[0], rows[1:])
         return moveaxis(concatenate([first, rest]), 0, axis)
+
+    def _operand(self, a: Any, dtype: Any) -> Any:
+        """What is folded, in the dtype asked for or the one that the function gives for it."""
+        from weft.numpy.common import canonical, cast, to_array
+        from weft.transforms.staging import eval_shape
+
+        a = to_array(a)
+        if dtype is not None:
+            return cast(a, canonical(dtype))
+        one = ShapedArray((), a.dtype)
+        return cast(a, eval_shape(self, one, one).dtype)
 
     associative = False
 
@@ -190,12 +205,11 @@ def _fold(
 ) -> Any:
     """A fold without an op of its own: pairwise over halves, so its depth is logarithmic."""
     from weft.lax import scan
-    from weft.numpy.common import canonical, cast, to_array
+    from weft.numpy.common import cast, to_array
     from weft.numpy.selection import where as choose
     from weft.numpy.shaping import broadcast_to, moveaxis, reshape
 
-    a = to_array(a)
-    a = a if dtype is None else cast(a, canonical(dtype))
+    a = fun._operand(a, dtype)
     start = fun.identity if initial is None else initial
     if where is not None and start is None:
         raise ValueError(

@@ -23,13 +23,14 @@ from weft.numpy.common import (
     fill,
     inexact,
     refuse_out,
+    strong,
     to_array,
     zeros_of,
 )
 from weft.numpy.ufunc_object import ufunc
 from weft.ops import elementwise as ew
 from weft.ops.composite import log2_p, log10_p, logaddexp2_p, logaddexp_p
-from weft.ops.promote import broadcast_args, promote_inexact, promote_numpy
+from weft.ops.promote import adapt, broadcast_args, promote_inexact, promote_numpy
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.runtime.array import ArrayImpl
 from weft.transforms.jit import jit
@@ -77,14 +78,16 @@ def _is_complex(x: Any) -> builtins.bool:
 
 
 def _const(x: Any, value: Any) -> Any:
-    """A scalar of x's dtype."""
-    return typeof(x).dtype.type(value)
+    """A scalar of x's dtype, weak if x is."""
+    aval = typeof(x)
+    return adapt(value, aval) if aval.weak_type else aval.dtype.type(value)
 
 
 def _filled(x: Any, value: Any) -> Any:
     """An array of x's shape and dtype filled with a number."""
     aval = typeof(x)
-    return fill(aval.shape, value, aval.dtype)
+    filled = fill(aval.shape, value, aval.dtype)
+    return convert(filled, aval.dtype, True) if aval.weak_type else filled
 
 
 # Unary, one op --------------------------------------------------------------------------------
@@ -157,9 +160,13 @@ asin, acos, atan, asinh, acosh, atanh = arcsin, arccos, arctan, arcsinh, arccosh
 
 def _log_base(name: str, prim: Primitive, base: int) -> Callable:
     def function(x: Any, /) -> Any:
-        x = inexact(x)
+        x = strong(inexact(x))
         if _is_complex(x):
-            return ew.div_p.bind(ew.log_p.bind(x), _const(x, math.log(base)))
+            # Part by part: an infinite real part times a complex number would give NaN.
+            log_x = ew.log_p.bind(x)
+            scale = _const(typeof(x).dtype.type(0).real, 1 / math.log(base))
+            parts = ew.real_p.bind(log_x), ew.imag_p.bind(log_x)
+            return ew.complex_p.bind(*(ew.mul_p.bind(part, scale) for part in parts))
         return prim.bind(x)
 
     function.__name__ = function.__qualname__ = name
@@ -195,7 +202,8 @@ trunc = _rounding(
 
 def rint(x: Any, /) -> Any:
     """The nearest integer as a float, halves to even. Source: numpy.rint."""
-    x = inexact(x)
+    if aval_of("rint", x).dtype not in INEXACT:
+        return strong(inexact(x))
     if _is_complex(x):
         return ew.complex_p.bind(rint(real(x)), rint(imag(x)))
     return ew.round_p.bind(x, rounding_method=1)
@@ -299,7 +307,10 @@ def real(val: Any, /) -> Any:
 def imag(val: Any, /) -> Any:
     """The imaginary part, zero for real numbers. Source: numpy.imag."""
     aval = aval_of("imag", val)
-    return ew.imag_p.bind(val) if aval.dtype in dtypes._COMPLEX else zeros_of(aval)
+    if aval.dtype in dtypes._COMPLEX:
+        return ew.imag_p.bind(val)
+    zeros = zeros_of(aval)
+    return convert(zeros, aval.dtype, True) if aval.weak_type else zeros
 
 
 def conjugate(x: Any, /) -> Any:
@@ -323,14 +334,12 @@ def angle(z: Any, deg: builtins.bool = False) -> Any:
 
 def degrees(x: Any, /) -> Any:
     """Radians as degrees. Source: numpy.degrees."""
-    x = inexact(x)
-    return ew.mul_p.bind(x, _const(x, 180 / math.pi))
+    return multiply(inexact(x), 180 / math.pi)
 
 
 def radians(x: Any, /) -> Any:
     """Degrees as radians. Source: numpy.radians."""
-    x = inexact(x)
-    return ew.mul_p.bind(x, _const(x, math.pi / 180))
+    return multiply(inexact(x), math.pi / 180)
 
 
 rad2deg, deg2rad = degrees, radians
@@ -488,13 +497,28 @@ bitwise_or = ufunc(
 bitwise_xor = ufunc(
     _binary("bitwise_xor", ew.xor_p, "Bits in which x1 and x2 differ."), 2, 1, identity=0
 )
-left_shift = _binary("left_shift", ew.shift_left_p, "x1 shifted left by x2 bits.")
+
+
+def _shift_operands(name: str, x: Any, y: Any) -> tuple[Any, Any]:
+    """Both operands as integers of one dtype; booleans become the default one."""
+    x, y = _two(name, x, y)
+    if typeof(x).dtype == _bool:
+        integer = dtypes.canonicalize_dtype(int)
+        return convert(x, integer), convert(y, integer)
+    return x, y
+
+
+def left_shift(x: Any, y: Any, /) -> Any:
+    """x shifted left by y bits. Source: numpy.left_shift."""
+    return ew.shift_left_p.bind(*_shift_operands("left_shift", x, y))
+
+
 bitwise_left_shift = left_shift
 
 
 def right_shift(x1: Any, x2: Any, /) -> Any:
     """x1 shifted right by x2 bits; the sign of signed integers stays. Source: numpy.right_shift."""
-    x1, x2 = _two("right_shift", x1, x2)
+    x1, x2 = _shift_operands("right_shift", x1, x2)
     unsigned = typeof(x1).dtype in dtypes._UNSIGNED
     prim = ew.shift_right_logical_p if unsigned else ew.shift_right_arithmetic_p
     return prim.bind(x1, x2)

@@ -520,7 +520,7 @@ def _abs_lower(ctx: Any, x: Any) -> Any:
 def _abs_jvp(t: Any, out: Any, x: Any) -> Any:
     if dtypes.is_complex(typeof(x).dtype):
         return real_p.bind(_mul(t, conj(sign_p.bind(x))))
-    return _mul(t, sign_p.bind(x))
+    return select(ge_p.bind(x, scalar(0, x)), t, neg_p.bind(t))  # 1 at 0
 
 
 abs_p = elementwise("abs", _abs_lower, accepts=NUMBER, result=_real_dtype, jvps=[_abs_jvp])
@@ -565,7 +565,7 @@ reduce_precision_p = elementwise(
 
 
 def conj(x: Any) -> Any:
-    """The complex conjugate."""
+    """The complex conjugate; real numbers are given as they are."""
     return conj_p.bind(x) if dtypes.is_complex(typeof(x).dtype) else x
 
 

@@ -114,7 +114,9 @@ def elementwise(
                 check_kind(name, a.dtype, kind)
             dtype, weak = avals[-1].dtype, all(a.weak_type for a in avals)
         out = dtype if result is None else result(dtype) if callable(result) else result
-        return ShapedArray(common_shape(name, avals), out, weak and out == dtype)
+        # The real parts of weak complex numbers are weak floats.
+        weak = weak and (out == dtype or dtypes.is_inexact(out))
+        return ShapedArray(common_shape(name, avals), out, weak)
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
         out = prim.bind(*primals, **params)

@@ -243,11 +243,16 @@ def square(x: Any) -> Any:
 
 def reciprocal(x: Any) -> Any:
     """1 / x."""
-    return integer_pow_p.bind(x, y=-1)
+    return integer_pow(x, -1)
 
 
 def integer_pow(x: Any, y: int) -> Any:
     """x to a fixed integer power, by repeated squaring."""
+    if y < 0 and dtypes.is_integer(typeof(x).dtype):
+        raise TypeError(
+            f"integer_pow: an integer array {typeof(x).str_short()} has no negative power {y}; "
+            "convert it to floats first"
+        )
     return x if y == 1 else integer_pow_p.bind(x, y=int(y))
 
 

@@ -21,7 +21,7 @@ _FITS = {
 _PYTHON_TYPE = {"i": int, "f": float, "c": complex}
 
 
-def _adapt(value: Any, aval: Any) -> Any:
+def adapt(value: Any, aval: Any) -> Any:
     """A Python scalar as an operand beside an array: of its dtype, weak if the array is weak.
 
     A Python float is of the default float type already, and costs less than a NumPy scalar.
@@ -47,13 +47,13 @@ def promote_lax(name: str, x: Any, y: Any) -> tuple[Any, Any]:
         if y.__class__ not in _SCALARS:
             aval = typeof(y)
             if not dtypes.is_extended(aval.dtype) and _FITS[x.__class__](aval.dtype):
-                return _adapt(x, aval), y
+                return adapt(x, aval), y
         else:
             return promote(x, y)
     elif y.__class__ in _SCALARS:
         aval = typeof(x)
         if not dtypes.is_extended(aval.dtype) and _FITS[y.__class__](aval.dtype):
-            return x, _adapt(y, aval)
+            return x, adapt(y, aval)
     return x, y
 
 
@@ -79,9 +79,7 @@ def promote(*xs: Any) -> tuple:
 def _convert_scalar(x: Any, dtype: Any, weak: bool) -> Any:
     if weak and typeof(x).dtype == dtype:
         return x
-    if weak:
-        return {"f": float, "c": complex}.get(dtype.kind, float)(x) if dtype.kind in "fc" else x
-    return dtype.type(x)
+    return _PYTHON_TYPE[dtype.kind](x) if weak else dtype.type(x)
 
 
 def promote_inexact(*xs: Any) -> tuple:

@@ -468,7 +468,7 @@ def _i0e(x: Any) -> Any:
     low = _clenshaw(sub(_times(x, 0.25), one), near)
     safe = select(gt(x, eight), x, eight)
     high = div(_clenshaw(sub(div(_full(x, 16), safe), one), far), sqrt(safe))
-    return select(le(x, eight), low, high)
+    return select(le(x, eight), low, select(ne(x, x), x, high))
 
 
 def _i1e_derivative(t: Any, out: Any, x: Any) -> Any:
