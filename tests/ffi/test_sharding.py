@@ -211,6 +211,26 @@ def test_a_call_in_shard_map_sees_its_shard():
     np.testing.assert_array_equal(got, np.full((8, 8), 8008))
 
 
+@both
+def test_a_sum_to_a_scalar_is_added_up(partitioner):
+    rule = ShardingRule("i j ->", reduction="i j")
+
+    def total(x):
+        return ffi_call("RowSum", weft.ShapeDtypeStruct((), "float32"), sharding_rule=rule)(x)
+
+    got, _ = run(total, placed(P("x")), partitioner=partitioner)
+    assert got == ROWS.sum()
+
+
+@both
+def test_an_aliased_call_works_in_place_under_any_partitioner(partitioner):
+    def add_one(x):
+        return ffi_call("InPlace", x, sharding_rule="i j -> i j", input_output_aliases={0: 0})(x)
+
+    got, _ = run(add_one, placed(P("x")), partitioner=partitioner)
+    np.testing.assert_array_equal(got, ROWS + 1)
+
+
 def test_an_aliased_call_works_in_place_on_its_shards():
     call = ffi_call(
         "InPlace",

@@ -104,8 +104,9 @@ def buffer_callback(
         avals = [typeof(x) for x in leaves]
         ins, outs = (None,) * len(avals), (None,) * len(results)
         check_aliases(what, aliases, avals, results, ins, outs)
-        if rule is not None:
-            rule.sizes(avals, results, what)
+        given = None if rule is None else rule.fit(len(avals), len(results))
+        if given is not None:
+            given.sizes(avals, results, what)
         got = ffi_call_p.bind(
             *leaves,
             target=what,
@@ -118,7 +119,7 @@ def buffer_callback(
             aliases=aliases,
             api_version=4,
             legacy_config=None,
-            sharding_rule=rule,
+            sharding_rule=given,
             num_batch_dims=0,
             callback=(BufferFunction(callback, in_tree, out_tree), bool(command_buffer_compatible)),
         )

@@ -107,10 +107,11 @@ def ffi_call(
         ins = check_layouts(what, "input_layouts", input_layouts, avals)
         check_aliases(what, aliases, avals, results, ins, out_layouts)
         check_batch_dims(what, num_batch_dims, avals, results)
-        if rule is not None:
-            rule.sizes(avals, results, what)
+        given = None if rule is None else rule.fit(len(avals), len(results))
+        if given is not None:
+            given.sizes(avals, results, what)
         outs = ffi_call_p.bind(
-            *place(args, avals, results, rule, num_batch_dims),
+            *place(args, avals, results, given, num_batch_dims),
             target=target_name,
             results=results,
             attributes=frozen,
@@ -121,7 +122,7 @@ def ffi_call(
             aliases=aliases,
             api_version=int(custom_call_api_version),
             legacy_config=legacy_backend_config,
-            sharding_rule=rule,
+            sharding_rule=given,
             num_batch_dims=int(num_batch_dims),
             callback=None,
         )
@@ -215,7 +216,7 @@ def ffi_lowering(
             aliases=aliases,
             api_version=api_version,
             legacy_config=backend_config if isinstance(backend_config, str) else None,
-            sharding_rule=rule,
+            sharding_rule=rule and rule.fit(len(ctx.avals_in), len(ctx.avals_out)),
             num_batch_dims=num_batch_dims,
         )
 

@@ -206,7 +206,9 @@ def emit_call(
     watch_arrays()
     shards = None
     if ctx.module.num_partitions > 1 and avals_out:
-        shards = _sharding(ctx, target, avals_in, avals_out, sharding_rule, num_batch_dims)
+        shards = _sharding(
+            ctx, target, avals_in, avals_out, sharding_rule, num_batch_dims, bool(aliases)
+        )
     entries: dict[str, Any] = {
         "call_target_name": ctx.string(name_for(calls_of(ctx.module), target)),
         "has_side_effect": ctx.bool(has_side_effect),
@@ -243,6 +245,7 @@ def _sharding(
     avals_out: Sequence[Any],
     rule: ShardingRule | None,
     num_batch_dims: int,
+    aliased: bool,
 ) -> dict[str, Any]:
     """The attributes that tell partitioners along which dimensions the call may run on shards.
 
@@ -258,7 +261,8 @@ def _sharding(
     # XLA gathers calls of which no dimension is left besides the batch (jaxlib 0.10.2).
     entries = {}
     leading = min([rule.leading_shared(), *(len(a.shape) - 1 for a in avals_in)])
-    if leading > 0:
+    # A call that XLA splits loses its aliases (jaxlib 0.10.2).
+    if leading > 0 and not aliased:
         entries["mhlo.frontend_attributes"] = ctx.attr(f'{{num_batch_dims = "{leading}"}}')
     if ctx.module.use_shardy:
         text = rule.text(avals_in, avals_out, f"ffi_call of {target!r}")

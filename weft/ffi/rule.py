@@ -115,6 +115,14 @@ class ShardingRule:
         rule.need_replication, rule.permutation = self.need_replication, self.permutation
         return rule
 
+    def fit(self, operands: int, results: int) -> ShardingRule:
+        """The rule for a call with so many arrays: a side without factors may be one scalar."""
+        ins = ((),) if not self.operands and operands == 1 else self.operands
+        outs = ((),) if not self.results and results == 1 else self.results
+        if (ins, outs) == (self.operands, self.results):
+            return self
+        return self.regrouped(ins, outs)
+
     def leading_shared(self) -> int:
         """How many leading dimensions are the same passthrough factors in every array."""
         count = 0
