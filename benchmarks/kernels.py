@@ -143,6 +143,21 @@ declare_rowwise("softmax", softmax)
 declare_rowwise("layer norm", layer_norm)
 
 
+def declare_bandwidth(name: str, body) -> None:
+    """Against a program of XLA's that only copies: it reads and writes as many bytes."""
+
+    def setup(xx):
+        x = normal(xx, 4096, 1024)
+        copy = xx.jit(lambda x: xx.lax.optimization_barrier(x) + 0)
+        return waiting(rowwise(xx, body, (4096, 1024)), x), waiting(copy, x)
+
+    against(f"{name} 4096×1024, kernel / copy of as many bytes", 1 / 0.9, setup)
+
+
+declare_bandwidth("softmax", softmax)
+declare_bandwidth("layer norm", layer_norm)
+
+
 def flash(xx):
     from examples.kernels.flash_attention import flash_attention
 

@@ -4,6 +4,7 @@ In the order in which a kernel passes through:
 
     lower                       a kernel call → IR text → code → custom call
     order, grid, threads        which programs run at once; blocks; chunks on XLA's pool of threads
+    tile, stream                a few rows at a time, to stay in cache; stores past the caches
     mpmd, sync                  a thread for each core; semaphores, barriers, copies
     translate                   the walk over a jaxpr; what lives when memory changes
     values, loops               arrays as formulas or memory; loops that store and reduce them
@@ -11,7 +12,7 @@ In the order in which a kernel passes through:
                                 ops on one element, as code that LLVM vectorizes
     arrays, refs, control, gather, sorting
                                 rules of the other ops
-    dot, micro, turn            products, their register tile, transposes
+    dot, micro, turn, divide    products, their register tile, transposes, quotients of rows
     llvm, types, frame, engine  IR as text; XLA's call frame; compiling, linking, caches
 
 To add an elementwise op, add a row to the table in `scalar`: a function of registers to one.

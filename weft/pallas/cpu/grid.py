@@ -11,12 +11,19 @@ from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory, copy_elements
 from weft.pallas.cpu.order import parallel_dims, work_of
 from weft.pallas.cpu.refs import checked
+from weft.pallas.cpu.stream import streamed_outputs
 from weft.pallas.cpu.threads import cpu_count
+from weft.pallas.cpu.tile import Tile, tile_of
 from weft.pallas.cpu.translate import Translator
 from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
 
 SERIAL_WORK = 20_000
 """Below about so many vector operations (10 µs) a call stays on its thread."""
+CACHE_LINE = 64
+FAR_BYTES = 1 << 20
+"""An array of more bytes than these is read from far away."""
+FETCHED_BYTES = 16 << 10
+"""Bytes of a tile up to which the next one has room beside it."""
 LARGEST_EDGE = 8 << 20
 """Bytes up to which an edge block is laid out with the strides of its array."""
 
@@ -56,6 +63,9 @@ def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> 
         group.extent = size_of(array.shape)
     for operand, output in call.aliases:
         groups[operand] = groups[call.num_scalars + call.num_inputs + output]
+    first = call.num_scalars + call.num_inputs
+    for k in streamed_outputs(call, any(call.grid[d] != 1 for d in grid.ordered)):
+        groups[first + k].streams = True
     whole = []
     for k, array in enumerate(arrays):
         check_array(t, array)
@@ -113,6 +123,7 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
         t.scalar(str(i), dtypes.int32) if isinstance(i, int) else t.int32(i) for i in ids
     ]
     scalars = whole[: call.num_scalars]
+    tile = tile_of(call)
     operands: list[Any] = [*scalars]
     after = []
     for k, block in enumerate(call.blocks):
@@ -143,9 +154,47 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
         operands.append(part)
         if finish is not None:
             after.append(finish)
-    t.run(call.jaxpr, [*operands, *scratch])
+    if tile is None:
+        t.run(call.jaxpr, [*operands, *scratch])
+    else:
+        _run_tiles(t, tile, [*operands, *scratch])
     for finish in after:
         finish()
+
+
+def _run_tiles(t: Translator, tile: Tile, refs: list[Buffer]) -> None:
+    """The body on its rows, a few at a time; those of the next tile are fetched meanwhile."""
+    f = t.f
+    arrays = [b.array.shape for b in t.call.blocks]
+    shapes = [*[()] * t.call.num_scalars, *arrays, *[()] * len(t.call.scratch)]
+    with f.loop(0, tile.count) as loop, t.region():
+        first = f.mul(loop.index, tile.rows)
+        operands = []
+        for k, ref in enumerate(refs):
+            if k in tile.refs:
+                offset = f.mul(first, ref.strides[0])
+                ref = ref.view(f, offset, (tile.rows, *ref.shape[1:]), ref.strides)
+                far = size_of(shapes[k]) * ref.dtype.itemsize > FAR_BYTES
+                if far and not ref.group.streams:
+                    _fetch_next(f, ref, k not in tile.reads)
+            operands.append(ref)
+        t.run(tile.jaxpr, operands)
+
+
+def _fetch_next(f: Function, ref: Buffer, to_write: bool) -> None:
+    """Asks for the rows behind these, so that waiting for them overlaps with work on these."""
+    row = size_of(ref.shape[1:]) * ref.dtype.itemsize
+    count = max(0, ref.adjacent_dims() - 1)
+    if count < len(ref.shape) - 1 or row * ref.shape[0] > FETCHED_BYTES:
+        return
+    f.module.declare("llvm.prefetch.p0", "void", "ptr, i32 immarg, i32 immarg, i32 immarg")
+    behind = f.address(types.memory(ref.dtype), ref.pointer, f.mul(ref.strides[0], ref.shape[0]))
+    step = f.mul(ref.strides[0], ref.dtype.itemsize)
+    with f.loop(0, ref.shape[0]) as rows:
+        start = f.address("i8", behind, f.mul(rows.index, step))
+        with f.loop(0, row, step=CACHE_LINE) as lines:
+            line = f.address("i8", start, lines.index)
+            f.do(f"call void @llvm.prefetch.p0(ptr {line}, i32 {int(to_write)}, i32 3, i32 1)")
 
 
 def _squeezed(f: Function, buffer: Buffer, block: Any) -> Buffer:

@@ -19,6 +19,7 @@ class Module:
         self.functions: dict[str, str] = {}
         self.globals: dict[str, str] = {}
         self.declarations: dict[str, str] = {}
+        self.named: dict[str, str] = {}
         self.metadata: list[str] = ["!0 = distinct !{}"]  # the group of accesses of parallel loops
 
     def declare(self, name: str, result: str, arguments: str, attributes: str = "") -> None:
@@ -41,6 +42,10 @@ class Module:
         name = f"!{len(self.metadata)}"
         self.metadata.append(f"{name} = {text.replace('SELF', name)}")
         return name
+
+    def once(self, name: str, text: str) -> str:
+        """The one metadata node of a name."""
+        return self.named.get(name) or self.named.setdefault(name, self.node(text))
 
     def text(self) -> str:
         return "\n".join(
@@ -87,6 +92,8 @@ class Function:
         self.lines: list[str] = []
         self.block = "entry"
         self.count = 0
+        self.streams = False
+        """Whether it stores past the caches."""
         self.memo: dict = {}
         """What array elements were computed in this block or one that dominates it."""
 

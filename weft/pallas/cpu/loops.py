@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core import dtypes
-from weft.pallas.cpu import scalar, types
+from weft.pallas.cpu import math, scalar, types
 from weft.pallas.cpu.llvm import Function, Index
+from weft.pallas.cpu.stream import emit_copy, strip_of
 from weft.pallas.cpu.turn import copy_turned, turned_dim
 from weft.pallas.cpu.values import Array, Buffer, Group, joined, row_major, same_indices, size_of
 
@@ -69,16 +70,29 @@ def temporary(f: Function, memory: Memory, shape: Sequence[int], dtype: Any) -> 
     return Buffer(pointer, dtype, shape, row_major(shape), Group("temporary"))
 
 
+class Strip:
+    """A part of the last dimension that loops pass at a time: its size, and where it starts."""
+
+    __slots__ = ("size", "start")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.start: Index = 0
+
+
 def nest(
     f: Function,
     shape: Sequence[int],
     body: Callable[[tuple[Index, ...]], None],
     arrays: Sequence[Array] = (),
+    strip: Strip | None = None,
+    after: Callable[[tuple[Index, ...]], None] | None = None,
 ) -> None:
     """Runs body(indices) for every index of the shape, the last dimension innermost.
 
     arrays: read in the body at these same indices; what of them is constant along the inner
     dimensions is computed outside of their loops. Iterations are independent.
+    strip: how to pass the last dimension in strips, each followed by after(its first indices).
     """
     if 0 in shape:
         return
@@ -92,6 +106,17 @@ def nest(
         for a in arrays:
             a.hoist(f, tuple(indices))
         d = loops[k]
+        if k == len(loops) - 1 and strip:
+            with f.loop(0, shape[d], step=strip.size) as outer:
+                strip.start = outer.index
+                with f.loop(0, strip.size, parallel=True) as loop:
+                    indices[d] = f.add(outer.index, loop.index)
+                    level(k + 1)
+                indices[d] = outer.index
+                if after is not None:
+                    after(tuple(indices))  # type: ignore[arg-type]
+                indices[d] = None
+            return
         with f.loop(0, shape[d], parallel=k == len(loops) - 1) as loop:
             indices[d] = loop.index
             level(k + 1)
@@ -179,8 +204,35 @@ def store(
     for v in (*values, *(a for a, _ in fused)):
         count = v.adjacent_dims(count)
     shape = joined(target.shape, min(count, target.adjacent_dims()))
-    nest(f, shape, body, [*values, *(a for a, _ in fused)])
+    size = strip_of(target, shape) if mask is None else 0
+    if size:
+        _store_strips(f, memory, target, value, fused, shape, size)
+    else:
+        nest(f, shape, body, [*values, *(a for a, _ in fused)])
     settle(fused)
+
+
+def _store_strips(
+    f: Function,
+    memory: Memory,
+    target: Buffer,
+    value: Array,
+    fused: list,
+    shape: tuple[int, ...],
+    size: int,
+) -> None:
+    """The loops of `store`, by way of a strip in the first cache and past the caches from there."""
+    room = temporary(f, memory, (size,), target.dtype)
+    strip = Strip(size)
+
+    def body(indices: tuple[Index, ...]) -> None:
+        keep(f, fused, indices)
+        room.store(f, (f.sub(indices[-1], strip.start),), value.at(f, indices))
+
+    def after(indices: tuple[Index, ...]) -> None:
+        emit_copy(f, target.address(f, indices), room.pointer, size * target.dtype.itemsize)
+
+    nest(f, shape, body, [value, *(a for a, _ in fused)], strip, after)
 
 
 def _store_sum(f: Function, memory: Memory, target: Buffer, x: Array, y: Array) -> bool:
@@ -279,6 +331,9 @@ def _reduce_inner(
     """The innermost dimension is summed: a register accumulates."""
     target = temporary(f, memory, result, dtype) if size_of(result) != 1 else None
     type_ = types.register(dtype)
+    order = math.Real(f, type_) if kind in ("max", "min") and types.is_float(dtype) else None
+    if order is not None:
+        type_, first = order.int, order.order_key(first, kind)
     summed = [d for d in axes if shape[d] != 1]
     summed.sort()
     outer = [d for d in kept if shape[d] != 1]
@@ -287,7 +342,11 @@ def _reduce_inner(
 
     def sum_level(k: int, start: str) -> str:
         if k == len(summed):
-            return combine(f, kind, dtype, start, element(tuple(indices)))  # type: ignore[arg-type]
+            value = element(tuple(indices))  # type: ignore[arg-type]
+            if order is None:
+                return combine(f, kind, dtype, start, value)
+            key = (type_, order.order_key(value, kind))
+            return f.intrinsic(f"llvm.s{kind}.{type_}", type_, (type_, start), key)
         for a in arrays:
             a.hoist(f, tuple(indices))
         d = summed[k]
@@ -301,6 +360,8 @@ def _reduce_inner(
         nonlocal answer
         if k == len(outer):
             total = first if 0 in shape else sum_level(0, first)
+            if order is not None:
+                total = order.of_order_key(total)
             if target is None:
                 answer = total
             else:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.pallas.cpu import arrays, control, dot, engine, gather, refs, sorting, sync  # noqa: F401  (rules)
+from weft.pallas.cpu import arrays, control, divide, dot, engine, gather, refs, sorting, sync  # noqa: F401  (rules)
 from weft.pallas.cpu.frame import emit_handler
 from weft.pallas.cpu.grid import Grid, emit_chunk
 from weft.pallas.cpu.llvm import Function, Module
 from weft.pallas.cpu.loops import Memory
+from weft.pallas.cpu.stream import emit_fence
 from weft.pallas.cpu.threads import emit_grid
 
 
@@ -37,6 +38,7 @@ def _text(call: Any) -> str:
     f.store("i64", "0", "%status", parallel=False)
     emit_chunk(f, grid, memory, messages)
     memory.place_lasting(f)
+    emit_fence(f)
     f.do(f"ret i64 {f.load('i64', '%status', parallel=False)}")
     f.finish()
 

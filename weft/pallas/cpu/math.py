@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from weft.pallas.cpu.engine import host
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.types import float_constant
 
@@ -90,6 +91,22 @@ class Real:
     def integer(self, op: str, a: str, b: str | int) -> str:
         return self.f.op(f"{op} {self.int} {a}, {b}")
 
+    def order_key(self, a: str, kind: str) -> str:
+        """An integer that compares as a does, -0 below 0 and NaN on top ("max") or at the bottom
+        ("min"): the extremum of integers is one instruction, that of floats with NaN several."""
+        nan = float("nan") if kind == "max" else -float("nan")
+        a = self.select(self.compare("ord", a, a), a, self.c(nan))
+        return self._turned(self.bits(a))
+
+    def of_order_key(self, key: str) -> str:
+        return self.from_bits(self._turned(key))
+
+    def _turned(self, bits: str) -> str:
+        """The bits of negative numbers, except the sign, turned over; its own inverse."""
+        width = self.mantissa + self.bias.bit_length() + 1
+        sign = self.integer("ashr", bits, width)
+        return self.integer("xor", bits, self.integer("and", sign, (1 << width) - 1))
+
     def power_of_two(self, exponent: str) -> str:
         """2**exponent for a normal exponent."""
         biased = self.integer("add", exponent, self.bias)
@@ -104,7 +121,13 @@ class Real:
         return whole, self.integer("sub", self.bits(shifted), base)
 
     def scale(self, a: str, exponent: str) -> str:
-        """a * 2**exponent, in two steps so that subnormal and overflowing results are right."""
+        """a * 2**exponent, in two steps so that subnormal and overflowing results are right, or by
+        the one instruction that AVX-512 has for it."""
+        if host().features.get("avx512f"):
+            if self.wide:
+                exponent = self.f.op(f"trunc i64 {exponent} to i32")
+            name = f"llvm.ldexp.{self.suffix}.i32"
+            return self.f.intrinsic(name, self.type, (self.type, a), ("i32", exponent))
         half = self.integer("ashr", exponent, 1)
         rest = self.integer("sub", exponent, half)
         return self.mul(self.mul(a, self.power_of_two(half)), self.power_of_two(rest))

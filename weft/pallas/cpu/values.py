@@ -22,15 +22,16 @@ class Group:
     """One piece of memory that may change; buffers of one group may overlap.
 
     shared: another core may change it. extent: the elements of an array that nobody changes while
-    the kernel runs, else 0.
+    the kernel runs, else 0. streams: stores go past the caches.
     """
 
-    __slots__ = ("extent", "name", "shared")
+    __slots__ = ("extent", "name", "shared", "streams")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.shared = False
         self.extent = 0
+        self.streams = False
 
 
 class Buffer:
