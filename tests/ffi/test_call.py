@@ -321,7 +321,19 @@ class Described:
             ValueError,
             "batch dimensions agree everywhere",
         ),
-        (lambda: ffi_call("Scale", F4)("text"), TypeError, "str"),
+        (lambda: ffi_call("Scale", F4)("text"), TypeError, "operand 0 must be an array .* str"),
+        (lambda: ffi_call("DivMod", F4)(X, [X]), TypeError, "operand 1 must be .*one by one"),
+        (lambda: ffi_call("Scale", F4, input_output_aliases=3), TypeError, "must be a dict .* 3"),
+        (lambda: ffi_call("Scale", F4, input_layouts=3)(X), TypeError, "one layout .* for each"),
+        (
+            lambda: ffi_call(
+                "LegacyDouble", F4, custom_call_api_version=2, legacy_backend_config=3
+            ),
+            TypeError,
+            "legacy_backend_config must be a string, got 3",
+        ),
+        (lambda: weft.ffi.ffi_lowering(3), TypeError, "call_target_name must be a non-empty"),
+        (lambda: weft.ffi.ffi_lowering("f", api_version=9), ValueError, "api_version must be 4"),
         (lambda: ffi_call("Scale", Described((-1,))), ValueError, "result 0 has the dimension -1"),
         (lambda: ffi_call("Scale", Described((2.5,))), TypeError, "result 0 has the dimension 2.5"),
         (lambda: ffi_call("Scale", F4, input_output_aliases={0: "y"})(X), TypeError, "integers"),

@@ -149,3 +149,16 @@ def test_cuda_sources_go_to_nvcc_for_the_cuda_platform(tmp_path, monkeypatch):
     assert "-Xcompiler -fPIC" in arguments and "kernel.cu" in arguments
     with pytest.raises(ValueError, match="registered for CUDA only"):
         ffi_call("OnCuda", X)(X)
+
+
+@pytest.mark.parametrize(
+    "sources, flags, words",
+    [
+        (3, [], "sources must be a list of strings, got 3"),
+        ([3], [], "sources holds 3, which is no string"),
+        ("f.cc", "-O2", "flags must be a list of strings, got '-O2'"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused(sources, flags, words):
+    with pytest.raises(TypeError, match=words):
+        build(sources, flags=flags)

@@ -35,6 +35,7 @@ def test_a_null_pointer_makes_no_capsule():
     "args, error, words",
     [
         (("", None), TypeError, "non-empty string"),
+        (("f", None, 3), TypeError, "platform must be a string, got 3"),
         (("f", lambda x: x), TypeError, "must be a capsule, got function; wrap a ctypes function"),
         (("f", {"run": None}), ValueError, "'run' is not a stage.* instantiate, prepare"),
         (("f", {"prepare": None}), ValueError, "'f' has no 'execute' stage"),
@@ -44,6 +45,13 @@ def test_a_null_pointer_makes_no_capsule():
 def test_what_is_no_handler_is_refused(args, error, words):
     with pytest.raises(error, match=words):
         register_ffi_target(*args)
+
+
+def test_unknown_arguments_and_types_are_refused(handlers):
+    with pytest.raises(TypeError, match="no argument 'bogus'"):
+        register_ffi_target("f", pycapsule(handlers.Scale), bogus=1)
+    with pytest.raises(TypeError, match="must be a dict of capsules"):
+        weft.ffi.register_ffi_type("f", pycapsule(handlers.Scale))
 
 
 def test_an_unknown_api_version_is_refused(handlers):

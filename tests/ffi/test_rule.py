@@ -76,6 +76,18 @@ def test_every_kind_of_factor_reaches_shardy():
     assert "reduction={j} need_replication={l} permutation={k}" in text
 
 
+def test_factors_that_are_no_names_are_refused():
+    with pytest.raises(TypeError, match="factors are given as a string .* got 3"):
+        ShardingRule("b i -> b", reduction=3)
+
+
+def test_a_side_without_factors_may_be_one_scalar():
+    rule = ShardingRule("i ->", reduction="i")
+    assert rule.fit(1, 1).results == ((),)
+    assert rule.fit(1, 0) is rule
+    assert rule.fit(1, 1).sizes([f32(3)], [f32()], "call") == {"i": 3}
+
+
 def test_many_factors_have_names():
     names = " ".join(f"f{i}" for i in range(20))
     text = ShardingRule(f"{names} -> {names}").text([f32(*[2] * 20)], [f32(*[2] * 20)], "call")

@@ -11,9 +11,8 @@ from weft._xla.ffi import Buffer as Buffer
 from weft._xla.ffi import ExecutionContext as ExecutionContext
 from weft._xla.ffi import ExecutionStage as ExecutionStage
 from weft.core.config import config
-from weft.core.trace import typeof
 from weft.core.tree import flatten
-from weft.ffi.checks import check_aliases, result
+from weft.ffi.checks import alias_pairs, check_aliases, operand_types, result
 from weft.ffi.op import VMAP_METHODS, ffi_call_p
 from weft.ffi.rule import ShardingRule, as_rule
 from weft.runtime.together import blank
@@ -95,13 +94,13 @@ def buffer_callback(
         )
     specs, out_tree = flatten(result_shape_dtypes)
     results = tuple(result(what, i, r) for i, r in enumerate(specs))
-    aliases = tuple(sorted((input_output_aliases or {}).items()))
+    aliases = alias_pairs(what, input_output_aliases)
     rule = as_rule(sharding_rule)
 
     @api_boundary
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = flatten((args, kwargs))
-        avals = [typeof(x) for x in leaves]
+        avals = operand_types(what, leaves)
         ins, outs = (None,) * len(avals), (None,) * len(results)
         check_aliases(what, aliases, avals, results, ins, outs)
         given = None if rule is None else rule.fit(len(avals), len(results))

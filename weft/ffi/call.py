@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from weft.core.trace import Tracer, typeof
+from weft.core.trace import Tracer
 from weft.ffi import attributes as attrs
 from weft.ffi.blame import note_call
-from weft.ffi.checks import check_aliases, check_batch_dims, check_layouts, result
+from weft.ffi.checks import (
+    alias_pairs,
+    check_aliases,
+    check_batch_dims,
+    check_layouts,
+    operand_types,
+    result,
+)
 from weft.ffi.op import VMAP_METHODS, emit_call, ffi_call_p
 from weft.ffi.registry import check_registered
 from weft.ffi.rule import ShardingRule, as_rule, batch_rule
@@ -79,6 +86,10 @@ def ffi_call(
             f"{what}: custom_call_api_version must be 4 (typed FFI) or 1, 2, 3 (untyped), got "
             f"{custom_call_api_version!r}"
         )
+    if not isinstance(legacy_backend_config, str | None):
+        raise TypeError(
+            f"{what}: legacy_backend_config must be a string, got {legacy_backend_config!r}"
+        )
     if legacy_backend_config is not None and custom_call_api_version == 4:
         raise ValueError(
             f"{what}: legacy_backend_config is for custom_call_api_version < 4; pass attributes as "
@@ -87,11 +98,11 @@ def ffi_call(
     rule = as_rule(sharding_rule)
     given_outputs = [output_layouts] if single and output_layouts is not None else output_layouts
     out_layouts = check_layouts(what, "output_layouts", given_outputs, results)
-    aliases = tuple(sorted((input_output_aliases or {}).items()))
+    aliases = alias_pairs(what, input_output_aliases)
 
     @api_boundary
     def call(*args: Any, **kwargs: Any) -> Any:
-        avals = [typeof(a) for a in args]
+        avals = operand_types(what, args)
         if kwargs and custom_call_api_version < 4:
             raise ValueError(
                 f"{what}: attributes need custom_call_api_version=4; an untyped call takes "
@@ -182,6 +193,14 @@ def ffi_lowering(
     >>> rule = weft.ffi.ffi_lowering("my_target")
     """
     what = f"ffi_lowering of {call_target_name!r}"
+    if not isinstance(call_target_name, str) or not call_target_name:
+        raise TypeError(
+            f"ffi_lowering: call_target_name must be a non-empty string, got {call_target_name!r}"
+        )
+    if api_version not in (1, 2, 3, 4):
+        raise ValueError(
+            f"{what}: api_version must be 4 (typed FFI) or 1, 2, 3 (untyped), got {api_version!r}"
+        )
     rule = as_rule(sharding_rule)
 
     def outward(layouts: Sequence[Any] | None) -> list | None:
@@ -198,7 +217,7 @@ def ffi_lowering(
         config = {**(backend_config or {}), **kwargs} if not isinstance(backend_config, str) else {}
         ins = check_layouts(what, "operand_layouts", outward(operand_layouts), ctx.avals_in)
         outs = check_layouts(what, "result_layouts", outward(result_layouts), ctx.avals_out)
-        aliases = tuple(sorted((operand_output_aliases or {}).items()))
+        aliases = alias_pairs(what, operand_output_aliases)
         check_aliases(what, aliases, ctx.avals_in, ctx.avals_out, ins, outs)
         check_batch_dims(what, num_batch_dims, ctx.avals_in, ctx.avals_out)
         check_registered(call_target_name, ctx.module.platforms, ctx.eqn.source)

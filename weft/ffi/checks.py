@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.aval import TOKEN, AbstractToken, ShapedArray
 from weft.core.source import capture
-from weft.core.trace import Tracer
+from weft.core.trace import Tracer, typeof
 
 
 def result(what: str, i: int, r: Any) -> Any:
@@ -45,6 +45,11 @@ def check_layouts(what: str, name: str, layouts: Any, avals: Sequence[Any]) -> t
     """Layouts from slowest to fastest as XLA's minor-to-major tuples."""
     if layouts is None:
         return (None,) * len(avals)
+    if not isinstance(layouts, Sequence):
+        raise TypeError(
+            f"{what}: {name} must be a sequence with one layout (or None) for each array, got "
+            f"{layouts!r}"
+        )
     if len(layouts) != len(avals):
         raise ValueError(f"{what}: {name} has {len(layouts)} entries for {len(avals)} arrays")
     checked: list[tuple[int, ...] | None] = []
@@ -68,15 +73,42 @@ def check_layouts(what: str, name: str, layouts: Any, avals: Sequence[Any]) -> t
     return tuple(checked)
 
 
+def operand_types(what: str, args: Sequence[Any]) -> list:
+    """The operands' types; raises TypeError naming the one that is no array."""
+    avals = []
+    for i, x in enumerate(args):
+        try:
+            avals.append(typeof(x))
+        except TypeError:
+            raise TypeError(
+                f"{what}: operand {i} must be an array or a number, got {type(x).__name__} "
+                f"({x!r:.60}); operands are passed one by one, attributes by keyword"
+            ) from None
+    return avals
+
+
+def alias_pairs(what: str, aliases: Any) -> tuple[tuple[int, int], ...]:
+    """Pairs of operand and result from what the user gave as input_output_aliases."""
+    if aliases is None:
+        return ()
+    if not isinstance(aliases, Mapping):
+        raise TypeError(
+            f"{what}: input_output_aliases must be a dict from operand to result, such as "
+            f"{{0: 0}}, got {aliases!r}"
+        )
+    for i, o in aliases.items():
+        if not isinstance(i, int) or not isinstance(o, int):
+            raise TypeError(
+                f"{what}: input_output_aliases maps integers to integers, got {i!r}: {o!r}"
+            )
+    return tuple(sorted(aliases.items()))
+
+
 def check_aliases(
     what: str, aliases: Any, avals: Any, results: Any, ins: Sequence, outs: Sequence
 ) -> None:
     taken: set[int] = set()
     for i, o in aliases:
-        if not isinstance(i, int) or not isinstance(o, int):
-            raise TypeError(
-                f"{what}: input_output_aliases maps integers to integers, got {i!r}: {o!r}"
-            )
         if not 0 <= i < len(avals):
             raise ValueError(
                 f"{what}: input_output_aliases names operand {i}; the call has {len(avals)}"

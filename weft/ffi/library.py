@@ -97,7 +97,14 @@ def build(
     >>> weft.ffi.ffi_call("Twice", x)(x)
     Array([2., 2., 2.], dtype=float32)
     """
-    given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    given = [sources] if isinstance(sources, str | os.PathLike) else sources
+    for argument, values in (
+        ("sources", given),
+        ("flags", flags),
+        ("include_dirs", include_dirs),
+        ("libraries", libraries),
+    ):
+        _check_strings(argument, values)
     if not given:
         raise ValueError("build: sources is empty")
     files, texts = _read(given)
@@ -145,6 +152,14 @@ def _address(library: Library, symbol: str) -> int:
     function = library.function(symbol)
     function.restype = ctypes.c_void_p
     return function() or 0
+
+
+def _check_strings(argument: str, values: Any) -> None:
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise TypeError(f"build: {argument} must be a list of strings, got {values!r:.100}")
+    for value in values:
+        if not isinstance(value, str | os.PathLike):
+            raise TypeError(f"build: {argument} holds {value!r:.100}, which is no string")
 
 
 def _read(given: Sequence[Any]) -> tuple[list[Path], list[str]]:

@@ -42,6 +42,11 @@ def register_ffi_target(
     """
     if not isinstance(name, str) or not name:
         raise TypeError(f"register_ffi_target: name must be a non-empty string, got {name!r}")
+    if not isinstance(platform, str):
+        raise TypeError(f"register_ffi_target: platform must be a string, got {platform!r}")
+    for key in kwargs:
+        if key != "traits":
+            raise TypeError(f"register_ffi_target: there is no argument {key!r}")
     if api_version not in (0, 1):
         raise ValueError(
             f"register_ffi_target: api_version must be 1 (typed FFI) or 0 (untyped), got "
@@ -143,6 +148,11 @@ def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
 
 def register_ffi_type(name: str, type_registration: dict[str, Any], platform: str = "cpu") -> None:
     """Registers a C++ type for handler state: capsules 'type_id' and optionally 'type_info'."""
+    if not isinstance(type_registration, dict):
+        raise TypeError(
+            f"register_ffi_type: type_registration of {name!r} must be a dict of capsules such as "
+            f"{{'type_id': capsule}}, got {type(type_registration).__name__}"
+        )
     for key, capsule in type_registration.items():
         if key not in ("type_id", "type_info"):
             raise ValueError(

@@ -222,6 +222,10 @@ def _groups(side: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _names(value: str | Iterable[str]) -> tuple[str, ...]:
+    if not isinstance(value, str | Iterable):
+        raise TypeError(
+            f"sharding_rule: factors are given as a string such as 'i j', or names, got {value!r}"
+        )
     return tuple(value.split()) if isinstance(value, str) else tuple(value)
 
 
