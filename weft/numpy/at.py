@@ -406,6 +406,8 @@ class AtIndex:
         """
         if values.__class__ not in _SCALARS:
             values = _check_values(values, "subtract")
+        if typeof(values).dtype == dtypes.bool_:
+            values = ops.convert(values, self.array.dtype)
         return self.add(ops.neg(values), out_sharding=out_sharding, **options)
 
 

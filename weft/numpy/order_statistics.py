@@ -18,6 +18,7 @@ from weft.numpy.common import (
     cast,
     check_array,
     concrete,
+    convert,
     fill,
     inexact,
     is_concrete,
@@ -380,6 +381,8 @@ def _hundredth(q: Any) -> Any:
 
     if isinstance(q, int | float) or (isinstance(q, np.ndarray) and q.dtype.kind == "f"):
         return q / 100
+    if dtypes.is_integer(aval_of("percentile", q).dtype):
+        q = convert(q, dtypes.canonicalize_dtype(float), True)  # the array's dtype decides
     return true_divide(q, 100)
 
 

@@ -117,6 +117,9 @@ def _running(
     elif not aval.ndim and axis in (0, -1):
         a = reshape(a, (1,))
     (axis,) = axes_of(axis, typeof(a).ndim)
+    if target == _bool:  # sums and products of truth values: their running or, and
+        op = "cummax" if op == "cumsum" else "cummin"
+        return cast(getattr(cumulative, op)(cast(a, dtypes.uint8), axis), _bool)
     return getattr(cumulative, op)(a, axis)
 
 

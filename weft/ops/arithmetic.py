@@ -224,6 +224,8 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     >>> weft.lax.convert_element_type(weft.numpy.array([1.7]), "int32")
     Array([1], dtype=int32)
     """
+    if new_dtype is None:
+        raise ValueError("convert_element_type: new_dtype must be a dtype, got None")
     weak = new_dtype in (int, float, complex)
     return convert(operand, dtypes.canonicalize_dtype(new_dtype), weak)
 

@@ -57,6 +57,16 @@ def scalar(value: Any, like: Any) -> np.generic:
         return typeof(like).dtype.type(value)
 
 
+def scalar_for(what: str, value: Any, aval: ShapedArray) -> np.generic:
+    """A Python number as a constant of an array's dtype, which must hold its kind of number."""
+    fits = {bool: ANY, int: NUMBER, float: INEXACT, complex: COMPLEX}[value.__class__]
+    if not _ACCEPTS[fits](aval.dtype):
+        raise TypeError(
+            f"{what} {value!r} does not fit {aval.str_short()}; give a number of its kind"
+        )
+    return aval.dtype.type(value)
+
+
 def common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
     """The shape of operands that must agree; rank-0 operands stand for any shape."""
     shape: tuple[int, ...] = ()

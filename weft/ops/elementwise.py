@@ -98,7 +98,7 @@ from weft.ops.arithmetic import (
     sub_p,
     xor_p,
 )
-from weft.ops.base import scalar
+from weft.ops.base import scalar, scalar_for
 from weft.ops.precision import canonical_accuracy
 from weft.ops.promote import promote_lax
 
@@ -226,6 +226,11 @@ def abs(x: Any) -> Any:
 
 def round(x: Any, rounding_method: int = 0) -> Any:
     """The nearest integer as a float; halves away from zero (0) or to even (1)."""
+    if rounding_method not in (0, 1):
+        raise ValueError(
+            f"round: rounding_method must be 0 (AWAY_FROM_ZERO) or 1 (TO_NEAREST_EVEN), got "
+            f"{rounding_method!r}"
+        )
     return round_p.bind(x, rounding_method=int(rounding_method))
 
 
@@ -267,13 +272,27 @@ def pow(x: Any, y: Any) -> Any:
 
 def clamp(min: Any, x: Any, max: Any) -> Any:
     """x limited to [min, max]; the bounds are scalars or of x's shape."""
-    dtype = typeof(x).dtype
-    lo, hi = (dtype.type(b) if isinstance(b, bool | int | float) else b for b in (min, max))
-    return clamp_p.bind(lo, x, hi)
+    aval = typeof(x)
+    bounds = []
+    for name, bound in (("min", min), ("max", max)):
+        if isinstance(bound, bool | int | float):
+            bound = scalar_for(f"clamp: {name}", bound, aval)
+        elif typeof(bound).shape not in ((), aval.shape):
+            raise TypeError(
+                f"clamp: {name} must be a scalar or of the shape of x, {aval.str_short()}, got "
+                f"{typeof(bound).str_short()}"
+            )
+        bounds.append(bound)
+    return clamp_p.bind(bounds[0], x, bounds[1])
 
 
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
     """Rounds to a float format of the given numbers of bits; the dtype stays."""
+    if exponent_bits < 1 or mantissa_bits < 0:
+        raise ValueError(
+            "reduce_precision: exponent_bits must be positive and mantissa_bits not negative, got "
+            f"{exponent_bits} and {mantissa_bits}"
+        )
     return reduce_precision_p.bind(
         operand, exponent_bits=int(exponent_bits), mantissa_bits=int(mantissa_bits)
     )

@@ -14,7 +14,7 @@ from weft.core.aval import ShapedArray
 from weft.core.errors import mark_difference, mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import canonical_axes, canonical_axis, linear_unary
+from weft.ops.base import canonical_axes, canonical_axis, linear_unary, scalar_for
 from weft.transforms.transpose import is_undefined
 
 Shape = tuple[int, ...]
@@ -114,9 +114,10 @@ def broadcast_in_dim(
     """
     shape = check_shape(shape)
     on_host = isinstance(operand, np.generic | int | float | complex)
-    if typeof(operand).shape == shape and out_sharding is None and not on_host:
-        return operand
     dims = tuple(int(d) for d in broadcast_dimensions)
+    same = dims == tuple(range(len(shape))) and typeof(operand).shape == shape
+    if same and out_sharding is None and not on_host:
+        return operand
     return bind_placed(
         broadcast_in_dim_p, out_sharding, operand, shape=shape, broadcast_dimensions=dims
     )
@@ -508,7 +509,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     """
     config = tuple((int(lo), int(hi), int(i)) for lo, hi, i in padding_config)
     if isinstance(padding_value, bool | int | float | complex):
-        padding_value = typeof(operand).dtype.type(padding_value)
+        padding_value = scalar_for("pad: padding_value", padding_value, typeof(operand))
     return pad_p.bind(operand, padding_value, padding_config=config)
 
 
