@@ -10,6 +10,7 @@ In the order in which a kernel passes through:
     values, loops               arrays as formulas or memory; loops that store and reduce them
     scalar, math, functions, special
                                 ops on one element, as code that LLVM vectorizes
+    complex_ops, small_floats   elements that are pairs of floats, or are computed in float32
     arrays, refs, control, gather, sorting
                                 rules of the other ops
     dot, micro, turn, divide    products, their register tile, transposes, quotients of rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.core import dtypes
 from weft.pallas.cpu import loops, scalar, types
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.translate import Translator, rule
@@ -56,6 +57,8 @@ def _iota(t: Translator, eqn: Any, *rest: Any) -> Array:
             return scalar.narrow(f, f.op(f"uitofp i64 {value} to float"), dtype)
         if types.is_float(dtype):
             return f.op(f"uitofp i64 {value} to {types.register(dtype)}")
+        if types.is_complex(dtype):
+            return scalar.convert(f, value, dtypes.uint64, dtype)
         if types.bits(dtype) == 64:
             return value
         return f.op(f"trunc i64 {value} to {types.register(dtype)}")
@@ -95,6 +98,8 @@ def pointwise(
 def _bitcast(t: Translator, eqn: Any, x: Array) -> Array:
     t.check_dtypes(eqn, (x,))
     new = eqn.params["new_dtype"]
+    if types.is_complex(x.dtype) or types.is_complex(new):
+        raise t.unsupported(eqn, "bits of complex numbers; take those of real and imag")
     if x.dtype.itemsize != new.itemsize or "bool" in (x.dtype.name, new.name):
         raise t.unsupported(eqn, "elements of different sizes")
     a, b = types.register(x.dtype), types.register(new)
@@ -361,6 +366,8 @@ def _reduction(kind: str) -> None:
     @rule(f"reduce_{kind}")
     def code(t: Translator, eqn: Any, x: Array) -> Array:
         t.check_dtypes(eqn, (x,))
+        if kind not in ("sum", "prod"):
+            t.check_ordered(eqn, x)
         return loops.reduce(t.f, t.memory, x, eqn.params["axes"], kind)
 
 
@@ -372,12 +379,15 @@ def _arg_reduction(name: str, better: str) -> None:
     @rule(name)
     def code(t: Translator, eqn: Any, x: Array) -> Array:
         t.check_dtypes(eqn, (x,))
+        t.check_ordered(eqn, x)
         return _arg_reduce(t, x, eqn.params["axes"][0], eqn.params["index_dtype"], better)
 
 
 def _arg_reduce(t: Translator, x: Array, axis: int, index_dtype: Any, better: str) -> Array:
     """The first position of the extremum; NaN is one, the first of them."""
     f = t.f
+    if types.is_small_float(x.dtype):
+        x = converted(x, dtypes.float32)
     source = t.materialize(x)
     shape = x.shape[:axis] + x.shape[axis + 1 :]
     target = t.temporary(shape, index_dtype)
@@ -434,6 +444,8 @@ def _cumulative(name: str, kind: str) -> None:
     @rule(name)
     def code(t: Translator, eqn: Any, x: Array) -> Array:
         t.check_dtypes(eqn, (x,))
+        if kind not in ("sum", "prod"):
+            t.check_ordered(eqn, x)
         return _accumulate(t, x, eqn.params["axis"], eqn.params["reverse"], kind)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.core import dtypes
-from weft.pallas.cpu import types
+from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.arrays import sliced
 from weft.pallas.cpu.llvm import Index
 from weft.pallas.cpu.translate import Translator, rule
@@ -47,10 +47,11 @@ def _debug_print(t: Translator, eqn: Any, *values: Array) -> None:
         raise t.unsupported(eqn, "formats other than {} and arrays cannot be printed natively")
     text, operands = parts[0].replace("%", "%%"), []
     for v, rest in zip(values, parts[1:], strict=True):
+        if types.is_complex(v.dtype):
+            raise t.unsupported(eqn, "complex numbers; print real and imag")
         element = v.at(f, ())
         if types.is_float(v.dtype):
-            if v.dtype.itemsize < 8:
-                element = f.op(f"fpext {types.register(v.dtype)} {element} to double")
+            element = scalar.convert(f, element, v.dtype, dtypes.float64)
             text, operand = text + "%g", f"double {element}"
         else:
             if types.bits(v.dtype) < 64:

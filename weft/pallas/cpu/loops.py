@@ -278,7 +278,7 @@ def combine(f: Function, kind: str, dtype: Any, a: str, b: str) -> str:
     if types.is_float(dtype) and kind in ("sum", "prod"):
         op = "fadd" if kind == "sum" else "fmul"
         return f.op(f"{op} reassoc contract {types.register(dtype)} {a}, {b}")
-    return scalar.RULES[_COMBINE.get(kind, kind)](f, dtype, [a, b], {}, dtype)
+    return scalar.emit(f, _COMBINE.get(kind, kind), dtype, [a, b], {}, dtype)
 
 
 def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], kind: str) -> Array:

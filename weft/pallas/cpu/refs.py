@@ -279,7 +279,7 @@ def _atomic_rmw(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array
     n = indexer.num_operands
     mask = rest[n] if eqn.params["masked"] else None
     op = _atomic_op(eqn.params["op"], ref.dtype)
-    if not op:
+    if not op or types.is_complex(ref.dtype) or types.is_float8(ref.dtype):
         raise t.unsupported(eqn, f"{eqn.params['op']} of {ref.dtype}")
     gathered = Gathered(t, ref, indexer, rest[:n])
     for x in (value, *gathered.picks, *(() if mask is None else (mask,))):

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.pallas.cpu import functions, math, special, types
+from weft.pallas.cpu import complex_ops, functions, math, special, types
 from weft.pallas.cpu.llvm import Function
+from weft.pallas.cpu.small_floats import narrow, widen
 
 Rule = Callable[[Function, Any, list[str], dict[str, Any], Any], str]
 
@@ -22,26 +23,21 @@ COSTS: dict[str, int] = {}
 """Cost of an op, in additions; 1 where not named."""
 
 
-def widen(f: Function, value: str, dtype: Any) -> str:
-    """A small float as float32."""
-    return f.op(f"fpext {types.register(dtype)} {value} to float")
-
-
-def narrow(f: Function, value: str, dtype: Any) -> str:
-    return f.op(f"fptrunc float {value} to {types.register(dtype)}")
-
-
 def emit(f: Function, name: str, dtype: Any, operands: list[str], params: dict, result: Any) -> str:
     """The code of an op whose operands have one dtype."""
+    if types.is_complex(dtype) or (result is not None and types.is_complex(result)):
+        return complex_ops.emit(f, name, dtype, operands, params, result)
     rule = RULES[name]
-    if types.is_small_float(dtype) and name not in UNTOUCHED:
+    untouched = _MOVES if types.is_float8(dtype) else UNTOUCHED
+    if types.is_small_float(dtype) and name not in untouched:
         wide = [widen(f, o, dtype) for o in operands]
         value = rule(f, dtypes.float32, wide, params, result)
         return narrow(f, value, dtype) if result == dtype else value
     return rule(f, dtype, operands, params, result)
 
 
-UNTOUCHED = {"neg", "abs", "copy", "stop_gradient"}
+_MOVES = {"copy", "stop_gradient"}
+UNTOUCHED = {"neg", "abs", *_MOVES}
 """Ops that small floats need no widening for."""
 
 
@@ -345,6 +341,12 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
     """An element of another dtype; floats saturate to integers as XLA's do."""
     if old == new:
         return value
+    if types.is_complex(old) or types.is_complex(new):
+        return complex_ops.convert(f, value, old, new)
+    if types.is_float8(old):
+        return convert(f, widen(f, value, old), dtypes.float32, new)
+    if types.is_float8(new):
+        return narrow(f, convert(f, value, old, dtypes.float32), new)
     a, b = types.register(old), types.register(new)
     if new.name == "bool":
         if types.is_float(old):
@@ -352,7 +354,7 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
         return f.op(f"icmp ne {a} {value}, 0")
     if types.is_float(old) and types.is_float(new):
         if types.is_small_float(old) and types.is_small_float(new):
-            return f.op(f"fptrunc float {widen(f, value, old)} to {b}")
+            return narrow(f, widen(f, value, old), new)
         return f.op(f"{'fpext' if new.itemsize > old.itemsize else 'fptrunc'} {a} {value} to {b}")
     if types.is_float(old):
         if types.is_small_float(old):

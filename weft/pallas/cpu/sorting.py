@@ -18,6 +18,9 @@ def _less(f: Function, dtype: Any, a: str, b: str) -> str:
     below = scalar.emit(f, "lt", dtype, [a, b], {}, dtypes.bool_)
     if not types.is_float(dtype):
         return below
+    if types.is_float8(dtype):
+        a, b = (scalar.widen(f, v, dtype) for v in (a, b))
+        dtype = dtypes.float32
     type_ = types.register(dtype)
     last = f.op(f"fcmp uno {type_} {b}, {b}")
     number = f.op(f"fcmp ord {type_} {a}, {a}")
@@ -39,6 +42,7 @@ def _sorted(
     t: Translator, operands: Sequence[Array], dim: int, num_keys: int, descending: bool = False
 ) -> list[Buffer]:
     """The operands, permuted along a dimension by the first of them; a stable merge sort."""
+    t.check_ordered(t.eqn, *operands[:num_keys])
     f, n = t.f, operands[0].shape[dim]
     shape = operands[0].shape
     sources = [t.materialize(x) for x in operands]

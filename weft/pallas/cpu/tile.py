@@ -83,7 +83,7 @@ class _Tiling:
         fitting = (n for n in range(self.size, 1, -1) if n * row_bytes <= TILE_BYTES)
         rows = next((n for n in fitting if not self.size % n), 1)
         body = _Rewriting(self, rows).jaxpr(eqns[::-1])
-        places = {v: k for k, v in enumerate(jaxpr.invars)}
+        places: dict[Any, int] = {v: k for k, v in enumerate(jaxpr.invars)}
         reads = {e.invars[0] for e in eqns if e.primitive.name == "get"} & cut
         return Tile(
             body,
@@ -101,7 +101,7 @@ class _Tiling:
         if not atom.aval.shape:
             dim = None
         elif dim is not None:
-            self.agree(atom.aval.shape[dim])
+            self.agree(int(atom.aval.shape[dim]))
         if self.demand.setdefault(atom, dim) != dim:
             raise _Whole
 

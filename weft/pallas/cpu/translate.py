@@ -9,7 +9,7 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, walk_eqns
-from weft.pallas.cpu import loops, scalar, types
+from weft.pallas.cpu import complex_ops, loops, scalar, types
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.values import COSTLY, Array, Buffer, Group, constant, no_indices, register
 from weft.pallas.cpu.values import same_indices as same
@@ -111,7 +111,7 @@ class Translator:
         function = RULES.get(name)
         if function is not None:
             out = function(self, eqn, *operands)
-        elif name in scalar.RULES:
+        elif name in scalar.RULES or complex_ops.has(name):
             out = self.elementwise(eqn, operands)
         else:
             out = self.decompose(eqn, operands)
@@ -124,6 +124,8 @@ class Translator:
         self.check_dtypes(eqn, operands)
         dtype = operands[0].dtype
         name, params, result = eqn.primitive.name, eqn.params, aval.dtype
+        if types.is_complex(dtype) and not complex_ops.has(name):
+            raise self.unsupported(eqn, "of complex numbers")
         plain = [not o.shape for o in operands]
 
         def element(f: Function, indices: tuple) -> str:
@@ -299,6 +301,10 @@ class Translator:
         for dtype in (*(o.dtype for o in operands), *(v.aval.dtype for v in eqn.outvars)):
             if not types.is_supported(dtype):
                 raise self.unsupported(eqn, f"arrays of dtype {dtypes.short_name(dtype)}")
+
+    def check_ordered(self, eqn: Eqn, *operands: Any) -> None:
+        if any(types.is_complex(o.dtype) for o in operands):
+            raise self.unsupported(eqn, "complex numbers have no order")
 
     def fail(self, condition: str, text: str) -> None:
         """Where the condition (i1) holds, the call will end with this error."""

@@ -25,7 +25,8 @@ def tile_width(dtype: Any) -> int:
 
 def emit_tile(module: Module, dtype: Any) -> str:
     """`turn(source, source row, target, target row)`: a tile, row strides in elements."""
-    width, element = tile_width(dtype), types.memory(dtype)
+    width = tile_width(dtype)
+    element = "i64" if types.is_complex(dtype) else types.memory(dtype)
     name = f"turn_{element}_{width}"
     if name in module.functions:
         return name

@@ -10,6 +10,11 @@ import numpy as np
 from weft.core import dtypes
 
 _FLOATS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
+_FLOAT8 = frozenset(
+    f"float8_{kind}"
+    for kind in ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz")
+)
+_COMPLEX = {"complex64": "{ float, float }", "complex128": "{ double, double }"}
 _BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 
@@ -18,15 +23,16 @@ def is_supported(dtype: Any) -> bool:
     if dtypes.is_extended(dtype):
         return False
     return (
-        dtype.name in _FLOATS or dtype.name == "bool" or (dtype.kind in "iu" and dtype.itemsize > 0)
-    ) and dtype.name not in ("int2", "int4", "uint2", "uint4")
+        is_float(dtype) or is_complex(dtype) or dtype.name == "bool" or dtype.kind in "iu"
+    ) and dtype.name not in ("int1", "int2", "int4", "uint1", "uint2", "uint4")
 
 
 def register(dtype: Any) -> str:
     """The type of an element in a register."""
     if dtype.name == "bool":
         return "i1"
-    return _FLOATS.get(dtype.name) or f"i{dtype.itemsize * 8}"
+    name = dtype.name
+    return _FLOATS.get(name) or _COMPLEX.get(name) or f"i{dtype.itemsize * 8}"
 
 
 def memory(dtype: Any) -> str:
@@ -35,12 +41,20 @@ def memory(dtype: Any) -> str:
 
 
 def is_float(dtype: Any) -> bool:
-    return dtype.name in _FLOATS
+    return dtype.name in _FLOATS or dtype.name in _FLOAT8
+
+
+def is_float8(dtype: Any) -> bool:
+    return dtype.name in _FLOAT8
+
+
+def is_complex(dtype: Any) -> bool:
+    return dtype.name in _COMPLEX
 
 
 def is_small_float(dtype: Any) -> bool:
     """Floats whose arithmetic is done in float32 and rounded."""
-    return dtype.name in ("float16", "bfloat16")
+    return dtype.name in ("float16", "bfloat16") or dtype.name in _FLOAT8
 
 
 def is_signed(dtype: Any) -> bool:
@@ -55,9 +69,16 @@ def constant(value: Any, dtype: Any) -> str:
     """A number as an operand of the dtype's register type."""
     if dtype.name == "bool":
         return "true" if value else "false"
+    if is_complex(dtype):
+        number = np.asarray(value).astype(dtype)
+        part = np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
+        type_ = register(part)
+        return f"{{ {type_} {constant(number.real, part)}, {type_} {constant(number.imag, part)} }}"
     if not is_float(dtype):
         return str(int(np.asarray(value).astype(dtype)))
     number = np.asarray(value).astype(dtype)
+    if is_float8(dtype):
+        return str(int(number.view(np.uint8)))
     if dtype.name == "float16":
         return f"0xH{number.view(np.uint16):04X}"
     if dtype.name == "bfloat16":

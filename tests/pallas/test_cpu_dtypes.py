@@ -1,0 +1,233 @@
+"""Complex numbers and floats of 8 bits in kernels compiled for the CPU, against NumPy and
+ml_dtypes."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as wnp
+from weft import lax
+from weft import pallas as pl
+from weft.pallas.ir import UnsupportedKernelError
+
+FLOAT8 = ["e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz"]
+
+
+def shape(*dims, dtype=np.float32):
+    return weft.ShapeDtypeStruct(dims, dtype)
+
+
+def run(kernel, outs, *args, **kwargs):
+    results = pl.pallas_call(kernel, outs, **kwargs)(*args)
+    return [np.asarray(r) for r in results] if isinstance(outs, list) else np.asarray(results)
+
+
+def complex_numbers(rng, *dims, dtype=np.complex64):
+    return (rng.standard_normal(dims) + 1j * rng.standard_normal(dims)).astype(dtype)
+
+
+FUNCTIONS = {
+    "neg": lambda xp, x, y: -x,
+    "arithmetic": lambda xp, x, y: (x + y) * x - x / y,
+    "conjugates": lambda xp, x, y: xp.conj(x) * y.real + 1j * y.imag,
+    "absolute value": lambda xp, x, y: xp.abs(x) + 0j,
+    "powers": lambda xp, x, y: x**3 + y ** (-2),
+    "power": lambda xp, x, y: x**y,
+    "exp": lambda xp, x, y: xp.exp(x),
+    "log": lambda xp, x, y: xp.log(x),
+    "sqrt": lambda xp, x, y: xp.sqrt(x) + xp.sqrt(-y),
+    "sin": lambda xp, x, y: xp.sin(x) + xp.cos(y),
+    "tan": lambda xp, x, y: xp.tan(x) + xp.tanh(y),
+    "sinh": lambda xp, x, y: xp.sinh(x) + xp.cosh(y),
+    "expm1": lambda xp, x, y: xp.expm1(x / 8) + xp.log1p(y / 8),
+    "choices": lambda xp, x, y: xp.where(x == y, x, xp.where(xp.isfinite(y), y, x)),
+    "broadcasts": lambda xp, x, y: x[:, :1] * y[:1] + x.T.reshape(x.shape),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_functions_follow_numpy(rng, name, dtype):
+    function = FUNCTIONS[name]
+    x, y = complex_numbers(rng, 2, 8, 16, dtype=dtype)
+
+    def kernel(x, y, out):
+        out[...] = function(wnp, x[...], y[...]).astype(dtype)
+
+    with weft.enable_x64(dtype == np.complex128):
+        got = run(kernel, shape(8, 16, dtype=dtype), x, y)
+    tolerance = 2e-5 if dtype == np.complex64 else 1e-12
+    np.testing.assert_allclose(got, function(np, x, y), rtol=tolerance, atol=tolerance)
+
+
+def test_complex_zeros_infinities_and_axes(rng):
+    x = np.array([0, 1, -1, 1j, -1j, -4, 4, 3e-30 + 4e-30j, 3e30 - 4e30j, -2 + 0j], np.complex64)
+
+    def kernel(x, size, root, log, sign):
+        v = x[...]
+        size[...], root[...], log[...], sign[...] = wnp.abs(v), wnp.sqrt(v), wnp.log(v), wnp.sign(v)
+
+    c = shape(10, dtype=np.complex64)
+    size, root, log, sign = run(kernel, [shape(10), c, c, c], x)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(size, np.abs(x), rtol=1e-6)
+        np.testing.assert_allclose(root, np.sqrt(x), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(log, np.log(x), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(sign, np.sign(x), rtol=1e-6, atol=1e-7)
+
+
+def test_complex_sums_products_and_matrix_products(rng):
+    x, y = complex_numbers(rng, 2, 12, 20)
+
+    def kernel(x, y, sums, products, running, matrix, row):
+        sums[...] = x[...].sum(axis=1)
+        products[...] = x[...].prod(axis=0)
+        running[...] = wnp.cumsum(x[...], axis=1)
+        matrix[...] = x[...] @ y[...].T
+        row[...] = x[0] @ y[...].T
+
+    def c(*dims):
+        return shape(*dims, dtype=np.complex64)
+
+    got = run(kernel, [c(12), c(20), c(12, 20), c(12, 12), c(12)], x, y)
+    want = [x.sum(1), x.prod(0), np.cumsum(x, 1), x @ y.T, x[0] @ y.T]
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-4)
+
+
+def test_complex_values_in_loops_branches_masks_and_blocks(rng):
+    x = complex_numbers(rng, 10, 16)
+    spec = pl.BlockSpec((4, 16), lambda i: (i, 0))
+
+    def kernel(x, out, acc):
+        acc[...] = x[...] * 1j
+
+        def step(i, z):
+            return z * z + acc[0, i]
+
+        z = lax.fori_loop(0, 3, step, acc[0, 0] * 0)
+        picked = lax.cond(pl.program_id(0) == 1, lambda: acc[...], lambda: acc[...] + z)
+        pl.store(out, (slice(None),), picked, mask=acc[...].real > 0)
+
+    got = run(
+        kernel,
+        shape(10, 16, dtype=np.complex64),
+        x,
+        grid=3,
+        in_specs=[spec],
+        out_specs=spec,
+        scratch_shapes=[pl.LOCAL((4, 16), np.complex64)],
+    )
+    for start in (0, 4, 8):
+        acc = x[start : start + 4] * np.complex64(1j)
+        z = np.complex64(0)
+        for i in range(3):
+            z = z * z + acc[0, i]
+        want = acc if start == 4 else acc + z
+        mask = acc.real > 0
+        np.testing.assert_allclose(got[start : start + 4][mask], want[mask], rtol=1e-4, atol=1e-4)
+
+
+def test_complex_numbers_convert_to_and_from_real_ones(rng):
+    x = complex_numbers(rng, 8, 8)
+    v = rng.standard_normal((8, 8)).astype("f4")
+
+    def kernel(x, v, real, lifted):
+        real[...] = x[...].real.astype("float32") + wnp.angle(x[...])
+        lifted[...] = v[...].astype("complex64") + lax.complex(v[...], -v[...])
+
+    real, lifted = run(kernel, [shape(8, 8), shape(8, 8, dtype=np.complex64)], x, v)
+    np.testing.assert_allclose(real, x.real + np.angle(x), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(lifted, v + (v - 1j * v), rtol=1e-6)
+
+
+def test_maxima_of_complex_numbers_compare_real_then_imaginary_parts(rng):
+    x = (rng.integers(-2, 3, (6, 9)) + 1j * rng.integers(-2, 3, (6, 9))).astype(np.complex64)
+
+    def kernel(x, out):
+        out[...] = x[...].max(axis=0)
+
+    np.testing.assert_array_equal(run(kernel, shape(9, dtype=np.complex64), x), x.max(0))
+
+
+def test_sorting_complex_numbers_is_refused():
+    def kernel(x, out):
+        out[...] = wnp.sort(x[...], axis=0)
+
+    with pytest.raises(UnsupportedKernelError, match=r"sort.*complex.*interpret"):
+        run(kernel, shape(4, dtype=np.complex64), np.ones(4, np.complex64))
+
+
+@pytest.mark.parametrize("name", FLOAT8)
+def test_every_float8_code_widens_to_its_value(name):
+    dtype = np.dtype(getattr(ml_dtypes, f"float8_{name}"))
+    codes = np.arange(256, dtype=np.uint8).view(dtype).reshape(16, 16)
+
+    def kernel(x, out):
+        out[...] = x[...].astype("float32")
+
+    np.testing.assert_array_equal(run(kernel, shape(16, 16), codes), codes.astype("f4"))
+
+
+@pytest.mark.parametrize("name", FLOAT8)
+def test_float32_rounds_to_the_nearest_float8(rng, name):
+    dtype = np.dtype(getattr(ml_dtypes, f"float8_{name}"))
+    info = ml_dtypes.finfo(dtype)
+    values = np.arange(256, dtype=np.uint8).view(dtype).astype("f4")
+    finite = np.unique(values[np.isfinite(values)])
+    middles = (finite[1:] + finite[:-1]) / 2
+    largest = np.float32(info.max)
+    edges = [largest * f for f in (1.01, 1.02, 1.04, 1.1, 1.2, 2)] + [np.inf, np.nan, 1e-20]
+    x = np.concatenate([values, middles, edges, rng.standard_normal(300) * 3]).astype("f4")
+    x = np.concatenate([x, -x])
+
+    def kernel(x, out):
+        out[...] = x[...].astype(dtype)
+
+    got = run(kernel, shape(x.size, dtype=dtype), x).astype("f4")
+    want = x.astype(dtype).astype("f4")
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got)[want == want], np.signbit(want)[want == want])
+
+
+@pytest.mark.parametrize("name", ["e4m3fn", "e5m2", "e4m3fnuz"])
+def test_float8_arithmetic_is_that_of_float32_rounded(rng, name):
+    dtype = np.dtype(getattr(ml_dtypes, f"float8_{name}"))
+    x, y = rng.standard_normal((2, 8, 16)).astype(dtype)
+
+    def kernel(x, y, out, total, top, place, matrix, scaled):
+        a, b = x[...], y[...]
+        out[...] = wnp.where(a < b, -a * b, wnp.abs(a) + wnp.exp(b))
+        total[...] = a.sum(axis=1)
+        top[...] = wnp.maximum(a, b).max(axis=0)
+        place[...] = wnp.argmax(a, axis=1).astype("int32")
+        matrix[...] = lax.dot_general(
+            a, b, (((1,), (1,)), ((), ())), preferred_element_type=np.float32
+        )
+        scaled[...] = wnp.sort(a, axis=1)
+
+    outs = [shape(8, 16, dtype=dtype), shape(8, dtype=dtype), shape(16, dtype=dtype)]
+    outs += [shape(8, dtype=np.int32), shape(8, 8), shape(8, 16, dtype=dtype)]
+    got, total, top, place, matrix, ordered = run(kernel, outs, x, y)
+    a, b = x.astype("f4"), y.astype("f4")
+
+    def rounded(v):
+        return v.astype("f4").astype(dtype).astype("f4")
+
+    want = np.where(a < b, rounded(-a * b), rounded(abs(a) + rounded(np.exp(b))))
+    np.testing.assert_array_equal(got.astype("f4"), want)
+    np.testing.assert_allclose(total.astype("f4"), rounded(a.sum(1)), rtol=0.13)
+    np.testing.assert_array_equal(top.astype("f4"), np.maximum(a, b).max(0))
+    np.testing.assert_array_equal(place, a.argmax(1))
+    np.testing.assert_allclose(matrix, a @ b.T, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(ordered.astype("f4"), np.sort(a, 1))
+
+
+def test_int4_is_refused_with_the_remedy():
+    def kernel(x, out):
+        out[...] = x[...].astype("int32")
+
+    x = weft.numpy.ones((8,), "int4")
+    with pytest.raises(UnsupportedKernelError, match=r"int4.*interpret"):
+        pl.pallas_call(kernel, shape(8, dtype=np.int32))(x)
