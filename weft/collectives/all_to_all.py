@@ -17,10 +17,10 @@ from weft.collectives.groups import (
     communicates,
     empty,
     equal_groups,
+    groups_attr,
     index_in_group,
     named_axes,
     needs_shardy,
-    replica_groups,
     split,
     team_of,
 )
@@ -155,7 +155,7 @@ def _lower(ctx: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool
             "split_dimension": ctx.i64(split),
             "concat_dimension": ctx.i64(concat),
             "split_count": ctx.i64(over.group_size),
-            "replica_groups": ctx.int_matrix(replica_groups(ctx, over)),
+            "replica_groups": groups_attr(ctx, over),
             "channel_handle": channel(ctx),
         }
         result = ctx.tensor(tuple(shape), aval.dtype)
@@ -192,7 +192,7 @@ def lower_in_front(ctx: Any, x: Any, *, over: Team, split: int, concat: int, til
         "split_dimension": ctx.i64(0),
         "concat_dimension": ctx.i64(0),
         "split_count": ctx.i64(size),
-        "replica_groups": ctx.int_matrix(replica_groups(ctx, over)),
+        "replica_groups": groups_attr(ctx, over),
         "channel_handle": channel(ctx),
     }
     x = ctx.op("stablehlo.all_to_all", [x], [x.type], attrs)[0]

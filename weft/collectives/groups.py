@@ -264,17 +264,27 @@ def empty(ctx: Any) -> Any:
     return ctx.splat(0, aval.shape, aval.dtype)
 
 
-def collective_attrs(ctx: Any, team: Team, *, ranked: bool = True) -> dict[str, Any]:
-    """replica_groups, channel_handle and use_global_device_ids of a collective.
+def groups_attr(ctx: Any, team: Team, *, ranked: bool = True) -> Any:
+    """replica_groups of a collective, made once for a team and a mesh.
 
     ranked: whether the order in a group matters. Else groups are sorted, so that sums over the
     same axes in another order are recognized as alike.
     """
-    groups = replica_groups(ctx, team)
-    if not ranked:
-        groups = np.array(sorted(sorted(row, key=lambda i: (i < 0, i)) for row in groups.tolist()))
+
+    def make() -> Any:
+        groups = replica_groups(ctx, team)
+        if not ranked:
+            rows = [sorted(row, key=lambda i: (i < 0, i)) for row in groups.tolist()]
+            groups = np.array(sorted(rows))
+        return ctx.int_matrix(groups)
+
+    return team.memo(("groups attribute", ctx.module.mesh, ranked), make)
+
+
+def collective_attrs(ctx: Any, team: Team, *, ranked: bool = True) -> dict[str, Any]:
+    """replica_groups, channel_handle and use_global_device_ids of a collective."""
     return {
-        "replica_groups": ctx.int_matrix(groups),
+        "replica_groups": groups_attr(ctx, team, ranked=ranked),
         "channel_handle": channel(ctx),
         "use_global_device_ids": ctx.attr("unit"),
     }

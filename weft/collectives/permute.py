@@ -111,9 +111,13 @@ def _lower(ctx: Any, x: Any, *, over: Team, perm: Pairs) -> Any:
         if perm:
             return x
         return ctx.splat(0, ctx.avals_out[0].shape, ctx.avals_out[0].dtype)
-    rows = device_rows(ctx, over)
-    pairs = [[int(row[a]), int(row[b])] for row in rows for a, b in perm]
-    attrs = {"source_target_pairs": ctx.int_matrix(np.reshape(pairs, (-1, 2)))}
+
+    def make() -> Any:
+        rows = device_rows(ctx, over)
+        pairs = [[int(row[a]), int(row[b])] for row in rows for a, b in perm]
+        return ctx.int_matrix(np.reshape(pairs, (-1, 2)))
+
+    attrs = {"source_target_pairs": over.memo(("pairs", ctx.module.mesh, perm), make)}
     attrs["channel_handle"] = channel(ctx)
     return ctx.op("stablehlo.collective_permute", [x], [x.type], attrs)[0]
 

@@ -16,8 +16,8 @@ from weft.collectives.groups import (
     axes_text,
     communicates,
     equal_groups,
+    groups_attr,
     named_axes,
-    replica_groups,
     team_of,
 )
 from weft.collectives.states import VARYING, result_mat
@@ -235,7 +235,7 @@ def _lower(ctx: Any, operand: Any, output: Any, *indices: Any, over: Team, add: 
 
 def _lower_native(ctx: Any, operand: Any, output: Any, indices: Sequence[Any], over: Team) -> Any:
     """XLA's own instruction (GPU, TPU)."""
-    groups = ctx.int_matrix(replica_groups(ctx, over))
+    groups = groups_attr(ctx, over)
     config = f"{{replica_groups = {groups}, channel_id = {ctx.module.next_channel()} : i64}}"
     attrs = {
         "call_target_name": ctx.string("ragged_all_to_all"),
