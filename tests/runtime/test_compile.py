@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import weft
+import weft.numpy as wnp
+from weft._xla.compile import multiplies_splat
 from weft.core.aval import ShapedArray
 from weft.core.config import config, options
 from weft.runtime import backend
@@ -145,8 +147,35 @@ def test_quick_compilations_stay_out_of_the_cache_when_asked(tmp_path):
     assert config.compilation_cache_dir is None
 
 
-def test_a_product_and_the_sum_of_its_elements_are_right_on_the_cpu():
+SPREAD = {
+    "ones": lambda a, s: a @ wnp.ones((256, 256)),
+    "an argument": lambda a, s: a @ wnp.broadcast_to(s, (256, 256)),
+    "turned": lambda a, s: a @ wnp.broadcast_to(s, (4, 8, 256)).reshape(32, 256).T,
+    "on the left": lambda a, s: wnp.ones((256, 256)) @ a,
+    "through exp": lambda a, s: wnp.exp(0.01 * (a @ wnp.ones((256, 256)))),
+}
+
+
+@pytest.mark.parametrize("spread", SPREAD)
+def test_products_with_a_spread_scalar_and_their_sums_are_right_on_the_cpu(spread):
     # XLA:CPU's library fusion of jaxlib 0.10 returns garbage here.
     a = np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32)
-    total = weft.jit(lambda a: weft.numpy.sum(a @ weft.numpy.ones((256, 256))))(a)
-    np.testing.assert_allclose(total, 256 * a.sum(dtype=np.float64), rtol=1e-4)
+    rows = a.sum(1, dtype=np.float64)
+    want = {
+        "turned": 32 * rows.sum(),
+        "on the left": 256 * rows.sum(),
+        "through exp": 256 * np.exp(0.01 * rows).sum(),
+    }.get(spread, 256 * rows.sum())
+    total = weft.jit(lambda a, s: wnp.sum(SPREAD[spread](a, s)))(a, np.float32(1))
+    np.testing.assert_allclose(total, want, rtol=2e-4)
+
+
+def test_only_products_with_a_spread_scalar_are_compiled_again():
+    def program(f):
+        a = np.ones((256, 256), np.float32)
+        executable = weft.jit(f).lower(a).compile()._executable.compiled
+        return executable.as_text(), multiplies_splat(executable.xla)
+
+    assert program(lambda a: wnp.sum(a @ wnp.ones((256, 256))))[1] is False
+    text, wrong = program(lambda a: wnp.sum(wnp.tanh(a @ a) * 2))
+    assert not wrong and "__ynn_fusion" in text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -52,18 +52,6 @@ def options(
     return result
 
 
-@functools.cache
-def corrections(platform: str) -> tuple[tuple[str, str], ...]:
-    """XLA flags without which programs of this platform compute wrong values.
-
-    XLA:CPU of jaxlib 0.10 fuses products with sums for a library, and gets (a @ ones).sum() of 64
-    and more rows wrong; its own code for them is right, and as fast.
-    """
-    if platform == "cpu" and version[:2] == (0, 10):
-        return (("xla_cpu_experimental_ynn_fusion_type", ""),)
-    return ()
-
-
 def compile_and_load(
     client: _jax.Client,
     module,
@@ -72,9 +60,42 @@ def compile_and_load(
     host_callbacks: Sequence = (),
 ) -> LoadedExecutable:
     """Compile an MLIR module (or its text or bytecode) and load it on ``devices``."""
-    if host_callbacks:
-        return client.compile_and_load(module, devices, compile_options, list(host_callbacks))
-    return client.compile_and_load(module, devices, compile_options)
+    callbacks = (list(host_callbacks),) if host_callbacks else ()
+    loaded = client.compile_and_load(module, devices, compile_options, *callbacks)
+    if client.platform != "cpu" or version[:2] != (0, 10) or not multiplies_splat(loaded):
+        return loaded
+    overrides = dict(compile_options.env_option_overrides)
+    overrides["xla_cpu_experimental_ynn_fusion_type"] = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
+    compile_options.env_option_overrides = sorted(overrides.items())
+    return client.compile_and_load(module, devices, compile_options, *callbacks)
+
+
+_LIBRARY_FUSION = re.compile(r"fusion\(.* calls=%([\w.-]+),.*__ynn_fusion")
+_SPREAD = re.compile(
+    r"%([\w.-]+) = \S+ (?:broadcast|bitcast|convert|reshape|transpose)\(%([\w.-]+)"
+)
+_SCALAR = re.compile(r"%([\w.-]+) = \w+\[\] ")
+_PRODUCT = re.compile(r" dot\(%([\w.-]+), %([\w.-]+)\)")
+
+
+def multiplies_splat(executable: LoadedExecutable) -> bool:
+    """Whether a library fusion of XLA:CPU multiplies a matrix whose elements are one scalar.
+
+    Those of jaxlib 0.10 read past the scalar: (a @ ones).sum() of 64 rows is garbage. A product
+    that is fused with nothing is right.
+    """
+    for module in executable.hlo_modules():
+        text = module.to_string()
+        for name in _LIBRARY_FUSION.findall(text):
+            start = text.index(f"\n%{name} (")
+            body = text[start : text.index("\n}", start)]
+            splat = set(_SCALAR.findall(body))
+            for result, operand in _SPREAD.findall(body):  # operands are written first
+                if operand in splat:
+                    splat.add(result)
+            if any(x in splat for pair in _PRODUCT.findall(body) for x in pair):
+                return True
+    return False
 
 
 def serialize(client: _jax.Client, executable: LoadedExecutable) -> bytes:

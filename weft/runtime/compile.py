@@ -116,7 +116,7 @@ def compile_module(
         ids,
         use_spmd=True,
         use_shardy=use_shardy,
-        overrides=_overrides(compiler_options, flat[0].platform),
+        overrides=_overrides(compiler_options),
         propagate_to_outputs=propagate_to_outputs,
         propagate_to_parameters=propagate_to_parameters,
     )
@@ -241,16 +241,16 @@ def _check_custom_calls(module: Any) -> None:
                 stack.extend(o.operation for o in block.operations)
 
 
-def _overrides(options: Mapping[str, Any] | None, platform: str) -> list[tuple[str, Any]]:
+def _overrides(options: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
     if not options:
-        return list(_xla_compile.corrections(platform))
+        return []
     for key, value in options.items():
         if not isinstance(key, str) or not isinstance(value, str | bool | int | float):
             raise TypeError(
                 f"compiler_options must map XLA flag names to str, bool, int or float; got "
                 f"{key!r}: {value!r}"
             )
-    return sorted({**dict(_xla_compile.corrections(platform)), **options}.items())
+    return sorted(options.items())
 
 
 # The persistent cache --------------------------------------------------------------------------
