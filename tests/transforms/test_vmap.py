@@ -191,3 +191,23 @@ def test_the_wrapped_function_keeps_its_name():
         return x**2
 
     assert weft.vmap(loss).__name__ == "loss" and weft.vmap(loss).__doc__ == "Squares."
+
+
+@pytest.mark.parametrize("run", [lambda f: f, weft.jit], ids=["eager", "jit"])
+def test_sum_match_adds_up_mapped_results_that_have_no_out_axis(run):
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+    def f(v):
+        return {"sum": v * 2, "each": v, "same": np.float32(5)}
+
+    out = run(weft.vmap(f, out_axes={"sum": None, "each": 0, "same": None}, sum_match=True))(x)
+    np.testing.assert_array_equal(out["sum"], 2 * x.sum(0))
+    np.testing.assert_array_equal(out["each"], x)
+    assert out["same"] == 5
+    total = run(weft.vmap(lambda v: v, in_axes=1, out_axes=None, sum_match=True))(x)
+    np.testing.assert_array_equal(total, x.sum(1))
+
+
+def test_without_sum_match_a_mapped_result_needs_an_axis():
+    with pytest.raises(ValueError, match=r"out_axes is None for result.*sum_match=True"):
+        weft.vmap(lambda v: v, out_axes=None)(np.ones(3))

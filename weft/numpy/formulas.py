@@ -219,8 +219,8 @@ def hypot(x1: Any, x2: Any, /) -> Any:
     degenerate = logical_or(ew.eq_p.bind(big, _const(big, 0)), isinf(big))
     # A unit of length that has no derivative: all derivatives are those of the root.
     unit = stop_gradient(ew.select(degenerate, _filled(big, 1), big))
-    square = [ew.mul_p.bind(r, r) for r in (ew.div_p.bind(a, unit), ew.div_p.bind(b, unit))]
-    total = ew.select(degenerate, _filled(big, 1), ew.add_p.bind(*square))
+    sides = [ew.div_p.bind(ew.select(degenerate, unit, x), unit) for x in (a, b)]
+    total = ew.add_p.bind(*(ew.mul_p.bind(r, r) for r in sides))
     return ew.select(degenerate, big, ew.mul_p.bind(unit, ew.sqrt_p.bind(total)))
 
 
@@ -265,7 +265,8 @@ def i0(x: Any) -> Any:
     x = inexact(x)
     if _is_complex(x):
         raise TypeError("weft.numpy.i0: not defined for complex numbers")
-    return ew.mul_p.bind(ew.exp_p.bind(ew.abs_p.bind(x)), bessel_i0e(x))
+    size = ew.mul_p.bind(x, ew.sign_p.bind(x))  # |x| with derivative 0 at 0, where i0 is smooth
+    return ew.mul_p.bind(ew.exp_p.bind(size), bessel_i0e(x))
 
 
 def clip(

@@ -111,7 +111,7 @@ rsqrt_p = _accurate(
     "rsqrt", "stablehlo.rsqrt", lambda t, out, x: _mul(t, _times(_div(out, x), -0.5))
 )
 cbrt_p = _accurate(
-    "cbrt", "stablehlo.cbrt", lambda t, out, x: _mul(t, _times(_div(out, x), 1 / 3)), FLOAT
+    "cbrt", "stablehlo.cbrt", lambda t, out, x: _times(_div(t, _square(out)), 1 / 3), FLOAT
 )
 _TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 erf_p = _unary(

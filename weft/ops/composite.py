@@ -15,6 +15,7 @@ from weft.ops.elementwise import (
     _times,
     abs_p,
     add_p,
+    and_p,
     div_p,
     eq_p,
     exp2_p,
@@ -55,9 +56,10 @@ def _logaddexp(log1p: Callable, exp: Callable) -> Callable:
 
 def _share(t: Any, x: Any, y: Any, rate: float) -> Any:
     """The tangent times the weight of x: the logistic of the gap, a half at equal infinities."""
-    weight = logistic_p.bind(_times(sub_p.bind(x, y), rate))
-    half = _like(scalar(0.5, weight), weight)
-    return _mul(t, select(eq_p.bind(x, y), half, weight))
+    gap = sub_p.bind(x, y)
+    infinite = and_p.bind(eq_p.bind(x, y), ne_p.bind(gap, gap))
+    gap = select(infinite, _like(scalar(0, gap), gap), gap)
+    return _mul(t, logistic_p.bind(_times(gap, rate)))
 
 
 def _shares(rate: float) -> list:

@@ -9,7 +9,8 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import FLOAT, NUMBER, REAL, canonical_axis, check_kind
-from weft.ops.elementwise import add, exp, log1p, max, min, mul, neg, select, sub
+from weft.ops.composite import logaddexp_p
+from weft.ops.elementwise import add, max, min, mul
 from weft.ops.reduce import highest, lowest
 from weft.ops.shape import concatenate, pad, rev
 from weft.ops.slicing import slice_in_dim
@@ -108,21 +109,11 @@ def _cumulative(
     return prim, public
 
 
-def _logaddexp(x: Any, y: Any) -> Any:
-    """log(e**x + e**y) without overflow; -inf where both are, inf where either is."""
-    from weft.ops.elementwise import abs, is_finite
-
-    high = max(x, y)
-    difference = sub(x, y)
-    smooth = add(high, log1p(exp(neg(abs(difference)))))
-    return select(is_finite(difference), smooth, high)
-
-
 cumsum_p, cumsum = _cumulative("cumsum", add, lambda d: d.type(0), NUMBER, linear=True)
 cumprod_p, cumprod = _cumulative("cumprod", mul, lambda d: d.type(1), NUMBER)
 cummax_p, cummax = _cumulative("cummax", max, lowest, REAL)
 cummin_p, cummin = _cumulative("cummin", min, highest, REAL)
-cumlogsumexp_p, cumlogsumexp = _cumulative("cumlogsumexp", _logaddexp, lowest, FLOAT)
+cumlogsumexp_p, cumlogsumexp = _cumulative("cumlogsumexp", logaddexp_p.bind, lowest, FLOAT)
 
 for _function, _what in (
     (cumsum, "sum"),

@@ -21,6 +21,7 @@ def vmap(
     axis_name: Any = None,
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
+    sum_match: bool = False,
 ) -> Callable:
     """Maps `fun` over an axis of its arguments.
 
@@ -28,6 +29,8 @@ def vmap(
     argument; keyword arguments are mapped over axis 0. out_axes: likewise for the result.
     axis_name: lets collectives inside communicate along the axis. axis_size: needed only if no
     argument is mapped. spmd_axis_name: mesh axis (or tuple) the new dimension is sharded over.
+    sum_match: a mapped result whose out_axes is None is added up over the axis, which is how
+    cotangents of unmapped arguments come together, instead of being an error.
 
     Raises:
       ValueError: mapped axes differ in size or are out of bounds (each is named), nothing is
@@ -71,11 +74,16 @@ def vmap(
         results = []
         for i, (o, d, w) in enumerate(zip(outs, out_dims, wanted, strict=True)):
             if w is None:
-                if d is not None:
+                if d is not None and sum_match:
+                    from weft.numpy import sum as add_up
+
+                    o = add_up(o, axis=d)
+                elif d is not None:
                     name = leaf_names(out.tree.unflatten(list(range(len(outs)))), "result")[i]
                     raise ValueError(
                         f"vmap: out_axes is None for {name}, but it varies over the mapped axis; "
-                        "give an axis, or make the result independent of the mapped arguments"
+                        "give an axis, make the result independent of the mapped arguments, or add "
+                        "it up over the axis with sum_match=True"
                     )
                 results.append(o)
                 continue
