@@ -9,7 +9,7 @@ from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 
-_MOVES = (
+MOVES = (
     "sdy.all_gather",
     "sdy.all_slice",
     "sdy.all_to_all",
@@ -19,13 +19,13 @@ _MOVES = (
 )
 
 
-@rule(*_MOVES)
+@rule(*MOVES)
 def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
     """The operand and result layouts say which collective it is.
 
     A chain of them waits for its end: `reshard.relayout` then finds a way that sends less, if any.
     """
-    out = _target(lz, op)
+    out = move_target(lz, op)
     x = lz.local(op.operands[0])
     still = x.partial if x.partial and lz.unreduced(_sharding(op)) else None
     if not still:
@@ -43,14 +43,15 @@ def _sharding(op: ir.Operation) -> ir.Attribute:
     return op.attributes["sharding" if short else "out_sharding"]
 
 
-def _target(lz: Localizer, op: ir.Operation) -> Layout:
+def move_target(lz: Localizer, op: ir.Operation) -> Layout:
+    """The layout that one of `MOVES` asks for."""
     return lz.layout(_sharding(op), op.results[0].type.shape)
 
 
 def _next_in_chain(op: ir.Operation) -> bool:
     """True where nothing but another such operation of the same block uses the result."""
     uses = [use.owner.operation for use in op.results[0].uses]
-    return len(uses) == 1 and uses[0].name in _MOVES and uses[0].block == op.block
+    return len(uses) == 1 and uses[0].name in MOVES and uses[0].block == op.block
 
 
 @rule("sdy.all_reduce")

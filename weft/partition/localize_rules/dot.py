@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
-from weft.partition.collect import byte_size_of, bytes_sent
+from weft.partition.collect import WHY, byte_size_of, bytes_sent, trip_count
 from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
+from weft.partition.localize_rules.collectives import MOVES, move_target
 from weft.partition.reshard import relayout_cost
 
 # A device may do this many more operations for each byte that it need not send: the balance of an
@@ -30,10 +32,31 @@ class _Plan:
     out: Layout
     across: Atoms
     reduced: int  # bytes sent to complete the result
+    shares: tuple[_Share, _Share]
 
-    def sent(self, e: Emitter) -> int:
+    def sent(self, e: Emitter) -> float:
         moves = ((self.lhs, self.left), (self.rhs, self.right))
-        return self.reduced + sum(relayout_cost(e, x, layout) for x, layout in moves)
+        costs = (s.cost(e, x, to) for s, (x, to) in zip(self.shares, moves, strict=True))
+        return self.reduced + sum(costs)
+
+
+@dataclass(slots=True)
+class _Share:
+    """What one execution pays of an operand's moves.
+
+    Attributes:
+      part: less than one where a loop does not change the operand, which then moves in front of it.
+      alone: nothing else uses the operand, so that a reshard that made it could be left out.
+    """
+
+    part: float
+    alone: bool
+
+    def cost(self, e: Emitter, x: Local, target: Layout) -> float:
+        sent = relayout_cost(e, x, target)
+        if self.alone and x.before is not None and x.layout is not None:
+            sent += relayout_cost(e, x.before, x.layout)
+        return sent * self.part
 
 
 @rule("stablehlo.dot_general")
@@ -46,14 +69,13 @@ def dot_general(lz: Localizer, op: ir.Operation) -> list[Local]:
     lhs, rhs = lz.operands(op)
     numbers = stablehlo.dot_dimensions(op.attributes["dot_dimension_numbers"])
     plan = _plan(lz, op, numbers, lhs, rhs, out, split=True)
-    if plan.across:
-        plan = _cheapest(lz, op, numbers, plan)
+    plan = _cheapest(lz, op, numbers, plan) if plan.across else _as_wanted(lz, op, numbers, plan)
     x = fill_padding(lz.e, lz.move(plan.lhs, plan.left), numbers.lhs_contract)
     y = fill_padding(lz.e, lz.move(plan.rhs, plan.right), numbers.rhs_contract)
     [z] = lz.keep(op, [x.value, y.value], [plan.out])
     if plan.across:
         z.partial = (plan.across, "add")
-    if plan.out != out and _scattered(lz, op) is None:
+    if plan.out != out and _scattered(lz, op) is None and _wanted(lz, op) != plan.out:
         lz.after(op)
         return [lz.move(z, out)]
     return [z]
@@ -102,7 +124,66 @@ def _plan(
         out,
         across,
         reduced,
+        (_share(op, op.operands[0]), _share(op, op.operands[1])),
     )
+
+
+def _result_cost(lz: Localizer, op: ir.Operation, now: Layout, target: Layout) -> int:
+    """Bytes that moving the result sends."""
+    kind = lz.e.type(now.local, op.results[0].type.element_type)
+    return relayout_cost(lz.e, Local(SimpleNamespace(type=kind), now), target)
+
+
+def _share(op: ir.Operation, value: ir.Value) -> _Share:
+    alone = len(list(value.uses)) == 1
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in MOVES:
+        move = value.owner.operation
+        value = move.operands[0]
+        users = [use.owner.operation for use in value.uses]
+        alone = alone and sum(_same_move(move, user) for user in users) == 1
+    block = op.block
+    loop = block.owner.operation
+    if loop.name != "stablehlo.while":
+        return _Share(1, alone)
+    inside = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
+    if inside == block:
+        given = list(block.operations)[-1].operation.operands
+        if not any(a == value and b == value for a, b in zip(block.arguments, given, strict=True)):
+            return _Share(1, alone)
+    return _Share(1 / (trip_count(loop) or 1), alone)
+
+
+def _same_move(a: ir.Operation, b: ir.Operation) -> bool:
+    if a.name != b.name:
+        return False
+    return all(a.attributes[k] == b.attributes[k] for k in a.attributes if k != WHY)
+
+
+def _as_wanted(
+    lz: Localizer, op: ir.Operation, numbers: stablehlo.DotDimensions, plan: _Plan
+) -> _Plan:
+    """The plan, or one whose result needs no move, if that sends less and repeats no work."""
+    wanted = _wanted(lz, op)
+    if wanted is None or math.prod(wanted.local) > math.prod(plan.out.local):
+        return plan
+    best, least = plan, plan.sent(lz.e)
+    least += _result_cost(lz, op, plan.out, wanted)
+    for lhs in filter(None, (plan.lhs, plan.lhs.before)):
+        for rhs in filter(None, (plan.rhs, plan.rhs.before)):
+            other = _plan(lz, op, numbers, lhs, rhs, wanted, split=False)
+            if other.sent(lz.e) < least:
+                best, least = other, other.sent(lz.e)
+    return best
+
+
+def _wanted(lz: Localizer, op: ir.Operation) -> Layout | None:
+    """The layout at the end of the moves that alone use the result, else None."""
+    found = None
+    users = [use.owner.operation for use in op.results[0].uses]
+    while len(users) == 1 and users[0].name in MOVES and users[0].block == op.block:
+        found = move_target(lz, users[0])
+        users = [use.owner.operation for use in users[0].results[0].uses]
+    return found
 
 
 def _cheapest(
@@ -129,7 +210,7 @@ def _cheapest(
                 plan = _plan(lz, op, numbers, lhs, rhs, out, split=False)
                 sent = plan.sent(lz.e)
                 if out is not scattered and scattered is not None:
-                    sent += relayout_cost(lz.e, Local(op.results[0], out), scattered)
+                    sent += _result_cost(lz, op, out, scattered)
                 if sent < least and flops * more <= FLOPS_PER_BYTE * (least - sent):
                     best, least = plan, sent
     return best

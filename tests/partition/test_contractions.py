@@ -1,0 +1,68 @@
+# ruff: noqa: E501 - lines of MLIR text read better whole
+"""Contractions choose layouts that send least, loops counted."""
+
+import numpy as np
+
+from tests.partition import harness
+from tests.partition.test_localize import module, sharding
+from weft._xla import mlir
+from weft.partition import partition
+from weft.partition.collect import collect
+
+
+def collectives(text: str) -> list[tuple[str, int, int]]:
+    stages = partition(mlir.parse(text))
+    return [(c.kind, c.bytes, c.trips) for c in collect(stages.local, stages.mesh)]
+
+
+def test_a_matrix_that_a_loop_does_not_change_is_gathered_in_front_of_it(rng):
+    text = module(f"""
+  func.func public @main(%a: tensor<16x16xf32> {sharding('{"x"}', "{}")}, %b: tensor<16x8xf32> {sharding("{}", '{"x"}')})
+      -> (tensor<16x8xf32> {sharding("{}", '{"x"}')}) {{
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %n = stablehlo.constant dense<40> : tensor<i32>
+    %l:2 = stablehlo.while(%i = %zero, %z = %b) : tensor<i32>, tensor<16x8xf32>
+    cond {{
+      %q = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %q : tensor<i1>
+    }} do {{
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %c = sdy.sharding_constraint %z <@mesh, [{{}}, {{"x"}}]> : tensor<16x8xf32>
+      %d = stablehlo.dot_general %a, %c, contracting_dims = [1] x [0] : (tensor<16x16xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+      %e = sdy.sharding_constraint %d <@mesh, [{{"x"}}, {{}}]> : tensor<16x8xf32>
+      %y = sdy.sharding_constraint %e <@mesh, [{{}}, {{"x"}}]> : tensor<16x8xf32>
+      stablehlo.return %j, %y : tensor<i32>, tensor<16x8xf32>
+    }}
+    return %l#1 : tensor<16x8xf32>
+  }}""")
+    assert collectives(text) == [("all_gather", 3 * 4 * 16 * 4, 1)]
+    a = rng.permutation(np.eye(16, dtype=np.float32))
+    b = rng.integers(-4, 5, (16, 8)).astype(np.float32)
+    np.testing.assert_array_equal(harness.run(text, a, b)[0], np.linalg.matrix_power(a, 40) @ b)
+
+
+def test_a_result_is_computed_where_it_is_wanted_if_operands_are_smaller(rng):
+    text = module(f"""
+  func.func public @main(%a: tensor<64x2xf32> {sharding('{"x"}', "{}")}, %b: tensor<2x64xf32> {sharding("{}", "{}")})
+      -> (tensor<64x64xf32> {sharding("{}", '{"x"}')}) {{
+    %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<64x2xf32>, tensor<2x64xf32>) -> tensor<64x64xf32>
+    %e = sdy.sharding_constraint %d <@mesh, [{{"x"}}, {{}}]> : tensor<64x64xf32>
+    %y = sdy.sharding_constraint %e <@mesh, [{{}}, {{"x"}}]> : tensor<64x64xf32>
+    return %y : tensor<64x64xf32>
+  }}""")
+    assert collectives(text) == [("all_gather", 3 * 16 * 2 * 4, 1)]
+    a, b = (rng.integers(-4, 5, s).astype(np.float32) for s in ((64, 2), (2, 64)))
+    np.testing.assert_array_equal(harness.run(text, a, b)[0], a @ b)
+
+
+def test_operands_that_send_more_than_the_result_stay():
+    text = module(f"""
+  func.func public @main(%a: tensor<8x64xf32> {sharding('{"x"}', "{}")}, %b: tensor<64x8xf32> {sharding("{}", "{}")})
+      -> (tensor<8x8xf32> {sharding("{}", '{"x"}')}) {{
+    %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<8x64xf32>, tensor<64x8xf32>) -> tensor<8x8xf32>
+    %e = sdy.sharding_constraint %d <@mesh, [{{"x"}}, {{}}]> : tensor<8x8xf32>
+    %y = sdy.sharding_constraint %e <@mesh, [{{}}, {{"x"}}]> : tensor<8x8xf32>
+    return %y : tensor<8x8xf32>
+  }}""")
+    assert [kind for kind, _, _ in collectives(text)] == ["all_to_all"]
