@@ -1,1 +1,1 @@
-"""Programs written with weft: `python -m examples.train`, `.cnn`, `.rnn`."""
+"""Programs written with weft: `python -m examples.train`, `.cnn`, `.rnn`, `.plan`."""

@@ -7,26 +7,40 @@ device (or every one of FUNCTION's) is reported: its collectives, their cost, li
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import math
 import os
 import re
 import runpy
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns the exit status."""
+    """Runs the command; returns the exit status. What follows `--` is for the program."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    cut = words.index("--") if "--" in words else len(words)
     parser = _parser()
-    options, rest = parser.parse_known_args(argv)
+    options = parser.parse_args(words[:cut])
     if options.command is None:
         parser.print_help()
         return 2
     try:
-        return options.run(options, rest)
+        return options.run(options, words[cut + 1 :])
     except _UsageError as e:
         print(f"weft {options.command}: {e}", file=sys.stderr)
         return 2
+
+
+MOST = 256
+"""Virtual devices have threads of their own: more are slow to start and to end."""
+
+_TOO_MANY = (
+    f"at most {MOST} virtual devices. Larger meshes need none: in the file, lower the function for "
+    "weft.ShapeDtypeStructs with shardings over a weft.sharding.AbstractMesh, as examples/plan.py"
+)
 
 
 class _UsageError(Exception):
@@ -34,13 +48,18 @@ class _UsageError(Exception):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="weft", description=__doc__.split("\n\n")[1])
+    parser = argparse.ArgumentParser(prog="weft", description="Looks at programs of weft.")
     parser.set_defaults(command=None)
     commands = parser.add_subparsers(title="commands")
     explain = commands.add_parser(
-        "explain", help="run a file and show the communication of what it jits"
+        "explain",
+        help="run a file and show the communication of what it jits",
+        description=__doc__.split("\n\n")[1],
+        epilog="What follows -- is passed to the program: weft explain train.py -- --steps 3",
     )
-    explain.add_argument("file", metavar="FILE.py[:FUNCTION]")
+    explain.add_argument(
+        "file", metavar="FILE.py[:FUNCTION]", help="or a module: examples.cnn[:FUNCTION]"
+    )
     explain.add_argument("--devices", type=int, help="virtual devices (default: the mesh's, or 8)")
     explain.add_argument("--mesh", help="mesh in context while the file runs: data=4,model=2")
     explain.add_argument("--hardware", default=None, help="cpu, h100, h200 or tpu_v5p")
@@ -65,30 +84,66 @@ def parse_mesh(text: str) -> dict[str, int]:
     """`data=4,model=2` → {'data': 4, 'model': 2}."""
     axes: dict[str, int] = {}
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+)\s*", part)
+        match = re.fullmatch(r"\s*([^\W\d]\w*)\s*=\s*(\d+)\s*", part)
         if match is None or int(match[2]) < 1:
             raise _UsageError(f"--mesh {text!r}: write NAME=SIZE,NAME=SIZE, as in data=4,model=2")
+        if match[1] in axes:
+            raise _UsageError(f"--mesh {text!r}: axis {match[1]!r} is there twice")
         axes[match[1]] = int(match[2])
     return axes
 
 
-def _explain(options: argparse.Namespace, rest: list[str]) -> int:
+def _check(options: argparse.Namespace) -> tuple[str, str]:
+    """The program and the function to explain; raises for options that can only fail later."""
+    from weft.partition.cost import hardware
+    from weft.transforms.program_stages import NAMES
+
     path, _, function = options.file.partition(":")
-    if not os.path.isfile(path):
-        raise _UsageError(f"there is no file {path!r}")
+    if os.path.isdir(path):
+        raise _UsageError(f"{path!r} is a folder; name a file in it")
+    if not os.path.isfile(path) and not _is_module(path):
+        raise _UsageError(f"there is no file {path!r}, nor a module of that name")
+    try:
+        hardware(options.hardware)
+    except ValueError as e:
+        raise _UsageError(f"--hardware: {e}") from None
+    for name in options.stage:
+        if name not in NAMES:
+            raise _UsageError(f"--stage {name}: there is none; the stages are {', '.join(NAMES)}")
+    folder = os.path.dirname(options.html or "") or "."
+    if not os.path.isdir(folder):
+        raise _UsageError(f"--html {options.html}: there is no folder {folder!r}; create it first")
+    if options.devices is not None and options.devices < 1:
+        raise _UsageError(f"--devices {options.devices}: give 1 or more")
+    if (options.devices or 0) > MOST:
+        raise _UsageError(f"--devices {options.devices}: {_TOO_MANY}")
+    return path, function
+
+
+def _is_module(name: str) -> bool:
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name) and importlib.util.find_spec(name)
+        return found is not None and bool(found)
+    except ImportError:
+        return False
+    finally:
+        sys.path.remove(os.getcwd())
+
+
+def _explain(options: argparse.Namespace, rest: list[str]) -> int:
+    path, function = _check(options)
     axes = parse_mesh(options.mesh) if options.mesh else {}
-    needed = 1
-    for size in axes.values():
-        needed *= size
+    needed = math.prod(axes.values())
     devices = options.devices or (needed if axes else 8)
+    if devices > MOST:
+        raise _UsageError(f"--mesh {options.mesh}: {_TOO_MANY}")
     if needed > devices:
         raise _UsageError(f"--mesh {options.mesh} needs {needed} devices, --devices is {devices}")
     os.environ["WEFT_NUM_CPU_DEVICES"] = str(devices)
 
     import weft
-    from weft.communication import program_report
     from weft.transforms import compiled
-    from weft.transforms.program_stages import ProgramStages
 
     if weft.config.num_cpu_devices != devices:
         weft.config.update("num_cpu_devices", devices)
@@ -96,16 +151,54 @@ def _explain(options: argparse.Namespace, rest: list[str]) -> int:
         weft.set_mesh(weft.make_mesh(tuple(axes.values()), tuple(axes)))
     programs: list[Any] = []
     compiled.observers.append(programs.append)
-    argv, sys.argv = sys.argv, [path, *rest]
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     try:
-        runpy.run_path(path, run_name="__main__")
+        status = _run(path, rest)
+    finally:
+        compiled.observers.remove(programs.append)
+    if status:
+        return status
+    return _report(options, path, function, programs)
+
+
+def _run(path: str, rest: list[str]) -> int:
+    """Runs a file or module as the main program; a status other than 0 where it failed."""
+    from weft.transforms.boundary import filter_traceback
+
+    argv, sys.argv = sys.argv, [path, *rest]
+    folder = os.path.dirname(os.path.abspath(path))
+    added = [folder, os.getcwd()] if os.path.isfile(path) else [os.getcwd()]
+    sys.path[:0] = added
+    try:
+        if os.path.isfile(path):
+            runpy.run_path(path, run_name="__main__")
+        else:
+            runpy.run_module(path, run_name="__main__", alter_sys=True)
     except SystemExit as e:
         if e.code not in (None, 0):
-            raise
+            print(f"weft explain: {path} exited with status {e.code}", file=sys.stderr)
+            return e.code if isinstance(e.code, int) else 1
+    except Exception as e:
+        tb = e.__traceback__
+        while tb is not None and tb.tb_frame.f_code.co_filename in _RUNNERS:
+            tb = tb.tb_next
+        traceback.print_exception(type(e), e, filter_traceback(tb))
+        print(f"weft explain: {path} failed", file=sys.stderr)
+        if "number of CPU devices" in str(e):
+            print("--mesh starts the devices: give --devices instead", file=sys.stderr)
+        return 1
     finally:
         sys.argv = argv
-        compiled.observers.remove(programs.append)
+        for folder in added:
+            sys.path.remove(folder)
+    return 0
+
+
+_RUNNERS = (__file__, runpy.__file__, "<frozen runpy>")
+
+
+def _report(options: argparse.Namespace, path: str, function: str, programs: list) -> int:
+    from weft.communication import program_report
+    from weft.transforms.program_stages import ProgramStages
 
     distinct = {(p.name, str(p.module)): p for p in programs}
     chosen = [p for p in distinct.values() if function in ("", p.name)]
@@ -122,7 +215,8 @@ def _explain(options: argparse.Namespace, rest: list[str]) -> int:
         return 0
     for number, program in enumerate(chosen):
         stages = ProgramStages(program, program.jaxpr)
-        report = program_report(program, stages, options.hardware)
+        names = [n for n, kept in zip(program.arg_names, program.kept, strict=True) if kept]
+        report = program_report(program, stages, options.hardware, names=names)
         print(f"\n{program.name}")
         _print(report)
         for name in options.stage:
