@@ -59,7 +59,7 @@ def spec(*args, **options):
     return pl.BlockSpec(*args, **options)
 
 
-TRACED_GRID = "grid must be known while tracing"
+TRACED_GRID = r"grid\[0\] is a traced value.*integer scalar"
 
 CALLS = {
     "no function": (lambda: pl.pallas_call(3, struct(8)), TypeError, "kernel must be a function"),
@@ -127,7 +127,7 @@ CALLS = {
     ),
     "kind of spec": (lambda: call(copy, X, in_specs=[(4,)]), TypeError, "must hold pl.BlockSpec"),
     "traced grid": (
-        lambda: weft.jit(lambda n: call(copy, X, grid=(n,)))(2),
+        lambda: weft.jit(lambda n: call(copy, X, grid=(n,)))(2.0),
         TypeError,
         TRACED_GRID,
     ),

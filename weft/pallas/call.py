@@ -8,18 +8,19 @@ from typing import Any
 
 from weft.core.aval import ShapedArray
 from weft.core.config import config
-from weft.core.dtypes import canonicalize_dtype
+from weft.core.dtypes import canonicalize_dtype, int32
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, open_jaxpr, subjaxprs, walk_eqns
 from weft.core.ref import AbstractRef
 from weft.core.state import axes_key
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.core.tree import arg_names, flatten, leaf_names
 from weft.ffi.rule import as_rule
+from weft.ops.arithmetic import convert
 from weft.ops.convert import as_array
 from weft.pallas.constants import with_constants
 from weft.pallas.frame import Frame, kernel_frame
 from weft.pallas.interpret.params import as_params
-from weft.pallas.ir import KernelCall, Program
+from weft.pallas.ir import UNKNOWN_EXTENT, KernelCall, Program
 from weft.pallas.memory import MemorySpace, ScratchShape
 from weft.pallas.op import pallas_call_p
 from weft.pallas.primitives import scratch_types
@@ -147,7 +148,7 @@ def _ref_names(fun: Callable, arrange: Callable, n: int) -> tuple[str, ...]:
     """What the kernel calls each of its refs."""
     leaves, tree = flatten(arrange(list(range(n))))
     by_position = dict(zip(leaves, arg_names(fun, tree), strict=True))
-    return tuple(by_position[i] for i in range(n))
+    return tuple(by_position.get(i, f"extent {i} of the grid") for i in range(n))
 
 
 def _check_axes(what: str, jaxpr: Jaxpr, frame: Frame) -> None:
@@ -318,8 +319,8 @@ def pallas_call(
     that is a tuple or list gives one argument for each entry. What the kernel closes over
     becomes inputs.
     out_shape: a pytree of things with shape and dtype; the function returns arrays like it.
-    grid: the extents, () for one program. in_specs, out_specs: pytrees of `BlockSpec` like the
-    arguments and out_shape; None is the whole array. scratch_shapes: a sequence, or a dict (the
+    grid: the extents, () for one program; under jit an extent may be traced, an integer scalar.
+    in_specs, out_specs: pytrees of `BlockSpec` like the arguments and out_shape; None is the whole array. scratch_shapes: a sequence, or a dict (the
     kernel then gets them by name), of scratch types. grid_spec: a `GridSpec` with all of these.
     input_output_aliases: input -> output that starts with its contents, in its memory if XLA can.
     interpret: True (or `InterpretParams`) runs it in NumPy and checks every access. debug: native
@@ -374,6 +375,7 @@ def pallas_call(
     @api_boundary
     def call(*args: Any) -> Any:
         flat, in_tree, names = operand_leaves(what, args)
+        extents = [convert(n, int32) for n in spec.grid if isinstance(n, Tracer)]
         key = (in_tree, tuple(typeof(x) for x in flat), config.trace_key(), axes_key())
         known = traced.get(key)
         if known is None:
@@ -384,7 +386,7 @@ def pallas_call(
             if not any(isinstance(c, Tracer) for c in known[1]):
                 traced[key] = known
         built, consts = known
-        operands = _placed([*flat, *consts], built)
+        operands = _placed([*extents, *flat, *consts], built)
         return out_tree.unflatten(pallas_call_p.bind(*operands, call=built))
 
     return call
@@ -415,25 +417,37 @@ def _build(
         )
     n_scalars = sum(c.num_leaves for c in children[:k])
     types = [input_type(x) for x in flat]
-    scalar_refs = [AbstractRef(a, MemorySpace.INDEX) for a in types[:n_scalars]]
+    dynamic = tuple(d for d, n in enumerate(spec.grid) if isinstance(n, Tracer))
+    grid = tuple(UNKNOWN_EXTENT if d in dynamic else n for d, n in enumerate(spec.grid))
+    hidden = len(dynamic)
+    if hidden and (options["sharding_rule"] is not None or num_batch_dims):
+        raise ValueError(
+            f"{what}: a call whose grid is traced cannot be split: drop sharding_rule and "
+            "num_batch_dims, or make the grid of ints"
+        )
+    scalars = [*[ShapedArray((), int32)] * hidden, *types[:n_scalars]]
+    scalar_refs = [AbstractRef(a, MemorySpace.INDEX) for a in scalars]
     input_tree = flatten(tuple(in_tree.unflatten(flat)[k:]), lambda x: isinstance(x, Ref))[1]
     in_specs = _specs(what, "in_specs", spec.in_specs, input_tree, len(flat) - n_scalars)
     out_specs = _specs(what, "out_specs", spec.out_specs, out_tree, len(results))
     ins = [
-        block_mapping(f"{what}: input {n}", s, a, spec.grid, scalar_refs)
+        block_mapping(f"{what}: input {n}", s, a, grid, scalar_refs, hidden)
         for n, s, a in zip(names[n_scalars:], in_specs, types[n_scalars:], strict=True)
     ]
     outs = [
-        block_mapping(f"{what}: output {n}", s, a, spec.grid, scalar_refs)
+        block_mapping(f"{what}: output {n}", s, a, grid, scalar_refs, hidden)
         for n, s, a in zip(out_names, out_specs, results, strict=True)
     ]
     scratch, scratch_tree = scratch_types(f"{what}: scratch_shapes", spec.scratch_shapes)
     pairs = check_aliases(what, aliases, types, results)
     refs = [*scalar_refs, *map(kernel_ref, ins), *map(kernel_ref, outs)]
     refs += [s.get_ref_aval() for s in scratch]
+    pairs = tuple((i + hidden, o) for i, o in pairs)
     n_args, n_outs = len(flat), len(results)
 
     def arrange(handles: list[Ref]) -> tuple[tuple, dict]:
+        frame.extents.update(zip(dynamic, handles, strict=False))
+        handles = handles[hidden:]
         args = in_tree.unflatten(handles[:n_args])
         given = out_tree.unflatten(handles[n_args : n_args + n_outs])
         kept = scratch_tree.unflatten(handles[n_args + n_outs :])
@@ -443,23 +457,23 @@ def _build(
             return positional, dict(kept)
         return (*positional, *kept), {}
 
-    frame = Frame(title, spec.grid)
+    frame = Frame(title, grid)
     jaxpr, consts, ref_names = trace_kernel(what, kernel, refs, arrange, frame)
-    jaxpr = with_constants(jaxpr, consts, n_args, consts)
+    jaxpr = with_constants(jaxpr, consts, hidden + n_args, consts)
     ins += [
-        whole_mapping(f"{what}: constant {i}", input_type(c), spec.grid, scalar_refs)
+        whole_mapping(f"{what}: constant {i}", input_type(c), grid, scalar_refs)
         for i, c in enumerate(consts)
     ]
     operand_types = [typeof(x) for x in (*flat, *consts)]
     labels = [*names, *(f"constant {i}" for i in range(len(consts)))]
-    check_inputs_unwritten(what, jaxpr, 0, operand_types, labels)
+    check_inputs_unwritten(what, jaxpr, hidden, operand_types, labels)
     if num_batch_dims:
         check_batch_dims(what, num_batch_dims, types, results)
     built = KernelCall(
         name=title,
         programs=(Program(ClosedJaxpr(jaxpr), None, getattr(kernel, "__name__", "kernel")),),
-        grid=spec.grid,
-        num_scalars=n_scalars,
+        grid=grid,
+        num_scalars=hidden + n_scalars,
         num_inputs=len(ins),
         outputs=tuple(results),
         scratch=tuple(s.get_ref_aval() for s in scratch),
@@ -467,7 +481,8 @@ def _build(
         aliases=pairs,
         num_batch_dims=num_batch_dims,
         used_axes=frozenset(frame.asked),
-        ref_names=with_constant_names(ref_names, n_args, len(consts)),
+        ref_names=with_constant_names(ref_names, hidden + n_args, len(consts)),
+        dynamic=dynamic,
         **options,
     )
     rule = built.sharding_rule

@@ -14,10 +14,11 @@ from weft.core.trace import StagingTrace
 class Frame:
     """What program_id, axis names and semaphores refer to while a kernel is traced."""
 
-    __slots__ = ("asked", "grid", "mesh", "meshes", "what")
+    __slots__ = ("asked", "extents", "grid", "mesh", "meshes", "what")
 
     def __init__(self, what: str, grid: tuple[int, ...], mesh: Any = None, meshes: tuple = ()):
         self.asked: set[int] = set()  # grid axes that the kernel looks at
+        self.extents: dict[int, Any] = {}  # refs of what is known when the kernel runs
         self.what = what
         self.grid = grid
         self.mesh = mesh

@@ -62,6 +62,10 @@ class Program:
     name: str = "kernel"
 
 
+UNKNOWN_EXTENT = 2**31 - 1
+"""In `KernelCall.grid`: an extent that is known when the kernel runs."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class KernelCall:
     """A kernel call. The op `pallas_call` has it as its only param, `call`; equal only to itself.
@@ -75,6 +79,8 @@ class KernelCall:
     aliases: (operand, output): the output starts with the operand's contents, in place if XLA
     may. Other outputs, and scratch, start uninitialized.
     ref_names: what the kernel calls its refs, for messages; may be shorter than their list.
+    dynamic: grid axes (without those of vmap) of extent `UNKNOWN_EXTENT`: the extent of the k-th
+    of them is the k-th operand, an int32 scalar that is among the scalars.
     used_axes: grid axes (without those of vmap) whose program_id or extent the kernel uses.
     """
 
@@ -97,6 +103,7 @@ class KernelCall:
     num_batch_dims: int = 0
     ref_names: tuple[str, ...] = ()
     used_axes: frozenset[int] = frozenset()
+    dynamic: tuple[int, ...] = ()
     cache: dict = field(default_factory=dict)
 
     @property

@@ -28,7 +28,7 @@ _INT32 = ShapedArray((), dtypes.int32)
 program_id_p = Primitive("program_id", abstract=lambda *, axis: _INT32, own_types=True)
 
 
-def _grid_axis(who: str, axis: int) -> tuple[int, int]:
+def _grid_axis(who: str, axis: int) -> tuple[int, Any]:
     """(the axis, its extent) in the grid of the kernel being traced."""
     frame = current_frame(who)
     if frame.mesh is not None:
@@ -44,7 +44,8 @@ def _grid_axis(who: str, axis: int) -> tuple[int, int]:
             f"{who}: axis {axis} is out of bounds for the grid {frame.grid} of {frame.what}"
         )
     frame.asked.add(axis)
-    return axis, frame.grid[axis]
+    extent = frame.extents.get(axis)
+    return axis, frame.grid[axis] if extent is None else extent[...]
 
 
 def program_id(axis: int) -> Any:
@@ -63,8 +64,8 @@ def program_id(axis: int) -> Any:
     return program_id_p.bind(axis=_grid_axis("program_id", axis)[0])
 
 
-def num_programs(axis: int) -> int:
-    """The extent of the grid along an axis, a Python int.
+def num_programs(axis: int) -> Any:
+    """The extent of the grid along an axis, a Python int; an int32 scalar where it is traced.
 
     >>> import weft
     >>> pl = weft.pallas

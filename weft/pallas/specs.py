@@ -118,8 +118,8 @@ no_block_spec = NoBlockSpec()
 class GridSpec:
     """A grid with the blocks of arguments and results, and scratch.
 
-    grid: an int or a tuple of ints. in_specs, out_specs: pytrees of `BlockSpec` like the
-    arguments and the results. scratch_shapes: a sequence of scratch types, or a dict of them (then
+    grid: an int or a tuple of ints; under jit an extent may be a traced integer scalar.
+    in_specs, out_specs: pytrees of `BlockSpec` like the arguments and the results. scratch_shapes: a sequence of scratch types, or a dict of them (then
     the kernel gets them by name). num_scalar_prefetch: so many leading arguments are integer
     arrays that index maps see, too, as refs behind the grid indices.
     """
@@ -165,16 +165,19 @@ def PrefetchScalarGridSpec(  # noqa: N802  (JAX's name)
     )
 
 
-def check_grid(grid: Any) -> tuple[int, ...]:
-    """The grid as a tuple of ints."""
+def check_grid(grid: Any) -> tuple[Any, ...]:
+    """The grid as a tuple of ints and traced integer scalars."""
     entries = grid if isinstance(grid, tuple | list) else (grid,)
-    result = []
+    result: list[Any] = []
     for i, n in enumerate(entries):
         if isinstance(n, Tracer):
-            raise TypeError(
-                f"pallas_call: grid[{i}] is a traced value ({made_at(n)}); the grid must be known "
-                "while tracing. Take its largest extent, and skip programs with pl.when"
-            )
+            if n.shape or not dtypes.is_integer(n.dtype):
+                raise TypeError(
+                    f"pallas_call: grid[{i}] is a traced value of type {typeof(n).str_short()} "
+                    f"({made_at(n)}); an extent must be an integer scalar"
+                )
+            result.append(n)
+            continue
         if not hasattr(n, "__index__"):
             raise TypeError(f"pallas_call: grid[{i}] must be an int, got {n!r:.80}")
         if n.__index__() < 0:
@@ -192,8 +195,10 @@ def block_mapping(
     array: ShapedArray,
     grid: tuple[int, ...],
     scalars: Sequence[AbstractRef],
+    hidden: int = 0,
 ) -> BlockMapping:
-    """The blocks of one argument or result; `what` names it in errors."""
+    """The blocks of one argument or result; `what` names it in errors. hidden: scalars in front
+    that the index map does not get."""
     if spec is None or isinstance(spec, NoBlockSpec):
         spec = BlockSpec()
     if not isinstance(spec, BlockSpec):
@@ -225,7 +230,7 @@ def block_mapping(
                 f"{what}: block_shape[{d}] = {dim} is larger than the dimension of size {n} with "
                 "its padding"
             )
-    index_map = _trace_index_map(what, spec.index_map, array, grid, scalars)
+    index_map = _trace_index_map(what, spec.index_map, array, grid, scalars, hidden)
     full = spec.index_map is None and tuple(shape) == array.shape and not any(gone)
     return BlockMapping(
         array=array,
@@ -259,12 +264,13 @@ def _trace_index_map(
     array: ShapedArray,
     grid: tuple[int, ...],
     scalars: Sequence[AbstractRef],
+    hidden: int = 0,
 ) -> ClosedJaxpr:
     def flat(*args: Any) -> list:
         if fun is None:
             return [dtypes.int32.type(0)] * array.ndim
         indices = args[: len(grid)]
-        refs = [Ref(x) for x in args[len(grid) :]]
+        refs = [Ref(x) for x in args[len(grid) + hidden :]]
         out = fun(*indices, *refs)
         out = tuple(out) if isinstance(out, tuple | list) else (out,)
         if len(out) != array.ndim:
@@ -274,7 +280,7 @@ def _trace_index_map(
             )
         return [_index(what, d, x) for d, x in enumerate(out)]
 
-    _check_arity(what, fun, len(grid), len(scalars))
+    _check_arity(what, fun, len(grid), len(scalars) - hidden)
     avals = [ShapedArray((), dtypes.int32)] * len(grid) + list(scalars)
     name = getattr(fun, "__name__", "index_map")
     jaxpr, consts = trace_to_jaxpr(flat, avals, name)

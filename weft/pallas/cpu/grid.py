@@ -74,8 +74,18 @@ def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> 
         whole.append(Buffer(pointer, array.dtype, array.shape, strides, groups[k]))
     scratch = [t.scratch(aval) for aval in call.scratch]
 
-    low = f.mul("%number", grid.points)
-    high = f.minimum(f.add(low, grid.points), grid.total) if grid.chunks > 1 else grid.total
+    extents: list[Index] = list(call.grid)
+    for k, d in enumerate(call.dynamic):
+        value = f.op(f"sext i32 {whole[k].load(f, ())} to i64")
+        extents[call.num_batch + d] = f.maximum(value, 0)
+    total: Index = 1
+    for d in grid.parallel:
+        total = f.mul(total, extents[d])
+    points: Index = grid.points
+    if not isinstance(total, int):
+        points = f.div(f.add(total, grid.chunks - 1), grid.chunks)
+    low = f.mul("%number", points)
+    high = f.minimum(f.add(low, points), total) if grid.chunks > 1 else total
     ids: list[Index] = [0] * len(call.grid)
 
     def ordered(k: int) -> None:
@@ -86,14 +96,14 @@ def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> 
         if call.grid[d] == 1:
             ordered(k + 1)
             return
-        with f.loop(0, call.grid[d]) as loop:
+        with f.loop(0, extents[d]) as loop:
             ids[d] = loop.index
             ordered(k + 1)
 
     def point(number: Index) -> None:
         for d in reversed(grid.parallel):
-            ids[d] = f.rem(number, call.grid[d]) if d != grid.parallel[0] else number
-            number = f.div(number, call.grid[d])
+            ids[d] = f.rem(number, extents[d]) if d != grid.parallel[0] else number
+            number = f.div(number, extents[d])
         with t.region():
             ordered(0)
 

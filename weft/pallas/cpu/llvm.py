@@ -170,13 +170,13 @@ class Function:
             return 0
         return a if b == 1 else self.op(f"mul nsw i64 {a}, {b}")
 
-    def div(self, a: Index, b: int) -> Index:
-        if isinstance(a, int):
+    def div(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
             return a // b
         return a if b == 1 else self.op(f"udiv i64 {a}, {b}")
 
-    def rem(self, a: Index, b: int) -> Index:
-        if isinstance(a, int):
+    def rem(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
             return a % b
         return 0 if b == 1 else self.op(f"urem i64 {a}, {b}")
 

@@ -20,7 +20,7 @@ from weft.pallas.gpu import elementwise, sync  # noqa: F401  (their rules)
 from weft.pallas.gpu.control import for_loop, program_index, unflatten, writes
 from weft.pallas.gpu.emitter import INT, Emitter, i32_attr
 from weft.pallas.gpu.memory import View, array_view, pointer_type
-from weft.pallas.ir import BlockMapping, KernelCall, Program
+from weft.pallas.ir import BlockMapping, KernelCall, Program, UnsupportedKernelError
 from weft.transforms.dce import dce_jaxpr
 
 
@@ -106,6 +106,12 @@ class Builder:
 
     def __init__(self, call: KernelCall) -> None:
         self.call = call
+        if call.dynamic:
+            raise UnsupportedKernelError(
+                f"kernel {call.name}: a traced extent of the grid is not supported on the GPU: the "
+                "number of programs is fixed at launch. Take its largest extent, and skip programs "
+                "with pl.when"
+            )
         self.e = Emitter(call)
         self.sequential = frozenset() if call.is_mpmd else sequential_dims(call)
         self.parallel = [i for i in range(len(call.grid)) if i not in self.sequential]

@@ -35,6 +35,9 @@ class _Run:
         self.m.num_batch = call.num_batch
         n = call.num_scalars
         given = [np.ascontiguousarray(x).reshape(np.shape(x)) for x in operands]
+        self.grid = list(call.grid)
+        for k, d in enumerate(call.dynamic):
+            self.grid[call.num_batch + d] = max(0, int(given[k]))
         self.scalars = [Buffer(self.name(i), x) for i, x in enumerate(given[:n])]
         self.inputs = [Buffer(self.name(n + i), x) for i, x in enumerate(given[n:])]
         first = len(given)
@@ -53,7 +56,7 @@ class _Run:
             for e in walk_eqns(p.jaxpr)
         )
         parallel = self.parallel_axes()
-        several = call.is_mpmd or math.prod(call.grid[a] for a in parallel) > 1
+        several = call.is_mpmd or math.prod(self.grid[a] for a in parallel) > 1
         self.parallel = parallel
         self.watching = params.detect_races and (several or copies)
 
@@ -133,7 +136,7 @@ class _Run:
 
     def start_grid(self) -> list:
         """Starts a task for each choice of the parallel indices; returns all scratch."""
-        grid = self.call.grid
+        grid = self.grid
         made: list[Any] = []
         for fixed in itertools.product(*(range(grid[a]) for a in self.parallel)):
             where = dict(zip(self.parallel, fixed, strict=True))
@@ -152,7 +155,7 @@ class _Run:
         call, m = self.call, self.m
         axes = [
             range(where[a], where[a] + 1) if a in where else range(n)
-            for a, n in enumerate(call.grid)
+            for a, n in enumerate(self.grid)
         ]
         blocks = [
             _Block(self, b, array, False)
