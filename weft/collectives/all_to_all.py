@@ -24,6 +24,7 @@ from weft.collectives.groups import (
     split,
     team_of,
 )
+from weft.collectives.joined import joining
 from weft.collectives.scatter import check_divides
 from weft.collectives.states import VARYING, result_mat, result_type
 from weft.core.aval import ShapedArray
@@ -205,7 +206,7 @@ all_to_all_p = Primitive(
     abstract=_abstract,
     jvp=_jvp,
     transpose=_transpose,
-    batch=_batch,
+    batch=joining(_batch),
     lower=_lower,
     named_axes=named_axes,
     own_types=True,

@@ -17,6 +17,7 @@ from weft.collectives.groups import (
     split,
     team_of,
 )
+from weft.collectives.joined import joining
 from weft.collectives.reduce import (
     combines,
     dimensions,
@@ -122,7 +123,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         name,
         abstract=abstract,
         jvp=jvp,
-        batch=batch,
+        batch=joining(batch, if_grouped=True),
         lower=lower,
         named_axes=named_axes,
         own_types=True,

@@ -23,6 +23,7 @@ from weft.collectives.groups import (
     split,
     team_of,
 )
+from weft.collectives.joined import joining
 from weft.collectives.states import (
     INVARYING,
     REDUCED,
@@ -131,7 +132,7 @@ all_gather_p = Primitive(
     abstract=_abstract,
     jvp=_jvp,
     transpose=_transpose,
-    batch=_batch,
+    batch=joining(_batch),
     lower=_lower,
     named_axes=named_axes,
     own_types=True,
@@ -282,7 +283,7 @@ all_slice_p = Primitive(
         all_slice_p.bind(tangents[0], **params),
     ),
     transpose=_slice_transpose,
-    batch=_slice_batch,
+    batch=joining(_slice_batch),
     lower=_slice_lower,
     named_axes=named_axes,
     own_types=True,
@@ -385,7 +386,7 @@ pbroadcast_p = Primitive(
         pbroadcast_p.bind(tangents[0], **params),
     ),
     transpose=_broadcast_transpose,
-    batch=_broadcast_batch,
+    batch=joining(_broadcast_batch),
     lower=_broadcast_lower,
     named_axes=named_axes,
     own_types=True,

@@ -19,6 +19,7 @@ from weft.collectives.groups import (
     split,
     team_of,
 )
+from weft.collectives.joined import joining
 from weft.collectives.states import VARYING, result_mat
 from weft.collectives.under_way import UnderWay, no_keys
 from weft.core.aval import ShapedArray
@@ -127,7 +128,7 @@ ppermute_p = Primitive(
     abstract=_abstract,
     jvp=_jvp,
     transpose=_transpose,
-    batch=_batch,
+    batch=joining(_batch),
     lower=_lower,
     named_axes=named_axes,
     own_types=True,
@@ -263,7 +264,7 @@ def _recv_abstract(token: Sent) -> ShapedArray:
 def _send_batch(axis: Any, args: Any, dims: Any, *, over: Team, perm: Pairs) -> tuple:
     if axis.name not in over.names:
         return psend_p.bind(args[0], over=over, perm=perm), dims[0]
-    x, dim = _batch(axis, args, dims, over=over, perm=perm)
+    x, dim = joining(_batch)(axis, args, dims, over=over, perm=perm)
     return keep_p.bind(x, over=over, perm=perm), dim
 
 

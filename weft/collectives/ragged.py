@@ -20,6 +20,7 @@ from weft.collectives.groups import (
     named_axes,
     team_of,
 )
+from weft.collectives.joined import joining
 from weft.collectives.states import VARYING, result_mat
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
@@ -251,7 +252,7 @@ ragged_all_to_all_p = Primitive(
     abstract=_abstract,
     jvp=_jvp,
     transpose=_transpose,
-    batch=_batch,
+    batch=joining(_batch),
     lower=_lower,
     named_axes=named_axes,
     own_types=True,

@@ -21,6 +21,7 @@ from weft.collectives.groups import (
     take_static,
     team_of,
 )
+from weft.collectives.joined import joining
 from weft.collectives.states import (
     INVARYING,
     UNREDUCED,
@@ -135,7 +136,7 @@ psum_p = Primitive(
     abstract=_abstract,
     jvp=_sum_jvp,
     transpose=_sum_transpose,
-    batch=_batch,
+    batch=joining(_batch, if_grouped=True),
     lower=lambda ctx, x, *, over: lower_all_reduce(
         ctx, x, over, "stablehlo.add", ctx.avals_in[0].dtype
     ),

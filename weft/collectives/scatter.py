@@ -20,6 +20,7 @@ from weft.collectives.groups import (
     split,
     team_of,
 )
+from weft.collectives.joined import joining
 from weft.collectives.states import UNREDUCED, VARYING, result_mat, result_type, state_over
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -111,7 +112,7 @@ psum_scatter_p = Primitive(
     abstract=_abstract,
     jvp=_jvp,
     transpose=_transpose,
-    batch=_batch,
+    batch=joining(_batch, if_grouped=True),
     lower=_lower,
     named_axes=named_axes,
     own_types=True,

@@ -1,0 +1,54 @@
+"""Batch dimensions that are split over explicit mesh axes: joined for a collective, split again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from weft.collectives.groups import split
+from weft.core.trace import typeof
+
+
+def joining(rule: Callable, *, if_grouped: bool = False) -> Callable:
+    """A batch rule that, for an own axis of the collective, gets the whole batch on each device.
+
+    Rules take rows of the batch at constant places, which types do not allow of a dimension that
+    is split. if_grouped: the rule reduces the batch, and needs it whole only for several groups.
+    """
+
+    @functools.wraps(rule)
+    def batch(axis: Any, args: Any, dims: Any, /, **params: Any) -> tuple:
+        over = params["over"]
+        if axis.name not in over.names:
+            return rule(axis, args, dims, **params)
+        parts = next((e for e in map(_entry, args, dims) if e), None)
+        if parts is None or (if_grouped and split(over, axis.name).slots == 1):
+            return rule(axis, args, dims, **params)
+        args = [_placed(x, d, None) for x, d in zip(args, dims, strict=True)]
+        out, dim = rule(axis, args, dims, **params)
+        return _placed(out, dim, parts), dim
+
+    return batch
+
+
+def _entry(x: Any, dim: int | None) -> tuple:
+    """The mesh axes over which the batch dimension is split."""
+    sharding = typeof(x).sharding
+    return () if sharding is None or dim is None else sharding.spec_of(dim)
+
+
+def _placed(x: Any, dim: int | None, entry: tuple | None) -> Any:
+    """x with that dimension split over the axes, where that is possible, or over none."""
+    sharding = typeof(x).sharding
+    if sharding is None or dim is None or _entry(x, dim) == (entry or ()):
+        return x
+    from weft.sharding.placement import reshard_p
+
+    placed = sharding.without_dim(dim)
+    if entry is not None and placed.spec.used_axes().intersection(entry):
+        return x
+    placed = placed.with_dim(dim, entry)
+    if entry is not None and typeof(x).shape[dim] % placed.num_parts(dim):
+        return x
+    return reshard_p.bind(x, sharding=placed)
