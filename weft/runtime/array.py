@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -63,8 +64,15 @@ def release(arrays: Iterable[Any]) -> None:
             x.delete()
             for ref in getattr(x, "_shared", ()):
                 other = ref()
-                if other is not None and other.is_deleted():
+                if other is not None and (other.is_deleted() or _lost_part(other)):
                     other.delete()
+
+
+def _lost_part(array: Any) -> bool:
+    """Whether one part's buffer is gone: XLA (0.10.2) ends the process over such an array."""
+    if array._sharding.num_devices == 1:
+        return False
+    return any(part.is_deleted() for part in _raw_parts(array))
 
 
 def share(x: Any, other: Any) -> Any:
@@ -74,9 +82,27 @@ def share(x: Any, other: Any) -> Any:
         group = other._shared = [weakref.ref(other)]
     elif len(group) > 64:
         group[:] = [ref for ref in group if ref() is not None]
-    x._shared = group
-    group.append(weakref.ref(x))
+    own = getattr(x, "_shared", None)
+    if own is not None and own is not group:  # x holds buffers of several: they are one group now
+        for ref in own:
+            member = ref()
+            if member is not None:
+                member._shared = group
+                group.append(ref)
+        return x
+    if own is None:
+        x._shared = group
+        group.append(weakref.ref(x))
     return x
+
+
+_splitting = threading.RLock()
+
+
+def _raw_parts(array: Any) -> list:
+    """jaxlib's parts, which it makes at the first call and, called by two threads, makes twice."""
+    with _splitting:
+        return array._arrays
 
 
 def _read(array: Any) -> np.ndarray:
@@ -147,14 +173,17 @@ def parts(array: Any) -> list:
     part_aval = ShapedArray(sharding.shard_shape(aval.shape), aval.dtype, aval.weak_type)
     kind = sharding.memory_kind
     return [
-        ArrayImpl(
-            part_aval,
-            SingleDeviceSharding(part._sharding._device, memory_kind=kind),
-            [part],
-            committed=True,
-            _skip_checks=True,
+        share(
+            ArrayImpl(
+                part_aval,
+                SingleDeviceSharding(part._sharding._device, memory_kind=kind),
+                [part],
+                committed=True,
+                _skip_checks=True,
+            ),
+            array,
         )
-        for part in array._arrays
+        for part in _raw_parts(array)
     ]
 
 
@@ -186,7 +215,9 @@ def _copy_to_host_async(self: Any) -> None:
     if self._sharding.is_fully_replicated:
         self._fully_replicated_shard()._copy_single_device_array_to_host_async()
         return
-    for row, part in zip(_replica_ids(self._sharding, self.aval.shape), self._arrays, strict=False):
+    for row, part in zip(
+        _replica_ids(self._sharding, self.aval.shape), _raw_parts(self), strict=False
+    ):
         if row[2] == 0:
             part._copy_single_device_array_to_host_async()
 
@@ -438,6 +469,12 @@ def make_array_from_single_device_arrays(
                 f"shape {shape} with {sharding!r} has parts of shape {expected}"
             )
     weak = bool(chosen) and all(p.aval.weak_type for p in chosen)
-    return ArrayImpl(
-        ShapedArray(shape, dtype, weak), sharding, chosen, committed=True, _skip_checks=True
-    )
+    return joined(ShapedArray(shape, dtype, weak), sharding, chosen)
+
+
+def joined(aval: Any, sharding: Any, singles: Sequence[Any]) -> Any:
+    """The array whose parts are these, one on each device, of which it holds the buffers."""
+    whole = ArrayImpl(aval, sharding, singles, committed=True, _skip_checks=True)
+    for part in singles:
+        share(whole, part)
+    return whole

@@ -15,7 +15,7 @@ from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.trace import Tracer, aval_of, typeof
 from weft.runtime import backend
-from weft.runtime.array import ArrayImpl, check_alive, describe, host_value, share
+from weft.runtime.array import ArrayImpl, check_alive, describe, host_value, joined, share
 from weft.runtime.array import parts as parts_of
 from weft.sharding.named import (
     NamedSharding,
@@ -214,7 +214,7 @@ def _from_parts(x: Any, aval: Any, sharding: Any) -> Any:
             singles.append(_put(shard_aval, target, (part,), (device,), True))
         else:
             singles.append(put_array(part, target))
-    return ArrayImpl(aval, sharding, singles, committed=True, _skip_checks=True)
+    return joined(aval, sharding, singles)
 
 
 def _key(index: tuple) -> tuple:

@@ -75,7 +75,7 @@ def vmap(
         for i, (o, d, w) in enumerate(zip(outs, out_dims, wanted, strict=True)):
             if w is None:
                 if d is not None and sum_match:
-                    from weft.numpy import sum as add_up
+                    from weft.numpy.reductions import sum as add_up
 
                     o = add_up(o, axis=d)
                 elif d is not None:
