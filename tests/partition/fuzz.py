@@ -13,7 +13,7 @@ import sys
 import time
 
 BATCH = 200
-HANGS = 600  # seconds a batch may take
+HANGS = 1800  # seconds a batch may take
 
 
 def spoil_seeds(first: int, last: int, steps: int) -> None:

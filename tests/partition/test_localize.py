@@ -213,6 +213,28 @@ def test_split_updates_of_a_scatter_meet_the_operand_once(combiner, rng):
     np.testing.assert_array_equal(harness.run(text, x, i, u)[0], want)
 
 
+@pytest.mark.parametrize("column", range(8))
+def test_a_column_written_on_one_device_stays_on_others(column, rng):
+    x = rng.integers(-4, 5, (5, 8)).astype(np.float32)
+    u = rng.integers(5, 9, (1, 5)).astype(np.float32)
+    text = module(f"""
+  func.func public @main(%a: tensor<5x8xf32> {sharding("{}", "{}")}, %u: tensor<1x5xf32> {sharding("{}", "{}")}) -> tensor<5x8xf32> {{
+    %0 = sdy.sharding_constraint %a <@mesh, [{{}}, {{"x"}}]> : tensor<5x8xf32>
+    %i = stablehlo.constant dense<{column}> : tensor<1x1xi32>
+    %1 = "stablehlo.scatter"(%0, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<
+      update_window_dims = [1], inserted_window_dims = [1], scatter_dims_to_operand_dims = [1],
+      index_vector_dim = 1>}}> ({{
+    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+      stablehlo.return %r : tensor<f32>
+    }}) : (tensor<5x8xf32>, tensor<1x1xi32>, tensor<1x5xf32>) -> tensor<5x8xf32>
+    %2 = sdy.sharding_constraint %1 <@mesh, [{{}}, {{"x"}}]> : tensor<5x8xf32>
+    return %2 : tensor<5x8xf32>
+  }}""")
+    want = x.copy()
+    want[:, column] = u[0]
+    np.testing.assert_array_equal(harness.run(text, x, u)[0], want)
+
+
 def test_chlo_operations_stay_whole_in_the_local_program(rng):
     x = rng.normal(size=(8, 6)).astype(np.float32)
     text = module(f"""

@@ -294,6 +294,10 @@ def scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
         element = values[0].type.element_type
         neutral = e.splat(1 if kind == "mul" else 0, now.local, element)
         values = [e.select(e.broadcast(first, now.local), values[0], neutral)]
+    if split:
+        # XLA writes the scatter of one row as a dynamic_slice that reads what was there, and joins
+        # that to a dynamic_slice before it without clamping the index (jaxlib 0.10.2).
+        values = [e.make("stablehlo.optimization_barrier", (v,), v.type) for v in values]
     got = lz.keep(op, [*values, index, *us], [Layout(lz.mesh, o.shape, now.dims) for o in outs])
     lz.after(op)
     if across:
