@@ -188,19 +188,20 @@ def _run(path: str, rest: list[str]) -> int:
         return 1
     finally:
         sys.argv = argv
-        for folder in added:
-            sys.path.remove(folder)
+        for entry in added:
+            sys.path.remove(entry)
     return 0
 
 
 _RUNNERS = (__file__, runpy.__file__, "<frozen runpy>")
+_RESULT_NAMES = re.compile(r'jax\.result_info = "[^"]*"')
 
 
 def _report(options: argparse.Namespace, path: str, function: str, programs: list) -> int:
     from weft.communication import program_report
     from weft.transforms.program_stages import ProgramStages
 
-    distinct = {(p.name, str(p.module)): p for p in programs}
+    distinct = {(p.name, _RESULT_NAMES.sub("", str(p.module))): p for p in programs}
     chosen = [p for p in distinct.values() if function in ("", p.name)]
     if function and not chosen:
         names = ", ".join(sorted({p.name for p in programs})) or "none"

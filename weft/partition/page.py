@@ -18,8 +18,10 @@ h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
 table.comm{border-collapse:collapse;font-size:13px}
 table.comm th,table.comm td{padding:.25rem .7rem;text-align:left;border-bottom:1px solid #e3e7ee;vertical-align:top}
 table.comm td.num{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
-.bar{height:8px;background:#3f6fd8;border-radius:2px;min-width:1px}
-.why{color:#5a6472;max-width:34rem}
+.wide{overflow-x:auto}
+.bar{height:8px;margin-top:.4rem;background:#3f6fd8;border-radius:2px;min-width:1px}
+table.comm th.num{text-align:right}.why{color:#5a6472;min-width:16rem;max-width:44rem}
+@media (max-width:700px){body{margin:1rem}}
 .stages{display:flex;gap:1rem;overflow-x:auto;align-items:flex-start}
 .stage{flex:1 0 30rem;border:1px solid #d8dee8;border-radius:6px}
 .stage h3{margin:0;padding:.4rem .8rem;background:#f2f5fa;font-size:13px}
@@ -33,22 +35,29 @@ table.comm th,table.comm td{border-color:#2c3442}.stage{border-color:#2c3442}mar
 """
 
 
+_NUMBERS = (3, 4, 5)  # columns of HEADER that hold them
+
+
 def table_html(report: CommReport) -> str:
     """The table alone, for notebooks."""
-    head = "".join(f"<th>{escape(h)}</th>" for h in ("", *HEADER))
+    head = "<th></th>" + "".join(
+        f'<th class="num">{escape(h)}</th>' if i in _NUMBERS else f"<th>{escape(h)}</th>"
+        for i, h in enumerate(HEADER)
+    )
     most = max((c.total_bytes for c in report.collectives), default=1) or 1
     body = []
     for row, c in zip(report.rows(), report.collectives, strict=True):
         width = max(1, round(120 * c.total_bytes / most))
         bar = f'<div class="bar" style="width:{width}px;height:8px;background:#3f6fd8"></div>'
         cells = "".join(
-            f'<td class="{"num" if i in (3, 4, 5) else "why" if i == 7 else ""}">{escape(v)}</td>'
+            f'<td class="{"num" if i in _NUMBERS else "why" if i == 7 else ""}">{escape(v)}</td>'
             for i, v in enumerate(row)
         )
         body.append(f"<tr><td>{bar}</td>{cells}</tr>")
     summary = "<br>".join(escape(line) for line in report.summary().splitlines())
     return (
-        f'<table class="comm"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
+        f'<div class="wide"><table class="comm"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table></div>"
         f'<p class="summary">{summary}</p>'
     )
 
@@ -69,7 +78,7 @@ def page_html(report: CommReport) -> str:
 <h2>Arguments and results by shard</h2><div class="values">{values}</div>
 <h2>Totals by kind</h2>{_totals(report)}
 <h2>Stages</h2><div class="stages">{stages}</div>
-<p>Times: {escape(report.hardware.name)}. {escape(report.hardware.source)}</p>
+<p>Times are estimates for {escape(report.hardware.name)}: {escape(report.hardware.source)}</p>
 </body></html>
 """
 
@@ -103,7 +112,7 @@ def _totals(report: CommReport) -> str:
         f'<td class="num">{format_seconds(t)}</td></tr>'
         for kind, (n, b, t) in by_kind.items()
     )
-    return f'<table class="comm"><tr><th>kind</th><th>calls</th><th>sent</th><th>time</th></tr>{rows}</table>'
+    return f'<table class="comm"><tr><th>kind</th><th class="num">calls</th><th class="num">sent</th><th class="num">time</th></tr>{rows}</table>'
 
 
 def _color(index: int, count: int) -> str:
@@ -111,13 +120,13 @@ def _color(index: int, count: int) -> str:
 
 
 def _mesh_svg(mesh: dict[str, int]) -> str:
-    """Devices in a grid: the last axis runs across, the others down; at most 1024 are drawn."""
+    """Devices in a grid: the last axis runs across, the others down; at most 512 are drawn."""
     if not mesh:
         return "<p>one device</p>"
     sizes = list(mesh.values())
     across = sizes[-1]
     down = math.prod(sizes[:-1])
-    shown_across, shown_down = min(across, 32), min(down, 32)
+    shown_across, shown_down = min(across, 32), min(down, 16)
     cells = []
     for r, c in itertools.product(range(shown_down), range(shown_across)):
         x, y = c * 34, r * 24
@@ -127,10 +136,11 @@ def _mesh_svg(mesh: dict[str, int]) -> str:
             f'<text x="{x + 16}" y="{y + 15}" text-anchor="middle">{number}</text>'
         )
     label = " × ".join(f"{escape(k)} = {v}" for k, v in mesh.items())
-    note = "" if (shown_across, shown_down) == (across, down) else " (first devices shown)"
+    shown = f" (those of {shown_down} rows and {shown_across} columns shown)"
+    note = "" if (shown_across, shown_down) == (across, down) else shown
     return (
-        f'<p>{label}: {down * across} devices{note}</p><svg class="mesh" width="{shown_across * 34}"'
-        f' height="{shown_down * 24}" role="img" aria-label="device mesh">{"".join(cells)}</svg>'
+        f'<p>{label}: {down * across} devices{note}</p><div class="wide"><svg class="mesh" width="{shown_across * 34}"'
+        f' height="{shown_down * 24}" role="img" aria-label="device mesh">{"".join(cells)}</svg></div>'
     )
 
 
@@ -153,8 +163,9 @@ def _value_html(value, mesh: dict[str, int]) -> str:
         for r, c in itertools.product(range(rows), range(columns))
     )
     spec = ", ".join("·".join(a) if a else "–" for a in dims)
+    kind = f"{list(shape)} ({spec})" if shape else "a number"
     return (
-        f'<div class="value"><b>{escape(name)}</b><br>{escape(str(list(shape)))} ({escape(spec)})<br>'
+        f'<div class="value"><b>{escape(name)}</b><br>{escape(kind)}<br>'
         f'<svg width="{width}" height="{height}" role="img" aria-label="shards">{cells}</svg> '
         f"{_holders_svg(dims, counts, mesh)}</div>"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -69,7 +70,7 @@ class CommReport:
                 f"× {c.trips}" + ("" if c.exact_trips else "+"),
                 format_seconds(self.hardware.estimate(c)),
                 short(c.source),
-                c.why.replace(os.getcwd() + os.sep, ""),
+                merged_reasons(c.why.replace(os.getcwd() + os.sep, "")),
             )
             for c in self.collectives
         ]
@@ -78,10 +79,11 @@ class CommReport:
         """Two lines: traffic and memory."""
         axes = " × ".join(f"{k}={v}" for k, v in self.mesh.items()) or "one device"
         m = self.memory
+        count = sum(c.trips for c in self.collectives)
         how = "" if m.exact else " (estimated)"
         return (
             f"mesh {axes}: each device sends {format_bytes(self.total_bytes)} in"
-            f" {sum(c.trips for c in self.collectives)} collectives,"
+            f" {count} collective{'' if count == 1 else 's'},"
             f" about {format_seconds(self.seconds)} on {self.hardware.name}\n"
             f"memory per device{how}: arguments {format_bytes(m.arguments)},"
             f" results {format_bytes(m.results)}, temporaries {format_bytes(m.temporaries)};"
@@ -222,6 +224,39 @@ def format_seconds(seconds: float) -> str:
         if seconds * scale >= 1:
             return f"{seconds * scale:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
+
+
+_PARTIAL = re.compile(r"(.+) splits what it sums over ([^()]+?)(?: \((.*)\))?")
+
+
+def merged_reasons(why: str) -> str:
+    """Reasons of a collective that stands for several, each said once.
+
+    >>> sums = "splits what it sums over x"
+    >>> merged_reasons(f"a {sums} (x from u); b {sums} (x from u)")
+    'a, b split what they sum over x (x from u)'
+    >>> merged_reasons(f"a {sums} (x from u); a {sums} (x from v)")
+    'a splits what it sums over x (x from u; x from v)'
+    """
+    parts = why.split("; ")
+    found = [_PARTIAL.fullmatch(part) for part in parts]
+    if len(parts) == 1 or not all(found):
+        return why
+    origins: dict[tuple[str, str], list[str]] = {}  # of each producer and its axes
+    for match in found:
+        given = origins.setdefault((match[1], match[2]), [])
+        if match[3] and match[3] not in given:
+            given.append(match[3])
+    producers: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (producer, axes), given in origins.items():
+        producers.setdefault((axes, tuple(given)), []).append(producer)
+    texts = []
+    for (axes, given), names in producers.items():
+        verb = "splits what it sums" if len(names) == 1 else "split what they sum"
+        more = [*given[:3], f"{len(given) - 3} more"] if len(given) > 4 else given
+        source = f" ({'; '.join(more)})" if given else ""
+        texts.append(f"{', '.join(names)} {verb} over {axes}{source}")
+    return "; ".join(texts)
 
 
 def escape(text: str) -> str:
