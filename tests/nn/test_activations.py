@@ -160,3 +160,30 @@ def test_activations_map_over_a_batch():
     x = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
     for fun in (nn.relu, nn.gelu, nn.softplus):
         np.testing.assert_allclose(weft.vmap(fun)(x), fun(x), rtol=1e-6)
+
+
+COMPLEX = np.array([0.3 + 0.7j, -1.2 + 0.4j, 2.0 - 0.5j], np.complex64)
+# Formulas that hold for complex numbers, ordered by their real parts.
+OF_COMPLEX = {
+    "relu": lambda z: np.where(z.real > 0, z, 0),
+    "softplus": lambda z: np.log1p(np.exp(z)),
+    "mish": lambda z: z * np.tanh(np.log1p(np.exp(z))),
+    "gelu": gelu_tanh,
+    "log_sigmoid": lambda z: -np.log1p(np.exp(-z)),
+    "hard_sigmoid": lambda z: np.where(z.real > -3, z + 3, 0) / 6,
+    "soft_sign": lambda z: z / (np.abs(z) + 1),
+    "leaky_relu": lambda z: np.where(z.real >= 0, z, 0.01 * z),
+}
+
+
+@pytest.mark.parametrize("name", OF_COMPLEX)
+def test_activations_take_complex_numbers(name):
+    got = FORMULAS[name][0](COMPLEX)
+    assert got.dtype == np.complex64
+    np.testing.assert_allclose(got, OF_COMPLEX[name](COMPLEX.astype(complex)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["elu", "celu", "selu", "relu6", "leaky_relu", "hard_silu"])
+def test_integers_beside_a_float_constant_give_weak_floats(name):
+    got = FORMULAS[name][0](np.array([1, 2], np.int8))
+    assert got.dtype == np.float32 and got.weak_type

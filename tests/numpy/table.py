@@ -403,6 +403,39 @@ CASES += [
     "xp.trace(i8[None])",
 ]
 
+# Where NumPy's rules are easily missed --------------------------------------------------------
+CASES += [
+    "xp.sum(f34, axis=0, dtype=bool)",
+    "xp.prod(i34, axis=1, dtype=bool)",
+    "xp.sum(n, dtype=bool, initial=0)",
+    "xp.cumsum(n, dtype=bool)",
+    "xp.cumprod(n, dtype=bool)",
+    ("xp.sort_complex(f34)", "np.sort(f34, axis=-1).astype('complex64')"),
+    "xp.packbits(i34)",
+    "xp.packbits(i34, axis=1)",
+    "xp.bincount(b)",
+    "xp.setdiff1d(i, f)",
+    ("xp.setdiff1d(e, f, size=2)", "np.zeros(2)"),
+    ("xp.intersect1d(i, f + 0.25, size=2)", "np.zeros(2)"),
+    "xp.repeat(3, 2, axis=0)",
+    "xp.resize(e, (2,))",
+    ("xp.median(e03.T, axis=1)", "np.full(3, np.nan)"),
+    ("xp.nanmedian(e03, axis=0)", "np.full(3, np.nan)"),
+    ("xp.quantile(e03, 0.5, axis=1)", "np.zeros(0)"),
+    "xp.array(range(1, 7, 2))",
+    "xp.frombuffer(bytes(range(16)), dtype='int64')[:0]",
+    "xp.logaddexp.reduce(i)",
+    "xp.logaddexp.accumulate(i)",
+    "xp.logical_and.accumulate(f34)",
+    "xp.logical_or.reduce(n34, initial=False)",
+    "xp.logical_and.reduce(n34, axis=1, initial=False)",
+    "xp.minimum.reduce(i34, dtype='float32', initial=-2)",
+    ("xp.add(True, 3)", "np.add(True, 3)"),
+    ("xp.left_shift(b, b)", "np.left_shift(b * 1, b * 1)"),
+    ("xp.log10(c * 0)", "np.full(4, -np.inf + 0j)"),
+    ("round(f[0])", "round(float(f[0]))"),
+]
+
 CASES = [(c, c) if isinstance(c, str) else c for c in [*CASES, *SHAPE_CASES]]
 EXPRESSIONS = [c[0] for c in CASES]
 

@@ -328,6 +328,12 @@ def test_derivatives_at_special_points_are_finite(fun, at, slope):
         (lambda: lax.sin(np.ones(2, np.int32)), TypeError, "takes inexact operands"),
         (lambda: lax.bitwise_and(1.0, 2.0), TypeError, "takes bits"),
         (lambda: lax.select(True, np.ones(2), np.ones(3)), TypeError, "case 1 is"),
+        (lambda: lax.clamp(0, np.arange(3), 1.5), TypeError, "max 1.5 does not fit"),
+        (lambda: lax.clamp(np.zeros(3, np.float32), 2.0, 1.0), TypeError, "min must be a scalar"),
+        (lambda: lax.round(1.5, 2), ValueError, "rounding_method"),
+        (lambda: lax.reduce_precision(1.5, 0, 3), ValueError, "exponent_bits"),
+        (lambda: lax.convert_element_type(1.5, None), ValueError, "new_dtype"),
+        (lambda: lax.reciprocal(np.arange(3)), TypeError, "no negative power"),
         (lambda: weft.grad(lambda s: lax.zeta(s, 2.0))(2.0), TypeError, "stop_gradient"),
         (lambda: weft.grad(lambda m: lax.polygamma(m, 2.0))(1.0), TypeError, "stop_gradient"),
     ],
@@ -335,3 +341,13 @@ def test_derivatives_at_special_points_are_finite(fun, at, slope):
 def test_errors_say_what_is_wrong(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_bessel_functions_of_nan_are_nan():
+    x = np.array([np.nan, np.inf], np.float32)
+    np.testing.assert_array_equal(lax.bessel_i0e(x), [np.nan, 0])
+    np.testing.assert_array_equal(lax.bessel_i1e(x), [np.nan, 0])
+
+
+def test_parts_of_weak_complex_numbers_are_weak():
+    assert lax.abs(3 + 4j).weak_type and lax.real(1j).weak_type and lax.imag(1j).weak_type

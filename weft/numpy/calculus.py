@@ -483,7 +483,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
         raise TypeError(
             f"weft.numpy.packbits: a must be integers or booleans, got {aval.str_short()}"
         )
-    bits = cast(u.greater(a, 0) if dtypes.is_integer(aval.dtype) else to_array(a), dtypes.uint8)
+    bits = cast(u.not_equal(a, 0), dtypes.uint8)
     if axis is None:
         bits, axis = ravel(bits), 0
     bits = moveaxis(bits, axis, -1)

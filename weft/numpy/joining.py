@@ -211,6 +211,8 @@ def repeat(
     a = to_array(a)
     if axis is None:
         a, axis = ops.reshape(a, (aval.size,)), 0
+    elif not aval.ndim:
+        a = ops.reshape(a, (1,))
     shape = typeof(a).shape
     axis = canonical_axis(axis, len(shape))
     n = shape[axis]

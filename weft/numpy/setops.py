@@ -249,13 +249,13 @@ def isin(
 def _filtered(values: Any, keep: Any, size: int | None, fill_value: Any) -> Any:
     from weft.numpy.selection import nonzero, take, where
 
-    n = typeof(values).shape[0]
+    n, dtype = typeof(values).shape[0], typeof(values).dtype
     (at,) = nonzero(keep, size=size, fill_value=n)
-    out = take(values, at, mode="clip") if n else values
+    out = take(values, at, mode="clip") if n else fill(typeof(at).shape, 0, dtype)
     if size is not None:
-        filler = cast(0 if fill_value is None else fill_value, typeof(values).dtype)
-        if fill_value is None and n:
-            filler = out[0]
+        filler = cast(0 if fill_value is None else fill_value, dtype)
+        if fill_value is None and n and size:
+            filler = where(at[0] < n, out[0], filler)
         out = where(at < n, out, filler)
     return out
 
@@ -272,17 +272,18 @@ def setdiff1d(
     from weft.numpy import ufuncs as u
 
     a, b = _flat("setdiff1d", ar1, ar2)
+    first = None
     if not assume_unique:
         if size is None:
             a = unique(a)
         else:
             a, first = _distinct_sorted(a)
-            keep = u.logical_and(first, u.logical_not(_member(a, b)))
-            return _filtered(a, keep, size, 0 if fill_value is None else fill_value)
     keep = u.logical_not(_member(a, b))
+    if first is not None:
+        keep = u.logical_and(first, keep)
     if size is not None and fill_value is None:
         fill_value = 0
-    return _filtered(a, keep, size, fill_value)
+    return cast(_filtered(a, keep, size, fill_value), aval_of("setdiff1d", ar1).dtype)
 
 
 def _distinct_sorted(a: Any) -> tuple[Any, Any]:

@@ -111,7 +111,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
                 f"weft.numpy.lexsort: key {i} has shape {typeof(k).shape}, key 0 has {shape}"
             )
     if not shape:
-        return cast(np.int32(0), dtypes.canonicalize_dtype(int))
+        return to_array(dtypes.canonicalize_dtype(int).type(0))
     axis = canonical_axis(axis, len(shape))
     return sorts.sort((*keys[::-1], _positions(shape, axis)), axis, True, len(keys))[-1]
 

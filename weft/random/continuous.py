@@ -15,7 +15,7 @@ from weft.ops.reduce import reduce_sum
 from weft.random.api import check_key
 from weft.random.basic import real_normal, signs, uniform_in, unit_uniform
 from weft.random.gamma import gamma_samples
-from weft.random.sampling import as_shape, float_dtype, param, run, sample_shape, split_key
+from weft.random.sampling import as_shape, draw, float_dtype, param, run, sample_shape, split_key
 
 
 def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
@@ -25,9 +25,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: A
     >>> weft.random.exponential(weft.random.key(0), (4,)).shape
     (4,)
     """
-    key, _ = check_key("exponential", key)
-    dtype, shape = float_dtype("exponential", dtype), as_shape("exponential", shape)
-    return run(standard_exponential, key, shape=shape, dtype=dtype, out_sharding=out_sharding)
+    return draw("exponential", standard_exponential, key, (), shape, dtype, out_sharding)
 
 
 def standard_exponential(key: Any, *, shape: tuple, dtype: Any) -> Any:
@@ -41,9 +39,7 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
     >>> weft.random.cauchy(weft.random.key(0), (4,)).shape
     (4,)
     """
-    key, _ = check_key("cauchy", key)
-    dtype, shape = float_dtype("cauchy", dtype), as_shape("cauchy", shape)
-    return run(_cauchy, key, shape=shape, dtype=dtype, out_sharding=out_sharding)
+    return draw("cauchy", _cauchy, key, (), shape, dtype, out_sharding)
 
 
 def _cauchy(key: Any, *, shape: tuple, dtype: Any) -> Any:
@@ -59,9 +55,7 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     >>> weft.random.laplace(weft.random.key(0), (4,)).shape
     (4,)
     """
-    key, _ = check_key("laplace", key)
-    dtype, shape = float_dtype("laplace", dtype), as_shape("laplace", shape)
-    return run(_laplace, key, shape=shape, dtype=dtype, out_sharding=out_sharding)
+    return draw("laplace", _laplace, key, (), shape, dtype, out_sharding)
 
 
 def _laplace(key: Any, *, shape: tuple, dtype: Any) -> Any:
@@ -77,9 +71,7 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any 
     >>> weft.random.logistic(weft.random.key(0), (4,)).shape
     (4,)
     """
-    key, _ = check_key("logistic", key)
-    dtype, shape = float_dtype("logistic", dtype), as_shape("logistic", shape)
-    return run(_logistic, key, shape=shape, dtype=dtype, out_sharding=out_sharding)
+    return draw("logistic", _logistic, key, (), shape, dtype, out_sharding)
 
 
 def _logistic(key: Any, *, shape: tuple, dtype: Any) -> Any:
@@ -104,10 +96,8 @@ def gumbel(
     >>> weft.random.gumbel(weft.random.key(0), (4,)).shape
     (4,)
     """
-    key, _ = check_key("gumbel", key)
-    dtype, shape = float_dtype("gumbel", dtype), as_shape("gumbel", shape)
     mode = gumbel_mode(mode)
-    return run(gumbels, key, shape=shape, dtype=dtype, mode=mode, out_sharding=out_sharding)
+    return draw("gumbel", gumbels, key, (), shape, dtype, out_sharding, mode=mode)
 
 
 def gumbel_mode(mode: str | None) -> str:
@@ -177,9 +167,7 @@ def pareto(
     >>> bool((weft.random.pareto(weft.random.key(0), 2.0, (4,)) >= 1).all())
     True
     """
-    key, _ = check_key("pareto", key)
-    dtype, shape = float_dtype("pareto", dtype), sample_shape("pareto", shape, b)
-    return run(_pareto, key, b, shape=shape, dtype=dtype, out_sharding=out_sharding)
+    return draw("pareto", _pareto, key, (b,), shape, dtype, out_sharding)
 
 
 def _pareto(key: Any, b: Any, *, shape: tuple, dtype: Any) -> Any:
@@ -196,9 +184,7 @@ def lognormal(
     >>> weft.random.lognormal(weft.random.key(0), shape=(4,)).shape
     (4,)
     """
-    key, _ = check_key("lognormal", key)
-    dtype, shape = float_dtype("lognormal", dtype), sample_shape("lognormal", shape, sigma)
-    return run(_lognormal, key, sigma, shape=shape, dtype=dtype, out_sharding=out_sharding)
+    return draw("lognormal", _lognormal, key, (sigma,), shape, dtype, out_sharding)
 
 
 def _lognormal(key: Any, sigma: Any, *, shape: tuple, dtype: Any) -> Any:
@@ -214,9 +200,7 @@ def rayleigh(
     >>> weft.random.rayleigh(weft.random.key(0), 1.0, (4,)).shape
     (4,)
     """
-    key, _ = check_key("rayleigh", key)
-    dtype, shape = float_dtype("rayleigh", dtype), sample_shape("rayleigh", shape, scale)
-    return run(_rayleigh, key, scale, shape=shape, dtype=dtype, out_sharding=out_sharding)
+    return draw("rayleigh", _rayleigh, key, (scale,), shape, dtype, out_sharding)
 
 
 def _rayleigh(key: Any, scale: Any, *, shape: tuple, dtype: Any) -> Any:
@@ -240,12 +224,8 @@ def triangular(
     >>> weft.random.triangular(weft.random.key(0), 0.0, 0.5, 1.0, (4,)).shape
     (4,)
     """
-    key, _ = check_key("triangular", key)
-    dtype = float_dtype("triangular", dtype)
-    shape = sample_shape("triangular", shape, left, mode, right)
-    return run(
-        _triangular, key, left, mode, right, shape=shape, dtype=dtype, out_sharding=out_sharding
-    )
+    params = (left, mode, right)
+    return draw("triangular", _triangular, key, params, shape, dtype, out_sharding)
 
 
 def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: tuple, dtype: Any) -> Any:
@@ -269,9 +249,7 @@ def wald(
     >>> weft.random.wald(weft.random.key(0), 1.0, (4,)).shape
     (4,)
     """
-    key, _ = check_key("wald", key)
-    dtype, shape = float_dtype("wald", dtype), sample_shape("wald", shape, mean)
-    return run(_wald, key, mean, shape=shape, dtype=dtype, out_sharding=out_sharding)
+    return draw("wald", _wald, key, (mean,), shape, dtype, out_sharding)
 
 
 def _wald(key: Any, mean: Any, *, shape: tuple, dtype: Any) -> Any:
@@ -311,9 +289,7 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     >>> weft.random.maxwell(weft.random.key(0), (4,)).shape
     (4,)
     """
-    key, _ = check_key("maxwell", key)
-    dtype, shape = float_dtype("maxwell", dtype), as_shape("maxwell", shape)
-    return run(maxwells, key, shape=shape, dtype=dtype, out_sharding=out_sharding)
+    return draw("maxwell", maxwells, key, (), shape, dtype, out_sharding)
 
 
 def maxwells(key: Any, *, shape: tuple, dtype: Any) -> Any:
@@ -505,9 +481,7 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: 
     >>> weft.random.t(weft.random.key(0), 3.0, (4,)).shape
     (4,)
     """
-    key, _ = check_key("t", key)
-    dtype, shape = float_dtype("t", dtype), sample_shape("t", shape, df)
-    return run(_t, key, df, shape=shape, dtype=dtype, out_sharding=out_sharding)
+    return draw("t", _t, key, (df,), shape, dtype, out_sharding)
 
 
 def _t(key: Any, df: Any, *, shape: tuple, dtype: Any) -> Any:

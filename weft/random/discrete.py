@@ -20,6 +20,7 @@ from weft.random.basic import randint, unit_uniform
 from weft.random.continuous import gumbel_mode, gumbels
 from weft.random.sampling import (
     as_shape,
+    draw,
     float_dtype,
     int_dtype,
     param,
@@ -367,9 +368,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
     >>> weft.random.binomial(weft.random.key(0), 5.0, 1.0, (3,))
     Array([5., 5., 5.], dtype=float32)
     """
-    key, _ = check_key("binomial", key)
-    dtype, shape = float_dtype("binomial", dtype), sample_shape("binomial", shape, n, p)
-    return run(binomials, key, n, p, shape=shape, dtype=dtype)
+    return draw("binomial", binomials, key, (n, p), shape, dtype)
 
 
 def binomials(key: Any, n: Any, p: Any, *, shape: tuple, dtype: Any) -> Any:

@@ -15,7 +15,7 @@ from weft.ops.shape import moveaxis, reshape
 from weft.random.api import check_key
 from weft.random.basic import real_normal, unit_uniform
 from weft.random.primitives import random_split_p
-from weft.random.sampling import float_dtype, param, run, sample_shape, split_key
+from weft.random.sampling import draw, float_dtype, param, run, sample_shape, split_key
 
 
 def _one_sample(key: Any, alpha: Any, log_space: bool) -> Any:
@@ -183,9 +183,7 @@ def beta(
     >>> weft.random.beta(weft.random.key(0), 2.0, 3.0, (4,)).shape
     (4,)
     """
-    key, _ = check_key("beta", key)
-    dtype, shape = float_dtype("beta", dtype), sample_shape("beta", shape, a, b)
-    return run(_beta, key, a, b, shape=shape, dtype=dtype, out_sharding=out_sharding)
+    return draw("beta", _beta, key, (a, b), shape, dtype, out_sharding)
 
 
 def _beta(key: Any, a: Any, b: Any, *, shape: tuple, dtype: Any) -> Any:
@@ -234,9 +232,7 @@ def chisquare(
     >>> weft.random.chisquare(weft.random.key(0), 3.0, (4,)).shape
     (4,)
     """
-    key, _ = check_key("chisquare", key)
-    dtype, shape = float_dtype("chisquare", dtype), sample_shape("chisquare", shape, df)
-    return run(_chisquare, key, df, shape=shape, dtype=dtype, out_sharding=out_sharding)
+    return draw("chisquare", _chisquare, key, (df,), shape, dtype, out_sharding)
 
 
 def _chisquare(key: Any, df: Any, *, shape: tuple, dtype: Any) -> Any:
@@ -260,9 +256,7 @@ def f(
     >>> weft.random.f(weft.random.key(0), 3.0, 5.0, (4,)).shape
     (4,)
     """
-    key, _ = check_key("f", key)
-    dtype, shape = float_dtype("f", dtype), sample_shape("f", shape, dfnum, dfden)
-    return run(_f, key, dfnum, dfden, shape=shape, dtype=dtype, out_sharding=out_sharding)
+    return draw("f", _f, key, (dfnum, dfden), shape, dtype, out_sharding)
 
 
 def _f(key: Any, dfnum: Any, dfden: Any, *, shape: tuple, dtype: Any) -> Any:

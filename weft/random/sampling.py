@@ -15,6 +15,7 @@ from weft.ops.promote import broadcast_to
 from weft.ops.shape import broadcast_shapes, reshape
 from weft.ops.shape import check_shape as canonical_shape
 from weft.ops.slicing import slice_in_dim
+from weft.random.api import check_key
 from weft.random.primitives import (
     random_bits_p,
     random_split_p,
@@ -52,6 +53,24 @@ def run(fun: Callable, key: Any, *params: Any, out_sharding: Any = None, **stati
 
         out_sharding = as_sharding(out_sharding, "out_sharding")
     return _compiled(fun, tuple(static.items()), out_sharding)(key, *params)
+
+
+def draw(
+    name: str,
+    sampler: Callable,
+    key: Any,
+    params: tuple,
+    shape: Any,
+    dtype: Any,
+    out_sharding: Any = None,
+    **static: Any,
+) -> Any:
+    """The public sampler `name`: its arguments checked, then `run`."""
+    key, _ = check_key(name, key)
+    dtype = float_dtype(name, dtype)
+    shape = sample_shape(name, shape, *params) if params else as_shape(name, shape)
+    options = {"shape": shape, "dtype": dtype, **static}
+    return run(sampler, key, *params, out_sharding=out_sharding, **options)
 
 
 def float_dtype(name: str, dtype: Any, *, complex_too: bool = False) -> np.dtype:
