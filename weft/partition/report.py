@@ -251,10 +251,10 @@ def merged_reasons(why: str) -> str:
     for (producer, axes), given in origins.items():
         producers.setdefault((axes, tuple(given)), []).append(producer)
     texts = []
-    for (axes, given), names in producers.items():
+    for (axes, sources), names in producers.items():
         verb = "splits what it sums" if len(names) == 1 else "split what they sum"
-        more = [*given[:3], f"{len(given) - 3} more"] if len(given) > 4 else given
-        source = f" ({'; '.join(more)})" if given else ""
+        more = [*sources[:3], f"{len(sources) - 3} more"] if len(sources) > 4 else sources
+        source = f" ({'; '.join(more)})" if sources else ""
         texts.append(f"{', '.join(names)} {verb} over {axes}{source}")
     return "; ".join(texts)
 
