@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import weft
+import weft.numpy as wnp
 from tests.partition import harness
 from tests.partition.test_localize import module, sharding
 from tests.partition.test_optimize import before_and_after
@@ -152,3 +153,25 @@ def test_the_gradient_of_weights_that_all_steps_share_is_reduced_once(rng):
     t = np.tanh(rows @ weights)
     want = np.einsum("asbi,asbo->io", rows, 2 * t * (1 - t * t))
     np.testing.assert_allclose(np.asarray(gradient(weights, rows)), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "sum"])
+def test_devices_may_start_from_values_of_their_own(name, rng):
+    combine, reduce, on_host = {
+        "max": (wnp.maximum, weft.lax.pmax, np.maximum),
+        "min": (wnp.minimum, weft.lax.pmin, np.minimum),
+        "sum": (wnp.add, weft.lax.psum, np.add),
+    }[name]
+    mesh = weft.make_mesh((8,), ("d",))
+    start = rng.integers(-40, 40, (8, 1), dtype=np.int32)
+    steps = rng.integers(-20, 20, (5, 8, 1), dtype=np.int32)
+
+    @weft.jit
+    @weft.shard_map(mesh=mesh, in_specs=(P("d"), P(None, "d")), out_specs=P("d"))
+    def run(start, steps):
+        return weft.lax.scan(lambda c, y: (combine(c, reduce(y, "d")), None), start, steps)[0]
+
+    want = start
+    for step in steps:
+        want = on_host(want, getattr(step, name)())
+    np.testing.assert_array_equal(run(start, steps), want)

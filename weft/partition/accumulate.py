@@ -52,6 +52,8 @@ def _carry(loop: ir.Operation, number: int) -> int:
     others = [v for v in add.operands if v != carry]
     if len(others) != 1 or add.block != body:
         return 0
+    if add.name != "stablehlo.add" and _constant(loop.operands[number]) is None:
+        return 0  # devices may start from different values, which would be reduced, too
     term = _term(others[0], body, add.name)
     trips = trip_count(loop) or 1
     if term is None or trips * sum(_size(r) for r in term.reduces) < byte_size(carry.type):
