@@ -216,8 +216,8 @@ def _report(options: argparse.Namespace, path: str, function: str, programs: lis
         return 0
     for number, program in enumerate(chosen):
         stages = ProgramStages(program, program.jaxpr)
-        names = [n for n, kept in zip(program.arg_names, program.kept, strict=True) if kept]
-        report = program_report(program, stages, options.hardware, names=names)
+        read = [n for n, kept in zip(program.arg_names, program.kept, strict=True) if kept]
+        report = program_report(program, stages, options.hardware, names=read)
         print(f"\n{program.name}")
         _print(report)
         for name in options.stage:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import weft
-from examples import adamw, checkpoint, gpt, train
+from examples import adamw, gpt, train
 from examples.text import Text, batch
 
 ROOT = Path(__file__).parents[2]
@@ -87,24 +87,6 @@ def test_gradients_are_scaled_down_to_norm_one():
 def test_the_rate_rises_then_falls_to_a_tenth():
     rates = [float(adamw.rate(np.int32(s), 1.0, 10, 100)) for s in (0, 9, 10, 55, 100)]
     np.testing.assert_allclose(rates, [0.1, 1.0, 1.0, 0.55, 0.1], atol=1e-6)
-
-
-def test_a_checkpoint_restores_values_and_shardings(tmp_path):
-    mesh = weft.make_mesh((8,), ("data",))
-    rows = weft.NamedSharding(mesh, weft.P("data"))
-    state = {"a": weft.device_put(np.arange(8.0, dtype=np.float32), rows), "b": (np.int32(3),)}
-    checkpoint.save(tmp_path / "state.npz", state)
-    state["b"] = (weft.numpy.int32(0),)
-    loaded = checkpoint.load(tmp_path / "state.npz", state)
-    np.testing.assert_array_equal(loaded["a"], np.arange(8.0))
-    assert loaded["a"].sharding == rows
-    assert int(loaded["b"][0]) == 3
-
-
-def test_a_checkpoint_of_another_model_is_refused(tmp_path):
-    checkpoint.save(tmp_path / "state.npz", {"a": np.zeros(3, np.float32)})
-    with pytest.raises(ValueError, match=r"\['a'\] is float32\(3,\)"):
-        checkpoint.load(tmp_path / "state.npz", {"a": weft.numpy.zeros(4)})
 
 
 PROGRAM = """

@@ -137,6 +137,8 @@ def split_static(
 
 
 def function_name(fun: Callable) -> str:
+    while isinstance(fun, functools.partial):
+        fun = fun.func
     return getattr(fun, "__name__", type(fun).__name__)
 
 
