@@ -185,3 +185,27 @@ def test_an_uncaught_error_of_an_eager_op_shows_only_the_user_s_lines(tmp_path):
     files = [line for line in done.stderr.splitlines() if line.lstrip().startswith("File ")]
     assert len(files) == 2 and all(str(script) in f for f in files), done.stderr
     assert "f32[2,4]" in done.stderr
+
+
+EAGER = {
+    "an operator": lambda x: x + jnp.ones(4),
+    "a reflected operator": lambda x: np.ones(4) - x,
+    "a comparison": lambda x: x < jnp.ones(4),
+    "a power": lambda x: x ** jnp.ones(4),
+    "a quotient": lambda x: x / jnp.ones(4),
+    "a product of matrices": lambda x: x @ jnp.ones(4),
+    "an index": lambda x: x[1, 2],
+    "an update": lambda x: x.at[0].set(jnp.ones(2)),
+    "an assignment": lambda x: x.__setitem__(0, 1),
+    "a method": lambda x: x.sum(axis=5),
+    "reshape": lambda x: x.reshape(2, 2),
+    "a forwarded method": lambda x: x.astype("foo"),
+}
+
+
+@pytest.mark.parametrize("name", EAGER)
+def test_errors_of_arrays_that_are_caught_show_only_the_users_frames(name):
+    with pytest.raises((TypeError, ValueError, IndexError)) as caught:
+        EAGER[name](jnp.ones(3))
+    own = weft.__path__[0]
+    assert [f.path for f in caught.traceback if str(f.path).startswith(own)] == []

@@ -33,6 +33,7 @@ from weft.ops import scatter as scatters
 from weft.ops.scatter_apply import scatter_apply
 from weft.ops.shape import broadcast_in_dim, pad_p, reshape, rev_p, squeeze
 from weft.ops.slicing import dynamic_slice_p, dynamic_update_slice_p, slice_p
+from weft.transforms.boundary import show_user_frames
 
 Shape = tuple[int, ...]
 
@@ -414,13 +415,17 @@ class AtIndex:
 def _method(name: str, doc: str) -> Callable:
     def method(self: AtIndex, values: Any, *, out_sharding: Any = None, **options: Any) -> Any:
         given = Options(**options) if options else DEFAULT
-        if out_sharding is not None:
+        try:
+            if out_sharding is None:
+                return _run(self.array, self.index, values, given, name)
             from weft.sharding.explicit import placed
 
             return placed(
                 lambda x, v: _run(x, self.index, v, given, name), out_sharding, self.array, values
             )
-        return _run(self.array, self.index, values, given, name)
+        except Exception as error:
+            show_user_frames(error)
+            raise
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"AtIndex.{name}", doc
     return method

@@ -14,6 +14,7 @@ import numpy as np
 from weft.core.state import state
 from weft.core.trace import EVAL
 from weft.runtime.device_put import put_host
+from weft.transforms.boundary import show_user_frames
 
 _MOST = 256
 """How many programs of one method, or numbers of one kind, are kept."""
@@ -46,7 +47,11 @@ def one_program(function: Callable[[], Callable], name: str, doc: str) -> Callab
             if len(programs) >= _MOST:
                 programs.clear()
             program = programs[key] = jit(run)
-        return program(self)
+        try:
+            return program(self)
+        except Exception as error:
+            show_user_frames(error)
+            raise
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = doc

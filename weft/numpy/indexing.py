@@ -21,6 +21,7 @@ from weft.ops.promote import broadcast_to
 from weft.ops.shape import broadcast_in_dim, concatenate_p, reshape_p
 from weft.ops.slicing import dynamic_slice_p, start_operands
 from weft.ops.special import full
+from weft.transforms.boundary import show_user_frames
 
 Shape = tuple[int, ...]
 CLIP = GatherScatterMode.CLIP
@@ -237,24 +238,28 @@ _rows: dict[Any, Callable] = {}
 
 def getitem(x: Any, index: Any) -> Any:
     """x[index] by NumPy's rules; see `weft.numpy.ndarray.at` for what happens out of bounds."""
-    if state.trace is EVAL:
-        if index.__class__ is int:
-            aval = x.aval
-            function = _rows.get(aval)
-            if function is None:
-                function = _row_function(aval, index)
-            size = aval.shape[0]
-            if index < 0:
-                index = index + size if index >= -size else 0
-            return function(x, index)
+    try:
+        if state.trace is EVAL:
+            if index.__class__ is int:
+                aval = x.aval
+                function = _rows.get(aval)
+                if function is None:
+                    function = _row_function(aval, index)
+                size = aval.shape[0]
+                if index < 0:
+                    index = index + size if index >= -size else 0
+                return function(x, index)
+            x, plan, arrays, _ = plan_of(x, index)
+            if plan.kind == "static":
+                return _eager_static(plan, x)
+            return _eager_take(plan, x, arrays, DEFAULT)
         x, plan, arrays, _ = plan_of(x, index)
         if plan.kind == "static":
-            return _eager_static(plan, x)
-        return _eager_take(plan, x, arrays, DEFAULT)
-    x, plan, arrays, _ = plan_of(x, index)
-    if plan.kind == "static":
-        return _reshaped(plan.strided.take(x), plan.final)
-    return take(plan, x, arrays, DEFAULT)
+            return _reshaped(plan.strided.take(x), plan.final)
+        return take(plan, x, arrays, DEFAULT)
+    except Exception as error:
+        show_user_frames(error)
+        raise
 
 
 def _row_function(aval: Any, index: int) -> Callable:

@@ -20,6 +20,7 @@ from weft.numpy.indexing import getitem
 from weft.ops import elementwise as ops
 from weft.ops.promote import promote_numpy
 from weft.runtime.array import ArrayImpl
+from weft.transforms.boundary import api_boundary, show_user_frames
 
 _numpy: Any = None
 
@@ -69,27 +70,35 @@ def _operator(prim: Primitive, symbol: str) -> tuple[Callable, Callable]:
         return compiled(x, y)
 
     def forward(self: Any, other: Any) -> Any:
-        kind = other.__class__
-        if kind is float or kind is int:
-            y = _plain(other, self.aval)
-            if y is not None:
-                return run(self, number_beside(y, self) if state.trace is EVAL else y)
-        elif kind is self.__class__:
-            if other.aval is self.aval:
-                return run(self, other)
-        elif kind not in _OPERANDS and _refuses(other):
-            return NotImplemented
-        return run(*promote_numpy(symbol, self, other))
+        try:
+            kind = other.__class__
+            if kind is float or kind is int:
+                y = _plain(other, self.aval)
+                if y is not None:
+                    return run(self, number_beside(y, self) if state.trace is EVAL else y)
+            elif kind is self.__class__:
+                if other.aval is self.aval:
+                    return run(self, other)
+            elif kind not in _OPERANDS and _refuses(other):
+                return NotImplemented
+            return run(*promote_numpy(symbol, self, other))
+        except Exception as error:
+            show_user_frames(error)
+            raise
 
     def reflected(self: Any, other: Any) -> Any:
-        kind = other.__class__
-        if kind is float or kind is int:
-            y = _plain(other, self.aval)
-            if y is not None:
-                return run(number_beside(y, self) if state.trace is EVAL else y, self)
-        elif kind not in _OPERANDS and _refuses(other):
-            return NotImplemented
-        return run(*promote_numpy(symbol, other, self))
+        try:
+            kind = other.__class__
+            if kind is float or kind is int:
+                y = _plain(other, self.aval)
+                if y is not None:
+                    return run(number_beside(y, self) if state.trace is EVAL else y, self)
+            elif kind not in _OPERANDS and _refuses(other):
+                return NotImplemented
+            return run(*promote_numpy(symbol, other, self))
+        except Exception as error:
+            show_user_frames(error)
+            raise
 
     return forward, reflected
 
@@ -118,7 +127,11 @@ def _forwarded(name: str) -> tuple[Callable, Callable]:
             return NotImplemented
         if target is None:
             target = _function(name)
-        return target(self, other)
+        try:
+            return target(self, other)
+        except Exception as error:
+            show_user_frames(error)
+            raise
 
     def reflected(self: Any, other: Any) -> Any:
         nonlocal target
@@ -126,7 +139,11 @@ def _forwarded(name: str) -> tuple[Callable, Callable]:
             return NotImplemented
         if target is None:
             target = _function(name)
-        return target(other, self)
+        try:
+            return target(other, self)
+        except Exception as error:
+            show_user_frames(error)
+            raise
 
     return forward, reflected
 
@@ -138,13 +155,17 @@ def _matmul() -> tuple[Callable, Callable]:
 
     def matmul(self: Any, other: Any) -> Any:
         nonlocal compiled
-        if other.__class__ is not ArrayImpl or state.trace is not EVAL:
-            return forward(self, other)
-        if compiled is None:
-            from weft.transforms.jit import jit
+        try:
+            if other.__class__ is not ArrayImpl or state.trace is not EVAL:
+                return forward(self, other)
+            if compiled is None:
+                from weft.transforms.jit import jit
 
-            compiled = jit(_function("matmul"))
-        return compiled(self, other)
+                compiled = jit(_function("matmul"))
+            return compiled(self, other)
+        except Exception as error:
+            show_user_frames(error)
+            raise
 
     return matmul, reflected
 
@@ -157,12 +178,20 @@ def _divide() -> tuple[Callable, Callable]:
     whole = _forwarded("true_divide")
 
     def forward(self: Any, other: Any) -> Any:
-        fast = self.aval.dtype in _FLOATS
-        return div[0](self, other) if fast else whole[0](self, other)
+        try:
+            fast = self.aval.dtype in _FLOATS
+            return div[0](self, other) if fast else whole[0](self, other)
+        except Exception as error:
+            show_user_frames(error)
+            raise
 
     def reflected(self: Any, other: Any) -> Any:
-        fast = self.aval.dtype in _FLOATS
-        return div[1](self, other) if fast else whole[1](self, other)
+        try:
+            fast = self.aval.dtype in _FLOATS
+            return div[1](self, other) if fast else whole[1](self, other)
+        except Exception as error:
+            show_user_frames(error)
+            raise
 
     return forward, reflected
 
@@ -173,9 +202,13 @@ def _power() -> tuple[Callable, Callable]:
     def power(self: Any, other: Any, modulo: Any = None) -> Any:
         if modulo is not None:
             raise TypeError("pow() of arrays takes no modulus; use weft.numpy.mod(x ** y, m)")
-        if other.__class__ is int and dtypes.is_inexact(self.aval.dtype):
-            return ops.integer_pow(self, other)
-        return forward(self, other)
+        try:
+            if other.__class__ is int and dtypes.is_inexact(self.aval.dtype):
+                return ops.integer_pow(self, other)
+            return forward(self, other)
+        except Exception as error:
+            show_user_frames(error)
+            raise
 
     return power, reflected
 
@@ -213,11 +246,16 @@ def _unary(prim: Primitive) -> Callable:
             return state.trace.process(prim, (self,), {})
         if compiled is None:
             compiled = _eager(prim)
-        return compiled(self)
+        try:
+            return compiled(self)
+        except Exception as error:
+            show_user_frames(error)
+            raise
 
     return apply
 
 
+@api_boundary
 def _setitem(self: Any, index: Any, value: Any) -> None:
     raise TypeError(
         "arrays are immutable, so x[index] = value cannot work; use x = x.at[index].set(value) "
@@ -253,7 +291,11 @@ def _forward(name: str, function: str | None = None) -> Callable:
         nonlocal target
         if target is None:
             target = _function(function or name)
-        return target(self, *args, **kwargs)
+        try:
+            return target(self, *args, **kwargs)
+        except Exception as error:
+            show_user_frames(error)
+            raise
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"See weft.numpy.{function or name}."
@@ -272,7 +314,11 @@ def _reshape(
     options = {} if out_sharding is None else {"out_sharding": out_sharding}
     if copy is not None:
         options["copy"] = copy
-    return _function("reshape")(self, _sequence(args), order=order, **options)
+    try:
+        return _function("reshape")(self, _sequence(args), order=order, **options)
+    except Exception as error:
+        show_user_frames(error)
+        raise
 
 
 def _transpose(self: Any, *args: Any) -> Any:

@@ -41,7 +41,14 @@ def _came_from_weft(e: BaseException) -> bool:
     return _is_own(tb)
 
 
-def _clean(e: BaseException) -> None:
+def show_user_frames(e: BaseException) -> None:
+    """Takes weft's frames out of an exception that is about to leave weft.
+
+    Operators and methods of arrays call it in an `except` clause of their own, which costs nothing
+    until something is raised; functions that are called less often are an `api_boundary`.
+    """
+    if config.traceback_filtering == "off":
+        return
     e.__traceback__ = filter_traceback(e.__traceback__)
     context = e.__context__
     if context is not None and e.__cause__ is None and _came_from_weft(context):
@@ -56,8 +63,7 @@ def api_boundary(fun: F) -> F:
         try:
             return fun(*args, **kwargs)
         except Exception as e:
-            if config.traceback_filtering != "off":
-                _clean(e)
+            show_user_frames(e)
             raise  # bare, so that Python does not add this frame again
 
     return cast(F, wrapped)
