@@ -429,7 +429,7 @@ def _spread_axis(
             f"vmap: the axis of size {axis.size} cannot be spread by spmd_axis_name over mesh axis "
             f"{lead!r} of size {parts}; pad it to {-(-axis.size // parts) * parts}"
         )
-    return AxisData(axis.name, axis.size // parts, axis.spmd_name)
+    return AxisData(axis.name, axis.size // parts, axis.spmd_name, axis.varying)
 
 
 def _batch_varying(
@@ -439,13 +439,9 @@ def _batch_varying(
     from weft.collectives.casts import as_state
 
     out_batched: list[bool] = []
-
-    def vary(aval: Any) -> Any:
-        return aval.update(mat=aval.mat.replace(varying=aval.mat.varying | frozenset(lead)))
-
-    avals = [
-        vary(add_dim(a, 0, axis)) if b else a for a, b in zip(jaxpr.in_avals, batched, strict=True)
-    ]
+    varying = axis.varying | frozenset(lead)
+    axis = AxisData(axis.name, axis.size, axis.spmd_name, varying)
+    avals = [add_dim(a, 0, axis) if b else a for a, b in zip(jaxpr.in_avals, batched, strict=True)]
 
     def fun(*args: Any) -> list:
         dims = [0 if b else None for b in batched]

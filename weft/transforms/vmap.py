@@ -27,18 +27,24 @@ Dim = int | None  # where the batch dimension is; None: not batched
 
 
 class AxisData:
-    """The axis a vmap maps over: its name (or None), size, and mesh axes it is sharded over."""
+    """The axis a vmap maps over: its name (or None), size, and mesh axes it is sharded over.
 
-    __slots__ = ("name", "size", "spmd_name")
+    varying: those of them that are manual, inside a shard_map: batched values vary over them.
+    """
 
-    def __init__(self, name: Any, size: int, spmd_name: Any = None) -> None:
+    __slots__ = ("name", "size", "spmd_name", "varying")
+
+    def __init__(
+        self, name: Any, size: int, spmd_name: Any = None, varying: frozenset = frozenset()
+    ) -> None:
         self.name = name
         self.size = size
         self.spmd_name = spmd_name
+        self.varying = varying
 
     @property
     def key(self) -> tuple:
-        return self.name, self.size, self.spmd_name
+        return self.name, self.size, self.spmd_name, self.varying
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AxisData) and self.key == other.key
@@ -69,7 +75,10 @@ def add_dim(aval: Any, dim: Dim, axis: AxisData) -> Any:
     sharding = None
     if aval.sharding is not None:
         sharding = aval.sharding.with_dim(dim, axis.spmd_name)
-    return ShapedArray(shape, aval.dtype, aval.weak_type, sharding, aval.mat)
+    mat = aval.mat
+    if axis.varying:
+        mat = mat.replace(varying=mat.varying | axis.varying)
+    return ShapedArray(shape, aval.dtype, aval.weak_type, sharding, mat)
 
 
 class BatchTracer(Tracer):
@@ -172,6 +181,10 @@ def move_dim(x: Any, source: Dim, target: int, axis: AxisData) -> Any:
         if getattr(x, "dtype", None) == dtypes.float0:
             return np.broadcast_to(x, (*x.shape[:target], axis.size, *x.shape[target:]))
         x = broadcast_to_dim(x, target, axis.size)
+        if axis.varying:
+            from weft.collectives.casts import as_state
+
+            return as_state(x, tuple(sorted(axis.varying, key=str)), "varying")
         return x if axis.spmd_name is None else _spread(x, target, axis)
     return moveaxis(x, source, target)
 

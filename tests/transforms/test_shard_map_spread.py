@@ -1,0 +1,104 @@
+"""vmap(spmd_axis_name=…) of a shard_map: examples spread over a mesh axis."""
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from tests.collectives.harness import COMPILER_OPTIONS, mesh_of
+from tests.spmd_reference import Machine
+from weft import P, lax
+
+W = np.float32(3)
+
+
+@pytest.fixture
+def x(rng):
+    """Four examples for mesh axis y; dimension 1 is split over x."""
+    return rng.standard_normal((4, 2, 3)).astype(np.float32)
+
+
+def spread(body, check_vma=True, in_axes=(0, None)):
+    mesh = mesh_of(Machine(x=2, y=4), ("x", "y"))
+    mapped = weft.shard_map(
+        body, mesh=mesh, in_specs=(P("x"), P()), out_specs=P("x"), check_vma=check_vma
+    )
+    f = weft.vmap(mapped, in_axes=in_axes, spmd_axis_name="y")
+    return weft.jit(f, compiler_options=COMPILER_OPTIONS)
+
+
+def _times_total(v, w):
+    return w * v * lax.psum(v, "x")
+
+
+def _scan(v, w):
+    return lax.scan(lambda c, _: (c * lax.psum(v, "x"), None), w * v, None, length=1)[0]
+
+
+def _scan_of_equal_carry(v, w):
+    total = lax.scan(lambda c, _: (c * w, None), lax.psum(v, "x"), None, length=1)[0]
+    return v * total
+
+
+def _chosen(v, w):
+    everything = lax.psum(v, "x").sum()
+    return lax.cond(everything > -1e9, lambda: _times_total(v, w), lambda: v)
+
+
+@weft.custom_vjp
+def _tripled(v):
+    return 3 * v
+
+
+_tripled.defvjp(lambda v: (_tripled(v), None), lambda _, ct: (3 * ct,))
+
+BODIES = {
+    "product": _times_total,
+    "jit": lambda v, w: weft.jit(_times_total)(v, w),
+    "checkpoint": weft.checkpoint(_times_total),
+    "scan": _scan,
+    "scan of a carry that is equal": _scan_of_equal_carry,
+    "cond": _chosen,
+    "custom derivative": lambda v, w: _tripled(v) * lax.psum(v, "x") * (w / 3),
+    "map": lambda v, w: lax.map(lambda r: r * w * lax.psum(r, "x"), v),
+}
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+@pytest.mark.parametrize("name", BODIES)
+def test_values_and_derivatives_are_those_of_the_examples(name, check_vma, x):
+    f = spread(BODIES[name], check_vma)
+    total = x.sum(1, keepdims=True)
+    np.testing.assert_allclose(f(x, W), W * x * total, rtol=1e-4, atol=1e-5)
+    loss = weft.jit(lambda x, w: f(x, w).sum(), compiler_options=COMPILER_OPTIONS)
+    by_x, by_w = weft.grad(loss, (0, 1))(x, W)
+    np.testing.assert_allclose(by_x, 2 * W * np.repeat(total, 2, 1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(by_w, (x * total).sum(), rtol=1e-4)
+
+
+def test_a_carry_that_becomes_batched_in_the_loop(x):
+    def body(v, w):
+        return v * lax.scan(lambda c, _: (c * w, None), jnp.float32(1), None, length=2)[0]
+
+    f = spread(body, in_axes=(0, 0))
+    ws = np.arange(1.0, 5.0, dtype=np.float32)
+    np.testing.assert_allclose(f(x, ws), (ws**2)[:, None, None] * x, rtol=1e-5)
+    slopes = weft.grad(lambda w: f(x, w).sum())(ws)
+    np.testing.assert_allclose(slopes, 2 * ws * x.sum((1, 2)), rtol=1e-4, atol=1e-5)
+
+
+def test_examples_of_one_device_may_end_a_loop_differently(x):
+    def body(v, w):
+        return lax.while_loop(lambda u: lax.psum((u * u).sum(), "x") < 50, lambda u: 2 * u, v)
+
+    want = x.copy()
+    for example in want:
+        while (example * example).sum() < 50:
+            example *= 2
+    np.testing.assert_allclose(spread(body)(x, W), want, rtol=1e-5)
+
+
+def test_batched_values_vary_over_the_axis_in_inner_programs(x):
+    text = str(weft.make_jaxpr(spread(_scan))(x, W))
+    inner = text[text.index("scan[") :]
+    assert "{V:x,y}" in inner[: inner.index("in (")]
