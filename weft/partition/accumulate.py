@@ -52,8 +52,8 @@ def _carry(loop: ir.Operation, number: int) -> int:
     others = [v for v in add.operands if v != carry]
     if len(others) != 1 or add.block != body:
         return 0
-    if add.name != "stablehlo.add" and _constant(loop.operands[number]) is None:
-        return 0  # devices may start from different values, which would be reduced, too
+    if _identity(add.name, carry.type.element_type) is None:
+        return 0
     term = _term(others[0], body, add.name)
     trips = trip_count(loop) or 1
     if term is None or trips * sum(_size(r) for r in term.reduces) < byte_size(carry.type):
@@ -116,9 +116,24 @@ def _constant(value: ir.Value) -> ir.Attribute | None:
     return None
 
 
-def _is_zero(value: ir.Value) -> bool:
-    constant = _constant(value)
-    return constant is not None and str(constant).startswith(("dense<0>", "dense<0.000000e+00>"))
+_INFINITY = {"f64": 0x7FF0000000000000, "f32": 0x7F800000, "f16": 0x7C00, "bf16": 0x7F80}
+
+
+def _identity(combiner: str, element: ir.Type) -> str | None:
+    """The value, as MLIR writes it, that combined with another gives that one; None if unknown."""
+    integer, name = isinstance(element, ir.IntegerType), str(element)
+    if combiner == "stablehlo.add":
+        zero = "0" if integer else "0.0"
+        return f"({zero}, {zero})" if isinstance(element, ir.ComplexType) else zero
+    lowest = combiner == "stablehlo.maximum"
+    if integer and element.width > 1:
+        bits = element.width if element.is_unsigned else element.width - 1
+        low = 0 if element.is_unsigned else -(1 << bits)
+        return str(low if lowest else (1 << bits) - 1)
+    if name not in _INFINITY:
+        return None
+    infinity = _INFINITY[name]
+    return f"0x{infinity | (1 << infinity.bit_length() if lowest else 0):X}"
 
 
 def _move(loop: ir.Operation, number: int, combiner: str, term: _Term) -> None:
@@ -140,9 +155,10 @@ def _move(loop: ir.Operation, number: int, combiner: str, term: _Term) -> None:
         total.attributes[WHY] = ir.StringAttr.get("; ".join(reasons))
     _combine_by(total, combiner, result.type.element_type)
     value = total.results[0]
-    if combiner == "stablehlo.add" and not _is_zero(first):
-        # Each device starts from zero, and the sum from what was there.
-        loop.operands[number] = _zeros(loop, result.type)
+    start = _constant_of(loop, result.type, _identity(combiner, result.type.element_type))
+    if _splat_text(first) != _splat_text(start):
+        # Devices may have started from values of their own: these come in behind the reduction.
+        loop.operands[number] = start
         value = ir.Operation.create(
             combiner,
             results=[result.type],
@@ -167,10 +183,13 @@ def _combine_by(reduce: ir.Operation, combiner: str, element: ir.Type) -> None:
     ir.Operation.create("stablehlo.return", operands=list(combined.results), loc=unknown, ip=ip)
 
 
-def _zeros(loop: ir.Operation, kind: ir.Type) -> ir.Value:
-    element = kind.element_type
-    zero = "0" if isinstance(element, ir.IntegerType) else "0.0"
-    zero = f"({zero}, {zero})" if isinstance(element, ir.ComplexType) else zero
-    made = ir.Operation.parse(f"%0 = stablehlo.constant dense<{zero}> : {kind}")
+def _splat_text(value: ir.Value) -> str | None:
+    """The elements of a constant without its type; None for other values."""
+    constant = _constant(value)
+    return None if constant is None else str(constant).partition(" : ")[0]
+
+
+def _constant_of(loop: ir.Operation, kind: ir.Type, value: str | None) -> ir.Value:
+    made = ir.Operation.parse(f"%0 = stablehlo.constant dense<{value}> : {kind}")
     ir.InsertionPoint(loop).insert(made)
     return made.results[0]
