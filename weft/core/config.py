@@ -183,6 +183,10 @@ default_device = _define(
     "default_device", None, _anything, "where uncommitted arrays are made: a device or a platform",
     traced=True)
 _define("enable_checks", False, _boolean, "type-check every jaxpr after it is made", traced=True)
+_define("pallas_enable_debug_checks", False, _boolean,
+        "native kernels check bounds and pl.debug_check", traced=True)
+_define("pallas_poison_buffers", False, _boolean,
+        "scratch of native kernels starts as NaN", traced=True)
 log_compiles = _define(
     "log_compiles", False, _boolean, "log each trace and compilation", traced=False)
 _define("traceback_filtering", "auto", _one_of("auto", "off", "remove_frames", "tracebackhide"),

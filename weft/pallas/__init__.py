@@ -13,14 +13,15 @@ _HOMES = {
     "weft.pallas.call": "pallas_call",
     "weft.pallas.mpmd": "mpmd_map kernel core_map",
     "weft.pallas.specs": """BlockSpec GridSpec PrefetchScalarGridSpec Blocked Element Squeezed
-        squeezed Buffered no_block_spec""",
+        squeezed Buffered BlockDim RevisitMode no_block_spec""",
+    "weft.pallas.checks": "enable_debug_checks enable_poison_buffers",
     "weft.pallas.mesh": "Mesh create_core_mesh",
     "weft.pallas.memory": "MemorySpace MemoryRef ScratchShape CoreMemorySpace SemaphoreType",
     "weft.pallas.primitives": """program_id num_programs multiple_of debug_print debug_check delay
         run_scoped with_scoped""",
     "weft.pallas.sync": """semaphore_signal semaphore_wait semaphore_read core_barrier async_copy
         make_async_copy AsyncCopy atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor
-        atomic_xchg atomic_cas""",
+        atomic_xchg atomic_cas DeviceIdType""",
     "weft.pallas.helpers": """when loop cdiv align_to next_power_of_2 strides_from_shape empty
         empty_like empty_ref_like broadcast_to reciprocal dot run_state CostEstimate estimate_cost
         CompilerParams""",

@@ -320,8 +320,9 @@ def pallas_call(
     becomes inputs.
     out_shape: a pytree of things with shape and dtype; the function returns arrays like it.
     grid: the extents, () for one program; under jit an extent may be traced, an integer scalar.
-    in_specs, out_specs: pytrees of `BlockSpec` like the arguments and out_shape; None is the whole array. scratch_shapes: a sequence, or a dict (the
-    kernel then gets them by name), of scratch types. grid_spec: a `GridSpec` with all of these.
+    in_specs, out_specs: pytrees of `BlockSpec` like the arguments and out_shape; None is the whole
+    array. scratch_shapes: a sequence, or a dict (the kernel then gets them by name), of scratch
+    types. grid_spec: a `GridSpec` with all of these.
     input_output_aliases: input -> output that starts with its contents, in its memory if XLA can.
     interpret: True (or `InterpretParams`) runs it in NumPy and checks every access. debug: native
     code checks bounds. name: for messages and profiles. compiler_params: of a backend; an entry
@@ -483,7 +484,8 @@ def _build(
         used_axes=frozenset(frame.asked),
         ref_names=with_constant_names(ref_names, hidden + n_args, len(consts)),
         dynamic=dynamic,
-        **options,
+        poison=config.pallas_poison_buffers,
+        **{**options, "debug": options["debug"] or config.pallas_enable_debug_checks},
     )
     rule = built.sharding_rule
     if rule is not None:

@@ -103,14 +103,14 @@ def cdiv(a: Any, b: Any) -> Any:
     return (a + (b - 1)) // b
 
 
-def align_to(x: int, a: int) -> int:
-    """The least multiple of a that is at least x.
+def align_to(a: int, alignment: int) -> int:
+    """The least multiple of alignment that is at least a.
 
     >>> import weft
     >>> weft.pallas.align_to(10, 4)
     12
     """
-    return cdiv(x, a) * a
+    return cdiv(a, alignment) * alignment
 
 
 def next_power_of_2(x: int) -> int:
@@ -139,8 +139,8 @@ def strides_from_shape(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def empty(shape: Sequence[int], dtype: Any) -> Any:
-    """An array of unspecified values (zeros).
+def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Any:
+    """An array of unspecified values (zeros), with the sharding out_sharding if given.
 
     >>> import weft
     >>> weft.pallas.empty((2, 3), "float32").shape
@@ -148,7 +148,12 @@ def empty(shape: Sequence[int], dtype: Any) -> Any:
     """
     from weft.ops.small import full
 
-    return full(shape, 0, dtype)
+    zeros = full(shape, 0, dtype)
+    if out_sharding is None:
+        return zeros
+    from weft.sharding import reshard
+
+    return reshard(zeros, out_sharding)
 
 
 def empty_like(x: Any) -> Any:
@@ -172,8 +177,8 @@ def empty_ref_like(x: Any) -> Any:
     return new_ref(empty(x.shape, x.dtype), memory_space=space)
 
 
-def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
-    """x repeated along new and size-1 dimensions.
+def broadcast_to(a: Any, shape: Sequence[int]) -> Any:
+    """a repeated along new and size-1 dimensions.
 
     >>> import weft
     >>> weft.pallas.broadcast_to(weft.numpy.arange(2), (2, 2))
@@ -182,7 +187,7 @@ def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
     """
     from weft.ops.promote import broadcast_to as broadcast
 
-    return broadcast(x, tuple(shape))
+    return broadcast(a, tuple(shape))
 
 
 def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Any:

@@ -81,6 +81,7 @@ class KernelCall:
     ref_names: what the kernel calls its refs, for messages; may be shorter than their list.
     dynamic: grid axes (without those of vmap) of extent `UNKNOWN_EXTENT`: the extent of the k-th
     of them is the k-th operand, an int32 scalar that is among the scalars.
+    poison: scratch starts as NaN, or the largest integer, in native code.
     used_axes: grid axes (without those of vmap) whose program_id or extent the kernel uses.
     """
 
@@ -104,6 +105,7 @@ class KernelCall:
     ref_names: tuple[str, ...] = ()
     used_axes: frozenset[int] = frozenset()
     dynamic: tuple[int, ...] = ()
+    poison: bool = False
     cache: dict = field(default_factory=dict)
 
     @property

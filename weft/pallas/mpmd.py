@@ -204,7 +204,8 @@ def mpmd_map(
             blocks=(*ins, *outs),
             aliases=check_aliases(what, input_output_aliases, types, results),
             interpret=interpret,
-            debug=bool(debug),
+            debug=bool(debug) or config.pallas_enable_debug_checks,
+            poison=config.pallas_poison_buffers,
             compiler_params=compiler_params,
             cost_estimate=cost_estimate,
             metadata=metadata,
@@ -280,11 +281,21 @@ def kernel(
     return make([(mesh, body)])
 
 
-def core_map(mesh: Mesh, **options: Any) -> Callable[[Callable[[], None]], None]:
+def core_map(
+    mesh: Mesh,
+    *,
+    compiler_params: Any = None,
+    interpret: Any = False,
+    debug: bool = False,
+    cost_estimate: Any = None,
+    name: str | None = None,
+    metadata: Any = None,
+    scratch_shapes: Any = (),
+) -> Callable[[Callable[..., None]], None]:
     """A decorator: runs the function at once on every core of the mesh.
 
-    It takes nothing and returns None: it works on refs that it closes over. options: as of
-    `mpmd_map`.
+    It takes refs of scratch_shapes and returns None: it works on refs that it closes over. Other
+    arguments as of `mpmd_map`.
 
     >>> import weft
     >>> ref = weft.new_ref(weft.numpy.zeros(2, int))
@@ -294,4 +305,17 @@ def core_map(mesh: Mesh, **options: Any) -> Callable[[Callable[[], None]], None]
     >>> ref[...]
     Array([5, 5], dtype=int32)
     """
-    return lambda fun: mpmd_map([(mesh, fun)], **options)()
+
+    def run(fun: Callable[..., None]) -> None:
+        mpmd_map(
+            [(mesh, fun)],
+            scratch_shapes=scratch_shapes,
+            compiler_params=compiler_params,
+            interpret=interpret,
+            debug=debug,
+            cost_estimate=cost_estimate,
+            name=name,
+            metadata=metadata,
+        )()
+
+    return run

@@ -150,7 +150,8 @@ debug_check_p = Primitive(
 
 
 def debug_check(condition: Any, message: str) -> None:
-    """Raises if condition is False where the kernel is interpreted, or native in debug mode.
+    """Raises if condition is False where the kernel is interpreted, or native in debug mode
+    (pallas_call(..., debug=True), or under `enable_debug_checks`).
 
     >>> import weft
     >>> pl = weft.pallas

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,13 +50,24 @@ class Element:
     padding: tuple[int, int] = (0, 0)
 
 
+BlockDim = int | Blocked | Element | Squeezed
+"""An entry of block_shape (or None, as squeezed)."""
+
+
+class RevisitMode(enum.Enum):
+    """When programs may come back to an output block; every backend here allows ANY time."""
+
+    IMMEDIATE = "immediate"
+    ANY = "any"
+
+
 @dataclass(frozen=True, slots=True)
 class Buffered:
     """How many buffers a block's pipeline has: a hint, which backends here do not need."""
 
     buffer_count: int
     use_lookahead: bool = False
-    revisit: Any = None
+    revisit: RevisitMode | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,9 +131,10 @@ class GridSpec:
     """A grid with the blocks of arguments and results, and scratch.
 
     grid: an int or a tuple of ints; under jit an extent may be a traced integer scalar.
-    in_specs, out_specs: pytrees of `BlockSpec` like the arguments and the results. scratch_shapes: a sequence of scratch types, or a dict of them (then
-    the kernel gets them by name). num_scalar_prefetch: so many leading arguments are integer
-    arrays that index maps see, too, as refs behind the grid indices.
+    in_specs, out_specs: pytrees of `BlockSpec` like the arguments and the results.
+    scratch_shapes: a sequence of scratch types, or a dict of them (then the kernel gets them by
+    name). num_scalar_prefetch: so many leading arguments are integer arrays that index maps see,
+    too, as refs behind the grid indices.
     """
 
     grid: tuple

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -61,6 +62,14 @@ semaphore_read_p = prims["semaphore_read"]
 core_barrier_p = prims["core_barrier"]
 async_copy_start_p = prims["async_copy_start"]
 async_copy_wait_p = prims["async_copy_wait"]
+
+
+class DeviceIdType(enum.Enum):
+    """How a core is named: MESH by its coordinates, LOGICAL by its number in row-major order."""
+
+    MESH = "mesh"
+    LOGICAL = "logical"
+
 
 # Semaphores ------------------------------------------------------------------------------------
 
@@ -147,12 +156,18 @@ def _target(who: str, aval: Any, core_index: Any) -> tuple[tuple[str, ...], list
 
 
 def semaphore_signal(
-    sem: Any, inc: Any = 1, *, core_index: Any = None, device_id: Any = None
+    sem_or_view: Any,
+    inc: Any = 1,
+    *,
+    device_id: Any = None,
+    device_id_type: DeviceIdType = DeviceIdType.MESH,
+    core_index: Any = None,
 ) -> None:
     """Adds inc to a semaphore: this core's own, a shared one, or that of the core core_index.
 
     core_index: an int, or a dict from axis names of the semaphore's mesh to indices; axes left out
-    are the caller's own coordinates. device_id: the same, under the name it has elsewhere.
+    are the caller's own coordinates. device_id: the same, under the name it has elsewhere; with
+    device_id_type=DeviceIdType.LOGICAL it is the number of the core in row-major order.
 
     What this core wrote before is seen by whoever waits for the signal.
 
@@ -174,11 +189,22 @@ def semaphore_signal(
         if core_index is not None:
             raise ValueError(f"{who}: give core_index or device_id, not both")
         core_index = device_id
-    handle, indexer, operands = _semaphore(who, sem, (MemorySpace.SEMAPHORE,))
-    axes, core = _target(who, sem.ref_aval, core_index)
+        if DeviceIdType(device_id_type) is DeviceIdType.LOGICAL and sem_or_view.ref_aval.core:
+            core_index = _coordinates(sem_or_view.ref_aval.core, device_id)
+    handle, indexer, operands = _semaphore(who, sem_or_view, (MemorySpace.SEMAPHORE,))
+    axes, core = _target(who, sem_or_view.ref_aval, core_index)
     semaphore_signal_p.bind(
         handle, *operands, _int32(who, "inc", inc), *core, indexer=indexer, axes=axes
     )
+
+
+def _coordinates(mesh: Any, number: Any) -> dict[str, Any]:
+    """Where on the mesh the core of a number, row-major, is."""
+    found = {}
+    for axis, size in reversed(mesh.shape.items()):
+        found[axis] = number % size
+        number = number // size
+    return found
 
 
 def _own_only(who: str, sem: Ref) -> None:
@@ -191,10 +217,10 @@ def _own_only(who: str, sem: Ref) -> None:
         )
 
 
-def semaphore_wait(sem: Any, value: Any = 1) -> None:
-    """Waits until a semaphore is at least `value`, then subtracts that.
+def semaphore_wait(sem_or_view: Any, value: Any = 1, *, decrement: bool = True) -> None:
+    """Waits until a semaphore is at least `value`, then subtracts that unless decrement is False.
 
-    sem: this core's own, or a shared one.
+    sem_or_view: this core's own, or a shared one.
 
     Raises TypeError for what is no semaphore, ValueError for another core's.
 
@@ -209,14 +235,15 @@ def semaphore_wait(sem: Any, value: Any = 1) -> None:
     ...     scratch_types=[pl.SemaphoreType.REGULAR], interpret=True)()
     Array(1, dtype=int32)
     """
-    handle, indexer, operands = _semaphore("semaphore_wait", sem, _COUNTING)
-    _own_only("semaphore_wait", sem)
-    semaphore_wait_p.bind(
-        handle, *operands, _int32("semaphore_wait", "value", value), indexer=indexer
-    )
+    handle, indexer, operands = _semaphore("semaphore_wait", sem_or_view, _COUNTING)
+    _own_only("semaphore_wait", sem_or_view)
+    count = _int32("semaphore_wait", "value", value)
+    semaphore_wait_p.bind(handle, *operands, count, indexer=indexer)
+    if not decrement:
+        semaphore_signal_p.bind(handle, *operands, count, indexer=indexer, axes=())
 
 
-def semaphore_read(sem: Any) -> Any:
+def semaphore_read(sem_or_view: Any) -> Any:
     """The semaphore's value, an int32 scalar; others may change it at any time.
 
     Raises TypeError for what is no semaphore, ValueError for another core's.
@@ -232,8 +259,8 @@ def semaphore_read(sem: Any) -> Any:
     ...     scratch_types=[pl.SemaphoreType.REGULAR], interpret=True)()
     Array(1, dtype=int32)
     """
-    handle, indexer, operands = _semaphore("semaphore_read", sem, _COUNTING)
-    _own_only("semaphore_read", sem)
+    handle, indexer, operands = _semaphore("semaphore_read", sem_or_view, _COUNTING)
+    _own_only("semaphore_read", sem_or_view)
     return semaphore_read_p.bind(handle, *operands, indexer=indexer)
 
 

@@ -213,6 +213,9 @@ class Translator:
         if getattr(aval.memory_space, "holds_semaphores", False):
             zero = constant(0, aval.dtype)
             self.store(buffer, Array(aval.shape, aval.dtype, lambda f, i: zero.at(f, ())))
+        elif self.call.poison:
+            poison = constant(types.poison(aval.dtype), aval.dtype)
+            self.store(buffer, Array(aval.shape, aval.dtype, lambda f, i: poison.at(f, ())))
         return buffer
 
     def materialize(self, array: Array) -> Buffer:

@@ -65,6 +65,13 @@ def bits(dtype: Any) -> int:
     return 1 if dtype.name == "bool" else dtype.itemsize * 8
 
 
+def poison(dtype: Any) -> Any:
+    """NaN, or the largest integer: what memory holds that nobody wrote."""
+    if is_float(dtype) or is_complex(dtype):
+        return np.nan
+    return True if dtype.name == "bool" else dtypes.iinfo(dtype).max
+
+
 def constant(value: Any, dtype: Any) -> str:
     """A number as an operand of the dtype's register type."""
     if dtype.name == "bool":
