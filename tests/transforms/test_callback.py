@@ -172,11 +172,39 @@ def test_one_call_serves_all_devices_exactly(dtype):
     calls = []
     f = weft.jit(lambda x: host(lambda x: (calls.append(1), result)[1], x))
     got = np.asarray(f(sharded(value, "x")))
-    if dtype == "complex64":
-        np.testing.assert_array_equal(got, result)
-    else:
-        assert got.tobytes() == result.tobytes()
+    assert got.tobytes() == result.tobytes()
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    "dtypes, collectives",
+    [
+        (["float32", "int32", "uint32"], 1),
+        (["float16", "int8", "bfloat16"], 2),
+        (["int64", "float64"], 1),
+        (["int16", "complex64", "bool"], 3),
+        (["bool"], 1),
+    ],
+)
+def test_results_and_the_error_of_the_one_call_travel_together(dtypes, collectives):
+    bad = []
+
+    def function(x):
+        if bad:
+            raise KeyError("no such key")
+        return tuple(values)
+
+    with weft.enable_x64(True):
+        values = [np.asarray(wnp.array([[-0.0, 1, 2], [3, 0, 5]]).astype(d)) for d in dtypes]
+        f = weft.jit(lambda x: weft.pure_callback(function, tuple(map(like, values)), x))
+        x = sharded(np.ones((8, 4), np.float32), "x")
+        for got, value in zip(f(x), values, strict=True):
+            assert np.asarray(got).tobytes() == value.tobytes()
+        text = f.lower(x).compile().as_text()
+        bad.append(True)
+        with pytest.raises(KeyError, match="no such key"):
+            np.asarray(f(x)[0])
+    assert 1 <= text.count(" all-reduce(") <= collectives
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, weft.jit], ids=["eager", "jit"])
