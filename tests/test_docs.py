@@ -33,6 +33,38 @@ def test_examples_of_a_page_run_as_shown(page):
     assert not result.failed, "".join(report)
 
 
+def test_every_python_block_of_the_documentation_is_run_by_a_test():
+    """Pages with a prompt are run above, the blocks of kernels.md and ffi.md by their own tests."""
+    elsewhere = {"kernels.md", "ffi.md"}
+    for page in DOCS.glob("*.md"):
+        blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+        assert page.name in elsewhere or all(b.startswith(">>> ") for b in blocks), page.name
+
+
+def test_the_handler_shown_is_built_and_called(tmp_path, monkeypatch):
+    # A name keeps its handler for the life of a process, and others may use the page's.
+    text = (DOCS / "ffi.md").read_text("utf-8").replace("Scale", "ScaleOfThePage")
+    [source] = re.findall(r"```cpp\n(.*?)```", text, re.DOTALL)
+    calls = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "scale.cc").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    x = np.arange(4, dtype=np.float32)
+    exec(calls[0], names := {})
+    np.testing.assert_array_equal(weft.jit(lambda x: names["scale"](x, 3.0))(x), 3 * x)
+
+    # What the page shows of rules and derivatives, with this handler in place of those it names.
+    normalize = next(c for c in calls if "differentiable" in c)
+    names["forward_call"] = lambda x: names["scale"](x, 2.0)
+    names["backward_call"] = lambda x, ct: names["scale"](ct, 2.0)
+    exec(normalize, names)
+    np.testing.assert_array_equal(weft.grad(lambda x: names["normalize"](x).sum())(x), [2.0] * 4)
+    rule = next(c for c in calls if "ShardingRule" in c).replace("CumSum", "ScaleOfThePage")
+    names["shape"] = weft.ShapeDtypeStruct((2, 4), np.float32)
+    exec(rule.replace("weft.ffi.ffi_call(", "call = weft.ffi.ffi_call("), names)
+    rows = np.ones((2, 4), np.float32)
+    np.testing.assert_array_equal(names["call"](rows, by=np.float32(2)), 2 * rows)
+
+
 @pytest.mark.parametrize("page", sorted(p.name for p in DOCS.glob("*.md")))
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", (DOCS / page).read_text("utf-8")):

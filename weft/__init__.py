@@ -49,7 +49,7 @@ _PACKAGES = frozenset(
         *("numpy", "lax", "nn", "random", "ops", "ffi", "pallas"),
         *("tree", "tree_util", "sharding", "collectives", "partition", "distributed"),
         *("debug", "testing", "dtypes", "errors", "custom_batching", "custom_derivatives"),
-        *("dlpack", "communication"),
+        *("dlpack", "communication", "ad_checkpoint"),
     )
 )
 

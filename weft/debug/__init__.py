@@ -19,3 +19,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(module, f"debug_{name}", None) or getattr(module, name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted(_NAMES)
