@@ -11,7 +11,7 @@ In the order in which a kernel passes through:
     scalar, math, functions, special
                                 ops on one element, as code that LLVM vectorizes
     complex_ops, small_floats   elements that are pairs of floats, or are computed in float32
-    arrays, refs, control, gather, sorting
+    arrays, refs, control, gather, sorting, windows
                                 rules of the other ops
     dot, micro, turn, divide    products, their register tile, transposes, quotients of rows
     llvm, types, frame, engine  IR as text; XLA's call frame; compiling, linking, caches

@@ -338,12 +338,20 @@ def _split(t: Translator, eqn: Any, x: Array) -> list[Array]:
 
 @rule("pad")
 def _pad(t: Translator, eqn: Any, x: Array, fill: Array) -> Array:
-    shape = tuple(eqn.outvars[0].aval.shape)
+    return padded(t, x, fill, eqn.params["padding_config"])
+
+
+def padded(t: Translator, x: Array, fill: Array, config: Sequence[tuple[int, int, int]]) -> Array:
+    """x with (low, high, between) elements of fill around and between its own."""
+    shape = tuple(
+        low + high + n + max(n - 1, 0) * interior
+        for n, (low, high, interior) in zip(x.shape, config, strict=True)
+    )
     target = t.temporary(shape, x.dtype)
     t.store(target, Array(shape, x.dtype, lambda f, i: fill.at(f, ()), [(fill, no_indices)]))
     offset, sizes, strides, starts = 0, [], [], []
     for n, out, stride, (low, _, interior) in zip(
-        x.shape, shape, target.strides, eqn.params["padding_config"], strict=True
+        x.shape, shape, target.strides, config, strict=True
     ):
         step = interior + 1
         # The elements of x that land inside: low + k * step in [0, out).

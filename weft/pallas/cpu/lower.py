@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.pallas.cpu import arrays, control, divide, dot, engine, gather, refs, sorting, sync  # noqa: F401  (rules)
+from weft.pallas.cpu import (  # noqa: F401  (rules)
+    arrays,
+    control,
+    divide,
+    dot,
+    engine,
+    gather,
+    refs,
+    sorting,
+    sync,
+    windows,
+)
 from weft.pallas.cpu.frame import emit_handler
 from weft.pallas.cpu.grid import Grid, emit_chunk
 from weft.pallas.cpu.llvm import Function, Module

@@ -21,6 +21,8 @@ MAKERS: dict[str, Maker] = {}
 
 def function_of(eqn: Eqn) -> Callable:
     """A function of NumPy values that computes an equation's result (or list of results)."""
+    if any(dtypes.is_extended(v.aval.dtype) for v in (*eqn.invars, *eqn.outvars)):
+        return _compiled(eqn)  # random keys
     name = eqn.primitive.name
     direct = _DIRECT.get(name)
     if direct is not None:
@@ -68,13 +70,21 @@ def _compiled(eqn: Eqn) -> Callable:
         before = state.trace, state.axes
         state.trace, state.axes = EVAL, {}
         try:
-            given = [np.asarray(a, v.dtype) for a, v in zip(args, avals, strict=True)]
+            given = [
+                a if dtypes.is_extended(v.dtype) else np.asarray(a, v.dtype)
+                for a, v in zip(args, avals, strict=True)
+            ]
             out = prim.bind(*given, **params)
         finally:
             state.trace, state.axes = before
-        return [np.asarray(o) for o in out] if prim.multiple_results else np.asarray(out)
+        return [*map(_plain, out)] if prim.multiple_results else _plain(out)
 
     return run
+
+
+def _plain(x: Any) -> Any:
+    """A result in NumPy; random keys stay what they are."""
+    return x if dtypes.is_extended(x.dtype) else np.asarray(x)
 
 
 # Elementwise -----------------------------------------------------------------------------------
