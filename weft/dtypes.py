@@ -33,7 +33,12 @@ class prng_key(extended):  # noqa: N801
 
 
 def result_type(*args: object) -> object:
-    """The dtype that the arguments promote to; see `weft.numpy.result_type`."""
+    """The dtype that the arguments promote to; see `weft.numpy.result_type`.
+
+    >>> import weft
+    >>> weft.dtypes.result_type("int32", "bfloat16")
+    dtype(bfloat16)
+    """
     from weft.numpy import result_type as rule
 
     return rule(*args)

@@ -51,7 +51,12 @@ def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether a structure is a single leaf (or an empty node)."""
+    """Whether a structure is a single leaf (or an empty node).
+
+    >>> import weft
+    >>> weft.tree_util.treedef_is_leaf(weft.tree.structure(0))
+    True
+    """
     return treedef.num_nodes == 1
 
 

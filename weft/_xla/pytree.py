@@ -60,7 +60,12 @@ def all_leaves(values) -> bool:
 
 
 def treedef_tuple(treedefs) -> PyTreeDef:
-    """The tree definition of a tuple with the given children."""
+    """The tree definition of a tuple with the given children.
+
+    >>> import weft
+    >>> weft.tree_util.treedef_tuple([weft.tree.structure(0), weft.tree.structure(0)])
+    PyTreeDef((*, *))
+    """
     return _pytree.treedef_tuple(registry, list(treedefs))
 
 

@@ -148,7 +148,12 @@ _NARROW = {int64: int32, uint64: uint32, float64: float32, complex128: complex64
 
 
 def canonicalize_dtype(dtype: Any) -> Any:
-    """The dtype weft computes in: 64-bit types become 32-bit unless `enable_x64` is set."""
+    """The dtype weft computes in: 64-bit types become 32-bit unless `enable_x64` is set.
+
+    >>> import weft
+    >>> weft.dtypes.canonicalize_dtype("float64")
+    dtype('float32')
+    """
     if dtype in _WEAK_DTYPE:
         dtype = _WEAK_DTYPE[dtype]
     if not is_extended(dtype):
@@ -281,10 +286,20 @@ def to_inexact(dtype: Any) -> Any:
 
 
 def finfo(dtype: Any) -> Any:
-    """Limits of a float dtype, ml_dtypes' included."""
+    """Limits of a float dtype, ml_dtypes' included.
+
+    >>> import weft
+    >>> weft.dtypes.finfo("bfloat16").bits
+    16
+    """
     return ml_dtypes.finfo(np.dtype(dtype))
 
 
 def iinfo(dtype: Any) -> Any:
-    """Limits of an integer dtype, ml_dtypes' included."""
+    """Limits of an integer dtype, ml_dtypes' included.
+
+    >>> import weft
+    >>> int(weft.dtypes.iinfo("int8").max)
+    127
+    """
     return ml_dtypes.iinfo(np.dtype(dtype))

@@ -40,7 +40,12 @@ def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any =
 
 
 def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
-    """Ones; the key is not used."""
+    """Ones; the key is not used.
+
+    >>> import weft
+    >>> weft.nn.initializers.ones(weft.random.key(0), (3,))
+    Array([1., 1., 1.], dtype=float32)
+    """
     return wnp.ones(shape, _dtype(dtype), out_sharding=out_sharding)
 
 
@@ -59,7 +64,12 @@ def constant(value: Any, dtype: Any = None) -> Callable:
 
 
 def uniform(scale: Any = 1e-2, dtype: Any = None) -> Callable:
-    """Uniform numbers in [0, scale)."""
+    """Uniform numbers in [0, scale).
+
+    >>> import weft
+    >>> weft.nn.initializers.uniform(0.1)(weft.random.key(0), (2, 3)).shape
+    (2, 3)
+    """
 
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype = _dtype(dtype)
@@ -88,7 +98,12 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Callable:
 def truncated_normal(
     stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0
 ) -> Callable:
-    """Standard normal numbers conditioned on (lower, upper), times stddev."""
+    """Standard normal numbers conditioned on (lower, upper), times stddev.
+
+    >>> import weft
+    >>> weft.nn.initializers.truncated_normal(0.1)(weft.random.key(0), (2, 3)).shape
+    (2, 3)
+    """
 
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype = _dtype(dtype)

@@ -68,7 +68,13 @@ def _grid(n: int, m: int, k: Any) -> tuple[Any, Any]:
 
 
 def identity(n: int, dtype: Any = None) -> Any:
-    """The n by n identity matrix."""
+    """The n by n identity matrix.
+
+    >>> import weft
+    >>> weft.numpy.identity(2)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     return eye(n, dtype=dtype)
 
 
@@ -81,7 +87,14 @@ def _lower_mask(n: int, m: int, k: Any) -> Any:
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
-    """Ones at and below the k-th diagonal of an N by M matrix."""
+    """Ones at and below the k-th diagonal of an N by M matrix.
+
+    >>> import weft
+    >>> weft.numpy.tri(3)
+    Array([[1., 0., 0.],
+           [1., 1., 0.],
+           [1., 1., 1.]], dtype=float32)
+    """
     n = check_shape(N)[0]
     m = n if M is None else check_shape(M)[0]
     dtype = dtypes.canonicalize_dtype(float) if dtype is None else canonical(dtype, "tri")
@@ -118,7 +131,13 @@ def tril(m: Any, k: int = 0) -> Any:
 
 
 def triu(m: Any, k: int = 0) -> Any:
-    """The matrix with what is below the k-th diagonal set to zero; batches of them too."""
+    """The matrix with what is below the k-th diagonal set to zero; batches of them too.
+
+    >>> import weft
+    >>> weft.numpy.triu(weft.numpy.ones((2, 3)))
+    Array([[1., 1., 1.],
+           [0., 1., 1.]], dtype=float32)
+    """
     return _triangle("triu", m, k, False)
 
 
@@ -152,14 +171,26 @@ def diag(v: Any, k: int = 0) -> Any:
 
 
 def diagflat(v: Any, k: int = 0) -> Any:
-    """A matrix with all elements of v on its k-th diagonal."""
+    """A matrix with all elements of v on its k-th diagonal.
+
+    >>> import weft
+    >>> weft.numpy.diagflat(weft.numpy.array([1, 2]))
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
+    """
     from weft.numpy.shaping import ravel
 
     return diag(ravel(v), k)
 
 
 def vander(x: Any, N: int | None = None, increasing: builtins.bool = False) -> Any:
-    """Powers of a vector as columns (a Vandermonde matrix), highest first unless increasing."""
+    """Powers of a vector as columns (a Vandermonde matrix), highest first unless increasing.
+
+    >>> import weft
+    >>> weft.numpy.vander(weft.numpy.array([2, 3]), 3)
+    Array([[4, 2, 1],
+           [9, 3, 1]], dtype=int32)
+    """
     from weft.numpy.formulas import power
 
     aval = aval_of("vander", x)
@@ -180,7 +211,12 @@ def vander(x: Any, N: int | None = None, increasing: builtins.bool = False) -> A
 def meshgrid(
     *xi: Any, copy: builtins.bool = True, sparse: builtins.bool = False, indexing: str = "xy"
 ) -> list:
-    """Coordinate matrices from vectors. Source: numpy.meshgrid."""
+    """Coordinate matrices from vectors. Source: numpy.meshgrid.
+
+    >>> import weft
+    >>> [g.shape for g in weft.numpy.meshgrid(weft.numpy.arange(3), weft.numpy.arange(2))]
+    [(2, 3), (2, 3)]
+    """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"weft.numpy.meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
     if not copy:
@@ -210,7 +246,12 @@ def meshgrid(
 
 
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: builtins.bool = False) -> Any:
-    """The indices of a grid, one array for each dimension (stacked unless sparse)."""
+    """The indices of a grid, one array for each dimension (stacked unless sparse).
+
+    >>> import weft
+    >>> weft.numpy.indices((2, 2)).shape
+    (2, 2, 2)
+    """
     shape = check_shape(dimensions)
     dtype = dtypes.canonicalize_dtype(int) if dtype is None else canonical(dtype, "indices")
     if sparse:
@@ -230,7 +271,12 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: builtins.bool 
 
 
 def ix_(*args: Any) -> tuple:
-    """Vectors shaped so that indexing with them takes their cross product."""
+    """Vectors shaped so that indexing with them takes their cross product.
+
+    >>> import weft
+    >>> [i.shape for i in weft.numpy.ix_(weft.numpy.arange(3), weft.numpy.arange(2))]
+    [(3, 1), (1, 2)]
+    """
     from weft.ops.shape import reshape
 
     out = []
@@ -256,12 +302,22 @@ def _host_indices(arrays: Sequence[np.ndarray]) -> tuple:
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple:
-    """Row and column indices of the lower triangle of an n by m matrix."""
+    """Row and column indices of the lower triangle of an n by m matrix.
+
+    >>> import weft
+    >>> weft.numpy.tril_indices(2)
+    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
     return _host_indices(np.tril_indices(n, k, m))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple:
-    """Row and column indices of the upper triangle of an n by m matrix."""
+    """Row and column indices of the upper triangle of an n by m matrix.
+
+    >>> import weft
+    >>> weft.numpy.triu_indices(2)
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
     return _host_indices(np.triu_indices(n, k, m))
 
 
@@ -294,7 +350,12 @@ def mask_indices(n: int, mask_func: Callable, k: int = 0, *, size: int | None = 
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple:
-    """Indices of the main diagonal of an array of ndim dimensions of size n."""
+    """Indices of the main diagonal of an array of ndim dimensions of size n.
+
+    >>> import weft
+    >>> weft.numpy.diag_indices(2)
+    (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
+    """
     if n < 0 or ndim < 0:
         raise ValueError(
             f"weft.numpy.diag_indices: n and ndim must not be negative, got {n}, {ndim}"

@@ -195,14 +195,24 @@ def isdtype(dtype: Any, kind: Any) -> Any:
 
 
 def isscalar(element: Any) -> Any:
-    """Whether the value is a Python or NumPy scalar or an array without dimensions."""
+    """Whether the value is a Python or NumPy scalar or an array without dimensions.
+
+    >>> import weft
+    >>> weft.numpy.isscalar(3.0)
+    True
+    """
     if isinstance(element, ndarray | Tracer):
         return element.ndim == 0
     return np.isscalar(element)
 
 
 def iscomplexobj(x: Any) -> Any:
-    """Whether the dtype is complex."""
+    """Whether the dtype is complex.
+
+    >>> import weft
+    >>> weft.numpy.iscomplexobj(weft.numpy.arange(3))
+    False
+    """
     if x is None:
         return False
     if isinstance(x, list | tuple):
@@ -211,5 +221,10 @@ def iscomplexobj(x: Any) -> Any:
 
 
 def isrealobj(x: Any) -> Any:
-    """Whether the dtype is not complex."""
+    """Whether the dtype is not complex.
+
+    >>> import weft
+    >>> weft.numpy.isrealobj(weft.numpy.arange(3))
+    True
+    """
     return not iscomplexobj(x)

@@ -118,7 +118,12 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
 
 
 def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
-    """The index of the least element along `axis`: the first, or that of the first NaN."""
+    """The index of the least element along `axis`: the first, or that of the first NaN.
+
+    >>> import weft
+    >>> weft.lax.argmin(weft.numpy.array([3, 1, 2]), 0, "int32")
+    Array(1, dtype=int32)
+    """
     axis = canonical_axis(axis, typeof(operand).ndim)
     return argmin_p.bind(operand, axes=(axis,), index_dtype=dtypes.canonicalize_dtype(index_dtype))
 

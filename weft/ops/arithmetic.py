@@ -284,7 +284,12 @@ bitcast_convert_type_p = Primitive(
 
 
 def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
-    """The operand's bits read as another dtype; a narrower one adds a last dimension."""
+    """The operand's bits read as another dtype; a narrower one adds a last dimension.
+
+    >>> import weft
+    >>> weft.lax.bitcast_convert_type(weft.numpy.ones(()), "int32")
+    Array(1065353216, dtype=int32)
+    """
     return bitcast_convert_type_p.bind(operand, new_dtype=dtypes.canonicalize_dtype(new_dtype))
 
 
@@ -394,7 +399,12 @@ def select_n(which: Any, *cases: Any) -> Any:
 
 
 def select(pred: Any, on_true: Any, on_false: Any) -> Any:
-    """on_true where pred holds, else on_false; equal shapes and dtypes."""
+    """on_true where pred holds, else on_false; equal shapes and dtypes.
+
+    >>> import weft
+    >>> weft.lax.select(weft.numpy.array([True, False]), weft.numpy.ones(2), weft.numpy.zeros(2))
+    Array([1., 0.], dtype=float32)
+    """
     return select_n_p.bind(pred, on_false, on_true)
 
 

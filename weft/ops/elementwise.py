@@ -252,7 +252,12 @@ def reciprocal(x: Any) -> Any:
 
 
 def integer_pow(x: Any, y: int) -> Any:
-    """x to a fixed integer power, by repeated squaring."""
+    """x to a fixed integer power, by repeated squaring.
+
+    >>> import weft
+    >>> weft.lax.integer_pow(weft.numpy.arange(3), 2)
+    Array([0, 1, 4], dtype=int32)
+    """
     if y < 0 and dtypes.is_integer(typeof(x).dtype):
         raise TypeError(
             f"integer_pow: an integer array {typeof(x).str_short()} has no negative power {y}; "
@@ -271,7 +276,12 @@ def pow(x: Any, y: Any) -> Any:
 
 
 def clamp(min: Any, x: Any, max: Any) -> Any:
-    """x limited to [min, max]; the bounds are scalars or of x's shape."""
+    """x limited to [min, max]; the bounds are scalars or of x's shape.
+
+    >>> import weft
+    >>> weft.lax.clamp(0, weft.numpy.array([-5, 1, 9]), 3)
+    Array([0, 1, 3], dtype=int32)
+    """
     aval = typeof(x)
     bounds = []
     for name, bound in (("min", min), ("max", max)):

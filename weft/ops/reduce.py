@@ -189,7 +189,12 @@ def _public(prim: Primitive, what: str) -> Callable:
 
 
 def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -> Any:
-    """The sum over the dimensions `axes`. out_sharding: of the result."""
+    """The sum over the dimensions `axes`. out_sharding: of the result.
+
+    >>> import weft
+    >>> weft.lax.reduce_sum(weft.numpy.ones((2, 3)), axes=(1,))
+    Array([3., 3.], dtype=float32)
+    """
     axes = canonical_axes(axes, typeof(operand).ndim)
     if out_sharding is not None:
         from weft.sharding.explicit import placed

@@ -142,7 +142,12 @@ def _place(x: Any, out_sharding: Any) -> Any:
 
 
 def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Any:
-    """Repeats the operand along new leading dimensions of the given sizes."""
+    """Repeats the operand along new leading dimensions of the given sizes.
+
+    >>> import weft
+    >>> weft.lax.broadcast(weft.numpy.ones(3), (2,)).shape
+    (2, 3)
+    """
     sizes = check_shape(sizes, "sizes")
     aval = typeof(operand)
     dims = tuple(range(len(sizes), len(sizes) + aval.ndim))
@@ -150,7 +155,12 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
-    """The shape to which NumPy's rules broadcast the given shapes."""
+    """The shape to which NumPy's rules broadcast the given shapes.
+
+    >>> import weft
+    >>> weft.lax.broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
     rank = max((len(s) for s in shapes), default=0)
     result = []
     for i in range(rank):
@@ -259,7 +269,12 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
 
 
 def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
-    """Adds size-1 dimensions at these positions of the result."""
+    """Adds size-1 dimensions at these positions of the result.
+
+    >>> import weft
+    >>> weft.lax.expand_dims(weft.numpy.ones(3), (0,)).shape
+    (1, 3)
+    """
     aval = typeof(array)
     rank = aval.ndim + len(tuple(dimensions))
     dims = canonical_axes(tuple(dimensions), rank, "dimensions")
@@ -400,7 +415,12 @@ concatenate_p = Primitive(
 
 
 def concatenate(operands: Sequence[Any], dimension: int) -> Any:
-    """Joins arrays of equal dtype along an existing dimension."""
+    """Joins arrays of equal dtype along an existing dimension.
+
+    >>> import weft
+    >>> weft.lax.concatenate([weft.numpy.arange(2), weft.numpy.arange(1)], 0)
+    Array([0, 1, 0], dtype=int32)
+    """
     operands = list(operands)
     if not operands:
         raise ValueError("concatenate: needs at least one operand")
@@ -531,7 +551,12 @@ rev_p = linear_unary(
 
 
 def rev(operand: Any, dimensions: Sequence[int]) -> Any:
-    """Reverses the order of elements along dimensions."""
+    """Reverses the order of elements along dimensions.
+
+    >>> import weft
+    >>> weft.lax.rev(weft.numpy.arange(3), (0,))
+    Array([2, 1, 0], dtype=int32)
+    """
     dims = canonical_axes(tuple(dimensions), typeof(operand).ndim, "dimensions")
     return rev_p.bind(operand, dimensions=dims) if dims else operand
 
@@ -553,7 +578,13 @@ iota_p = Primitive(
 def broadcasted_iota(
     dtype: Any, shape: Sequence[int], dimension: int, *, out_sharding: Any = None
 ) -> Any:
-    """0, 1, 2, … along one dimension, repeated along the others."""
+    """0, 1, 2, … along one dimension, repeated along the others.
+
+    >>> import weft
+    >>> weft.lax.broadcasted_iota("int32", (2, 2), 1)
+    Array([[0, 1],
+           [0, 1]], dtype=int32)
+    """
     shape = check_shape(shape)
     dimension = canonical_axis(dimension, len(shape), "dimension")
     dtype = dtypes.canonicalize_dtype(dtype)
@@ -561,5 +592,10 @@ def broadcasted_iota(
 
 
 def iota(dtype: Any, size: int) -> Any:
-    """0, 1, …, size - 1."""
+    """0, 1, …, size - 1.
+
+    >>> import weft
+    >>> weft.lax.iota("int32", 4)
+    Array([0, 1, 2, 3], dtype=int32)
+    """
     return broadcasted_iota(dtype, (size,), 0)

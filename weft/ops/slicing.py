@@ -163,7 +163,12 @@ def slice_in_dim(
 
 
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
-    """One static position along a dimension, which stays with size 1 unless keepdims is False."""
+    """One static position along a dimension, which stays with size 1 unless keepdims is False.
+
+    >>> import weft
+    >>> weft.lax.index_in_dim(weft.numpy.arange(6).reshape(2, 3), 1)
+    Array([[3, 4, 5]], dtype=int32)
+    """
     from weft.ops.shape import squeeze
 
     shape = typeof(operand).shape

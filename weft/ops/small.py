@@ -187,7 +187,12 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: 
 def full_like(
     x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None
 ) -> Any:
-    """`full` with x's shape, dtype and placement where none is given."""
+    """`full` with x's shape, dtype and placement where none is given.
+
+    >>> import weft
+    >>> weft.lax.full_like(weft.numpy.arange(2), 7)
+    Array([7, 7], dtype=int32)
+    """
     aval = typeof(x)
     own = shape is None
     shape = aval.shape if own else check_shape(shape)

@@ -159,7 +159,12 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 
 
 def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> tuple:
-    """Sorts keys, and values along with them."""
+    """Sorts keys, and values along with them.
+
+    >>> import weft
+    >>> weft.lax.sort_key_val(weft.numpy.array([3, 1]), weft.numpy.array([10, 20]))
+    (Array([1, 3], dtype=int32), Array([20, 10], dtype=int32))
+    """
     return sort((keys, values), dimension, is_stable, 1)
 
 

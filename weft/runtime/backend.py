@@ -151,7 +151,12 @@ def devices(backend: str | None = None) -> list[Device]:
 def local_devices(
     process_index: int | None = None, backend: str | None = None, host_id: int | None = None
 ) -> list[Device]:
-    """The devices of one process, this one unless given."""
+    """The devices of one process, this one unless given.
+
+    >>> import weft
+    >>> weft.local_devices()[0].platform
+    'cpu'
+    """
     chosen = client(backend)
     if process_index is None:
         process_index = host_id if host_id is not None else chosen.process_index()
@@ -166,32 +171,62 @@ def local_devices(
 
 
 def device_count(backend: str | None = None) -> int:
-    """The number of devices over all processes."""
+    """The number of devices over all processes.
+
+    >>> import weft
+    >>> weft.device_count() >= 1
+    True
+    """
     return client(backend).device_count()
 
 
 def local_device_count(backend: str | None = None) -> int:
-    """The number of devices of this process."""
+    """The number of devices of this process.
+
+    >>> import weft
+    >>> weft.local_device_count() == len(weft.local_devices())
+    True
+    """
     return client(backend).local_device_count()
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process, counted from 0."""
+    """The number of this process, counted from 0.
+
+    >>> import weft
+    >>> weft.process_index()
+    0
+    """
     return client(backend).process_index()
 
 
 def process_count(backend: str | None = None) -> int:
-    """The number of processes."""
+    """The number of processes.
+
+    >>> import weft
+    >>> weft.process_count()
+    1
+    """
     return max(d.process_index for d in client(backend).devices()) + 1
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """The numbers of all processes."""
+    """The numbers of all processes.
+
+    >>> import weft
+    >>> weft.process_indices()
+    [0]
+    """
     return sorted({d.process_index for d in client(backend).devices()})
 
 
 def default_backend() -> str:
-    """The name of the default platform: "cpu" or "gpu"."""
+    """The name of the default platform: "cpu" or "gpu".
+
+    >>> import weft
+    >>> weft.default_backend() in ("cpu", "gpu")
+    True
+    """
     name = client().platform
     return "gpu" if name == "cuda" else name
 

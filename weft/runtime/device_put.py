@@ -336,7 +336,12 @@ def device_get(x: Any) -> Any:
 
 
 def block_until_ready(x: Any) -> Any:
-    """Wait until every array of the pytree has been computed, and return the pytree."""
+    """Wait until every array of the pytree has been computed, and return the pytree.
+
+    >>> import weft
+    >>> weft.block_until_ready({"sum": weft.numpy.arange(4).sum()})
+    {'sum': Array(6, dtype=int32)}
+    """
     arrays = [leaf for leaf in pytree.flatten(x)[0] if isinstance(leaf, ArrayImpl)]
     for array in arrays:
         check_alive(array)
@@ -353,7 +358,12 @@ def block_until_ready(x: Any) -> Any:
 
 
 def copy_to_host_async(x: Any) -> Any:
-    """Start copying every array of the pytree to the host, and return the pytree."""
+    """Start copying every array of the pytree to the host, and return the pytree.
+
+    >>> import weft
+    >>> int(weft.copy_to_host_async(weft.numpy.arange(4).sum()))
+    6
+    """
     for leaf in pytree.flatten(x)[0]:
         if isinstance(leaf, ArrayImpl):
             leaf.copy_to_host_async()

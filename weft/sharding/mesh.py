@@ -482,13 +482,23 @@ def context_mesh() -> Mesh | AbstractMesh | None:
 
 
 def get_mesh() -> Mesh | None:
-    """The concrete mesh in context, or None."""
+    """The concrete mesh in context, or None.
+
+    >>> import weft
+    >>> weft.get_mesh() is None
+    True
+    """
     mesh = _context.value
     return mesh if isinstance(mesh, Mesh) else None
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """The abstract mesh in context; one without axes (``.empty``) when there is none."""
+    """The abstract mesh in context; one without axes (``.empty``) when there is none.
+
+    >>> import weft
+    >>> weft.get_abstract_mesh().empty
+    True
+    """
     mesh = _context.value
     return EMPTY_ABSTRACT_MESH if mesh is None else mesh.abstract_mesh
 

@@ -502,6 +502,11 @@ def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list[A
 
     Returns (converted, values): `converted(*args, *values)` equals `fun(*args)`. Needed where a
     function that closes over differentiated values is an argument of a custom_vjp function.
+
+    >>> import weft
+    >>> f, values = weft.closure_convert(lambda x: x * 2, 1.0)
+    >>> f(3.0, *values)
+    Array(6., dtype=float32, weak_type=True)
     """
     from weft.core.trace import Tracer, trace_to_jaxpr
 
