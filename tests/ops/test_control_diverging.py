@@ -59,6 +59,19 @@ BRANCHES = {
         lambda w: w * w,
         2 * W,
     ),
+    "reduced inside": (
+        lambda v, w: lax.switch(
+            lax.axis_index("x") // 2,
+            [
+                lambda v, w: v,
+                lambda v, w: v * lax.pcast(lax.pcast(w, "x", to="reduced"), "x", to="varying"),
+            ],
+            v,
+            w,
+        ),
+        lambda w: w,
+        1,
+    ),
     "reduced": (
         lambda v, w: (
             v * lax.cond(late(), lambda r: r, lambda r: r / r, lax.pcast(w, "x", to="reduced"))
@@ -165,3 +178,14 @@ def test_what_all_devices_decide_alike_is_no_reason_to_warn():
         out = on_devices(body)(X, W)
     shifted = np.roll(X, 1, 0)
     np.testing.assert_array_equal(out, np.where(LATE, shifted * np.arange(N)[:, None], shifted))
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_second_derivatives_are_well_typed(name):
+    body, factor, _ = BRANCHES[name]
+    f = on_devices(body)
+    with weft.enable_checks(True):
+        slope = lambda x, w: weft.grad(lambda w: (x * f(x, w)).sum())(w)
+        by_x = weft.grad(slope)(X, W)
+    d = 1 if factor(W) == W else 2 * W
+    np.testing.assert_allclose(by_x, np.where(LATE, 2 * d * X, 0), rtol=1e-5)

@@ -163,7 +163,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
 
 
 def _cast(x: Any, axes: tuple, to: str) -> Any:
-    if to == VARYING and state.assumed_varying:
+    if to != UNREDUCED and state.assumed_varying:  # reduced: varying serves as well there
         done = typeof(x).mat.varying & state.assumed_varying
         axes = tuple(a for a in axes if a not in done)
         if not axes:

@@ -348,7 +348,8 @@ def _traced(
     leaves, operands_tree = flatten(operands)
     tree = args_tree(*operands)
     avals = avals_of(who, leaves, names_of(operands_tree, "operands"))
-    bodies = [trace_body(f, tree, avals) for f in functions]
+    with seen_as_varying([], axes):
+        bodies = [trace_body(f, tree, avals) for f in functions]
     equal = {id(c): c for body in bodies for c in body.consts if axes and _varies(c, axes)}
     if equal:
         with seen_as_varying(list(equal.values()), axes):
@@ -378,8 +379,8 @@ def _traced(
             if id(c) not in where:
                 where[id(c)] = len(consts)
                 consts.append(c)
-    branches = tuple(_with_consts(b, consts, where) for b in bodies)
     consts = [vary(c, axes) if id(c) in equal else c for c in consts]
+    branches = tuple(_with_consts(b, consts, where) for b in bodies)
     return branches, consts, leaves, first.out_tree
 
 
