@@ -74,8 +74,9 @@ def show(step: int, args: argparse.Namespace, loss: float, speed: float, held_ou
     """A progress bar on a terminal, a line now and then elsewhere."""
     done = 30 * step // args.steps
     bar = "█" * done + "·" * (30 - done)
-    line = f"{bar} {step:4d}/{args.steps}  loss {loss:.4f}  held out {held_out:.4f}  "
-    line += f"{speed:8,.0f} tokens/s"
+    line = f"{bar} {step:4d}/{args.steps}  loss {loss:.4f}  held out {held_out:.4f}"
+    if speed:  # the first step compiles
+        line += f"  {speed:8,.0f} tokens/s"
     if sys.stdout.isatty():
         print(f"\r{line}", end="\n" if step == args.steps else "", flush=True)
     elif step % every(args) == 0 or step == 1:

@@ -1,0 +1,60 @@
+"""Every public name says what it is; those of weft itself also show it."""
+
+import importlib
+import inspect
+
+import pytest
+
+import weft
+
+MODULES = ["weft"] + [
+    f"weft.{name}"
+    for name in (
+        *("lax", "numpy", "numpy.linalg", "numpy.fft", "nn", "nn.initializers", "random", "ops"),
+        *("pallas", "ffi", "sharding", "tree", "tree_util", "testing", "debug", "communication"),
+        *("custom_batching", "custom_derivatives", "ad_checkpoint", "distributed", "dlpack"),
+        *("dtypes", "errors"),
+    )
+]
+
+# Classes that are met, not made; effects_barrier is in the example of weft.debug.print.
+WITHOUT_EXAMPLE = {"AxisType", "Ref", "effects_barrier"}
+
+
+def public(name):
+    module = importlib.import_module(name)
+    for member in getattr(module, "__all__", None) or dir(module):
+        value = getattr(module, member)
+        ours = str(getattr(value, "__module__", None)).startswith("weft")
+        if not member.startswith("_") and callable(value) and ours:
+            yield member, value
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_public_name_has_a_docstring_of_its_own(name):
+    bare = [member for member, value in public(name) if not (value.__doc__ or "").strip()]
+    assert not bare
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_docstring_begins_with_one_line_that_ends_as_a_sentence(name):
+    wrong = {}
+    for member, value in public(name):
+        first = (inspect.getdoc(value) or "").split("\n\n")[0]
+        if len(first) < 6 or first[-1] not in ".…:?)":
+            wrong[member] = first
+    assert not wrong
+
+
+def test_what_weft_itself_offers_shows_an_example():
+    lacking = {
+        member
+        for member, value in public("weft")
+        if ">>>" not in (inspect.getdoc(value) or "") and not inspect.ismodule(value)
+    }
+    assert lacking <= WITHOUT_EXAMPLE
+
+
+def test_all_names_are_listed_by_dir():
+    assert {"print", "callback", "visualize_array_sharding"} <= set(dir(weft.debug))
+    assert {"jit", "grad", "numpy", "lax", "config", "ad_checkpoint"} <= set(dir(weft))
