@@ -44,7 +44,7 @@ def test_every_python_block_of_the_documentation_is_run_by_a_test():
 def test_the_handler_shown_is_built_and_called(tmp_path, monkeypatch):
     # A name keeps its handler for the life of a process, and others may use the page's.
     text = (DOCS / "ffi.md").read_text("utf-8").replace("Scale", "ScaleOfThePage")
-    [source] = re.findall(r"```cpp\n(.*?)```", text, re.DOTALL)
+    source, *_ = re.findall(r"```cpp\n(.*?)```", text, re.DOTALL)
     calls = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (tmp_path / "scale.cc").write_text(source)
     monkeypatch.chdir(tmp_path)
