@@ -361,7 +361,7 @@ def _reduce_inner(
         if k == len(outer):
             total = first if 0 in shape else sum_level(0, first)
             if order is not None:
-                total = order.of_order_key(total)
+                total = order.of_order_key(total, kind)
             if target is None:
                 answer = total
             else:

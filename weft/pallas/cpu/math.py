@@ -94,12 +94,15 @@ class Real:
     def order_key(self, a: str, kind: str) -> str:
         """An integer that compares as a does, -0 below 0 and NaN on top ("max") or at the bottom
         ("min"): the extremum of integers is one instruction, that of floats with NaN several."""
-        nan = float("nan") if kind == "max" else -float("nan")
-        a = self.select(self.compare("ord", a, a), a, self.c(nan))
-        return self._turned(self.bits(a))
+        return self.integer("sub", self._turned(self.bits(a)), self._past_nan(kind))
 
-    def of_order_key(self, key: str) -> str:
-        return self.from_bits(self._turned(key))
+    def of_order_key(self, key: str, kind: str) -> str:
+        return self.from_bits(self._turned(self.integer("add", key, self._past_nan(kind))))
+
+    def _past_nan(self, kind: str) -> int:
+        """What to subtract so that the NaNs of the one sign wrap around to those of the other."""
+        nans = (1 << self.mantissa) - 1
+        return nans if kind == "max" else -nans
 
     def _turned(self, bits: str) -> str:
         """The bits of negative numbers, except the sign, turned over; its own inverse."""
@@ -147,18 +150,12 @@ _EXP = {
 """(exp(r) - 1 - r) / r**2 for |r| <= ln(2)/2: Cephes' fit, and Taylor's series."""
 
 
-def _reduced_exp(m: Real, x: str) -> tuple[str, str]:
-    """exp(r) - 1 and n where x = r + n ln 2."""
+def exp(m: Real, x: str) -> str:
+    x = m.clamp(x, *((-746.0, 710.0) if m.wide else (-104.0, 89.0)))
     whole, n = m.round_by(x, 1 / math.log(2))
     r = m.fma(whole, m.c(-LN2_HI[m.type]), x)
     r = m.fma(whole, m.c(-LN2_LO[m.type]), r)
-    return m.fma(m.mul(r, r), m.polynomial(r, _EXP[m.type]), r), n
-
-
-def exp(m: Real, x: str) -> str:
-    x = m.clamp(x, *((-746.0, 710.0) if m.wide else (-104.0, 89.0)))
-    tail, n = _reduced_exp(m, x)
-    return m.scale(m.add(tail, m.c(1)), n)
+    return m.scale(m.polynomial(r, (*_EXP[m.type], 1.0, 1.0)), n)
 
 
 def exp2(m: Real, x: str) -> str:
