@@ -221,6 +221,37 @@ def test_a_call_on_one_device_fails_on_its_own_while_others_run():
     np.testing.assert_array_equal(got[0], GOOD)
 
 
+def test_threads_get_their_own_errors():
+    good, bad = shards(GOOD), shards(BAD)
+    f = weft.jit(
+        weft.shard_map(
+            lambda x: weft.lax.psum(native(x), "x"),
+            mesh=good.sharding.mesh,
+            in_specs=P("x"),
+            out_specs=P(),
+        )
+    )
+    f(good)
+    wrong = []
+
+    def run(fails):
+        for _ in range(20):
+            try:
+                f(bad if fails else good)
+                failed = False
+            except ValueError:
+                failed = True
+            if failed != fails:
+                wrong.append(fails)
+
+    threads = [threading.Thread(target=run, args=(i % 2 == 0,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+
+
 def test_second_names_of_targets_are_not_listed():
     weft.jit(lambda x: native(x))(shards(GOOD)).block_until_ready()
     assert not [name for name in weft.ffi.registered_targets() if "together" in name]

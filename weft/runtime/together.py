@@ -12,6 +12,7 @@ such a program returns when it has finished.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ import numpy as np
 
 from weft._xla.compile import XlaRuntimeError
 from weft.core import dtypes
-from weft.runtime import host_calls
+from weft.runtime import host_calls, in_flight
 from weft.runtime.executable import Executable
 
 _ENDLESS = 10_000
@@ -64,6 +65,10 @@ class _Run:
         self.errors: list[BaseException] = []
 
 
+_turn = threading.Lock()
+"""One run at a time, so that errors are known to be its own. CPU devices run programs over several
+of them one after the other anyway. A run that a callback starts may not wait for its turn."""
+
 _lock = threading.Lock()
 _runs: list[_Run] = []
 
@@ -71,8 +76,7 @@ _runs: list[_Run] = []
 def record(source: Calls | str, error: BaseException) -> bool:
     """Notes the error of a call, by its program's `Calls` or its native target.
 
-    Two runs at a time of programs that call one target both get its error. Errors of runs that
-    nobody waits for, having no results, are raised at the next barrier.
+    Errors of runs that nobody waits for, having no results, are raised at the next barrier.
 
     Returns:
       False if this run has failed so often that the call had better end it.
@@ -144,18 +148,20 @@ class TogetherExecutable(Executable):
         Raises what a call into Python or native code raised on any of the devices.
         """
         run = _Run(self.calls)
-        with _lock:
-            _runs.append(run)
-        try:
-            outs = super().call(args)
-            for out in outs:
-                out.block_until_ready()
-        except (XlaRuntimeError, RuntimeError, ValueError):
-            if not run.errors:
-                raise
-        finally:
+        turn = _turn if in_flight.inside.pending is None else contextlib.nullcontext()
+        with turn:
             with _lock:
-                _runs.remove(run)
+                _runs.append(run)
+            try:
+                outs = super().call(args)
+                for out in outs:
+                    out.block_until_ready()
+            except (XlaRuntimeError, RuntimeError, ValueError):
+                if not run.errors:
+                    raise
+            finally:
+                with _lock:
+                    _runs.remove(run)
         if run.errors:
             raise run.errors[0] from None
         return outs
