@@ -61,7 +61,7 @@ def asarray(
     >>> weft.numpy.asarray([1, 2.5])
     Array([1. , 2.5], dtype=float32)
     """
-    if dtype is None and not copy and device is None and out_sharding is None:
+    if dtype is None and not copy and order is None and device is None and out_sharding is None:
         if isinstance(a, Tracer | ArrayImpl):
             return a
         if isinstance(a, SCALARS):
@@ -237,7 +237,12 @@ def _from_numbers(x: Any, dtype: Any) -> Any:
 
 
 def copy(a: Any, order: str | None = None) -> Any:
-    """A copy of the array in memory of its own."""
+    """A copy of the array in memory of its own.
+
+    >>> import weft
+    >>> weft.numpy.copy(weft.numpy.arange(3))
+    Array([0, 1, 2], dtype=int32)
+    """
     check_array("copy", a)
     return array(a, copy=True, order=order)
 
@@ -451,7 +456,12 @@ def _python(value: Any, dtype: Any) -> Any:
 def zeros_like(
     a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Any:
-    """Zeros of an array's shape and dtype, placed as it is."""
+    """Zeros of an array's shape and dtype, placed as it is.
+
+    >>> import weft
+    >>> weft.numpy.zeros_like(weft.numpy.arange(3))
+    Array([0, 0, 0], dtype=int32)
+    """
     return _like(a, 0, dtype, shape, "zeros_like", device, out_sharding)
 
 
@@ -476,7 +486,12 @@ def full_like(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Any:
-    """A value repeated in an array's shape and dtype, placed as it is."""
+    """A value repeated in an array's shape and dtype, placed as it is.
+
+    >>> import weft
+    >>> weft.numpy.full_like(weft.numpy.arange(3), 7)
+    Array([7, 7, 7], dtype=int32)
+    """
     check_array("full_like", fill_value)
     return _like(a, fill_value, dtype, shape, "full_like", device, out_sharding)
 
@@ -631,7 +646,12 @@ def logspace(
     dtype: Any = None,
     axis: int = 0,
 ) -> Any:
-    """base to the power of evenly spaced exponents. Source: numpy.logspace."""
+    """base to the power of evenly spaced exponents. Source: numpy.logspace.
+
+    >>> import weft
+    >>> weft.numpy.logspace(0, 2, 3).astype(int)
+    Array([  1,  10, 100], dtype=int32)
+    """
     from weft.numpy.formulas import power
 
     out = linspace(start, stop, num, endpoint, axis=axis)
@@ -647,7 +667,12 @@ def geomspace(
     dtype: Any = None,
     axis: int = 0,
 ) -> Any:
-    """Values from start to stop with a constant ratio. Source: numpy.geomspace."""
+    """Values from start to stop with a constant ratio. Source: numpy.geomspace.
+
+    >>> import weft
+    >>> weft.numpy.geomspace(1, 8, 4).round(3)
+    Array([1., 2., 4., 8.], dtype=float32)
+    """
     if not isinstance(start, Tracer) and not isinstance(stop, Tracer):
         promoted = dtypes.promote_types([_leaf_type(start), _leaf_type(stop)])[0]
         target = canonical(dtype, "geomspace") or dtypes.to_inexact(promoted)
