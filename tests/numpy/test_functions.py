@@ -57,6 +57,27 @@ def test_values_are_numpys_and_types_are_jaxs(text, numpy_text):
         assert types == [[d, weak and d != "bool"] for d, weak, _ in ORACLE["cases"][text]]
 
 
+@pytest.mark.parametrize(
+    ("call", "dtype"),
+    [
+        (lambda: wnp.sqrt(np.int32(2)), "float32"),
+        (lambda: wnp.sqrt(np.int64(2)), "float64"),
+        (lambda: wnp.sqrt(2), "float64"),
+        (lambda: wnp.mean(np.ones(3, bool)), "float32"),
+        (lambda: wnp.median(np.ones(3, np.int8)), "float32"),
+        (lambda: wnp.ones(3, "int16") / 2, "float32"),
+        (lambda: wnp.arange(3) / 2, "float64"),
+        (lambda: wnp.rint(np.int8(2)), "float64"),
+        (lambda: wnp.vander(np.ones(2, np.uint64)), "uint64"),
+        (lambda: wnp.searchsorted(wnp.arange(3), 1), "int32"),
+        (lambda: weft.random.binomial(weft.random.key(0), 3, 0.5), "float64"),
+    ],
+)
+def test_only_64_bit_integers_ask_for_64_bit_floats(call, dtype):
+    with weft.enable_x64(True):
+        assert call().dtype == dtype
+
+
 def table_names():
     text = "\n".join(c[0] for c in CASES)
     return set(re.findall(r"xp\.((?:linalg\.|fft\.)?\w+)", text))
@@ -214,3 +235,39 @@ def test_unequal_ranks_raise_or_warn_where_the_setting_asks():
                 add(x, row)
     with weft.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="unequal ranks"):
         wnp.add(x, row)
+
+
+# Python numbers beside arrays ------------------------------------------------------------------
+
+WRAPPED = {
+    "uint32 + -1": (lambda: np.uint32(3), lambda x: x + -1, 2),
+    "uint32 ^ -1": (lambda: np.uint32(5), lambda x: x ^ -1, 4294967290),
+    "uint8 & 0x1ff": (lambda: np.uint8(3), lambda x: x & 0x1FF, 3),
+    "maximum(int8, 300)": (lambda: np.int8(3), lambda x: wnp.maximum(x, 300), 44),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_python_ints_wrap_around_to_the_dtype_of_the_array_beside_them(name):
+    make, f, want = WRAPPED[name]
+    x = wnp.asarray(make())
+    for run in (f, weft.jit(f)):
+        assert (run(x).dtype, int(run(x))) == (x.dtype, want)
+
+
+def test_python_ints_that_no_default_int_holds_are_an_error():
+    with pytest.raises(OverflowError):
+        wnp.asarray(np.int32(3)) + 2**31
+
+
+def test_integer_remainders_by_zero_are_zero():
+    x = np.arange(-2, 3, dtype=np.int32)
+    for y in (0, np.zeros(5, np.int32)):
+        np.testing.assert_array_equal(wnp.remainder(x, y), np.zeros(5))
+        np.testing.assert_array_equal(wnp.fmod(x, y), np.zeros(5))
+
+
+def test_lax_takes_no_python_numbers_of_different_kinds():
+    with pytest.raises(TypeError, match="add"):
+        weft.lax.add(1, 1.0)
+    assert wnp.add(1, 1.0) == 2

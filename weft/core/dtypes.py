@@ -279,10 +279,13 @@ def scalar_dtype(x: Any) -> np.dtype:
 
 
 def to_inexact(dtype: Any) -> Any:
-    """The float type in which an integer or boolean operand of a float function is computed."""
+    """The float type in which an integer or boolean operand of a float function is computed.
+
+    Only 64-bit integers ask for 64-bit floats.
+    """
     if is_inexact(dtype):
         return dtype
-    return canonicalize_dtype(float64)
+    return canonicalize_dtype(float64 if dtype in (int64, uint64) else float32)
 
 
 def finfo(dtype: Any) -> Any:

@@ -97,7 +97,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
     """
     n = check_shape(N)[0]
     m = n if M is None else check_shape(M)[0]
-    dtype = dtypes.canonicalize_dtype(float) if dtype is None else canonical(dtype, "tri")
+    dtype = dtypes.float32 if dtype is None else canonical(dtype, "tri")
     if state.trace is EVAL and n * m <= _ON_HOST and not isinstance(k, Tracer):
         return constant(np.tri(n, m, int(k)).astype(dtype))
     return convert(_lower_mask(n, m, k), dtype)
@@ -202,7 +202,7 @@ def vander(x: Any, N: int | None = None, increasing: builtins.bool = False) -> A
     from weft.ops.shape import reshape
 
     x = reshape(to_array(x), (aval.shape[0], 1))
-    return power(x, powers.astype(np.int8) if dtypes.is_integer(aval.dtype) and n < 127 else powers)
+    return power(x, powers.astype(aval.dtype) if dtypes.is_integer(aval.dtype) else powers)
 
 
 # Grids and index arrays -----------------------------------------------------------------------

@@ -121,7 +121,7 @@ def _quantile(
     check_array(name, a, q)
     known = isinstance(q, int | float | np.ndarray | np.generic)
     exact = np.asarray(q, np.float64) if known else None
-    a, q = (strong(v) for v in promote_inexact(a, q))
+    a, q = (strong(v) for v in promote_inexact(inexact(a), q))
     if typeof(q).ndim > 1:
         raise ValueError(f"weft.numpy.{name}: q must be a number or a vector")
     aval = typeof(a)

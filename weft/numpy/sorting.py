@@ -182,7 +182,7 @@ def searchsorted(
         a = take(a, sorter)
     a, v = (to_array(x) for x in promote(a, v))
     n = aval.shape[0]
-    index = dtypes.canonicalize_dtype(int)
+    index = dtypes.int32 if n < 2**31 else dtypes.canonicalize_dtype(int)
     if n == 0:
         from weft.numpy.common import fill
 

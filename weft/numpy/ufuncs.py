@@ -203,7 +203,7 @@ trunc = _rounding(
 def rint(x: Any, /) -> Any:
     """The nearest integer as a float, halves to even. Source: numpy.rint."""
     if aval_of("rint", x).dtype not in INEXACT:
-        return strong(inexact(x))
+        return convert(x, dtypes.canonicalize_dtype(float))
     if _is_complex(x):
         return ew.complex_p.bind(rint(real(x)), rint(imag(x)))
     return ew.round_p.bind(x, rounding_method=1)
@@ -323,7 +323,8 @@ conj = conjugate
 
 def angle(z: Any, deg: builtins.bool = False) -> Any:
     """The argument of a complex number, in radians or degrees. Source: numpy.angle."""
-    z = inexact(z)
+    if aval_of("angle", z).dtype not in INEXACT:
+        z = convert(z, dtypes.canonicalize_dtype(float), typeof(z).weak_type)
     if _is_complex(z):
         re, im = ew.real_p.bind(z), ew.imag_p.bind(z)
     else:

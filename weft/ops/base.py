@@ -57,10 +57,13 @@ def scalar(value: Any, like: Any) -> np.generic:
         return typeof(like).dtype.type(value)
 
 
+# Python's number types, and the kind of dtype that holds their values.
+PYTHON_NUMBERS = {bool: ANY, int: NUMBER, float: INEXACT, complex: COMPLEX}
+
+
 def scalar_for(what: str, value: Any, aval: ShapedArray) -> np.generic:
     """A Python number as a constant of an array's dtype, which must hold its kind of number."""
-    fits = {bool: ANY, int: NUMBER, float: INEXACT, complex: COMPLEX}[value.__class__]
-    if not _ACCEPTS[fits](aval.dtype):
+    if not _ACCEPTS[PYTHON_NUMBERS[value.__class__]](aval.dtype):
         raise TypeError(
             f"{what} {value!r} does not fit {aval.str_short()}; give a number of its kind"
         )

@@ -98,7 +98,7 @@ from weft.ops.arithmetic import (
     sub_p,
     xor_p,
 )
-from weft.ops.base import scalar, scalar_for
+from weft.ops.base import PYTHON_NUMBERS, scalar, scalar_for
 from weft.ops.precision import canonical_accuracy
 from weft.ops.promote import promote_lax
 
@@ -285,7 +285,7 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
     aval = typeof(x)
     bounds = []
     for name, bound in (("min", min), ("max", max)):
-        if isinstance(bound, bool | int | float):
+        if bound.__class__ in PYTHON_NUMBERS:
             bound = scalar_for(f"clamp: {name}", bound, aval)
         elif typeof(bound).shape not in ((), aval.shape):
             raise TypeError(

@@ -14,7 +14,13 @@ from weft.core.aval import ShapedArray
 from weft.core.errors import mark_difference, mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import canonical_axes, canonical_axis, linear_unary, scalar_for
+from weft.ops.base import (
+    PYTHON_NUMBERS,
+    canonical_axes,
+    canonical_axis,
+    linear_unary,
+    scalar_for,
+)
 from weft.transforms.transpose import is_undefined
 
 Shape = tuple[int, ...]
@@ -528,7 +534,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     Array([0., 1., 0., 1.], dtype=float32)
     """
     config = tuple((int(lo), int(hi), int(i)) for lo, hi, i in padding_config)
-    if isinstance(padding_value, bool | int | float | complex):
+    if padding_value.__class__ in PYTHON_NUMBERS:
         padding_value = scalar_for("pad: padding_value", padding_value, typeof(operand))
     return pad_p.bind(operand, padding_value, padding_config=config)
 
