@@ -359,8 +359,8 @@ def padded(t: Translator, x: Array, fill: Array, config: Sequence[tuple[int, int
         end = min(n, (out - 1 - low) // step + 1)
         starts.append(first)
         sizes.append(max(0, end - first))
-        offset += (low + first * step) * stride if sizes[-1] else 0
-        strides.append(stride * step)
+        offset += (low + first * step) * int(stride) if sizes[-1] else 0
+        strides.append(int(stride) * step)
     if 0 not in sizes:
         part = sliced(t, x, starts, (1,) * len(sizes), tuple(sizes))
         t.store(target.view(t.f, offset, tuple(sizes), strides), part)
