@@ -257,7 +257,7 @@ def holomorphic_grad_of_a_real():
     weft.grad(lambda x: x, holomorphic=True)(1.0)
 
 
-@case(ValueError, "argnums 2 is out of range", "1 positional")
+@case(TypeError, "argnums 2 is out of range", "1 positional")
 def grad_of_an_argument_that_is_not_there():
     weft.grad(lambda x: x, argnums=2)(1.0)
 
@@ -287,17 +287,17 @@ def jacrev_of_a_complex_output():
     weft.jacrev(lambda x: x * 1j)(X)
 
 
-@case(TypeError, "the vjp of <lambda>", "structure PyTreeDef((*, *))", "PyTreeDef(*)")
+@case(ValueError, "the vjp of <lambda>", "structure PyTreeDef((*, *))", "PyTreeDef(*)")
 def vjp_cotangent_of_another_structure():
     weft.vjp(lambda x: (x, x), 1.0)[1](1.0)
 
 
-@case(TypeError, "cotangent['y'] must have the type of the output", "f32[3]", "f32[4]")
+@case(ValueError, "cotangent['y'] must have the type of the output", "f32[3]", "f32[4]")
 def vjp_cotangent_of_another_shape():
     weft.vjp(lambda x: {"x": x, "y": x}, X)[1]({"x": X, "y": Y})
 
 
-@case(TypeError, "cotangent must have the type of the output", "f32[3]", "i32[3]")
+@case(ValueError, "cotangent must have the type of the output", "f32[3]", "i32[3]")
 def vjp_cotangent_of_another_dtype():
     weft.vjp(lambda x: x, X)[1](np.ones(3, np.int32))
 
@@ -307,7 +307,7 @@ def jvp_tangents_of_another_structure():
     weft.jvp(lambda x: x, (1.0,), (1.0, 2.0))
 
 
-@case(TypeError, "tangent of primals[0] must have type f32[3]", "f32[4]")
+@case(ValueError, "tangent of primals[0] must have type f32[3]", "f32[4]")
 def jvp_tangent_of_another_shape():
     weft.jvp(lambda x: x, (X,), (Y,))
 
@@ -322,7 +322,7 @@ def jvp_of_no_tuple():
     weft.jvp(lambda x: x, 1.0, 1.0)
 
 
-@case(TypeError, "the linearized <lambda>", "tangents[0]", "f32[3]", "f32[4]")
+@case(ValueError, "the linearized <lambda>", "tangents[0]", "f32[3]", "f32[4]")
 def linearized_function_of_another_shape():
     weft.linearize(lambda x: x, X)[1](Y)
 
@@ -377,7 +377,7 @@ def backward_rule_without_a_tuple():
     weft.grad(ruled(lambda x: (x, x), lambda r, ct: ct))(1.0)
 
 
-@case(TypeError, "backward rule", "args[0]", "f32[]", "f32[3]")
+@case(ValueError, "backward rule", "args[0]", "f32[]", "f32[3]")
 def backward_rule_with_another_shape():
     weft.grad(ruled(lambda x: (x, x), lambda r, ct: (X,)))(1.0)
 

@@ -101,11 +101,19 @@ def _float_divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
     return ew.round_p.bind(quotient, rounding_method=0), mod
 
 
+def _divisor(x: Any) -> Any:
+    """Integers by which remainders are 0 where they are 0, as NumPy has it."""
+    aval = typeof(x)
+    if aval.dtype not in INTEGERS or (isinstance(x, np.generic) and x != 0):
+        return x
+    return ew.select(ew.eq_p.bind(x, _const(x, 0)), _filled(x, 1), x)
+
+
 def remainder(x1: Any, x2: Any, /) -> Any:
     """The remainder of floor division, with the sign of x2. Source: numpy.remainder."""
     x1, x2 = _integer_operands("remainder", x1, x2)
     dtype = typeof(x1).dtype
-    rest = ew.rem_p.bind(x1, x2)
+    rest = ew.rem_p.bind(x1, _divisor(x2))
     if dtype in dtypes._UNSIGNED:
         return rest
     return ew.select(_other_sign(rest, x2), ew.add_p.bind(rest, x2), rest)
@@ -116,7 +124,8 @@ mod = remainder
 
 def fmod(x1: Any, x2: Any, /) -> Any:
     """The remainder of truncating division, with the sign of x1. Source: numpy.fmod."""
-    return ew.rem_p.bind(*_integer_operands("fmod", x1, x2))
+    x1, x2 = _integer_operands("fmod", x1, x2)
+    return ew.rem_p.bind(x1, _divisor(x2))
 
 
 def divmod(x1: Any, x2: Any, /) -> Any:
@@ -211,7 +220,7 @@ def float_power(x: Any, y: Any, /) -> Any:
 
 def hypot(x1: Any, x2: Any, /) -> Any:
     """sqrt(x1**2 + x2**2), without overflow. Source: numpy.hypot."""
-    x1, x2 = _two_inexact("hypot", x1, x2)
+    x1, x2 = _same_rank(*_two_inexact("hypot", x1, x2))
     if _is_complex(x1):
         raise TypeError("weft.numpy.hypot: not defined for complex numbers")
     a, b = ew.abs_p.bind(x1), ew.abs_p.bind(x2)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from weft.core import dtypes
 from weft.core.config import config
 from weft.core.source import warn
@@ -38,7 +40,16 @@ def adapt(value: Any, aval: Any) -> Any:
         python_type = _PYTHON_TYPE.get(dtype.kind)
         if python_type is not None and dtypes.scalar_dtype(python_type()) == dtype:
             return python_type(value)
-    return dtype.type(value)
+    return host_scalar(value, dtype)
+
+
+def host_scalar(value: Any, dtype: Any) -> np.generic:
+    """A Python scalar of a dtype; an int that only the default integers hold wraps around."""
+    try:
+        return dtype.type(value)
+    except OverflowError:
+        default = dtypes.scalar_dtype(0)
+        return np.asarray(default.type(value)).astype(dtype)[()]
 
 
 def promote_lax(name: str, x: Any, y: Any) -> tuple[Any, Any]:
@@ -48,7 +59,7 @@ def promote_lax(name: str, x: Any, y: Any) -> tuple[Any, Any]:
             aval = typeof(y)
             if not dtypes.is_extended(aval.dtype) and _FITS[x.__class__](aval.dtype):
                 return adapt(x, aval), y
-        else:
+        elif x.__class__ is y.__class__:
             return promote(x, y)
     elif y.__class__ in _SCALARS:
         aval = typeof(x)
@@ -79,7 +90,7 @@ def promote(*xs: Any) -> tuple:
 def _convert_scalar(x: Any, dtype: Any, weak: bool) -> Any:
     if weak and typeof(x).dtype == dtype:
         return x
-    return _PYTHON_TYPE[dtype.kind](x) if weak else dtype.type(x)
+    return _PYTHON_TYPE[dtype.kind](x) if weak else host_scalar(x, dtype)
 
 
 def promote_inexact(*xs: Any) -> tuple:

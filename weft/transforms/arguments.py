@@ -79,7 +79,13 @@ def as_type(x: Any, got: Any, want: Any) -> Any:
     return convert(x, want.dtype)
 
 
-def matched(leaves: Sequence[Any], avals: Sequence[Any], mask: Sequence[bool], where: Any) -> list:
+def matched(
+    leaves: Sequence[Any],
+    avals: Sequence[Any],
+    mask: Sequence[bool],
+    where: Any,
+    error: type[Exception] = ValueError,
+) -> list:
     """Tangents or cotangents of the marked values, checked against their types.
 
     where: (who, tree, root, of what) for messages.
@@ -93,7 +99,7 @@ def matched(leaves: Sequence[Any], avals: Sequence[Any], mask: Sequence[bool], w
             check_arrays(leaves, tree, who, root)
         got = typeof(x)
         if not fits(got, want):
-            raise TypeError(
+            raise error(
                 f"{who}: {leaf_name(tree, i, root)} must have the type of {what}, "
                 f"{want.str_short()}, got {got.str_short()}"
             )
@@ -109,7 +115,7 @@ def argnums_of(argnums: Any, n: int, who: str) -> tuple[int, ...]:
             raise TypeError(f"{who}: argnums must be an int or a sequence of ints, got {argnums!r}")
         i = i.__index__()
         if not -n <= i < n:
-            raise ValueError(
+            raise TypeError(
                 f"{who}: argnums {i} is out of range: the function was called with {n} positional "
                 "arguments (arguments passed by keyword cannot be differentiated)"
             )

@@ -122,7 +122,8 @@ def _check_tangent(primal: Any, tangent: Any, tree: Any, i: int) -> Any:
         return None
     want = tangent_aval(p)
     if not fits(t, want):
-        raise TypeError(
+        kind = TypeError if getattr(t, "shape", None) == want.shape else ValueError
+        raise kind(
             f"jvp: the tangent of {leaf_name(tree, i, 'primals')} must have type "
             f"{want.str_short()} as the primal, got {t.str_short()}"
         )
@@ -190,7 +191,7 @@ class Pullback:
         who = f"the vjp of {p.name}"
         leaves, tree = flatten(cts)
         if tree != p.out_tree:
-            raise TypeError(
+            raise ValueError(
                 f"{who} takes a cotangent of the output's structure {p.out_tree}, got {tree}"
             )
         want = [cotangent_aval(a) for a in p.out_avals]
@@ -255,7 +256,7 @@ def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequen
     Returns (out, f_vjp), or (out, f_vjp, aux); f_vjp returns a tuple with one cotangent for
     each primal, float0 for integers. f_vjp is a pytree of the values it keeps.
 
-    f_vjp raises TypeError for cotangents of another structure or type than the output's.
+    f_vjp raises ValueError for cotangents of another structure or type than the output's.
     Source: Frostig et al., "Decomposing reverse-mode automatic differentiation" (2021).
 
     >>> import weft
@@ -427,8 +428,9 @@ def grad(
       allow_int: integer arguments are allowed; their gradients have dtype float0.
 
     Raises:
-      TypeError: the output is not one real scalar, or an argument has no derivative.
-      ValueError: argnums names an argument that is not there, or one twice.
+      TypeError: the output is not one real scalar, an argument has no derivative, or argnums
+        names one that is not there.
+      ValueError: argnums names an argument twice.
 
     >>> import weft
     >>> weft.grad(weft.numpy.tanh)(0.0)
@@ -483,7 +485,7 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
             )
         want = [cotangent_aval(a) for a in out_avals]
         where = (f"the transposed {name}", ct_tree, "cotangent", "the output")
-        given = matched(ct_leaves, want, [True] * len(want), where)
+        given = matched(ct_leaves, want, [True] * len(want), where, TypeError)
         result = transposed(given)
         full = [
             _zero(cotangent_aval(a)) if ct is None else ct

@@ -248,12 +248,14 @@ def closes_over_tracers(fun: Any) -> bool:
         return any(isinstance(x, Tracer) for x in values)
 
 
-def check_type(who: str, what: str, want: Any, got: Any, name: str) -> None:
+def check_type(
+    who: str, what: str, want: Any, got: Any, name: str, error: type[Exception] = TypeError
+) -> None:
     """Raises if a rule's tangent or cotangent has not the type it must have."""
     if not (isinstance(want, ShapedArray) and isinstance(got, ShapedArray)):
         return
     if got.shape != want.shape or (got.dtype != want.dtype and not got.weak_type):
-        raise TypeError(
+        raise error(
             f"{who}: {what} {name} must have type {want.str_short()}, got {got.str_short()}"
         )
 

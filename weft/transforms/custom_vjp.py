@@ -127,7 +127,8 @@ class Call:
         want, got = cotangent_aval(aval), typeof(ct)
         if want is got:
             return ct
-        check_type(who, "the cotangent of", want, got, names(self.in_tree, "args")[i])
+        error = ValueError if getattr(got, "shape", None) != want.shape else TypeError
+        check_type(who, "the cotangent of", want, got, names(self.in_tree, "args")[i], error)
         if isinstance(ct, bool | int | float | complex):
             return want.dtype.type(ct)
         if got.dtype != want.dtype:
