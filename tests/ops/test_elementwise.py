@@ -307,7 +307,7 @@ def test_nan_wins_in_max_and_min():
         (lambda x: lax.pow(x, 1.0), 0.0, 1.0),
         (lambda x: lax.pow(x, 0.0), 0.0, 0.0),
         (lambda x: lax.pow(2.0, x), 0.0, np.log(2)),
-        (lax.abs, 0.0, 0.0),
+        (lax.abs, 0.0, 1.0),
         (lambda x: lax.clamp(0.0, x, 1.0), 2.0, 0.0),
         (lax.bessel_i1e, 0.0, 0.5),
     ],

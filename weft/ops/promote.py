@@ -48,8 +48,8 @@ def host_scalar(value: Any, dtype: Any) -> np.generic:
     try:
         return dtype.type(value)
     except OverflowError:
-        default = dtypes.scalar_dtype(0)
-        return np.asarray(default.type(value)).astype(dtype)[()]
+        within: np.generic = dtypes.scalar_dtype(0).type(value)
+        return dtype.type(np.asarray(within).astype(dtype)[()])
 
 
 def promote_lax(name: str, x: Any, y: Any) -> tuple[Any, Any]:
