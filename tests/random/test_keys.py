@@ -207,7 +207,7 @@ BAD = {
         ValueError,
         "vmap",
     ),
-    "shape no tuple": (lambda: random.normal(random.key(0), 3), TypeError, "tuple"),
+    "shape of no integers": (lambda: random.normal(random.key(0), 2.5), TypeError, "tuple"),
     "int dtype": (lambda: random.uniform(random.key(0), (), "int32"), ValueError, "float dtype"),
     "parameters do not fit": (
         lambda: random.gamma(random.key(0), np.ones(3, "f4"), (2,)),
@@ -251,3 +251,9 @@ def test_a_wrong_argument_is_named(name):
     call, error, words_of_it = BAD[name]
     with pytest.raises(error, match=words_of_it):
         call()
+
+
+def test_an_integer_is_the_shape_of_a_vector():
+    key = random.key(0)
+    np.testing.assert_array_equal(random.normal(key, 3), random.normal(key, (3,)))
+    assert random.gamma(key, 2.0, 3).shape == random.randint(key, 3, 0, 5).shape == (3,)

@@ -116,10 +116,10 @@ def sample_shape(name: str, shape: Any, *params: Any) -> Shape:
 
 
 def as_shape(name: str, shape: Any) -> Shape:
+    if hasattr(shape, "__index__"):
+        shape = (shape,)
     if not isinstance(shape, Sequence):
-        raise TypeError(
-            f"{name}: shape must be a tuple of integers, got {shape!r}; write ({shape},)"
-        )
+        raise TypeError(f"{name}: shape must be an integer or a tuple of them, got {shape!r}")
     return canonical_shape(shape, f"{name}: shape")
 
 
