@@ -110,6 +110,17 @@ def test_dynamic_slice_batches_over_starts_by_one_gather():
     np.testing.assert_array_equal(g(np.array([2, 0])), [X[2:3, 1:3], X[0:1, 1:3]])
 
 
+def test_nested_slices_clamp_their_starts_one_by_one():
+    x = np.arange(12, dtype=np.float32)
+    cut = slicing.dynamic_slice
+    within = weft.jit(lambda x, i: cut(x, (i,), (4,)))
+    for between in (lambda y: y, lambda y: y * 1, lambda y: y.reshape(2, 2).reshape(4)):
+        f = weft.jit(lambda x, i, j: cut(between(within(x, i)), (j,), (2,)))
+        np.testing.assert_array_equal(f(x, 2, 7), [4, 5])
+        np.testing.assert_array_equal(f(x, 11, 1), [9, 10])
+        np.testing.assert_array_equal(f(x, np.uint8(200), np.int8(-100)), [8, 9])
+
+
 def test_static_starts_become_static_slices_while_tracing():
     jaxpr = weft.make_jaxpr(lambda x: slicing.dynamic_slice(x, (1, 2), (2, 2)))(X)
     assert [e.primitive.name for e in jaxpr.jaxpr.eqns] == ["slice"]

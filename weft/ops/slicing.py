@@ -349,8 +349,25 @@ def stack_starts(
 
 
 def _dynamic_slice_lower(ctx: Any, x: Any, *starts: Any, slice_sizes: Shape) -> Any:
+    # XLA clamps starts, but joins nested slices by adding up theirs as they are (jaxlib 0.10.2).
+    bounds = zip(ctx.avals_in[0].shape, slice_sizes, strict=True)
+    within = [
+        _clamped(ctx, start, aval.dtype, n - size)
+        for start, aval, (n, size) in zip(starts, ctx.avals_in[1:], bounds, strict=True)
+    ]
     attrs = {"slice_sizes": ctx.i64s(slice_sizes)}
-    return ctx.op("stablehlo.dynamic_slice", [x, *starts], ctx.out_types(), attrs)[0]
+    return ctx.op("stablehlo.dynamic_slice", [x, *within], ctx.out_types(), attrs)[0]
+
+
+def _clamped(ctx: Any, start: Any, dtype: Any, last: int) -> Any:
+    """A start between 0 and the last one for which the slice lies in the array."""
+    if last == 0:
+        return ctx.constant(np.zeros((), dtype))
+    if last >= np.iinfo(dtype).max and np.iinfo(dtype).min == 0:
+        return start
+    last = min(last, np.iinfo(dtype).max)
+    low, high = (ctx.constant(np.array(v, dtype)) for v in (0, last))
+    return ctx.op("stablehlo.clamp", [low, start, high], [start.type])[0]
 
 
 dynamic_slice_p = Primitive(
