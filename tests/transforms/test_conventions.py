@@ -82,6 +82,8 @@ TIES = {
     "prod with a zero": (jnp.prod, [0, 2, 3], [6, 0, 0]),
     "prod with two zeros": (jnp.prod, [0, 0, 3], [0, 0, 0]),
     "1-norm at 0": (lambda v: jnp.linalg.norm(v, 1), [0, -1, 2], [1, -1, 1]),
+    "quantile between equals": (lambda v: jnp.quantile(v, 0.25), [1, 1, 2], [0.5, 0.5, 0]),
+    "nanstd": (jnp.nanstd, [NAN, 1, 2], [0, -0.5, 0.5]),
     "2-norm": (jnp.linalg.norm, [3, 0, 4], [0.6, 0, 0.8]),
     "logsumexp of -inf": (weft.nn.logsumexp, [-INF, 0, 0], [0, 0.5, 0.5]),
     "softmax of -inf": (lambda v: weft.nn.softmax(v)[1], [-INF, 0, 0], [0, 0.25, -0.25]),

@@ -194,8 +194,9 @@ def _plain(x: Any, q: Any, exact: np.ndarray | None, method: str, skip_nan: buil
         out = at(low)
     else:
         below, above = at(low), at(high)
-        # Where both are equal, infinities included, there is nothing to interpolate.
-        step = where(u.equal(below, above), cast(0.0, typeof(x).dtype), u.subtract(above, below))
+        # Between equal infinities there is nothing to interpolate.
+        same = u.logical_and(u.equal(below, above), u.isinf(below))
+        step = where(same, cast(0.0, typeof(x).dtype), u.subtract(above, below))
         out = u.add(below, u.multiply(step, weight))
     invalid = u.logical_not(u.logical_and(u.greater_equal(qs, 0), u.less_equal(qs, 1)))
     if skip_nan:
@@ -225,8 +226,9 @@ def _known(ordered: Any, nan: Any, q: np.ndarray, method: str) -> Any:
     if (clean[0] != clean[1]).any() and weight.any():
         above = at(clean[1])
         share = weight.astype(dtype).reshape(q.shape + (1,) * last)
-        # Where both are equal, infinities included, there is nothing to interpolate.
-        step = where(u.equal(out, above), dtype.type(0), u.subtract(above, out))
+        # Between equal infinities there is nothing to interpolate.
+        same = u.logical_and(u.equal(out, above), u.isinf(out))
+        step = where(same, dtype.type(0), u.subtract(above, out))
         out = u.add(out, u.multiply(step, share if q.ndim else dtype.type(weight)))
     outside = ~((q >= 0) & (q <= 1)).reshape(q.shape + (1,) * last)
     if outside.any():

@@ -586,6 +586,7 @@ def nanvar(
     if aval_of("nanvar", a).dtype in INEXACT:
         where = _not_nan("nanvar", a, where)
         n = sum(_broadcast_to(where, typeof(a).shape), axis, keepdims=keepdims)
+        a = _masked("nanvar", a, where, 0)  # so that no derivative is NaN
         x = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean)
         few = ew.le_p.bind(n, _broadcast_scalar(n, ddof))
         return ew.select(few, fill(typeof(x).shape, np.nan, typeof(x).dtype), x)
