@@ -162,7 +162,7 @@ def _explain(options: argparse.Namespace, rest: list[str]) -> int:
 
 def _run(path: str, rest: list[str]) -> int:
     """Runs a file or module as the main program; a status other than 0 where it failed."""
-    from weft.transforms.boundary import filter_traceback
+    from weft.core.boundary import filter_traceback
 
     argv, sys.argv = sys.argv, [path, *rest]
     folder = os.path.dirname(os.path.abspath(path))

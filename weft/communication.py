@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core.boundary import api_boundary
 from weft.partition.cost import HardwareModel
 from weft.partition.layout import DeviceMesh
 from weft.partition.memory import compiled_memory
 from weft.partition.report import CommReport, report
 from weft.partition.stages import Stages
-from weft.transforms.boundary import api_boundary
 
 __all__ = ["CommReport", "HardwareModel", "comm"]
 

@@ -210,3 +210,26 @@ def test_randomness_is_the_same_when_it_is_computed_again():
     mask = np.asarray(weft.random.bernoulli(key, 0.5, x.shape))
     assert 0 < mask.sum() < 16
     close(weft.jit(weft.grad(weft.checkpoint(f)))(x), np.where(mask, np.cos(x), 0))
+
+
+def test_derivatives_of_checkpoints_in_custom_rules_of_scans_reverse_batched():
+    def chain(x, w):
+        z = w * 2
+
+        def step(carry, t):
+            return weft.checkpoint(lambda c: jnp.sin(c) * z + t)(carry), None
+
+        return lax.scan(step, x, jnp.arange(3.0))[0]
+
+    f = weft.custom_jvp(chain)
+    f.defjvp(lambda primals, tangents: weft.jvp(chain, primals, tangents))
+    x, w = np.linspace(0.5, 1.5, 4, dtype=np.float32), np.float32(0.5)
+    dx, dw = weft.grad(lambda x, w: weft.vmap(lambda x: f(x, w))(x).sum(), (0, 1))(x, w)
+
+    value, by_x, by_w = x.astype(np.float64), np.ones(4), np.zeros(4)
+    for t in range(3):
+        by_x = np.cos(value) * by_x * 2 * w
+        by_w = np.cos(value) * by_w * 2 * w + 2 * np.sin(value)
+        value = np.sin(value) * 2 * w + t
+    np.testing.assert_allclose(dx, by_x, rtol=1e-5)
+    np.testing.assert_allclose(dw, by_w.sum(), rtol=1e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from weft.core.boundary import api_boundary
 from weft.core.trace import Tracer
 from weft.ffi import attributes as attrs
 from weft.ffi.blame import note_call
@@ -19,7 +20,6 @@ from weft.ffi.checks import (
 from weft.ffi.op import VMAP_METHODS, emit_call, ffi_call_p
 from weft.ffi.registry import check_registered
 from weft.ffi.rule import ShardingRule, as_rule, batch_rule
-from weft.transforms.boundary import api_boundary
 
 
 @api_boundary

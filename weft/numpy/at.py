@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
+from weft.core.boundary import show_user_frames
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, is_array_like, typeof
@@ -33,7 +34,6 @@ from weft.ops import scatter as scatters
 from weft.ops.scatter_apply import scatter_apply
 from weft.ops.shape import broadcast_in_dim, pad_p, reshape, rev_p, squeeze
 from weft.ops.slicing import dynamic_slice_p, dynamic_update_slice_p, slice_p
-from weft.transforms.boundary import show_user_frames
 
 Shape = tuple[int, ...]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.boundary import show_user_frames
 from weft.core.state import state
 from weft.core.trace import EVAL
 from weft.runtime.device_put import put_host
-from weft.transforms.boundary import show_user_frames
 
 _MOST = 256
 """How many programs of one method, or numbers of one kind, are kept."""

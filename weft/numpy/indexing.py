@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
+from weft.core.boundary import show_user_frames
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
 from weft.numpy.index_plan import MAX_PLANS, Plan, make_plan, plan_of
@@ -21,7 +22,6 @@ from weft.ops.promote import broadcast_to
 from weft.ops.shape import broadcast_in_dim, concatenate_p, reshape_p
 from weft.ops.slicing import dynamic_slice_p, start_operands
 from weft.ops.special import full
-from weft.transforms.boundary import show_user_frames
 
 Shape = tuple[int, ...]
 CLIP = GatherScatterMode.CLIP

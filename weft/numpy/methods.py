@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
+from weft.core.boundary import api_boundary, show_user_frames
 from weft.core.config import config
 from weft.core.primitive import Primitive
 from weft.core.state import state
@@ -20,7 +21,6 @@ from weft.numpy.indexing import getitem
 from weft.ops import elementwise as ops
 from weft.ops.promote import promote_numpy
 from weft.runtime.array import ArrayImpl
-from weft.transforms.boundary import api_boundary, show_user_frames
 
 _numpy: Any = None
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.core.aval import ShapedArray
+from weft.core.boundary import api_boundary
 from weft.core.config import config
 from weft.core.dtypes import canonicalize_dtype, int32
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, open_jaxpr, subjaxprs, walk_eqns
@@ -35,7 +36,6 @@ from weft.pallas.specs import (
     whole_mapping,
 )
 from weft.pallas.unmanual import without_manual_types
-from weft.transforms.boundary import api_boundary
 
 # Arguments -------------------------------------------------------------------------------------
 

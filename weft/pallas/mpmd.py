@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from weft.core.boundary import api_boundary
 from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
@@ -30,7 +31,6 @@ from weft.pallas.op import pallas_call_p
 from weft.pallas.primitives import scratch_types as flat_scratch
 from weft.pallas.ref_api import Ref
 from weft.pallas.specs import whole_mapping
-from weft.transforms.boundary import api_boundary
 
 
 def _programs(what: str, meshes_and_fns: Any) -> list[tuple[Mesh, Callable]]:

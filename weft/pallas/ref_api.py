@@ -8,6 +8,7 @@ import numpy as np
 
 from weft._xla import pytree
 from weft.core import dtypes
+from weft.core.boundary import api_boundary
 from weft.core.cell import Cell
 from weft.core.ref import AbstractRef, Indexer, whole
 from weft.core.state import state
@@ -19,7 +20,6 @@ from weft.ops.promote import broadcast_to
 from weft.ops.shape import expand_dims, reshape, rev
 from weft.pallas.frame import check_own
 from weft.pallas.indexing import Index, compose, parse_index
-from weft.transforms.boundary import api_boundary
 
 
 class Ref:

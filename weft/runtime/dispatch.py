@@ -33,11 +33,11 @@ from typing import Any
 
 from weft._xla import pytree
 from weft._xla.dispatch import FastpathData, PjitFunction, PjitFunctionCache, pjit
+from weft.core.boundary import api_boundary
 from weft.runtime import in_flight
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import shard_argument
 from weft.runtime.executable import Executable
-from weft.transforms.boundary import api_boundary
 
 PjitFunctionType: Any = PjitFunction
 """The class of what `cached_call` returns; methods such as ``lower`` are set on it."""

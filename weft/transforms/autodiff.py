@@ -8,6 +8,7 @@ from typing import Any
 
 from weft._xla import pytree
 from weft.core import dtypes
+from weft.core.boundary import api_boundary
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.trace import typeof
 from weft.core.tree import flatten, flatten_fun
@@ -23,7 +24,6 @@ from weft.transforms.arguments import (
     partial_of,
 )
 from weft.transforms.backward import cotangents
-from weft.transforms.boundary import api_boundary
 from weft.transforms.jvp import (
     Linearized,
     cotangent_aval,

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
+from weft.core.boundary import api_boundary
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Effect
 from weft.core.jaxpr import NO_EFFECTS
 from weft.core.primitive import Primitive
@@ -22,7 +23,6 @@ from weft.runtime.array import ArrayImpl
 from weft.runtime.executable import effects_barrier as effects_barrier
 from weft.runtime.host_calls import reporting, variants, watch_arrays
 from weft.runtime.together import blank_arrays, calls_of, failing_together
-from weft.transforms.boundary import api_boundary
 from weft.transforms.host_function import HostFunction
 from weft.transforms.staging import aval_of_spec
 from weft.transforms.vmap import AxisData, move_dim

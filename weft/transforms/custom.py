@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, eval_closed, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, trace_to_jaxpr, typeof
 from weft.core.tree import flatten, flatten_fun
-from weft.transforms.boundary import api_boundary
 from weft.transforms.custom_common import SymbolicZero, zero_from_primal
 from weft.transforms.custom_jvp import custom_jvp, custom_jvp_p
 from weft.transforms.custom_vjp import CustomVJPPrimal, custom_vjp, custom_vjp_p

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.aval import ShapedArray
+from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten
-from weft.transforms.boundary import api_boundary
 from weft.transforms.custom_common import (
     Signature,
     SymbolicZero,

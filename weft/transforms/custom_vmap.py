@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.state import current_trace
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
-from weft.transforms.boundary import api_boundary
 from weft.transforms.custom_common import Signature, call_primitive, trace_call
 from weft.transforms.jvp import forward_trace
 from weft.transforms.vmap import AxisData, batch_jaxpr, to_front

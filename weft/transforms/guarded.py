@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft._xla.pytree import flatten
+from weft.core.boundary import filter_traceback
 from weft.core.config import config
 from weft.runtime.array import ArrayImpl, release
 from weft.runtime.executable import check_given_once
-from weft.transforms.boundary import filter_traceback
 
 
 def guarded(

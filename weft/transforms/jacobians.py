@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
+from weft.core.boundary import api_boundary
 from weft.core.trace import typeof
 from weft.core.tree import flatten, tree_map
 from weft.transforms.arguments import argnums_of, check_inputs, leaf_name, partial_of
 from weft.transforms.autodiff import jvp, vjp
-from weft.transforms.boundary import api_boundary
 from weft.transforms.jvp import has_tangent
 from weft.transforms.staging import _check_callable
 

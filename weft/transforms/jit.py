@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft._xla.dispatch import PjitFunction as PjitFunctionType
+from weft.core.boundary import api_boundary
 from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
@@ -20,7 +21,6 @@ from weft.core.state import axes_key, state
 from weft.core.trace import EVAL, Tracer, check_not_leaked, is_array_like, trace_to_jaxpr, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, position_names
 from weft.runtime.dispatch import cached_call, clear_cache, fastpath
-from weft.transforms.boundary import api_boundary
 from weft.transforms.compiled import executable_for, execute, is_debugging
 from weft.transforms.guarded import guarded
 from weft.transforms.jit_op import jit_p, typed_as

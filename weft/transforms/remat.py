@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.aval import ShapedArray
+from weft.core.boundary import api_boundary
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.source import UNKNOWN
@@ -15,7 +16,6 @@ from weft.core.trace import is_array_like, trace_to_jaxpr, typeof
 from weft.core.tree import arg_names, flatten, tree_map
 from weft.transforms import checkpoint_policies as checkpoint_policies
 from weft.transforms.bodies import trace_body
-from weft.transforms.boundary import api_boundary
 from weft.transforms.checkpoint_policies import Offload
 from weft.transforms.dce import DCE_RULES, dce_closed, dce_jaxpr
 from weft.transforms.jit_op import jaxpr_axes, jit_p

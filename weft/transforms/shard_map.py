@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from weft.core.aval import Mat, ShapedArray
+from weft.core.boundary import api_boundary
 from weft.core.config import disable_jit
 from weft.core.state import state
 from weft.core.trace import EVAL, closed_call_jaxpr, typeof
@@ -20,7 +21,6 @@ from weft.core.tree import arg_names, broadcast_prefix, flatten, leaf_names
 from weft.sharding.mesh import AbstractMesh, Mesh, axes_text, context_mesh
 from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
-from weft.transforms.boundary import api_boundary
 from weft.transforms.shard_map_op import manual_mesh, manual_scope, shard_map_p
 from weft.transforms.staging import _check_callable, function_name
 

@@ -6,13 +6,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core.boundary import api_boundary, filter_traceback
 from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import flatten, leaf_names
 from weft.runtime.dispatch import cached_call, fastpath
-from weft.transforms.boundary import api_boundary, filter_traceback
 from weft.transforms.compiled import (
     committed_sharding,
     compile_program,

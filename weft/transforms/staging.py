@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.core.aval import NO_MAT, ShapedArray
+from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.state import AxisEntry, current_trace, extend_axes
 from weft.core.trace import EVAL, trace_to_jaxpr, typeof
 from weft.core.tree import flatten, flatten_fun
 from weft.sharding.spec import PartitionSpec
-from weft.transforms.boundary import api_boundary
 
 
 class ShapeDtypeStruct:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.errors import ShardingTypeError
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from weft.core.state import state
 from weft.core.trace import trace_to_jaxpr, typeof
+from weft.transforms.dependence import depends
 from weft.transforms.jvp import cotangent_aval
 
 
@@ -51,7 +52,10 @@ def backward_pass(
         for eqn in jaxpr.eqns:
             if any(v.__class__ is Var and v in linear for v in eqn.invars):
                 linear_eqns.append(eqn)
-                linear.update(eqn.outvars)
+                if eqn.primitive.higher_order:
+                    _evaluate_nonlinear(eqn, linear, env)
+                else:
+                    linear.update(eqn.outvars)
             else:
                 state.source = eqn.source
                 ins = [v.val if v.__class__ is Literal else env[v] for v in eqn.invars]
@@ -132,6 +136,28 @@ def _placed_like(ct: Any, aval: Any) -> Any:
     from weft.sharding.explicit import reshard
 
     return reshard(ct, aval.sharding)
+
+
+def _evaluate_nonlinear(eqn: Eqn, linear: set[Any], env: dict[Any, Any]) -> None:
+    """Adds to `linear` the results that are linear, and to `env` the others.
+
+    An inner program may compute both, as the derivative of a checkpoint does. The others do not
+    depend on linear operands, for which zeros do.
+    """
+    from weft.ops.special import instantiate_zero
+
+    marked = [v.__class__ is Var and v in linear for v in eqn.invars]
+    outs = depends(eqn, marked)
+    linear.update(v for v, m in zip(eqn.outvars, outs, strict=True) if m)
+    if all(outs):
+        return
+    state.source = eqn.source
+    ins = [
+        instantiate_zero(v.aval) if m else v.val if v.__class__ is Literal else env[v]
+        for v, m in zip(eqn.invars, marked, strict=True)
+    ]
+    results = eqn.primitive.bind(*ins, **eqn.params)
+    env.update((v, x) for v, x, m in zip(eqn.outvars, results, outs, strict=True) if not m)
 
 
 def transpose_jaxpr(

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from weft.core.boundary import api_boundary
 from weft.core.trace import is_array_like, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, leaf_names
-from weft.transforms.boundary import api_boundary
 from weft.transforms.staging import _check_callable, function_name
 from weft.transforms.vmap import AxisData, batch_flat, move_dim
 
@@ -75,9 +75,7 @@ def vmap(
         for i, (o, d, w) in enumerate(zip(outs, out_dims, wanted, strict=True)):
             if w is None:
                 if d is not None and sum_match:
-                    from weft.numpy.reductions import sum as add_up
-
-                    o = add_up(o, axis=d)
+                    o = o.sum(axis=d)
                 elif d is not None:
                     name = leaf_names(out.tree.unflatten(list(range(len(outs)))), "result")[i]
                     raise ValueError(

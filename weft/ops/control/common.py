@@ -12,6 +12,7 @@ from weft.core.primitive import Primitive
 from weft.core.trace import is_array_like, typeof
 from weft.core.tree import leaf_names
 from weft.transforms.bodies import args_tree, derived, trace_body
+from weft.transforms.dependence import depends
 from weft.transforms.jit_op import jaxpr_axes
 from weft.transforms.jvp import has_tangent
 
@@ -202,11 +203,12 @@ def dependents(jaxpr: Jaxpr, start: Iterable[Var], differentiable: bool = False)
     """
     found = set(start)
     for eqn in jaxpr.eqns:
-        if any(v.__class__ is Var and v in found for v in eqn.invars):
-            if not differentiable:
-                found.update(eqn.outvars)
-            elif eqn.primitive.name != "stop_gradient":
-                found.update(v for v in eqn.outvars if has_tangent(v.aval))
+        marked = [v.__class__ is Var and v in found for v in eqn.invars]
+        if any(marked) and not (differentiable and eqn.primitive.name == "stop_gradient"):
+            outs = zip(eqn.outvars, depends(eqn, marked), strict=True)
+            found.update(
+                v for v, m in outs if m and not (differentiable and not has_tangent(v.aval))
+            )
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.boundary import api_boundary
 from weft.core.config import config
 from weft.core.effects import WRITES
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
@@ -36,7 +37,6 @@ from weft.ops.control.divergence import (
     seen_as_varying,
     vary,
 )
-from weft.transforms.boundary import api_boundary
 from weft.transforms.dce import DCE_RULES, dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr, linearize_jaxpr
 from weft.transforms.transpose import is_undefined, transpose_jaxpr

@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.boundary import api_boundary
 from weft.core.config import config
 from weft.core.effects import WRITES
 from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
@@ -32,7 +33,6 @@ from weft.ops.control.divergence import (
     vary,
 )
 from weft.ops.control.scan import check_unroll, scan_p, trace_with_carry
-from weft.transforms.boundary import api_boundary
 from weft.transforms.dce import DCE_RULES, dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr, tangent_aval
 from weft.transforms.vmap import AxisData, batch_jaxpr, move_dim

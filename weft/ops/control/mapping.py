@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.core.boundary import api_boundary
 from weft.core.trace import typeof
 from weft.core.tree import flatten, leaf_names, tree_map
 from weft.ops.control.common import check_function, derived
 from weft.ops.control.scan import leading_size, scan
-from weft.transforms.boundary import api_boundary
 
 
 @api_boundary

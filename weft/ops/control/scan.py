@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.boundary import api_boundary
 from weft.core.config import config
 from weft.core.trace import typeof
 from weft.core.tree import flatten
@@ -20,7 +21,6 @@ from weft.ops.control.common import (
     trace_body,
 )
 from weft.ops.control.scan_op import scan_p
-from weft.transforms.boundary import api_boundary
 from weft.transforms.vmap import remove_dim
 
 

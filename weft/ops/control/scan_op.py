@@ -441,7 +441,7 @@ def _known_carries(
         jaxpr.consts,
     )
     result = scan_p.bind(
-        *(x for x in args if not is_undefined(x)),
+        *pick(args, known),
         jaxpr=dce_closed(body)[0],
         length=length,
         reverse=reverse,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten
 from weft.ops.control.common import check_function, join_axes
-from weft.transforms.boundary import api_boundary
 from weft.transforms.transpose import is_undefined, linear_transpose_flat
 from weft.transforms.vmap import AxisData, batch_jaxpr, move_dim, to_front
 
