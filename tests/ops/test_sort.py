@@ -85,3 +85,14 @@ def test_errors_name_the_argument(call, error, words):
 
 def test_top_k_of_equal_elements_takes_the_first():
     np.testing.assert_array_equal(weft.lax.top_k(np.ones(4, np.float32), 2)[1], [0, 1])
+
+
+@pytest.mark.parametrize("shape, axis", [((0,), 0), ((3, 0), 1), ((0, 4), 1)])
+def test_empty_arrays_sort_and_differentiate(shape, axis):
+    x = np.zeros(shape, np.float32)
+
+    def f(x):
+        return lax.sort(x, dimension=axis) + lax.top_k(x, shape[axis])[0]
+
+    out, tangent = weft.jvp(f, (x,), (x,))
+    assert out.shape == tangent.shape == weft.grad(lambda x: f(x).sum())(x).shape == shape

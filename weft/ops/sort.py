@@ -14,12 +14,14 @@ from weft.core.trace import typeof
 from weft.core.tree import flatten
 from weft.ops.base import canonical_axis
 from weft.ops.gather import GatherDimensionNumbers, gather
-from weft.ops.shape import broadcast_to_dim, broadcasted_iota, expand_dims, moveaxis
+from weft.ops.shape import broadcast_to_dim, broadcasted_iota, expand_dims, moveaxis, reshape
 
 
 def take_along(x: Any, indices: Any, axis: int) -> Any:
     """x at indices along one dimension; the other dimensions run together, indices in bounds."""
-    rank = typeof(x).ndim
+    aval, rank = typeof(x), typeof(x).ndim
+    if aval.size == 0:  # and so are the indices
+        return reshape(x, typeof(indices).shape)
     others = tuple(d for d in range(rank) if d != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     return gather(x, expand_dims(indices, (rank,)), numbers, (1,) * rank, mode="promise_in_bounds")

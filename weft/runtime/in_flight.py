@@ -7,7 +7,7 @@ while a collective waits for one: 8 devices hung with 8 or 10 threads, and with 
 threads started programs. More threads are no way out. Idle ones keep looking for work: with 32 on
 two cores, programs took up to twice as long as with 8.
 
-So the pool has two threads more than there are devices, and no start ever has to wait in it: runs
+So the pool has one thread more than there are devices, and no start ever has to wait in it: runs
 on several devices, or on one behind the first, are counted here, and the next one begins when fewer
 than `LIMIT` are in flight. Runs on the first device alone, which are most, are not: they can hold
 back one thread.
