@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.collectives.groups import axes_text, axis_names, entry_of
+from weft.collectives.groups import axis_names, entry_of
 from weft.collectives.states import (
     CASTS,
     INVARYING,
@@ -16,6 +16,7 @@ from weft.collectives.states import (
     state_over,
 )
 from weft.core.aval import Mat, ShapedArray
+from weft.core.errors import names_text
 from weft.core.primitive import Primitive
 from weft.core.state import state
 from weft.core.trace import typeof
@@ -40,8 +41,8 @@ def _unsupported(x: Any, axes: tuple, before: str, to: str) -> ValueError:
         (REDUCED, INVARYING): "cast to varying, then use a collective",
     }.get((before, to))
     return ValueError(
-        f"pcast over {axes_text(axes)}: a value of type {x.str_short()} is {before} along the axis "
-        f"and cannot be cast to {to}"
+        f"pcast over {names_text(axes)}: a value of type {x.str_short()} is {before} along the "
+        f"axis and cannot be cast to {to}"
         + (f"; {advice}" if advice else "")
         + f". The casts are: {known}"
     )

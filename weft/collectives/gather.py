@@ -10,7 +10,6 @@ import numpy as np
 from weft.collectives.casts import as_state, varying_over
 from weft.collectives.groups import (
     Team,
-    axes_text,
     batch_in_front,
     channel,
     collective_attrs,
@@ -35,6 +34,7 @@ from weft.collectives.states import (
 )
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import names_text
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
@@ -426,7 +426,7 @@ def check_index(who: str, what: str, value: Any, over: Team) -> int:
         raise TypeError(f"{who}: {what} must be an int, got {value!r}") from None
     if not 0 <= index < over.size:
         raise ValueError(
-            f"{who}: {what} {index} is out of range: axis {axes_text(over.names)} has size "
+            f"{who}: {what} {index} is out of range: axis {names_text(over.names)} has size "
             f"{over.size}, its "
             f"indices are 0 to {over.size - 1}"
         )

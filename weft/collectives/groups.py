@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.errors import names_text
 from weft.core.state import AxisEntry, axis_entry, state
 
 Groups = tuple[tuple[int, ...], ...]
@@ -101,11 +102,6 @@ def named_axes(params: dict[str, Any]) -> tuple:
     return params["over"].names
 
 
-def axes_text(axes: tuple) -> str:
-    """Axis names as the user writes them: one name, or a tuple."""
-    return repr(axes[0]) if len(axes) == 1 else repr(tuple(axes))
-
-
 # From the user's arguments ------------------------------------------------------------------
 
 
@@ -164,7 +160,7 @@ def axis_names(who: str, axis_name: Any) -> tuple:
 
 def check_groups(who: str, names: tuple, size: int, groups: Any) -> Groups | None:
     """axis_index_groups as tuples; they must contain every index of the axis exactly once."""
-    axis = axes_text(names)
+    axis = names_text(names)
     try:
         result = tuple(tuple(int(i.__index__()) for i in g) for g in groups)
     except (TypeError, AttributeError):

@@ -13,7 +13,6 @@ from weft.collectives.extrema import pmax_p
 from weft.collectives.gather import as_traced
 from weft.collectives.groups import (
     Team,
-    axes_text,
     communicates,
     equal_groups,
     groups_attr,
@@ -24,6 +23,7 @@ from weft.collectives.joined import joining
 from weft.collectives.states import VARYING, result_mat
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
+from weft.core.errors import names_text
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.transforms.transpose import is_undefined
@@ -345,5 +345,5 @@ def _check(who: str, arrays: Sequence[Any], indices: Sequence[Any], size: int, o
     if lengths[0] % size:
         raise ValueError(
             f"{who}: the index vectors have length {lengths[0]}, which is not a multiple of the "
-            f"{size} devices along axis {axes_text(over.names)}; give each device as many slices"
+            f"{size} devices along axis {names_text(over.names)}; give each device as many slices"
         )

@@ -10,7 +10,6 @@ import numpy as np
 from weft.collectives.casts import varying_over
 from weft.collectives.groups import (
     Team,
-    axes_text,
     batch_in_front,
     collective_attrs,
     communicates,
@@ -24,6 +23,7 @@ from weft.collectives.joined import joining
 from weft.collectives.states import UNREDUCED, VARYING, result_mat, result_type, state_over
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import names_text
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
@@ -191,7 +191,7 @@ def check_divides(
     """Whether the dimension can be split among the devices of a group."""
     n = aval.shape[dim]
     place = f"{what}={dim} of the operand {aval.str_short()} has size {n}"
-    among = f"axis {axes_text(over.names)} has {size} devices" + (
+    among = f"axis {names_text(over.names)} has {size} devices" + (
         " in a group" if over.groups is not None else ""
     )
     if tiled and n % size:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from weft.collectives.groups import Team, axes_text
+from weft.collectives.groups import Team
 from weft.core.aval import Mat, ShapedArray
-from weft.core.errors import ShardingTypeError
+from weft.core.errors import ShardingTypeError, names_text
 
 INVARYING, VARYING, UNREDUCED, REDUCED = "invarying", "varying", "unreduced", "reduced"
 STATES = (INVARYING, VARYING, UNREDUCED, REDUCED)
@@ -84,7 +84,7 @@ def state_over(who: str, aval: Any, axes: tuple) -> str:
         listing = ", ".join(f"{state} along {axis!r}" for axis, state in states.items())
         remedy = "make one call for each state"
         if set(states.values()) == {VARYING, INVARYING}:
-            equal = axes_text(tuple(a for a, s in states.items() if s == INVARYING))
+            equal = names_text(tuple(a for a, s in states.items() if s == INVARYING))
             remedy = (
                 f"cast first with weft.lax.pcast(x, {equal}, to='varying') to count it once for "
                 f"each device, or leave {equal} out"
@@ -110,10 +110,10 @@ def check_state(who: str, aval: ShapedArray, axes: tuple, accepted: set[str]) ->
     state = state_over(who, aval, axes)
     if state not in accepted:
         raise ValueError(
-            f"{who} over {axes_text(axes)}: the operand of type {aval.str_short()} is {state} "
+            f"{who} over {names_text(axes)}: the operand of type {aval.str_short()} is {state} "
             "along "
             f"the axis, but {who} takes {' or '.join(sorted(accepted))} values; "
-            + _REMEDY[state].format(axes=axes_text(axes))
+            + _REMEDY[state].format(axes=names_text(axes))
         )
     return state
 
@@ -125,8 +125,8 @@ def result_mat(who: str, x: ShapedArray, over: Team, after: str) -> Mat:
             before = check_state(who, x, over.tracked, ACCEPTED[who])
             if (who, before, after) not in ALLOWED:
                 raise ValueError(
-                    f"{who} over {axes_text(over.tracked)} takes no {before} value to {after}; the "
-                    f"operand has type {x.str_short()}"
+                    f"{who} over {names_text(over.tracked)} takes no {before} value to {after}; "
+                    f"the operand has type {x.str_short()}"
                 )
             return moved(x.mat, over.tracked, after)
     elif over.tracked:
@@ -149,8 +149,8 @@ def result_type(
             if size % sharding.num_parts(d):
                 raise ShardingTypeError(
                     f"{who} of {x.str_short()}: dimension {d} of the result would have size {size},"
-                    f" which explicit mesh axis {axes_text(sharding.spec_of(d))} cannot split into "
-                    f"{sharding.num_parts(d)} parts. Join it first with weft.reshard(x, P(...)), "
-                    "or communicate along another dimension"
+                    f" which explicit mesh axis {names_text(sharding.spec_of(d))} cannot split "
+                    f"into {sharding.num_parts(d)} parts. Join it first with weft.reshard(x, "
+                    "P(...)), or communicate along another dimension"
                 )
     return ShapedArray(tuple(shape), x.dtype, False, sharding, mat)

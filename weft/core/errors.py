@@ -82,6 +82,12 @@ def plural(n: int, noun: str) -> str:
     return f"{n} {noun}" + ("" if n == 1 else "s")
 
 
+def names_text(names: Iterable[Any]) -> str:
+    """Axis names as the user writes them: one name, or a tuple; those of a set in order."""
+    found = sorted(names, key=str) if isinstance(names, set | frozenset) else list(names)
+    return repr(found[0]) if len(found) == 1 else repr(tuple(found))
+
+
 def mark_difference(expected: str, got: str) -> str:
     """Two types one above the other, with ^ under what differs in the second."""
     width = max(len(expected), len(got))

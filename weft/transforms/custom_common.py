@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -258,12 +258,6 @@ def check_type(
         raise error(
             f"{who}: {what} {name} must have type {want.str_short()}, got {got.str_short()}"
         )
-
-
-def axes_text(axes: Iterable[Any]) -> str:
-    """Axis names as the user writes them: one name, or a tuple."""
-    found = sorted(axes, key=str)
-    return repr(found[0]) if len(found) == 1 else repr(tuple(found))
 
 
 def names(tree: Any, root: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
+from weft.core.errors import names_text
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, typeof
@@ -15,7 +16,6 @@ from weft.core.tree import flatten
 from weft.transforms.custom_common import (
     Signature,
     SymbolicZero,
-    axes_text,
     batch_call,
     call_primitive,
     check_type,
@@ -138,7 +138,7 @@ class Call:
         if isinstance(want, ShapedArray) and want.mat is not got.mat:
             extra = got.mat.varying - want.mat.varying
             if extra:
-                axes = axes_text(extra)
+                axes = names_text(extra)
                 raise TypeError(
                     f"{who}: the cotangent of {names(self.in_tree, 'args')[i]} varies over "
                     f"{axes}, but the argument ({aval.str_short()}) does not: its cotangent is "

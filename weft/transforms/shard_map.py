@@ -15,6 +15,7 @@ from typing import Any
 from weft.core.aval import Mat, ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.config import disable_jit
+from weft.core.errors import names_text
 from weft.core.state import state
 from weft.core.trace import EVAL, closed_call_jaxpr, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, leaf_names
@@ -522,7 +523,7 @@ def _check_result_type(who: str, name: str, aval: Any, spec: PartitionSpec, manu
     axes = [a for a in axes if a not in spec.unreduced]
     if axes:
         listing = ", ".join(map(repr, axes))
-        one = repr(axes[0]) if len(axes) == 1 else repr(tuple(axes))
+        one = names_text(axes)
         raise ValueError(
             f"{who}: {name} of type {aval.str_short()} varies over mesh axis {listing}, which its "
             f"out_specs {spec!r} does not name: the result would be a different array on each "

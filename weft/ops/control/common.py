@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from weft.core.aval import ShapedArray
-from weft.core.errors import mark_difference
+from weft.core.errors import mark_difference, names_text
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from weft.core.primitive import Primitive
 from weft.core.trace import is_array_like, typeof
@@ -106,8 +106,7 @@ def _cast_text(mine: Any, other: Any) -> str | None:
         return None
     texts = []
     for change, names in axes.items():
-        names_text = repr(names[0]) if len(names) == 1 else repr(tuple(names))
-        texts.append(_CASTS[change].format(axes=names_text))
+        texts.append(_CASTS[change].format(axes=names_text(names)))
     return ", then ".join(texts)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import names_text
 from weft.core.jaxpr import ClosedJaxpr, Eqn, subjaxprs
 from weft.core.source import warn
 from weft.core.state import state
@@ -114,7 +115,7 @@ def check_reached_by_all(
         if found is None:
             continue
         met = tuple(sorted(axes.intersection(found.primitive.named_axes(found.params)), key=str))
-        text = repr(met[0]) if len(met) == 1 else repr(met)
+        text = names_text(met)
         warn(
             f"{who}: {what} of type {aval.str_short()} may differ along {text}, over which "
             f"{found.primitive.name} ({found.source}) communicates inside: devices that do not get "
