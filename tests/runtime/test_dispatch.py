@@ -70,8 +70,7 @@ def test_a_known_signature_runs_without_python(sharding, use_shardy):
         out = f(x)
         assert out.sharding is sharding and out.committed
         np.testing.assert_array_equal(out, 2 * VALUE)
-    # Over several devices the second call moves to a C++ path of its own.
-    assert len(misses) == (1 if sharding is SINGLE else 2)
+    assert len(misses) == 1
     misses.clear()
     for _ in range(2):
         np.testing.assert_array_equal(f(VALUE), 2 * VALUE)

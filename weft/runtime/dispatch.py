@@ -21,17 +21,18 @@ A result that is not all `Array`s, side effects, or debugging checks on results 
 ``out_pytree_def`` must come from ``dispatch_registry.flatten(result)``. ``cache_miss`` also gets
 calls with tracers or unknown types among the arguments: they have no signature.
 
-Runs that `in_flight` counts (several virtual CPU devices) take a second such path behind the cache
-miss of the first. That and the wait for an older run cost 25 µs on 8 devices, whose call takes 150.
+Runs that `in_flight` counts (several virtual CPU devices) take step 3 too; a hook that C++ calls
+after it counts them. The hook is set when the first such function gets its fast-path data.
 """
 
 from __future__ import annotations
 
-import threading
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from weft._xla import pytree
+from weft._xla.config import set_post_hook
 from weft._xla.dispatch import FastpathData, PjitFunction, PjitFunctionCache, pjit
 from weft.core.boundary import api_boundary
 from weft.runtime import in_flight
@@ -60,87 +61,40 @@ def cached_call(
     shardings, devices, compiler options): entries are shared between equal ``(fun, cache_key)``.
     The result has ``_clear_cache()`` and ``_cache_size()``, and takes attributes.
     """
-
-    def compiled_path(cache_miss: Callable, cache_key: Hashable) -> Any:
-        return pjit(
-            name or getattr(fun, "__name__", "<unnamed function>"),
-            fun,
-            cache_miss,
-            list(static_argnums),
-            list(static_argnames),
-            (cache_key,),
-            pytree.dispatch_registry,
-            shard_argument,
-            _cache,
-        )
+    calls = in_flight.calls_of(fun)
 
     @api_boundary
-    def first_miss(*args: Any, **kwargs: Any) -> tuple:
-        counted = getattr(outer, "_counted", None)
-        if counted is not None and in_flight.inside.pending is None:
-            return counted(args, kwargs)
+    def counting_miss(*args: Any, **kwargs: Any) -> tuple:
         result, fast, remove = cache_miss(*args, **kwargs)
         if fast is not None and in_flight.counts(fast.xla_executable):
-            outer._counted = _CountedCalls(cache_miss, compiled_path, cache_key)
-            fast = None
+            if in_flight.inside.pending is not None:
+                return result, None, remove  # every such run is checked in Python
+            if not calls.count(fast.xla_executable, fast.out_avals):
+                return result, None, remove
+            set_post_hook(_count_run)
         return result, fast, remove
 
-    outer: Any = compiled_path(first_miss, cache_key)
-    return outer
+    function: Any = pjit(
+        name or getattr(fun, "__name__", "<unnamed function>"),
+        fun,
+        counting_miss,
+        list(static_argnums),
+        list(static_argnames),
+        (cache_key,),
+        pytree.dispatch_registry,
+        shard_argument,
+        _cache,
+    )
+    functools.update_wrapper(function, fun)
+    function._calls = calls
+    return function
 
 
-class _CountedCalls:
-    """The calls of one function whose runs `in_flight` counts.
-
-    They have a C++ path of their own behind the cache miss of the function's.
-    """
-
-    __slots__ = ("cache_miss", "compiled", "handles")
-
-    def __init__(self, cache_miss: Callable, compiled_path: Callable, cache_key: Hashable) -> None:
-        self.cache_miss = cache_miss
-        self.compiled = compiled_path(self.miss, ("counted", cache_key))
-        self.handles: dict[int, int] = {}  # by the number of results
-
-    def __call__(self, args: tuple, kwargs: dict) -> tuple:
-        """What a cache miss returns. Signatures of runs that are not counted become known there."""
-        in_flight.make_room()
-        result = self.compiled(*args, **kwargs)
-        missed, _missed.found = _missed.found, None
-        if missed is not None:  # an `Executable` counted the run, if it was to be
-            return missed
-        leaves = (result,) if type(result) is ArrayImpl else _leaves(result)
-        in_flight.note(leaves[self._handle(leaves)])
-        return result, None, False
-
-    def _handle(self, leaves: Sequence[Any]) -> int:
-        """Which result is kept to wait for the run."""
-        position = self.handles.get(len(leaves))
-        if position is None:  # another function with the same key made the C++ path's entry
-            position = in_flight.handle_position([x.aval for x in leaves]) or 0
-            self.handles[len(leaves)] = position
-        return position
-
-    def miss(self, *args: Any, **kwargs: Any) -> tuple:
-        result, fast, remove = self.cache_miss(*args, **kwargs)
-        if fast is None or not in_flight.counts(fast.xla_executable):
-            _missed.found = result, fast, remove
-            return _missed.found
-        _missed.found = result, None, remove
-        position = in_flight.handle_position(fast.out_avals)
-        if position is None:
-            return _missed.found
-        self.handles[len(fast.out_avals)] = position
-        return result, fast, remove
-
-
-class _Missed(threading.local):
-    """What this thread's last cache miss of counted calls returned, until its caller takes it."""
-
-    found: tuple | None = None
-
-
-_missed = _Missed()
+def _count_run(function: Any, args: tuple, kwargs: dict, result: Any) -> None:
+    """What C++ calls after each run that it started without Python."""
+    calls = function._calls
+    if not calls.skips():
+        calls.note((result,) if type(result) is ArrayImpl else _leaves(result))
 
 
 def _leaves(result: Any) -> list:
@@ -150,7 +104,6 @@ def _leaves(result: Any) -> list:
 def clear_cache(function: Any) -> None:
     """Forget every signature of one function."""
     function._clear_cache()
-    function._counted = None
 
 
 def dispatch_tree(result: Any) -> Any:

@@ -8,9 +8,13 @@ threads started programs. More threads are no way out. Idle ones keep looking fo
 two cores, programs took up to twice as long as with 8.
 
 So the pool has one thread more than there are devices, and no start ever has to wait in it: runs
-on several devices, or on one behind the first, are counted here, and the next one begins when fewer
-than `LIMIT` are in flight. Runs on the first device alone, which are most, are not: they can hold
+on several devices, or on one behind the first, are counted here, and each waits for older ones
+where too many are in flight. Runs on the first device alone, which are most, are not: they can hold
 back one thread.
+
+Runs that Python starts leave a token, and at most `LIMIT` tokens wait. Runs that C++ starts tell a
+hook afterwards (`weft/runtime/dispatch.py`). It keeps a result to wait for: of each run on one
+device, but of every `EVERY`-th run on several, which XLA lets begin one after the other.
 
 Runs whose callbacks may run programs of their own are counted once more, by the threads they hold.
 """
@@ -19,20 +23,80 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft._xla.compile import XlaRuntimeError
+from weft.core.state import tracing
 
-LIMIT = 16
+LIMIT = 12
 """Runs in flight; XLA's own limit is 32."""
+
+EVERY = 6
+"""Runs on several devices between two whose results are waited for: up to twice as many wait."""
 
 SMALL = 2**16
 """Bytes of a result that may be kept alive to wait for its run."""
 
 _runs: collections.deque[Any] = collections.deque()
+_groups: collections.deque[Any] = collections.deque()
+_ticks = itertools.count(1)
+
+
+class Calls:
+    """What is known of the runs that C++ starts for one function.
+
+    every: 0 where none is counted, 1 where each is, `EVERY` where all are on several devices.
+    """
+
+    __slots__ = ("__weakref__", "every")
+
+    def __init__(self) -> None:
+        self.every = 0
+
+    def count(self, xla: Any, out_avals: Sequence[Any]) -> bool:
+        """Whether C++ may start runs of this executable; they are counted from now on."""
+        alone = len(xla.local_devices()) == 1
+        if alone and min(map(_nbytes, out_avals), default=0) > SMALL:
+            return False  # nothing to keep: they leave tokens
+        self.every = 1 if alone or self.every == 1 else EVERY
+        return True
+
+    def skips(self) -> bool:
+        """Whether the run that has just been started needs no handle."""
+        return self.every == 0 or (self.every > 1 and next(_ticks) % self.every != 0)
+
+    def note(self, results: Sequence[Any]) -> None:
+        """Counts a started run with these results, and waits until there is room for the next."""
+        handle = min(results, key=lambda x: _nbytes(x.aval))
+        if _nbytes(handle.aval) > SMALL:
+            wait_quietly(handle)
+        elif self.every == 1:
+            make_room()
+            note(handle)
+        else:
+            _groups.append(handle)
+            while len(_groups) > 1:
+                _wait_for_oldest(_groups, handle)
+
+
+_calls: weakref.WeakKeyDictionary[Any, Calls] = weakref.WeakKeyDictionary()
+
+
+def calls_of(function: Callable) -> Calls:
+    """The `Calls` of a Python function: all its jitted forms share what C++ knows."""
+    try:
+        return _calls.setdefault(function, Calls())
+    except TypeError:  # cannot be referred to weakly, or compared
+        return Calls()
+
+
+def _nbytes(aval: Any) -> int:
+    return aval.size * aval.dtype.itemsize
 
 
 class _Inside(threading.local):
@@ -65,14 +129,7 @@ def make_room() -> None:
     if inside.pending is not None:
         return  # the runs in flight may be waiting for this very callback
     while len(_runs) >= LIMIT:
-        try:
-            oldest = _runs.popleft()
-        except IndexError:  # another thread took it
-            return
-        if hasattr(oldest, "is_deleted") and oldest.is_deleted():
-            _wait_for_all()  # a later run took its memory, and so ends after it
-        else:
-            wait_quietly(oldest)
+        _wait_for_oldest(_runs)
 
 
 def note(handle: Any) -> None:
@@ -81,20 +138,25 @@ def note(handle: Any) -> None:
         _runs.append(handle)
 
 
-def _wait_for_all() -> None:
-    while True:
-        try:
-            handle = _runs.popleft()
-        except IndexError:
-            return
-        wait_quietly(handle)
+def _wait_for_oldest(runs: collections.deque, newest: Any = None) -> None:
+    try:
+        oldest = runs.popleft()
+    except IndexError:  # another thread took it
+        return
+    if not (hasattr(oldest, "is_deleted") and oldest.is_deleted()):
+        wait_quietly(oldest)
+    elif newest is not None:  # a later run took its memory, and so ends after it
+        wait_quietly(newest)
+    else:
+        wait_for_all()
 
 
-def handle_position(out_avals: Sequence[Any]) -> int | None:
-    """Which result of a run to keep as its handle: the smallest; None where all are large."""
-    sizes = [aval.size * aval.dtype.itemsize for aval in out_avals]
-    smallest = min(sizes, default=SMALL + 1)
-    return sizes.index(smallest) if smallest <= SMALL else None
+def wait_for_all() -> None:
+    """Waits for all runs that are counted."""
+    for runs in (_runs, _groups):
+        while runs:
+            with contextlib.suppress(IndexError):  # another thread took it
+                wait_quietly(runs.popleft())
 
 
 def wait_quietly(handle: Any) -> None:
@@ -113,13 +175,15 @@ _QUEUED = 64  # devices' runs in flight where threads are no concern
 class running_callback:
     """While a callback runs: the runs it starts are its own to wait for."""
 
-    __slots__ = ("before",)
+    __slots__ = ("before", "flag")
 
     def __enter__(self) -> None:
         self.before = inside.pending
         inside.pending = []
+        self.flag = tracing.swap_local("callback")  # counted runs must pass `check_in_callback`
 
     def __exit__(self, *_: Any) -> None:
+        tracing.set_local(self.flag)
         left, inside.pending = inside.pending, self.before
         if left:
             from weft.runtime.executable import keep_token

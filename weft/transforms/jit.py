@@ -469,20 +469,16 @@ def jit(
     def miss(*args: Any, **kwargs: Any) -> tuple:
         return info.call(args, kwargs)
 
-    def dressed(function: Any) -> Any:
-        functools.update_wrapper(function, fun)
-        function._jit_info, function._fun, function._counted = info, fun, None
-        return function
-
-    compiled = dressed(
-        cached_call(
-            fun, miss, static_argnums=numbers, static_argnames=names, cache_key=key, name=info.name
-        )
+    compiled = cached_call(
+        fun, miss, static_argnums=numbers, static_argnames=names, cache_key=key, name=info.name
     )
+    compiled._jit_info, compiled._fun = info, fun
     if not (numbers or names or donate_numbers or donate_names):
         return compiled
     explain = info.explain_unhashable if numbers or names else None
-    function = dressed(guarded(compiled, info.name, donate_numbers, donate_names, explain))
+    function = guarded(compiled, info.name, donate_numbers, donate_names, explain)
+    functools.update_wrapper(function, fun)
+    function._jit_info, function._fun = info, fun
     for method in _METHODS:
         setattr(function, method, getattr(compiled, method))
     return function
