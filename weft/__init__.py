@@ -6,13 +6,13 @@ import importlib as _importlib
 from typing import Any as _Any
 
 import weft._xla as _xla  # noqa: F401  (first: refuses to share a process with jax)
-from weft.core.config import config as config
 
 __version__ = "0.1.0"
 
-# Public name -> module that defines it. Modules load when a name is first used, so that
-# importing weft costs little.
+# Public name -> module that defines it. Modules, jaxlib and NumPy among them, load when a name is
+# first used, so that importing weft costs little.
 _HOMES = {
+    "weft.core.config": "config",
     "weft.transforms.jit": "jit UNSPECIFIED",
     "weft.transforms.autodiff": """grad value_and_grad vjp jvp linearize linear_transpose
         fwd_and_bwd closure_convert""",
@@ -59,8 +59,9 @@ def __getattr__(name: str) -> _Any:
     if home is not None:
         module = _importlib.import_module(home)
         value = getattr(module, name)
-        # A jitted function needs the arrays' methods, whatever was imported first.
-        _importlib.import_module("weft.numpy")
+        if name != "config":
+            # A jitted function needs the arrays' methods, whatever was imported first.
+            _importlib.import_module("weft.numpy")
     elif name in _PACKAGES:
         value = _importlib.import_module(f"weft.{name}")
     else:
@@ -77,4 +78,4 @@ def _similar(name: str) -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted([*_NAMES, *_PACKAGES, "config", "__version__"])
+    return sorted([*_NAMES, *_PACKAGES, "__version__"])

@@ -147,15 +147,21 @@ _traced: dict[tuple, tuple] = {}
 class RuleContext:
     """Given to a lowering rule: the equation's types, the module under construction, emitters."""
 
-    __slots__ = ("avals_in", "avals_out", "eqn", "function", "loc", "module")
+    __slots__ = ("eqn", "function", "loc", "module")
 
     def __init__(self, module: Any, function: Any, eqn: Any, loc: ir.Location) -> None:
         self.module = module
         self.function = function
         self.eqn = eqn
         self.loc = loc
-        self.avals_in = [v.aval for v in eqn.invars]
-        self.avals_out = [v.aval for v in eqn.outvars]
+
+    @property
+    def avals_in(self) -> list[Any]:
+        return [v.aval for v in self.eqn.invars]
+
+    @property
+    def avals_out(self) -> list[Any]:
+        return [v.aval for v in self.eqn.outvars]
 
     # Emitting ---------------------------------------------------------------------------------
 
@@ -237,12 +243,13 @@ class RuleContext:
 
     def spread(self, operands: Sequence[ir.Value]) -> list[ir.Value]:
         """Operands of an elementwise op, rank-0 ones broadcast to the result's shape."""
-        shape = self.avals_out[0].shape
+        eqn = self.eqn
+        shape = eqn.outvars[0].aval.shape
         if not shape:
             return list(operands)
         result = []
         for i, x in enumerate(operands):
-            aval = self.avals_in[i]
+            aval = eqn.invars[i].aval
             if aval.shape != shape:
                 splat = self.splat_of(i, shape)
                 x = self.broadcast(x, shape, (), aval.dtype) if splat is None else splat
@@ -266,6 +273,14 @@ class RuleContext:
     def reduce(self, hlo: str, x: ir.Value, identity: Any, axes: Sequence[int], dtype: Any) -> Any:
         """stablehlo.reduce of one operand by a binary StableHLO op."""
         init = self.splat(identity, (), dtype)
+        # A copy of an equal reduction is made in half the time: it needs no region.
+        equal = self.module.reductions
+        key = (hlo, self.avals_in[0], *self.out_types(), axes, dtype, self.loc)
+        known = equal.get(key)
+        if known is not None:
+            operation = known.clone()
+            operation.operands[0], operation.operands[1] = x, init
+            return operation.results[0]
         operation = self.operation(
             "stablehlo.reduce",
             [x, init],
@@ -275,6 +290,8 @@ class RuleContext:
         )
         scalar = mlir.tensor_type((), dtype)
         self.region(operation, 0, [scalar, scalar], lambda a, b: self.op(hlo, [a, b], [scalar]))
+        if self.module.mesh is None:  # elsewhere it may get a sharding of its own
+            equal[key] = operation
         return operation.results[0]
 
     def constrain(
@@ -294,7 +311,7 @@ class RuleContext:
     # Types and attributes ---------------------------------------------------------------------
 
     def out_types(self) -> list[ir.Type]:
-        return [ir_type(a) for a in self.avals_out]
+        return [ir_type(v.aval) for v in self.eqn.outvars]
 
     def tensor(self, shape: tuple[int, ...], dtype: Any) -> ir.Type:
         return mlir.tensor_type(tuple(shape), dtype)

@@ -68,6 +68,7 @@ class ModuleContext:
         self._body = self.module.body
         self._symbols: dict[str, int] = {}
         self._functions: dict[Any, tuple] = {}
+        self.reductions: dict[tuple, ir.Operation] = {}  # for `RuleContext.reduce`
         self._locations: dict[tuple, ir.Location] = {}
         self._channel = 0
         operation = self.module.operation
@@ -144,19 +145,23 @@ class ModuleContext:
             env[var] = const if isinstance(const, ir.Value) else self.constant(const)
         typed = self.mesh is not None and self.num_partitions > 1
         outer, function.splats = function.splats, {}
+        locations = self._locations
         for eqn in jaxpr.eqns:
             prim = eqn.primitive
-            if prim.lower is None:
-                raise TypeError(
-                    f"{prim.name} ({eqn.source}) has no lowering: it is meant for tracing only"
-                )
-            loc = self.location(eqn.source, prim.name)
+            source = eqn.source
+            loc = locations.get((id(source.code), source.lasti, prim.name, source.scopes))
+            if loc is None:
+                loc = self.location(source, prim.name)
             if prim.hlo is not None and not typed and _is_plain(eqn):
                 operands = [env[v] for v in eqn.invars]
-                (var,) = eqn.outvars
+                var = eqn.outvars[0]
                 made = _create(prim.hlo, [ir_type(var.aval)], operands, None, None, 0, loc)
-                env[var] = made.results[0]
+                env[var] = made.result
                 continue
+            if prim.lower is None:
+                raise TypeError(
+                    f"{prim.name} ({source}) has no lowering: it is meant for tracing only"
+                )
             ctx = RuleContext(self, function, eqn, loc)
             ins = [self._literal(ctx, v) if v.__class__ is Literal else env[v] for v in eqn.invars]
             out = prim.lower(ctx, *ins, **eqn.params)
@@ -291,13 +296,13 @@ class ModuleContext:
 def _is_plain(eqn: Any) -> bool:
     """Whether an equation of a primitive with `hlo` is that op on its operands as they are."""
     invars = eqn.invars
-    first = invars[0]
-    if first.__class__ is Literal:
-        return False
     if len(invars) == 1:
-        return "accuracy" not in eqn.params
+        return invars[0].__class__ is not Literal and "accuracy" not in eqn.params
     shape = eqn.outvars[0].aval.shape
-    return all(v.__class__ is not Literal and v.aval.shape == shape for v in invars)
+    for v in invars:  # `all` would take three times as long
+        if v.__class__ is Literal or v.aval.shape != shape:
+            return False
+    return True
 
 
 def _literal_value(atom: Literal) -> np.ndarray:

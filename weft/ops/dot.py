@@ -196,11 +196,7 @@ def _lower(
     lhs, rhs = ctx.avals_in
     out = ctx.avals_out[0]
     attrs = {
-        "dot_dimension_numbers": ctx.attr(
-            f"#stablehlo.dot<lhs_batching_dimensions = {list(lb)}, "
-            f"rhs_batching_dimensions = {list(rb)}, lhs_contracting_dimensions = {list(lc)}, "
-            f"rhs_contracting_dimensions = {list(rc)}>"
-        ),
+        "dot_dimension_numbers": ctx.attr(_numbers_text(lc, rc, lb, rb)),
         **precision_attrs(ctx, precision),
     }
     result = out.dtype
@@ -217,6 +213,15 @@ def _lower(
     if result != out.dtype:
         value = ctx.op("stablehlo.convert", [value], ctx.out_types())[0]
     return value
+
+
+@cache
+def _numbers_text(lc: Dims, rc: Dims, lb: Dims, rb: Dims) -> str:
+    return (
+        f"#stablehlo.dot<lhs_batching_dimensions = {list(lb)}, "
+        f"rhs_batching_dimensions = {list(rb)}, lhs_contracting_dimensions = {list(lc)}, "
+        f"rhs_contracting_dimensions = {list(rc)}>"
+    )
 
 
 def _converted(ctx: Any, x: Any, aval: ShapedArray, dtype: Any) -> Any:

@@ -27,17 +27,14 @@ def _live(jaxpr: Jaxpr, outvars: Sequence[Atom]) -> tuple[list, set]:
     """The equations that matter for `outvars`, and all atoms they and the outputs read."""
     live: set = set(outvars)
     kept = []
+    update, keep = live.update, kept.append
     for eqn in reversed(jaxpr.eqns):
-        if not eqn.effects:
-            for v in eqn.outvars:
-                if v in live:
-                    break
-            else:
-                continue
+        if not eqn.effects and live.isdisjoint(eqn.outvars):
+            continue
         if eqn.primitive in DCE_RULES:
             eqn = DCE_RULES[eqn.primitive](eqn, [v in live for v in eqn.outvars])
-        kept.append(eqn)
-        live.update(eqn.invars)
+        keep(eqn)
+        update(eqn.invars)
     kept.reverse()
     return kept, live
 
