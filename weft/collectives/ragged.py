@@ -123,18 +123,21 @@ def exchange(
 
     With chunk = rows / K, a balanced exchange takes one round and sends as many bytes as an
     all_to_all of the operand; in general the longest slice sets the number of rounds. chunk None
-    takes one round of whole slices: more bytes, but differentiable.
+    takes one round of whole slices: more bytes, but differentiable. The first round is outside of
+    the loop, where nothing copies the output to carry it.
     """
     from weft.ops.control.loops import fori_loop
     from weft.ops.elementwise import add as plus
     from weft.ops.elementwise import div, mul
-    from weft.ops.reduce import reduce_max
     from weft.ops.special import full
 
     sources, sends, targets, receives = indices
-    starts = _exchange_indices(targets, over)
-    longest = max(1, min(typeof(operand).shape[0], typeof(output).shape[0]))
-    width = longest if chunk is None else min(chunk, longest)
+    most = max(1, min(typeof(operand).shape[0], typeof(output).shape[0]))
+    width = most if chunk is None else min(chunk, most)
+    if width == most:
+        starts = _exchange_indices(targets, over)
+    else:
+        starts, longest = _starts_and_longest(targets, sends, over)
 
     def round_of(i: Any, out: Any) -> Any:
         first = mul(i, np.int32(width))
@@ -142,11 +145,29 @@ def exchange(
         block = all_to_all_p.bind(block, over=over, split=0, concat=0, tiled=True)
         return _write(out, block, starts, receives, first, width, add)
 
-    if width == longest:
-        return round_of(np.int32(0), output)
-    rounds = div(plus(reduce_max(sends, (0,)), np.int32(width - 1)), np.int32(width))
-    rounds = pmax_p.bind(rounds, over=over.whole(), dims=())
-    return fori_loop(full((), 0, dtypes.int32), rounds, round_of, output)
+    first = round_of(np.int32(0), output)
+    if width == most:
+        return first
+    rounds = div(plus(longest, np.int32(width - 1)), np.int32(width))
+    return fori_loop(full((), 1, dtypes.int32), rounds, round_of, first)
+
+
+def _starts_and_longest(targets: Any, sends: Any, over: Team) -> tuple[Any, Any]:
+    """Where the slices that arrive begin, and the length of the longest that anyone sends."""
+    from weft.ops.reduce import reduce_max
+    from weft.ops.shape import broadcast_in_dim, concatenate, reshape
+    from weft.ops.slicing import slice as slice_
+
+    longest = reduce_max(sends, (0,))
+    if over.groups is not None:  # all groups take as many rounds
+        longest = pmax_p.bind(longest, over=over.whole(), dims=())
+        return _exchange_indices(targets, over), longest
+    k, size = typeof(targets).shape[0], over.size
+    told = broadcast_in_dim(longest, (size, 1), ())
+    both = concatenate([reshape(targets, (size, k // size)), told], 1)
+    both = _exchange_indices(both, over)
+    starts = reshape(slice_(both, (0, 0), (size, k // size)), (k,))
+    return starts, reduce_max(slice_(both, (0, k // size), both.shape), (0, 1))
 
 
 def _slices(operand: Any, starts: Any, first: Any, width: int) -> Any:
