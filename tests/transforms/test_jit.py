@@ -1,5 +1,6 @@
 """jit: caching, static arguments, donation, options, ahead-of-time stages."""
 
+import dataclasses
 import gc
 import weakref
 
@@ -164,18 +165,66 @@ def test_ahead_of_time_stages():
     assert f.eval_shape(np.ones(3, np.float32), 2)["y"].dtype == np.float32
 
 
-def test_a_dropped_function_frees_its_traces():
-    def make():
+def test_a_dropped_function_frees_its_traces_and_programs():
+    sharding = weft.sharding.SingleDeviceSharding(weft.devices()[0])
+
+    def make(**options):
         def f(x):
             return lax.sin(x)
 
-        weft.jit(f)(1.0)
+        weft.jit(f, **options)(1.0)
         return weakref.ref(f)
 
-    ref = make()
-    weft.clear_caches()
+    refs = [make(), make(out_shardings=sharding), make(static_argnames="x")]
     gc.collect()
-    assert ref() is None
+    assert [ref() for ref in refs] == [None, None, None]
+
+
+def test_what_a_function_was_called_with_first_is_freed():
+    def first(function):
+        x = weft.device_put(np.ones(3, np.float32))
+        function(x)
+        return weakref.ref(x)
+
+    def lowered(x):
+        kept.append(double.lower(x).compile())
+
+    kept: list = []
+    double = weft.jit(lambda x: x * 2)
+    refs = [first(double), first(lowered)]
+    gc.collect()
+    assert [ref() for ref in refs] == [None, None]
+    np.testing.assert_array_equal(kept[0](np.ones(3, np.float32)), [2, 2, 2])
+
+
+def test_objects_that_do_not_hash_have_traces_of_their_own():
+    @dataclasses.dataclass
+    class Repeat:
+        times: int
+
+        def __call__(self, x):
+            return lax.broadcast(x, (self.times,))
+
+    for times in range(1, 9):
+        assert weft.jit(Repeat(times)).eval_shape(1.0).shape == (times,)
+        gc.collect()
+    kept = weft.jit(Repeat(2))
+    kept(1.0)
+    weft.clear_caches()
+    np.testing.assert_array_equal(kept(3.0), [3, 3])
+
+
+def test_names_of_arguments_skip_static_ones():
+    f = weft.jit(
+        lambda n, x, m, *, key, w: x["a"] * n + w, static_argnums=(0, 2), static_argnames="key"
+    )
+    lowered = f.lower(2, {"a": 1.0}, 3, key="k", w=1.0)
+    assert lowered.arg_names() == ["x['a']", "w"]
+    compiled = lowered.compile()
+    assert float(compiled(2, {"a": 3.0}, 3, key="k", w=1.0)) == 7
+    assert float(compiled({"a": 3.0}, w=1.0)) == 7
+    with pytest.raises(TypeError, match=r"argument x\['a'\] of type"):
+        compiled({"a": np.ones(2, np.float32)}, w=1.0)
 
 
 def test_results_shardings_and_constraints_over_8_devices():

@@ -526,9 +526,13 @@ def executable_for(
     in_shardings: Sequence[Any],
     out_shardings: Sequence[Any],
     donated: Sequence[bool],
+    arg_names: Callable[[], Sequence[str]] = list,
     **options: Any,
 ) -> tuple[Executable, list]:
-    """The executable for arguments placed as these are, and the constants to pass in front."""
+    """The executable for arguments placed as these are, and the constants to pass in front.
+
+    arg_names: asked for where a program is made, for messages.
+    """
     placed = tuple(committed_sharding(x) for x in args)
     key = (
         "executable",
@@ -544,7 +548,14 @@ def executable_for(
 
     def make() -> tuple:
         program = lower_program(
-            closed, name, placed, in_shardings, out_shardings, donated, **options
+            closed,
+            name,
+            placed,
+            in_shardings,
+            out_shardings,
+            donated,
+            arg_names=arg_names(),
+            **options,
         )
         executable = compile_program(program)
         executable.committed = (

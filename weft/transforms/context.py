@@ -40,8 +40,7 @@ def clear_caches() -> None:
     dispatch.clear_caches()
     backward._compiled.clear()
     bodies._bodies.clear()
-    jit._traces.clear()
-    jit._own_entries.clear()
+    jit.forget_traces()
     for prim in PRIMITIVES.values():
         prim.rule_cache.clear()
         prim.eager_cache.clear()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from weft._xla.dispatch import PjitFunction as PjitFunctionType
@@ -19,7 +19,14 @@ from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.state import axes_key, state
 from weft.core.trace import EVAL, Tracer, check_not_leaked, is_array_like, trace_to_jaxpr, typeof
-from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, position_names
+from weft.core.tree import (
+    PyTreeDef,
+    arg_names,
+    broadcast_prefix,
+    flatten,
+    flatten_fun,
+    position_names,
+)
 from weft.runtime.dispatch import cached_call, clear_cache, fastpath
 from weft.transforms.compiled import executable_for, execute, is_debugging
 from weft.transforms.guarded import guarded
@@ -34,22 +41,34 @@ class _Unspecified:
 
 UNSPECIFIED = _Unspecified()
 _traces: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+"""Function -> its traces by signature. None may refer to the function or to its arguments."""
 
 
 class Entry:
     """A traced signature."""
 
-    __slots__ = ("closed", "consts", "donated", "in_shardings", "out_shardings", "out_tree")
+    __slots__ = (
+        "closed",
+        "consts",
+        "donated",
+        "in_shardings",
+        "in_tree",
+        "out_shardings",
+        "out_tree",
+        "statics",
+    )
 
     closed: ClosedJaxpr
     consts: list  # closed-over tracers and refs, passed in front of the arguments
-    out_tree: Any
+    in_tree: PyTreeDef  # of the dynamic (args, kwargs)
+    statics: tuple[int, ...]  # positions of the static arguments among all
+    out_tree: PyTreeDef
     in_shardings: tuple
     out_shardings: tuple
     donated: tuple
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, weakref_slot=True, eq=False, kw_only=True)
 class JitInfo:
     """A jitted function's options, and its traces."""
 
@@ -65,9 +84,13 @@ class JitInfo:
     options: Any
     partitioner: str | None
     name: str = ""
+    placement: object = None  # tells traces with these shardings, which need not hash, from others
+    own_entries: dict = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.name = function_name(self.fun)
+        if self.in_shardings is not None or self.out_shardings is not None:
+            self.placement = object()
 
     def split(self, args: tuple, kwargs: dict) -> tuple[Callable, list, dict, tuple]:
         """The function of dynamic arguments, those, and the static values."""
@@ -122,16 +145,13 @@ class JitInfo:
         entries = self.entries
         entry = entries.get(key)
         if entry is None:
-            entry = entries[key] = self.trace(fun, in_tree, avals, args, kwargs)
+            entry = entries[key] = self.trace(fun, in_tree, avals)
+            entry.statics = tuple([i for i, _ in static[0]]) if static else ()
         return entry, leaves
 
     @property
     def key(self) -> tuple:
-        return (
-            self.donate_argnums,
-            self.donate_argnames,
-            id(self) if self.in_shardings is not None or self.out_shardings is not None else 0,
-        )
+        return self.donate_argnums, self.donate_argnames, self.placement
 
     @property
     def entries(self) -> dict:
@@ -142,9 +162,10 @@ class JitInfo:
             _traces[self.fun] = found
             return found
         except TypeError:  # a function without weak references or hash: keep them here
-            return _own_entries.setdefault(id(self), {})
+            _without_function.add(self)
+            return self.own_entries
 
-    def trace(self, fun: Callable, in_tree: Any, avals: tuple, args: tuple, kwargs: dict) -> Entry:
+    def trace(self, fun: Callable, in_tree: PyTreeDef, avals: tuple) -> Entry:
         flat_fun, out = flatten_fun(fun, in_tree)
         in_shardings = self.flat_shardings(
             self.in_shardings, in_tree.children()[0], len(avals), "in_shardings"
@@ -161,7 +182,7 @@ class JitInfo:
             jaxpr = jaxpr.replace(constvars=kept, invars=[*hoisted, *jaxpr.invars])
             consts = [c for c, t in zip(consts, tracers, strict=True) if not t]
         entry.closed = ClosedJaxpr(jaxpr, consts)
-        entry.out_tree = out.tree
+        entry.in_tree, entry.out_tree = in_tree, out.tree
         n, n_const = len(avals), len(entry.consts)
         entry.in_shardings = (None,) * n_const + in_shardings
         entry.out_shardings = self.flat_shardings(
@@ -219,14 +240,14 @@ class JitInfo:
                     "(static_argnums, static_argnames), or register its type as a pytree"
                 )
 
-    def leaf_names(self, args: tuple, kwargs: dict) -> list[str]:
+    def leaf_names(self, entry: Entry) -> list[str]:
         """Names of the flat dynamic arguments."""
-        n = len(args)
-        static = {i % n if -n <= i < n else i for i in self.static_argnums}
-        # None has no leaves, so static arguments keep their place in the signature only.
-        dynamic = tuple(None if i in static else a for i, a in enumerate(args))
-        named = {k: None if k in self.static_argnames else v for k, v in kwargs.items()}
-        return arg_names(self.fun, flatten((dynamic, named))[1])
+        tree = entry.in_tree
+        args, kwargs = tree.unflatten(range(tree.num_leaves))
+        every = list(args)
+        for i in entry.statics:
+            every.insert(i, None)  # which has no leaves
+        return arg_names(self.fun, flatten((tuple(every), kwargs))[1])
 
     def params(self, entry: Entry) -> dict[str, Any]:
         return {
@@ -261,7 +282,7 @@ class JitInfo:
             keep_unused=self.keep_unused,
             options=self.options,
             partitioner=self.partitioner,
-            arg_names=_LazyNames(self, args, kwargs),
+            arg_names=lambda: self.leaf_names(entry),
         )
         outs = execute(executable, consts, operands, entry.closed)
         result = entry.out_tree.unflatten(outs)
@@ -271,34 +292,15 @@ class JitInfo:
         return result, fast, False
 
 
-_own_entries: dict[int, dict] = {}
+_without_function: weakref.WeakSet[JitInfo] = weakref.WeakSet()
+"""Those that keep their traces themselves."""
 
 
-class _LazyNames(Sequence):
-    """Argument names for messages, found only when one is written; equal to any other."""
-
-    def __init__(self, info: JitInfo, args: tuple, kwargs: dict) -> None:
-        self._call = (info, args, kwargs)
-
-    @functools.cached_property
-    def _names(self) -> list[str]:
-        info, args, kwargs = self._call
-        return info.leaf_names(args, kwargs)
-
-    def __getitem__(self, i: Any) -> Any:
-        return self._names[i]
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _LazyNames)
-
-    def __lt__(self, other: object) -> bool:
-        return False
-
-    def __hash__(self) -> int:
-        return 0
+def forget_traces() -> None:
+    """Forgets what all functions were traced to, and so what was compiled of it."""
+    _traces.clear()
+    for info in list(_without_function):
+        info.own_entries.clear()
 
 
 def _numbers(value: Any, what: str) -> tuple[int, ...]:
@@ -451,17 +453,13 @@ def jit(
         options=compiler_options,
         partitioner=partitioner,
     )
-    if info.in_shardings is None and info.out_shardings is None:
-        placement: Any = None
-    else:
-        placement = _Identity(info)
     key = (
         numbers,
         names,
         donate_numbers,
         donate_names,
         keep_unused,
-        placement,
+        info.placement,
         partitioner,
         tuple(sorted((compiler_options or {}).items())),
     )
@@ -487,22 +485,13 @@ def jit(
 _METHODS = ("trace", "lower", "eval_shape", "clear_cache", "_cache_size", "_clear_cache")
 
 
-class _Identity:
-    """A cache key for options that do not hash."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
 def _trace(function: Any, *args: Any, **kwargs: Any) -> Any:
     """The function traced for these arguments (arrays or `ShapeDtypeStruct`s), to be lowered."""
     from weft.transforms.stages import Traced
 
     info: JitInfo = function._jit_info
     entry, leaves = info.traced(args, kwargs, specs=True)
-    return Traced(info, entry, leaves, args, kwargs)
+    return Traced(info, entry, leaves)
 
 
 def _lower(function: Any, *args: Any, **kwargs: Any) -> Any:

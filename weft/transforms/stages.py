@@ -11,7 +11,7 @@ from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer, typeof
-from weft.core.tree import flatten, leaf_names
+from weft.core.tree import PyTreeDef, flatten, leaf_names
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.transforms.compiled import (
     committed_sharding,
@@ -29,11 +29,12 @@ from weft.transforms.staging import ShapeDtypeStruct, struct_of
 class Traced:
     """A function traced for given argument types. `.jaxpr`, `.out_info`, `.lower()`."""
 
-    def __init__(self, info: Any, entry: Any, leaves: list, args: tuple, kwargs: dict) -> None:
+    def __init__(self, info: Any, entry: Any, leaves: list) -> None:
         self._info = info
         self._entry = entry
-        self._leaves = leaves
-        self._call = (args, kwargs)
+        self._placed = [
+            x.sharding if isinstance(x, ShapeDtypeStruct) else committed_sharding(x) for x in leaves
+        ]
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
@@ -45,18 +46,15 @@ class Traced:
 
     @property
     def in_avals(self) -> Any:
-        return self._in_tree.unflatten(self._entry.closed.in_avals[-len(self._leaves) or None :])
+        return self._in_tree.unflatten(self._entry.closed.in_avals[len(self._entry.consts) :])
 
     @property
-    def _in_tree(self) -> Any:
-        return flatten(self._dynamic())[1]
+    def _in_tree(self) -> PyTreeDef:
+        return self._entry.in_tree
 
-    def _dynamic(self) -> tuple:
-        args, kwargs = self._call
-        if self._info.static_argnums or self._info.static_argnames:
-            _, dynamic, kwargs, _ = self._info.split(args, kwargs)
-            return tuple(dynamic), kwargs
-        return args, kwargs
+    def _arg_names(self) -> list[str]:
+        """Names of the flat dynamic arguments."""
+        return self._info.leaf_names(self._entry)
 
     @property
     def out_info(self) -> Any:
@@ -76,23 +74,17 @@ class Traced:
             if isinstance(entry.consts[0], Cell):
                 entry.consts[0].aval.ir_type()  # raises: it has no form outside of this process
             raise leaked(entry.consts[0])
-        placed = []
-        for x in self._leaves:
-            sharding = x.sharding if isinstance(x, ShapeDtypeStruct) else committed_sharding(x)
-            placed.append(sharding)
-        names = info.leaf_names(*self._call)
-        n = len(entry.closed.in_avals)
         program = lower_program(
             entry.closed,
             info.name,
-            placed,
+            self._placed,
             entry.in_shardings,
             entry.out_shardings,
             entry.donated,
             keep_unused=info.keep_unused,
             options=info.options,
             platforms=lowering_platforms,
-            arg_names=names if len(names) == n else (),
+            arg_names=self._arg_names(),
             result_names=leaf_names(
                 entry.out_tree.unflatten(list(range(entry.out_tree.num_leaves)))
             ),
@@ -151,12 +143,9 @@ class Lowered(_OfTraced):
 
     def arg_names(self) -> list[str]:
         """Names of the flat arguments that the program reads, hoisted constants first."""
-        program, info = self._program, self._traced._info
-        names = [f"constant {i}" for i in range(len(program.consts))]
-        flat = info.leaf_names(*self._traced._call)
-        if len(flat) != len(program.kept) - len(names):
-            flat = [f"argument {i}" for i in range(len(program.kept) - len(names))]
-        return [n for n, k in zip(names + flat, program.kept, strict=True) if k]
+        program = self._program
+        names = [f"constant {i}" for i in range(len(program.consts))] + self._traced._arg_names()
+        return [n for n, k in zip(names, program.kept, strict=True) if k]
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimates of flops and bytes accessed, by name."""
@@ -241,10 +230,10 @@ class Compiled(_OfTraced):
         """(result, fast-path data, False), as the compiled dispatch asks on a cache miss."""
         info = self._traced._info
         if info.static_argnums or info.static_argnames:
-            numbers = {i % len(args) for i in info.static_argnums if args}
-            given = self._traced._call[0]
-            if len(args) == len(given):
-                args = tuple(a for i, a in enumerate(args) if i not in numbers)
+            statics = self._traced._entry.statics
+            dynamic = len(self.in_tree.children()[0].children())
+            if len(args) == dynamic + len(statics):
+                args = tuple(a for i, a in enumerate(args) if i not in statics)
             kwargs = {k: v for k, v in kwargs.items() if k not in info.static_argnames}
         leaves, tree = flatten((args, kwargs))
         if tree != self.in_tree:
@@ -284,6 +273,5 @@ class Compiled(_OfTraced):
                 who, text = f"argument {self._arg_name(i)}", f"it was compiled for {asked!r}"
                 raise misplaced_error(name, who, got, text, have)
 
-    def _arg_name(self, i: int) -> Any:
-        names = self._traced._info.leaf_names(*self._traced._call)
-        return names[i] if len(names) == len(self._flat_shardings) else i
+    def _arg_name(self, i: int) -> str:
+        return self._traced._arg_names()[i]
