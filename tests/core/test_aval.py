@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from weft.core.aval import NO_MAT, Mat, ShapedArray
+from weft.sharding.mesh import AbstractMesh, AxisType
 
 
 def test_equal_types_are_one_object():
@@ -48,3 +49,13 @@ def test_states_of_a_mat():
 def test_an_axis_has_one_state():
     with pytest.raises(ValueError, match=r"\['x'\].*more than one"):
         Mat(["x"], ["x"])
+
+
+def test_manual_axis_types_tell_their_axes_and_those_of_cotangents():
+    mat = Mat(varying={"x"}, reduced={"y"})
+    assert mat.vur == {"x", "y"}
+    assert not mat.empty
+    assert mat.update(varying=()).to_ct_mat() is Mat(unreduced={"y"})
+    manual = AxisType.Manual
+    mesh = AbstractMesh((2, 2, 2), ("x", "y", "z"), (manual,) * 3)
+    assert mat.invarying(mesh) == {"z"}

@@ -460,3 +460,16 @@ def test_refs_in_shard_map_carry_what_they_vary_over():
         TypeError, match=r"written to a Ref\{f32\[\]\}.*weft.new_ref\(weft.lax.pcast"
     ):
         mapped(lambda x: sum_in_a_ref(x, 0.0), weft.P("d"))(x)
+
+
+def test_a_ref_adds_in_place_and_tells_where_it_lies():
+    ref = weft.new_ref(np.zeros(3, np.float32))
+    ref.addupdate(2.0)
+    ref.addupdate(1.0, 1)
+    np.testing.assert_array_equal(ref[...], [2, 3, 2])
+    assert ref.sharding.device_set == {weft.devices()[0]}
+    assert ref.committed is False and ref.unsafe_buffer_pointer() > 0
+    with pytest.raises(AttributeError, match=r"weft\.new_ref"):
+        _ = ref.at[0:2].sharding
+    with pytest.raises(ValueError, match="kind"):
+        weft.new_ref(0.0, kind="anything")

@@ -257,3 +257,13 @@ def test_an_integer_is_the_shape_of_a_vector():
     key = random.key(0)
     np.testing.assert_array_equal(random.normal(key, 3), random.normal(key, (3,)))
     assert random.gamma(key, 2.0, 3).shape == random.randint(key, 3, 0, 5).shape == (3,)
+
+
+def test_arrays_of_keys_take_the_parameters_of_arrays_methods():
+    keys = weft.random.split(weft.random.key(0), 4)
+    words = np.asarray(weft.random.key_data(keys))
+    same = keys.reshape(2, 2, copy=True).astype(keys.dtype).transpose(1, 0)
+    np.testing.assert_array_equal(
+        weft.random.key_data(same), words.reshape(2, 2, 2).transpose(1, 0, 2)
+    )
+    assert keys.on_device_size_in_bytes() == words.nbytes and keys.unsafe_buffer_pointer() > 0

@@ -19,6 +19,7 @@ from weft.sharding.named import (
     as_sharding,
     from_hlo,
     hlo_sharding,
+    make_single_device_sharding,
     mesh_sdy_text,
     mhlo_sharding_text,
     sdy_sharding_text,
@@ -199,3 +200,14 @@ def test_manual_axes_are_manual_subgroups():
     assert "manual" in mhlo_sharding_text(named("y", mesh=mesh), 1)
     whole = make_mesh((8,), ("x",), (AxisType.Manual,))
     assert mhlo_sharding_text(named(mesh=whole), 1) == "{manual}"
+
+
+def test_shardings_tell_whether_they_fit_a_shape_and_have_devices_here():
+    device = backend.devices()[1]
+    split, single = named(None, "x"), make_single_device_sharding(device)
+    assert split.has_addressable_devices and single.has_addressable_devices
+    assert single is SingleDeviceSharding(device)
+    split.check_compatible_aval((3, 4))
+    single.check_compatible_aval(())
+    with pytest.raises(ValueError, match="has 2 entries"):
+        split.check_compatible_aval((3,))

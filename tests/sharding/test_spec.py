@@ -64,3 +64,16 @@ def test_padding_and_removing_axes():
         "x", P.UNCONSTRAINED
     )
     assert P("x").axes_of(5) == ()
+
+
+def test_entries_are_found_and_counted_as_in_a_tuple():
+    spec = P("x", None, ("y", "z"), None)
+    assert (spec.index(None), spec.index(("y", "z")), spec.count(None)) == (1, 2, 2)
+    with pytest.raises(ValueError):
+        spec.index("y")
+
+
+def test_the_cotangent_of_a_partial_sum_is_reduced():
+    spec = P("x", unreduced={"y"}, reduced={"z"})
+    assert spec.to_ct_spec() is P("x", unreduced={"z"}, reduced={"y"})
+    assert spec.to_tangent_spec() is spec

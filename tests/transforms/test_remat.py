@@ -233,3 +233,18 @@ def test_derivatives_of_checkpoints_in_custom_rules_of_scans_reverse_batched():
         value = np.sin(value) * 2 * w + t
     np.testing.assert_allclose(dx, by_x, rtol=1e-5)
     np.testing.assert_allclose(dw, by_w.sum(), rtol=1e-5)
+
+
+def test_policies_may_return_the_names_of_their_answers():
+    from weft.ad_checkpoint import Offloadable, Recompute, Saveable
+
+    keep = weft.checkpoint(lambda x: jnp.sin(jnp.sin(x)), policy=lambda *_, **__: Saveable)
+    drop = weft.checkpoint(lambda x: jnp.sin(jnp.sin(x)), policy=lambda *_, **__: Recompute)
+    kept = [len(weft.ad_checkpoint.saved_residuals(f, 1.0)) for f in (keep, drop)]
+    assert kept[0] > kept[1]
+    assert Offloadable(src="device", dst="pinned_host").dst == "pinned_host"
+
+
+def test_concrete_checkpoints_say_what_to_do():
+    with pytest.raises(ValueError, match="static_argnums"):
+        weft.checkpoint(lambda x: x, concrete=True)

@@ -198,3 +198,28 @@ def test_equations_keep_the_line_that_made_them_through_transformations():
     lines = {e.primitive.name: e.source.line for e in call.params["jaxpr"].eqns}
     assert lines["sin"] == lines["cos"] == first + 1
     assert lines["mul"] in (first + 1, first + 2)
+
+
+def test_a_struct_like_an_array_has_its_type_and_its_sharding_if_committed():
+    x = weft.device_put(np.ones((2, 3), np.int8), weft.devices()[1])
+    struct = weft.ShapeDtypeStruct.like(x)
+    assert (struct.shape, struct.dtype, struct.sharding) == ((2, 3), np.int8, x.sharding)
+    weak = weft.ShapeDtypeStruct.like(jnp.asarray(2.0))
+    assert (weak.shape, weak.weak_type, weak.sharding) == ((), True, None)
+
+
+def test_a_struct_takes_a_manual_axis_type():
+    mat = weft.sharding.ManualAxisType(varying={"x"}, reduced={"y"})
+    struct = weft.ShapeDtypeStruct((2,), "float32", manual_axis_type=mat)
+    assert struct.manual_axis_type is mat and struct.vma == {"x"}
+    assert struct.update(shape=(3,)).manual_axis_type is mat
+    assert struct.update(vma={"y"}).manual_axis_type.varying == {"y"}
+
+
+def test_a_closed_jaxpr_gives_what_its_jaxpr_has_and_takes_another():
+    closed = weft.make_jaxpr(lambda x: x * X)(X)
+    assert closed.invars is closed.jaxpr.invars and closed.outvars is closed.jaxpr.outvars
+    assert closed.literals is closed.consts and len(closed.constvars) == len(closed.consts)
+    assert closed.eqns[0].source_info is closed.eqns[0].source
+    renamed = closed.map_jaxpr(lambda jaxpr: jaxpr.replace(debug="other"))
+    assert renamed.jaxpr.debug == "other" and renamed.consts == closed.consts

@@ -65,9 +65,30 @@ class Mat:
                 return name
         return "invarying"
 
-    def replace(self, **sets: Iterable[Axis]) -> Mat:
+    def update(self, **sets: Iterable[Axis]) -> Mat:
+        """A copy with sets replaced."""
         old = {"varying": self.varying, "unreduced": self.unreduced, "reduced": self.reduced}
         return Mat(**{**old, **sets})
+
+    replace = update
+
+    @property
+    def empty(self) -> bool:
+        """Whether no axis is in a set."""
+        return self is NO_MAT
+
+    @property
+    def vur(self) -> frozenset:
+        """The axes in any of the sets."""
+        return self.varying | self.unreduced | self.reduced
+
+    def invarying(self, mesh: Any) -> frozenset:
+        """The mesh's Manual axes that are in no set."""
+        return frozenset(mesh.manual_axes) - self.vur
+
+    def to_ct_mat(self) -> Mat:
+        """The type of a cotangent: reduced and unreduced change places."""
+        return self.update(unreduced=self.reduced, reduced=self.unreduced)
 
     def __repr__(self) -> str:
         parts = []
@@ -142,6 +163,11 @@ class ShapedArray:
     def vma(self) -> frozenset:
         """The mesh axes along which the value varies."""
         return self.mat.varying
+
+    @property
+    def manual_axis_type(self) -> Mat:
+        """The manual-axis type, as JAX calls `mat`."""
+        return self.mat
 
     @property
     def itemsize(self) -> int:

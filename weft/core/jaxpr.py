@@ -59,6 +59,11 @@ class Eqn:
         self.effects = effects
         self.source = source
 
+    @property
+    def source_info(self) -> Any:
+        """The user's source line, as JAX calls `source`."""
+        return self.source
+
     def replace(self, **changes: Any) -> Eqn:
         return Eqn(**{**{name: getattr(self, name) for name in self.__slots__}, **changes})
 
@@ -155,6 +160,20 @@ class ClosedJaxpr(_Memoized):
     out_avals = property(lambda self: self.jaxpr.out_avals)
     eqns = property(lambda self: self.jaxpr.eqns)
     effects = property(lambda self: self.jaxpr.effects)
+    constvars = property(lambda self: self.jaxpr.constvars)
+    invars = property(lambda self: self.jaxpr.invars)
+    outvars = property(lambda self: self.jaxpr.outvars)
+    literals = property(lambda self: self.consts)
+
+    def replace(self, *, jaxpr: Jaxpr | None = None, consts: Any = None) -> ClosedJaxpr:
+        """A copy with the jaxpr or its constants replaced."""
+        return ClosedJaxpr(
+            self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts
+        )
+
+    def map_jaxpr(self, f: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:
+        """A copy with f(jaxpr) in place of the jaxpr."""
+        return self.replace(jaxpr=f(self.jaxpr))
 
     def pretty_print(self, *, source_info: bool = False, name_stack: bool = False) -> str:
         """The text, with the line and the named scopes of each equation if asked."""

@@ -12,7 +12,7 @@ from weft.core.boundary import api_boundary
 from weft.core.cell import Cell
 from weft.core.ref import AbstractRef, Indexer, whole
 from weft.core.state import state
-from weft.core.trace import aval_of, typeof
+from weft.core.trace import Tracer, aval_of, typeof
 from weft.ops import refs as ops
 from weft.ops.convert import as_array
 from weft.ops.elementwise import convert
@@ -107,6 +107,36 @@ class Ref:
     def set(self, value: Any) -> None:
         """Replaces all of its value, as ref[...] = value."""
         store(self, ..., value)
+
+    def addupdate(self, x: Any, idx: Any = ...) -> None:
+        """Adds to its value at an index, by default to all of it. See `weft.ref.addupdate`."""
+        addupdate(self, idx, x)
+
+    # Where it lies ------------------------------------------------------------------------------
+
+    @property
+    def _array(self) -> Any:
+        array = self._handle.get() if isinstance(self._handle, Cell) else None
+        if array is None or isinstance(array, Tracer) or self._indexer is not None:
+            raise AttributeError(
+                f"a {self.aval.str_short()} that is an argument or a part of another ref has no "
+                "place in memory of its own; ask the ref that weft.new_ref made"
+            )
+        return array
+
+    @property
+    def sharding(self) -> Any:
+        """Which device holds which part of the array it holds now."""
+        return self._array.sharding
+
+    @property
+    def committed(self) -> bool:
+        """Whether the user chose the devices of the array it holds now."""
+        return self._array.committed
+
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the array it holds now, which the next write may replace."""
+        return self._array.unsafe_buffer_pointer()
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
         raise TypeError(_NOT_AN_ARRAY)
@@ -368,13 +398,14 @@ def addupdate(ref: Any, idx: Any, val: Any) -> None:
 
 
 @api_boundary
-def new_ref(init_val: Any, *, memory_space: Any = None) -> Ref:
+def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Ref:
     """A mutable array that starts with the value of init_val.
 
     init_val: an array or a number (of a pytree, make one ref for each leaf). memory_space: for
-    kernels. Works under every transformation: a function may make refs and use them, also in
-    loops and branches, and is differentiated and mapped through them; jit and loops take refs as
-    arguments or close over them, and the caller sees what they write.
+    kernels. kind: must be None, the one kind of ref there is. Works under every transformation: a
+    function may make refs and use them, also in loops and branches, and is differentiated and
+    mapped through them; jit and loops take refs as arguments or close over them, and the caller
+    sees what they write.
 
     Raises TypeError if init_val is not an array.
 
@@ -388,6 +419,8 @@ def new_ref(init_val: Any, *, memory_space: Any = None) -> Ref:
     """
     if isinstance(init_val, Ref):
         raise TypeError("new_ref: init_val is a Ref; give its value, ref[...]")
+    if kind is not None:
+        raise ValueError(f"new_ref: kind must be None, got {kind!r}")
     value = as_array(init_val)
     aval = typeof(value)
     if aval.weak_type:

@@ -207,13 +207,16 @@ class PRNGKeyArray(Array):
             return random_wrap_p.bind(base, impl=self._dtype.generator)
         return self._dtype.wrap(base)
 
-    def reshape(self, *shape: Any, order: str = "C") -> PRNGKeyArray:
+    def reshape(
+        self, *args: Any, order: str = "C", copy: bool | None = None, out_sharding: Any = None
+    ) -> PRNGKeyArray:
         from weft.numpy import reshape
 
-        return reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
+        shape = args[0] if len(args) == 1 else args
+        return reshape(self, shape, order=order, copy=copy, out_sharding=out_sharding)
 
-    def ravel(self, order: str = "C") -> PRNGKeyArray:
-        return self.reshape(-1, order=order)
+    def ravel(self, order: str = "C", *, out_sharding: Any = None) -> PRNGKeyArray:
+        return self.reshape(-1, order=order, out_sharding=out_sharding)
 
     flatten = ravel
 
@@ -222,10 +225,10 @@ class PRNGKeyArray(Array):
 
         return squeeze(self, axis)
 
-    def transpose(self, *axes: Any) -> PRNGKeyArray:
+    def transpose(self, *args: Any) -> PRNGKeyArray:
         from weft.numpy import transpose
 
-        return transpose(self, (axes[0] if len(axes) == 1 else axes) or None)
+        return transpose(self, (args[0] if len(args) == 1 else args) or None)
 
     T = property(transpose)
 
@@ -238,6 +241,17 @@ class PRNGKeyArray(Array):
         from weft.numpy import take
 
         return take(self, indices, axis, **kwargs)
+
+    def astype(self, dtype: Any, copy: bool = False, device: Any = None) -> PRNGKeyArray:
+        from weft.numpy import astype
+
+        return astype(self, dtype, copy=copy, device=device)
+
+    def on_device_size_in_bytes(self) -> int:
+        return self._base.on_device_size_in_bytes()
+
+    def unsafe_buffer_pointer(self) -> int:
+        return self._base.unsafe_buffer_pointer()
 
     @property
     def at(self) -> Any:

@@ -374,7 +374,6 @@ def make_array_from_callback(
     shape: Sequence[int],
     sharding: Any,
     data_callback: Callable[[tuple], Any],
-    *,
     dtype: Any = None,
 ) -> Any:
     """An array whose parts a function gives, called once for each distinct part of this process.

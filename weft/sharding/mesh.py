@@ -51,6 +51,11 @@ class _AxisQueries:
         return len(self.axis_names)
 
     @property
+    def is_scalar(self) -> bool:
+        """True for a single device without axes."""
+        return self.size == 1 and not self.axis_names
+
+    @property
     def empty(self) -> bool:
         """True for the mesh without axes, which stands for "no mesh"."""
         return not self.axis_names
@@ -207,9 +212,9 @@ class AbstractMesh(_AxisQueries):
             self.axis_types if axis_types is None else self.changed_types(axis_types),
         )
 
-    def update_axis_types(self, types: dict[Any, AxisType]) -> AbstractMesh:
+    def update_axis_types(self, name_to_type: dict[Any, AxisType]) -> AbstractMesh:
         """A copy with the types of some axes changed."""
-        return self.update(axis_types=types)
+        return self.update(axis_types=name_to_type)
 
 
 class Mesh(_AxisQueries):

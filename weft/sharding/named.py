@@ -43,12 +43,28 @@ def _placement(cls: type) -> type:
         local = self.addressable_devices
         return {d: i for d, i in self.devices_indices_map(global_shape).items() if d in local}
 
+    def has_addressable_devices(self: Any) -> bool:
+        """Whether a device of the sharding belongs to this process."""
+        return bool(self.addressable_devices)
+
+    def check_compatible_aval(self: Any, aval_shape: tuple[int, ...]) -> None:
+        """Raises ValueError unless arrays of this shape have a dimension for each split."""
+        check = getattr(self, "check_rank", None)
+        if check is not None:
+            check(aval_shape)
+
     def is_equivalent_to(self: Any, other: Any, ndim: int) -> bool:
         """True when both put the same parts of a rank-``ndim`` array on the same devices."""
         return self is other or _equivalent(self, other, ndim)
 
-    cls.addressable_devices = property(addressable_devices)  # type: ignore[attr-defined]
-    for function in (devices_indices_map, addressable_devices_indices_map, is_equivalent_to):
+    for answer in (addressable_devices, has_addressable_devices):
+        setattr(cls, answer.__name__, property(answer))
+    for function in (
+        devices_indices_map,
+        addressable_devices_indices_map,
+        check_compatible_aval,
+        is_equivalent_to,
+    ):
         function.__qualname__ = f"{cls.__name__}.{function.__name__}"
         setattr(cls, function.__name__, function)
     return cls
@@ -424,6 +440,13 @@ class SingleDeviceSharding(_xla.SingleDeviceShardingBase):
 
     def _to_xla_hlo_sharding(self, ndim: int) -> _xla.HloSharding:
         return _xla.REPLICATED
+
+
+def make_single_device_sharding(
+    device: Any, *, memory_kind: str | None = None
+) -> SingleDeviceSharding:
+    """The whole array on one device: `SingleDeviceSharding(device)`."""
+    return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
 def _rebuild_single(platform: str, device_id: int, memory_kind: str | None) -> Any:

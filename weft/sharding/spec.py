@@ -53,8 +53,8 @@ class PartitionSpec:
     def __new__(
         cls,
         *partitions: Any,
-        unreduced: Iterable[Any] = (),
-        reduced: Iterable[Any] = (),
+        unreduced: Iterable[Any] = frozenset(),
+        reduced: Iterable[Any] = frozenset(),
     ) -> PartitionSpec:
         key = (partitions, _axis_set(unreduced), _axis_set(reduced))
         try:
@@ -116,6 +116,22 @@ class PartitionSpec:
             if axes := getattr(self, name):
                 parts.append(f"{name}={{{', '.join(sorted(map(repr, axes)))}}}")
         return f"P({', '.join(parts)})"
+
+    def index(self, entry: Any) -> int:
+        """The first dimension with this entry, as of a tuple; ValueError if there is none."""
+        return self.partitions.index(_entry(0, entry))
+
+    def count(self, entry: Any) -> int:
+        """How many dimensions have this entry."""
+        return self.partitions.count(_entry(0, entry))
+
+    def to_tangent_spec(self) -> PartitionSpec:
+        """The spec of a tangent: the same."""
+        return self
+
+    def to_ct_spec(self) -> PartitionSpec:
+        """The spec of a cotangent: `reduced` and `unreduced` change places."""
+        return self.update(unreduced=self.reduced, reduced=self.unreduced)
 
     def update(self, **changes: Any) -> PartitionSpec:
         """A copy with ``partitions``, ``unreduced`` or ``reduced`` replaced."""

@@ -88,14 +88,14 @@ class SymbolicZero:
         return f"SymbolicZero({self.aval.str_short()})"
 
     @staticmethod
-    def from_primal_value(value: Any) -> SymbolicZero:
+    def from_primal_value(val: Any) -> SymbolicZero:
         """The zero tangent of a value."""
-        return zero_from_primal(value, symbolic_zeros=True)
+        return zero_from_primal(val, symbolic_zeros=True)
 
 
-def zero_from_primal(value: Any, symbolic_zeros: bool = False) -> Any:
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
     """The zero tangent of a value, as an array or as a `SymbolicZero`."""
-    zero = SymbolicZero(tangent_aval(typeof(value)))
+    zero = SymbolicZero(tangent_aval(typeof(val)))
     return zero if symbolic_zeros else zero.instantiate()
 
 

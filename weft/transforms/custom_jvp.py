@@ -360,5 +360,15 @@ class custom_jvp:  # noqa: N801  (the public name is JAX's)
         outs = custom_jvp_p.bind(*leaves, call=call, jaxpr=None, num_consts=0)
         return call.out_tree.unflatten(outs)
 
+    @property
+    def nondiff_argnums(self) -> tuple[int, ...]:
+        """Positions of the arguments that the rules do not differentiate."""
+        return self._signature.nondiff
+
+    @property
+    def symbolic_zeros(self) -> bool:
+        """Whether zero tangents reach the rules as `SymbolicZero`."""
+        return self._symbolic_zeros
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

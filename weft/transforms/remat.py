@@ -350,6 +350,7 @@ DCE_RULES[remat_p] = _dce
 def checkpoint(
     fun: Callable | None = None,
     *,
+    concrete: bool = False,
     prevent_cse: bool = True,
     policy: Callable | None = None,
     static_argnums: int | Sequence[int] = (),
@@ -359,6 +360,7 @@ def checkpoint(
 
     Args:
       fun: the function; left out, `checkpoint(policy=...)` is a decorator.
+      concrete: must be False; a function that branches on values takes them by static_argnums.
       prevent_cse: keep the compiler from undoing it; not needed in the body of a scan.
       policy: which intermediate values to keep, one of `weft.checkpoint_policies`; by default only
         the inputs are kept.
@@ -371,6 +373,12 @@ def checkpoint(
     >>> weft.grad(f)(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
+    if concrete:
+        raise ValueError(
+            "checkpoint: concrete=True is a thing of the past; name the arguments whose values the "
+            "function branches on in static_argnums, or compute the branches' conditions under "
+            "weft.ensure_compile_time_eval()"
+        )
     if fun is None:
         return functools.partial(
             checkpoint,

@@ -21,8 +21,9 @@ class ShapeDtypeStruct:
 
     Args:
       shape: tuple of int. dtype: any dtype. sharding: a Sharding, a `P` over the mesh that is in
-      context when it is used, or None. weak_type: as of Python scalars. vma: mesh axes along
-      which the value varies (inside shard_map).
+      context when it is used, or None. weak_type: as of Python scalars. manual_axis_type: the
+      `weft.sharding.ManualAxisType` inside shard_map (mat is the same, short), or vma: only the
+      mesh axes along which the value varies.
 
     >>> import weft
     >>> weft.ShapeDtypeStruct((2, 3), "float32")
@@ -38,6 +39,7 @@ class ShapeDtypeStruct:
         *,
         sharding: Any = None,
         weak_type: bool = False,
+        manual_axis_type: Any = None,
         vma: Any = None,
         mat: Any = None,
     ) -> None:
@@ -50,7 +52,23 @@ class ShapeDtypeStruct:
         self.dtype = canonicalize_dtype(dtype)
         self._sharding = sharding
         self.weak_type = weak_type
+        mat = manual_axis_type if mat is None else mat
         self.mat = mat if mat is not None else (Mat(vma) if vma else NO_MAT)
+
+    @classmethod
+    def like(cls, x: Any) -> ShapeDtypeStruct:
+        """The struct of an array's type and, if it is committed, of its sharding.
+
+        >>> import weft
+        >>> weft.ShapeDtypeStruct.like(weft.numpy.ones(3))
+        ShapeDtypeStruct(shape=(3,), dtype=float32)
+        """
+        aval = aval_of_spec(x)
+        committed = getattr(x, "_committed", True)
+        sharding = (getattr(x, "sharding", None) or aval.sharding) if committed else None
+        return cls(
+            aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type, mat=aval.mat
+        )
 
     @property
     def sharding(self) -> Any:
@@ -63,6 +81,7 @@ class ShapeDtypeStruct:
 
     ndim = property(lambda self: len(self.shape))
     vma = property(lambda self: self.mat.varying)
+    manual_axis_type = property(lambda self: self.mat)
 
     @property
     def size(self) -> int:
@@ -77,6 +96,8 @@ class ShapeDtypeStruct:
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:
         old = {name.strip("_"): getattr(self, name) for name in self.__slots__}
+        if "manual_axis_type" in changes or "vma" in changes:
+            del old["mat"]
         return ShapeDtypeStruct(**{**old, **changes})
 
     def __len__(self) -> int:
