@@ -16,6 +16,10 @@ _alive: list[Any] = []
 statistics = {"compiled": 0, "from_disk": 0, "from_memory": 0}
 
 
+VECTOR_FUNCTIONS = "@llvm.compiler.used"
+"""In the text of modules with functions to be written into loops once these are vectors."""
+
+
 class Host:
     """The CPU that code is made for."""
 
@@ -113,6 +117,10 @@ def optimized(text: str, opt: int = 2) -> Any:
     options.loop_unrolling = False  # it doubles the time to compile for little
     builder = own.llvm.create_pass_builder(own.machine, options)
     builder.getModulePassManager().run(module, builder)
+    if VECTOR_FUNCTIONS in text:
+        inline = own.llvm.create_new_module_pass_manager()
+        inline.add_always_inliner_pass()
+        inline.run(module, builder)
     return module
 
 

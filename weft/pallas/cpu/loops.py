@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.pallas.cpu import math, scalar, types
+from weft.pallas.cpu.extremum import Extremum
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.stream import emit_copy, strip_of
 from weft.pallas.cpu.turn import copy_turned, turned_dim
@@ -331,37 +332,37 @@ def _reduce_inner(
     """The innermost dimension is summed: a register accumulates."""
     target = temporary(f, memory, result, dtype) if size_of(result) != 1 else None
     type_ = types.register(dtype)
-    order = math.Real(f, type_) if kind in ("max", "min") and types.is_float(dtype) else None
-    if order is not None:
-        type_, first = order.int, order.order_key(first, kind)
+    extremum, firsts = None, [first]
+    if kind in ("max", "min") and types.is_float(dtype):
+        extremum = Extremum(math.Real(f, type_), kind)
+        type_, firsts = extremum.m.int, extremum.starts()
     summed = [d for d in axes if shape[d] != 1]
     summed.sort()
     outer = [d for d in kept if shape[d] != 1]
     indices: list[Index | None] = [0 if n == 1 else None for n in shape]
     answer = ""
 
-    def sum_level(k: int, start: str) -> str:
+    def sum_level(k: int, starts: list[str]) -> list[str]:
         if k == len(summed):
             value = element(tuple(indices))  # type: ignore[arg-type]
-            if order is None:
-                return combine(f, kind, dtype, start, value)
-            key = (type_, order.order_key(value, kind))
-            return f.intrinsic(f"llvm.s{kind}.{type_}", type_, (type_, start), key)
+            if extremum is not None:
+                return extremum.step(starts, value)
+            return [combine(f, kind, dtype, starts[0], value)]
         for a in arrays:
             a.hoist(f, tuple(indices))
         d = summed[k]
-        with f.loop(0, shape[d], [(type_, start)], parallel=k == len(summed) - 1) as loop:
+        carry = [(type_, start) for start in starts]
+        with f.loop(0, shape[d], carry, parallel=k == len(summed) - 1) as loop:
             indices[d] = loop.index
-            loop.following = [sum_level(k + 1, loop.carried[0])]
+            loop.following = sum_level(k + 1, loop.carried)
             indices[d] = None
-        return loop.results[0]
+        return loop.results
 
     def level(k: int) -> None:
         nonlocal answer
         if k == len(outer):
-            total = first if 0 in shape else sum_level(0, first)
-            if order is not None:
-                total = order.of_order_key(total, kind)
+            totals = firsts if 0 in shape else sum_level(0, firsts)
+            total = totals[0] if extremum is None else extremum.result(totals)
             if target is None:
                 answer = total
             else:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from weft.pallas.cpu import vectors
 from weft.pallas.cpu.engine import host
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.types import float_constant
@@ -91,25 +92,6 @@ class Real:
     def integer(self, op: str, a: str, b: str | int) -> str:
         return self.f.op(f"{op} {self.int} {a}, {b}")
 
-    def order_key(self, a: str, kind: str) -> str:
-        """An integer that compares as a does, -0 below 0 and NaN on top ("max") or at the bottom
-        ("min"): the extremum of integers is one instruction, that of floats with NaN several."""
-        return self.integer("sub", self._turned(self.bits(a)), self._past_nan(kind))
-
-    def of_order_key(self, key: str, kind: str) -> str:
-        return self.from_bits(self._turned(self.integer("add", key, self._past_nan(kind))))
-
-    def _past_nan(self, kind: str) -> int:
-        """What to subtract so that the NaNs of the one sign wrap around to those of the other."""
-        nans = (1 << self.mantissa) - 1
-        return nans if kind == "max" else -nans
-
-    def _turned(self, bits: str) -> str:
-        """The bits of negative numbers, except the sign, turned over; its own inverse."""
-        width = self.mantissa + self.bias.bit_length() + 1
-        sign = self.integer("ashr", bits, width)
-        return self.integer("xor", bits, self.integer("and", sign, (1 << width) - 1))
-
     def power_of_two(self, exponent: str) -> str:
         """2**exponent for a normal exponent."""
         biased = self.integer("add", exponent, self.bias)
@@ -151,6 +133,8 @@ _EXP = {
 
 
 def exp(m: Real, x: str) -> str:
+    if not m.wide and vectors.has_exp():
+        return vectors.exp(m.f, x)
     x = m.clamp(x, *((-746.0, 710.0) if m.wide else (-104.0, 89.0)))
     whole, n = m.round_by(x, 1 / math.log(2))
     r = m.fma(whole, m.c(-LN2_HI[m.type]), x)

@@ -17,7 +17,7 @@ from weft.core.ref import Window
 from weft.pallas.cpu import scalar
 from weft.pallas.cpu.values import COSTLY, size_of
 
-TILE_BYTES = 8 << 10
+TILE_BYTES = 16 << 10
 """Bytes of refs that a tile is to touch: with what is stored on the way, a first cache's part."""
 POINTWISE = {"select_n", "pow", "convert_element_type", "bitcast_convert_type"}
 SCANS = {"cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"}
