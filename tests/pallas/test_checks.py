@@ -76,6 +76,43 @@ def test_cores_are_named_by_number_and_waits_may_leave_the_count(interpret):
     np.testing.assert_array_equal(got, [6, 1, 2, 3, 4, 5])
 
 
+@pytest.mark.parametrize("interpret", [True, False])
+def test_many_cores_wait_for_one_signal_that_stays(interpret):
+    """Whoever waits beside the others never sees less than what was signalled."""
+    mesh, cores = pl.Mesh({"c": 4}), 4
+
+    def kernel(x, out, box, go, done):
+        me = weft.lax.axis_index("c")
+
+        @pl.when(me == 0)
+        def _():
+            box[...] = x[...] * 2
+            pl.semaphore_signal(go, 1)
+
+        def look(_, least):
+            pl.semaphore_wait(go, 1, decrement=False)
+            return wnp.minimum(least, pl.semaphore_read(go))
+
+        least = weft.lax.fori_loop(0, 20 if interpret else 2000, look, np.int32(9))
+        out[me] = box[...] + least
+        pl.semaphore_signal(done, 1)
+
+        @pl.when(me == 0)
+        def _():
+            pl.semaphore_wait(done, cores)
+            pl.semaphore_wait(go, 1)
+
+    semaphore = pl.SemaphoreType.REGULAR @ pl.SHARED
+    got = pl.kernel(
+        kernel,
+        shape(cores, dtype=np.int32),
+        mesh=mesh,
+        scratch_types=[pl.SHARED((), np.int32), semaphore, semaphore],
+        interpret=interpret,
+    )(np.int32(5))
+    np.testing.assert_array_equal(got, [11] * cores)
+
+
 def test_a_map_over_cores_takes_scratch():
     ref = weft.new_ref(wnp.zeros(2))
 

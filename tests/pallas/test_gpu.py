@@ -383,6 +383,32 @@ def test_a_producer_and_a_consumer_run_at_the_same_time():
     np.testing.assert_allclose(run(call, x)[0], 2 * x + 1)
 
 
+def test_cores_that_wait_without_taking_leave_the_count_to_the_others():
+    mesh = pl.Mesh({"core": 3}, name="worker")
+
+    def body(out, go, done):
+        i = weft.lax.axis_index("core")
+
+        @pl.when(i == 0)
+        def _():
+            pl.semaphore_signal(go, 2)
+
+        pl.semaphore_wait(go, 2, decrement=False)
+        out[i] = pl.semaphore_read(go)
+        pl.semaphore_signal(done, 1)
+
+        @pl.when(i == 0)
+        def _():
+            pl.semaphore_wait(done, 3)
+            pl.semaphore_wait(go, 2)
+
+    semaphore = pl.SemaphoreType.REGULAR @ pl.SHARED
+    f = pl.mpmd_map([(mesh, body)], shape(3, dtype="int32"), scratch_shapes=[semaphore, semaphore])
+    call = call_of(f)
+    build(call)
+    np.testing.assert_array_equal(run(call)[0], [2, 2, 2])
+
+
 def test_cores_exchange_parts_and_meet_at_a_barrier():
     mesh = pl.Mesh({"core": 4}, name="worker")
 

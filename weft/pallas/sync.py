@@ -220,7 +220,9 @@ def _own_only(who: str, sem: Ref) -> None:
 def semaphore_wait(sem_or_view: Any, value: Any = 1, *, decrement: bool = True) -> None:
     """Waits until a semaphore is at least `value`, then subtracts that unless decrement is False.
 
-    sem_or_view: this core's own, or a shared one.
+    sem_or_view: this core's own, or a shared one. Seeing the value and subtracting are one
+    indivisible step; with decrement=False nothing is written, and any number of cores may wait for
+    one signal.
 
     Raises TypeError for what is no semaphore, ValueError for another core's.
 
@@ -238,9 +240,7 @@ def semaphore_wait(sem_or_view: Any, value: Any = 1, *, decrement: bool = True) 
     handle, indexer, operands = _semaphore("semaphore_wait", sem_or_view, _COUNTING)
     _own_only("semaphore_wait", sem_or_view)
     count = _int32("semaphore_wait", "value", value)
-    semaphore_wait_p.bind(handle, *operands, count, indexer=indexer)
-    if not decrement:
-        semaphore_signal_p.bind(handle, *operands, count, indexer=indexer, axes=())
+    semaphore_wait_p.bind(handle, *operands, count, indexer=indexer, decrement=bool(decrement))
 
 
 def semaphore_read(sem_or_view: Any) -> Any:

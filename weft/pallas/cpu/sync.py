@@ -88,7 +88,7 @@ def _wait(t: Translator, eqn: Any, sem: Buffer, *operands: Array) -> None:
     t.before_sync()
     place, (value,) = _semaphore(t, eqn, sem, operands)
     amount = t.f.op(f"trunc i64 {t.index(value)} to i32")
-    _take(t, eqn, place.pointer, amount)
+    _take(t, eqn, place.pointer, amount, eqn.params["decrement"])
 
 
 @rule("semaphore_read")
@@ -178,13 +178,15 @@ def _progress(t: Translator) -> None:
         t.f.op(f"atomicrmw add ptr {place}, i64 1 monotonic")
 
 
-def _take(t: Translator, eqn: Any, pointer: str, amount: str) -> None:
-    """Waits until the semaphore has the amount, and takes it."""
+def _take(t: Translator, eqn: Any, pointer: str, amount: str, decrement: bool = True) -> None:
+    """Waits until the semaphore has the amount, and takes it or leaves it there."""
     f = t.f
 
     def passed() -> str:
         now = f.op(f"load atomic i32, ptr {pointer} seq_cst, align 4")
         enough = f.op(f"icmp sge i32 {now}, {amount}")
+        if not decrement:
+            return enough
 
         def take() -> str:
             less = f.op(f"sub i32 {now}, {amount}")

@@ -75,14 +75,18 @@ def _signal(e: Emitter, pointer: ir.Value, amount: ir.Value) -> None:
     atomic(e, "add", pointer, amount, None, INT, order=RELEASE)
 
 
-def _wait(e: Emitter, pointer: ir.Value, amount: ir.Value) -> None:
-    """Takes `amount` off the counter, once it is that large."""
+def _wait(e: Emitter, pointer: ir.Value, amount: ir.Value, decrement: bool = True) -> None:
+    """Takes `amount` off the counter, once it is that large, or leaves it there."""
     type_ = amount.type
     operation = e.op("scf.while", [e.constant(0)], [type_], regions=2)
 
     def test(_: ir.Value) -> None:
         now = atomic(e, "add", pointer, e.constant(0), None, INT, order=ACQUIRE)
         enough = e.compare("ge", now, amount, INT)
+        if not decrement:
+            less = e.compare("lt", now, amount, INT)
+            e.op("scf.condition", [less, convert(e, enough, BOOL, INT)])
+            return
         # Others may wait at the same counter: take the amount only if it is still there.
         inner = e.op("scf.if", [enough], [type_], regions=2)
 
@@ -120,7 +124,8 @@ def _semaphore_signal(e: Emitter, eqn: Eqn, sem: View, *rest: Any) -> list:
 def _semaphore_wait(e: Emitter, eqn: Eqn, sem: View, *rest: Any) -> list:
     indexer = eqn.params["indexer"]
     n = indexer.num_operands
-    _wait(e, _counter(e, sem, indexer, rest[:n], _types(eqn, 1, n)), rest[n])
+    counter = _counter(e, sem, indexer, rest[:n], _types(eqn, 1, n))
+    _wait(e, counter, rest[n], eqn.params["decrement"])
     return []
 
 

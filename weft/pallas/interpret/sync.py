@@ -43,6 +43,14 @@ class Semaphore:
         if inc > 0:
             self.clocks.append([inc, dict(clock)])
 
+    def look(self, value: int, task: Task) -> None:
+        """What take does for the task, and everything is left where it is."""
+        for units, clock in self.clocks:
+            if value <= 0:
+                return
+            join(task.clock, clock)
+            value -= units
+
     def take(self, value: int, task: Task) -> None:
         self.value -= value
         while value and self.clocks:
@@ -115,21 +123,28 @@ def _signal(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> St
     return []
 
 
-def _wait_for(s: Semaphore, value: int, task: Task, source: Any, what: str) -> Waits:
+def _wait_for(
+    s: Semaphore, value: int, task: Task, source: Any, what: str, decrement: bool = True
+) -> Waits:
     while s.value < value:
         yield Wait(
             lambda: s.value >= value,
             lambda: f"{what}{s.name} to be at least {value} (it is {s.value})",
             source,
         )
-    s.take(value, task)
+    if decrement:
+        s.take(value, task)
+    else:
+        s.look(value, task)
 
 
 @rule("semaphore_wait")
 def _wait(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Steps:
-    s = sems.at(m, op.eqn.params["indexer"], rest[:-1], op)
+    params = op.eqn.params
+    s = sems.at(m, params["indexer"], rest[:-1], op)
     yield None
-    yield from _wait_for(s, int(rest[-1]), task, op.eqn.source, "semaphore ")
+    value, decrement = int(rest[-1]), params["decrement"]
+    yield from _wait_for(s, value, task, op.eqn.source, "semaphore ", decrement)
     return []
 
 
