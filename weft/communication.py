@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.boundary import api_boundary
+from weft.core.namespace import seal
 from weft.partition.cost import HardwareModel
 from weft.partition.layout import DeviceMesh
 from weft.partition.memory import compiled_memory
@@ -72,3 +73,6 @@ def program_report(
         extra_stages=[(s.name, s.text(sources=True)) for s in (stages.jaxpr, stages.stablehlo)],
         names=names,
     )
+
+
+seal(globals())

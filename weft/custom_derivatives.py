@@ -1,5 +1,6 @@
 """weft.custom_derivatives: functions with derivatives of their own."""
 
+from weft.core.namespace import seal
 from weft.transforms.autodiff import closure_convert as closure_convert
 from weft.transforms.custom import CustomVJPPrimal as CustomVJPPrimal
 from weft.transforms.custom import SymbolicZero as SymbolicZero
@@ -8,3 +9,15 @@ from weft.transforms.custom import custom_jvp as custom_jvp
 from weft.transforms.custom import custom_vjp as custom_vjp
 from weft.transforms.custom import linear_call as linear_call
 from weft.transforms.custom import zero_from_primal as zero_from_primal
+
+__all__ = [
+    "CustomVJPPrimal",
+    "SymbolicZero",
+    "closure_convert",
+    "custom_gradient",
+    "custom_jvp",
+    "custom_vjp",
+    "linear_call",
+    "zero_from_primal",
+]
+seal(globals())

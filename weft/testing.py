@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.namespace import seal
 from weft.partition.collect import KINDS
 from weft.partition.report import format_bytes, parse_bytes
 
@@ -132,3 +133,6 @@ def check_grads(
             )
         if "rev" in modes:
             check_grads(lambda *xs: vjp(fun, *xs)[1](ct), args, order - 1, modes, atol, rtol, eps)
+
+
+seal(globals())

@@ -9,6 +9,7 @@ from typing import Any
 
 from weft._xla import pytree
 from weft._xla.pytree import PyTreeDef
+from weft.core.namespace import seal
 from weft.core.tree import key_path
 
 _flatten = pytree.flatten
@@ -288,3 +289,4 @@ __all__ = [
     "transpose",
     "unflatten",
 ]
+seal(globals())

@@ -18,6 +18,7 @@ from weft._xla.pytree import (
     SequenceKey,
     treedef_tuple,
 )
+from weft.core.namespace import seal
 
 KeyEntry = Any
 KeyPath = tuple[KeyEntry, ...]
@@ -331,3 +332,4 @@ __all__ = [
     "treedef_is_leaf",
     "treedef_tuple",
 ]
+seal(globals())

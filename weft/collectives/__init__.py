@@ -31,6 +31,7 @@ from weft.collectives.permute import ppermute, precv, psend, pshuffle
 from weft.collectives.ragged import ragged_all_to_all
 from weft.collectives.reduce import pmean, psum
 from weft.collectives.scatter import psum_scatter
+from weft.core.namespace import seal
 
 __all__ = [
     "all_gather",
@@ -60,3 +61,4 @@ __all__ = [
     "pvary",
     "ragged_all_to_all",
 ]
+seal(globals())

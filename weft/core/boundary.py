@@ -50,6 +50,10 @@ def show_user_frames(e: BaseException) -> None:
     if config.traceback_filtering == "off":
         return
     e.__traceback__ = filter_traceback(e.__traceback__)
+    cause = e.__cause__
+    while cause is not None:
+        cause.__traceback__ = filter_traceback(cause.__traceback__)
+        cause = cause.__cause__
     context = e.__context__
     if context is not None and e.__cause__ is None and _came_from_weft(context):
         e.__suppress_context__ = True

@@ -18,7 +18,10 @@ from typing import Any
 from weft.core.state import state
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_is_internal: dict[str, bool] = {}
+GENERATED = "<weft>"
+"""The file name of functions that weft writes itself."""
+
+_is_internal: dict[str, bool] = {GENERATED: True}
 
 
 class Source:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from weft.core.namespace import public
+
 _HOMES = {
     "weft.transforms.callback": "callback print",
     "weft.runtime.visualize": "visualize_array_sharding visualize_sharding inspect_array_sharding",
@@ -17,9 +19,12 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"weft.debug has no {name!r}; it has {', '.join(sorted(_NAMES))}")
     module = import_module(_NAMES[name])
     value = getattr(module, f"debug_{name}", None) or getattr(module, name)
-    globals()[name] = value
+    globals()[name] = value = public(value, "weft.debug", name)
     return value
 
 
+__all__ = sorted(_NAMES)  # noqa: PLE0605
+
+
 def __dir__() -> list[str]:
-    return sorted(_NAMES)
+    return __all__

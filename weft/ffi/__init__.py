@@ -1,5 +1,6 @@
 """Native code as an operation of the language: shardable, batchable, differentiable by rule."""
 
+from weft.core.namespace import seal
 from weft.ffi.buffer import Buffer, ExecutionContext, ExecutionStage, buffer_callback
 from weft.ffi.call import ffi_call, ffi_lowering
 from weft.ffi.differentiable import differentiable
@@ -34,3 +35,4 @@ __all__ = [
     "register_ffi_type_id",
     "registered_targets",
 ]
+seal(globals())

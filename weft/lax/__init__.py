@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any
 
+from weft.core.namespace import public as _public
+
 _HOMES = {
     "weft.ops.elementwise": """
         abs acos acosh add asin asinh atan atan2 atanh bitcast_convert_type bitwise_and
@@ -114,7 +116,8 @@ def __getattr__(name: str) -> _Any:
         value = getattr(_importlib.import_module(home), name)
     except AttributeError:
         raise AttributeError(f"module 'weft.lax' has no attribute {name!r}") from None
-    globals()[name] = value
+    listed = getattr(value, "__name__", name) in _NAMES
+    globals()[name] = value = _public(value, "weft.lax", None if listed else name)
     return value
 
 

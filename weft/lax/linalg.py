@@ -1,7 +1,6 @@
 """weft.lax.linalg: decompositions and solvers of batches of matrices."""
 
-from __future__ import annotations
-
+from weft.core.namespace import seal as _seal
 from weft.ops.linalg.cholesky import cholesky as cholesky
 from weft.ops.linalg.cholesky import cholesky_p as cholesky_p
 from weft.ops.linalg.cholesky import cholesky_update as cholesky_update
@@ -38,3 +37,6 @@ from weft.ops.linalg.triangular import triangular_solve as triangular_solve
 from weft.ops.linalg.triangular import triangular_solve_p as triangular_solve_p
 from weft.ops.linalg.triangular import tridiagonal_solve as tridiagonal_solve
 from weft.ops.linalg.triangular import tridiagonal_solve_p as tridiagonal_solve_p
+
+__all__ = [name for name in globals() if not name.startswith("_") and not name.endswith("_p")]
+_seal(globals())

@@ -11,6 +11,7 @@ import numpy as np
 import weft.numpy as wnp
 from weft import random
 from weft.core import dtypes
+from weft.core.namespace import seal
 from weft.ops.base import canonical_axis
 
 Axes = int | Sequence[int]
@@ -298,3 +299,12 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
         return out if out_sharding is None else _place(out, out_sharding)
 
     return init
+
+
+_NAMES = """
+    Initializer constant delta_orthogonal glorot_normal glorot_uniform he_normal he_uniform
+    kaiming_normal kaiming_uniform lecun_normal lecun_uniform normal ones orthogonal
+    truncated_normal uniform variance_scaling xavier_normal xavier_uniform zeros
+"""
+__all__ = _NAMES.split()  # noqa: PLE0605
+seal(globals())

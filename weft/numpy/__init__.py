@@ -8,6 +8,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from weft.core.namespace import public
+from weft.numpy.refusals import refuse
+
 _MODULES = {
     "scalar_types": """
         bool bool_ int2 int4 int8 int16 int32 int64 uint2 uint4 uint8 uint16 uint32 uint64
@@ -108,7 +111,7 @@ def __getattr__(name: str) -> Any:
             return import_module(f"weft.numpy.{name}")
         raise AttributeError(f"module 'weft.numpy' has no attribute {name!r}")
     value = getattr(import_module(f"weft.numpy.{module}"), name)
-    globals()[name] = value
+    globals()[name] = value = public(value, "weft.numpy", refuse=refuse)
     return value
 
 

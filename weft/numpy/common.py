@@ -13,6 +13,7 @@ from weft.core.aval import ShapedArray
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, typeof
+from weft.numpy.refusals import refuse_out
 from weft.ops.base import canonical_axes
 from weft.ops.convert import as_array
 from weft.ops.elementwise import convert, convert_element_type_p
@@ -23,14 +24,6 @@ INEXACT = dtypes._FLOATS | dtypes._COMPLEX
 INTEGERS = dtypes._SIGNED | dtypes._UNSIGNED
 _PYTHON = frozenset((bool, int, float, complex))
 SCALARS = (bool, int, float, complex, np.generic)
-
-
-def refuse_out(name: str, out: Any) -> None:
-    if out is not None:
-        raise TypeError(
-            f"weft.numpy.{name}: arrays are immutable, so out= cannot be written to; "
-            "use the function's result"
-        )
 
 
 def canonical(dtype: Any, name: str = "array") -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
+from weft.core.namespace import seal
 from weft.core.trace import typeof
 from weft.numpy.common import (
     aval_of,
@@ -21,6 +22,7 @@ from weft.numpy.common import (
     strong,
     to_array,
 )
+from weft.numpy.refusals import refuse
 from weft.ops import elementwise as ew
 from weft.ops import fft as fft_ops
 from weft.ops import shape as ops
@@ -229,3 +231,11 @@ def fftshift(x: Any, axes: Any = None) -> Any:
 def ifftshift(x: Any, axes: Any = None) -> Any:
     """The inverse of `fftshift`."""
     return _shifted("ifftshift", x, axes, -1)
+
+
+_NAMES = """
+    fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn
+    rfft rfft2 rfftfreq rfftn
+"""
+__all__ = _NAMES.split()  # noqa: PLE0605
+seal(globals(), refuse=refuse)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.core import dtypes
+from weft.core.namespace import seal
 from weft.core.trace import typeof
 from weft.numpy import formulas, linear
 from weft.numpy import ufuncs as u
@@ -19,6 +20,7 @@ from weft.numpy.common import aval_of, axes_of, cast, check_array, inexact, stro
 from weft.numpy.reductions import max as max_
 from weft.numpy.reductions import min as min_
 from weft.numpy.reductions import prod, sum
+from weft.numpy.refusals import refuse
 from weft.numpy.selection import where
 from weft.numpy.shaping import matrix_transpose as matrix_transpose
 from weft.ops import elementwise as ew
@@ -673,3 +675,12 @@ def vecdot(
     return linear.vecdot(
         x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type
     )
+
+
+_NAMES = """
+    cholesky cond cross det diagonal eig eigh eigvals eigvalsh inv lstsq matmul matrix_norm
+    matrix_power matrix_rank matrix_transpose multi_dot norm outer pinv qr slogdet solve svd
+    svdvals tensordot tensorinv tensorsolve trace vecdot vector_norm
+"""
+__all__ = _NAMES.split()  # noqa: PLE0605
+seal(globals(), refuse=refuse)

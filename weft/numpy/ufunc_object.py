@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from weft.core.aval import ShapedArray
+from weft.core.boundary import api_boundary
+from weft.core.namespace import bounded
 from weft.core.trace import typeof
+from weft.numpy.refusals import refuse
 
 
 class ufunc(functools.partial):
     """An elementwise function of `nin` operands with NumPy's ufunc methods.
 
-    Calling it runs the function with no Python frame in between. `frompyfunc` makes one of any
-    function of scalars.
+    `frompyfunc` makes one of any function of scalars.
     """
 
     nin: int
@@ -38,15 +41,24 @@ class ufunc(functools.partial):
         reduce: Callable | None = None,
         accumulate: Callable | None = None,
     ) -> ufunc:
+        if isinstance(func, FunctionType):
+            func = bounded(func, "weft.numpy", name, refuse)
         self = super().__new__(cls, func)
         self.nin, self.nout, self.identity = nin, nout, identity
         self.__name__ = self.__qualname__ = name or getattr(func, "__name__", "ufunc")
-        self.__doc__ = func.__doc__
+        self.__module__, self.__doc__ = "weft.numpy", func.__doc__
         self._reduce, self._accumulate = reduce, accumulate
         return self
 
     def __repr__(self) -> str:
         return f"<weft.numpy.ufunc {self.__name__!r}>"
+
+    def __reduce__(self) -> Any:
+        import weft.numpy
+
+        if getattr(weft.numpy, self.__name__, None) is self:
+            return self.__name__  # pickled by name, as functions are
+        return super().__reduce__()
 
     nargs = property(lambda self: self.nin + self.nout)
 
@@ -57,6 +69,7 @@ class ufunc(functools.partial):
                 f"result have {method}, this one has {self.nin} and {self.nout}"
             )
 
+    @api_boundary
     def reduce(
         self,
         a: Any,
@@ -90,6 +103,7 @@ class ufunc(functools.partial):
             return self(self._reduce(a, axis=axis, keepdims=keepdims, **options), initial)
         return _fold(self, a, axes_of(axis, typeof(a).ndim), dtype, keepdims, initial, where)
 
+    @api_boundary
     def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """The results of folding ever longer beginnings of an axis."""
         from weft.numpy.common import refuse_out
@@ -132,6 +146,7 @@ class ufunc(functools.partial):
 
     associative = False
 
+    @api_boundary
     def outer(self, A: Any, B: Any, /) -> Any:
         """The function of every pair of elements of A and B."""
         self._check_binary("outer")
@@ -141,6 +156,7 @@ class ufunc(functools.partial):
         A, B = to_array(A), to_array(B)
         return self(reshape(A, A.shape + (1,) * B.ndim), reshape(B, (1,) * A.ndim + B.shape))
 
+    @api_boundary
     def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
         """`a` with the function applied at the indices, as often as they occur; `a` stays."""
         if inplace:
@@ -171,6 +187,7 @@ class ufunc(functools.partial):
 
         return reshape(fori_loop(0, slots.shape[0], step, flat), a.shape)
 
+    @api_boundary
     def reduceat(
         self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
     ) -> Any:

@@ -3,10 +3,16 @@
 from importlib import import_module
 from typing import Any
 
+from weft.core.namespace import public
+
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module("weft.ops.segments"), name)
+        return public(getattr(import_module("weft.ops.segments"), name), "weft.ops")
     raise AttributeError(f"module 'weft.ops' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib as _importlib
 from typing import Any as _Any
 
+from weft.core.namespace import public as _public
+
 _HOMES = {
     "weft.pallas.call": "pallas_call",
     "weft.pallas.mpmd": "mpmd_map kernel core_map",
@@ -42,7 +44,7 @@ def __getattr__(name: str) -> _Any:
         value = getattr(_importlib.import_module("weft.pallas.memory").MemorySpace, name)
     elif name in _NAMES:
         module = _importlib.import_module(_NAMES[name])
-        value = getattr(module, "ds" if name == "dslice" else name)
+        value = _public(getattr(module, "ds" if name == "dslice" else name), "weft.pallas")
     else:
         module_name = f"weft.pallas.{name}"
         try:
@@ -55,5 +57,8 @@ def __getattr__(name: str) -> _Any:
     return value
 
 
+__all__ = sorted([*_NAMES, *_SPACES])  # noqa: PLE0605
+
+
 def __dir__() -> list[str]:
-    return sorted([*_NAMES, *_SPACES])
+    return __all__

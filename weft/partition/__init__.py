@@ -6,6 +6,7 @@ The module carries `sdy.mesh`, shardings on some of its values, and StableHLO. E
 for any number of devices and needs none.
 """
 
+from weft.core.namespace import seal
 from weft.partition.layout import DeviceMesh, Layout, Unsupported
 from weft.partition.localize import localize
 from weft.partition.propagate import make_explicit, propagate
@@ -21,3 +22,4 @@ __all__ = [
     "partition",
     "propagate",
 ]
+seal(globals())

@@ -1,6 +1,7 @@
 """Random numbers from explicit keys, under the names and with the values of jax.random."""
 
 import weft.transforms.compiled  # noqa: F401  (samplers run eagerly too)
+from weft.core.namespace import seal
 from weft.random.api import (
     PRNGKey,
     clone,
@@ -110,3 +111,4 @@ __all__ = [
     "weibull_min",
     "wrap_key_data",
 ]
+seal(globals())

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from weft.runtime import backend
+from weft.runtime import backend, clusters
 
 _state = backend.distributed_state
 _service: Any = None
@@ -23,11 +23,13 @@ def initialize(
     num_processes: int | None = None,
     process_id: int | None = None,
     local_device_ids: int | Sequence[int] | None = None,
-    *,
+    cluster_detection_method: str | None = None,
     initialization_timeout: int = 300,
     heartbeat_timeout_seconds: int = 100,
     shutdown_timeout_seconds: int = 300,
     coordinator_bind_address: str | None = None,
+    slice_index: int | None = None,
+    partition_index: int | None = None,
 ) -> None:
     """Makes this process one of several that run the same program on all their devices together.
 
@@ -40,13 +42,18 @@ def initialize(
       num_processes: how many there are.
       process_id: the number of this one, from 0.
       local_device_ids: which GPUs of this host the process uses; all unless given.
+      cluster_detection_method: the launcher whose environment gives what is missing: "slurm",
+        "ompi" (Open MPI), "mpi4py", or "deactivate" for none. Unless given, Slurm and Open MPI are
+        looked for.
       initialization_timeout: seconds to wait for the other processes.
       heartbeat_timeout_seconds: a process that is silent for so long counts as dead.
       shutdown_timeout_seconds: how long the end waits for the others.
       coordinator_bind_address: where process 0 listens, "[::]:port" unless given.
+      partition_index: of GPUs that several fast networks connect, which one this process's are on.
+      slice_index: the old name of partition_index.
 
     What is not given comes from the environment: WEFT_COORDINATOR_ADDRESS, WEFT_NUM_PROCESSES and
-    WEFT_PROCESS_ID, or Slurm's variables.
+    WEFT_PROCESS_ID, or the launcher's variables.
 
     Raises:
       RuntimeError: it is too late (a device has been used), or the second call.
@@ -67,7 +74,7 @@ def initialize(
             "weft.distributed.initialize must come before the first use of a device: call it at "
             "the top of the program, before weft.devices() or any array"
         )
-    known = _from_environment()
+    known = _from_environment(cluster_detection_method)
     address = coordinator_address or known.get("coordinator_address")
     count = num_processes if num_processes is not None else known.get("num_processes")
     number = process_id if process_id is not None else known.get("process_id")
@@ -94,6 +101,7 @@ def initialize(
     if local_device_ids is not None:
         ids = [local_device_ids] if isinstance(local_device_ids, int) else list(local_device_ids)
         _state["visible_devices"] = ids
+    _state["partition_index"] = slice_index if partition_index is None else partition_index
     if number == 0:
         port = address.rsplit(":", 1)[1]
         _service = distributed.make_service(
@@ -130,24 +138,7 @@ def shutdown() -> None:
         _service = None
 
 
-def _from_environment() -> dict[str, Any]:
+def _from_environment(method: str | None) -> dict[str, Any]:
     names = ("coordinator_address", "num_processes", "process_id")
-    found: dict[str, Any] = {}
-    if "SLURM_PROCID" in os.environ and "SLURM_STEP_NODELIST" in os.environ:
-        # Any free port will do, if all processes choose the same: one that the job's number gives.
-        port = 61440 + int(os.environ.get("SLURM_JOB_ID", "0")) % 4096
-        found = {
-            "coordinator_address": f"{first_host(os.environ['SLURM_STEP_NODELIST'])}:{port}",
-            "num_processes": os.environ.get("SLURM_NTASKS"),
-            "process_id": os.environ["SLURM_PROCID"],
-        }
     given = {n: os.environ.get(f"WEFT_{n.upper()}") for n in names}
-    return {**found, **{n: v for n, v in given.items() if v is not None}}
-
-
-def first_host(nodes: str) -> str:
-    """The first host of a Slurm node list, such as `gpu[003-007,12],login1`."""
-    match = re.match(r"([^,\[]+)(?:\[([^\],-]+))?", nodes)
-    if match is None:
-        raise ValueError(f"SLURM_STEP_NODELIST {nodes!r} names no host")
-    return match.group(1) + (match.group(2) or "")
+    return {**clusters.detect(method), **{n: v for n, v in given.items() if v is not None}}
