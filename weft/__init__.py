@@ -49,7 +49,7 @@ _PACKAGES = frozenset(
         *("numpy", "lax", "nn", "random", "ops", "ffi", "pallas"),
         *("tree", "tree_util", "sharding", "collectives", "partition", "distributed"),
         *("debug", "testing", "dtypes", "errors", "custom_batching", "custom_derivatives"),
-        *("dlpack", "communication", "ad_checkpoint"),
+        *("dlpack", "communication", "ad_checkpoint", "flatten_util", "stages"),
     )
 )
 
@@ -57,8 +57,9 @@ _PACKAGES = frozenset(
 def __getattr__(name: str) -> _Any:
     home = _NAMES.get(name)
     if home is not None:
-        module = _importlib.import_module(home)
-        value = getattr(module, name)
+        from weft.core.namespace import public  # not above: importing weft loads little
+
+        value = public(getattr(_importlib.import_module(home), name), "weft")
         if name != "config":
             # A jitted function needs the arrays' methods, whatever was imported first.
             _importlib.import_module("weft.numpy")

@@ -1,9 +1,12 @@
 """The exceptions users may want to catch."""
 
 from weft._xla.compile import XlaRuntimeError as JaxRuntimeError
+from weft.core.check import JaxprTypeError
 from weft.core.dtypes import TypePromotionError
 from weft.core.errors import (
     ConcretizationTypeError,
+    JAXIndexError,
+    JAXTypeError,
     KeyReuseError,
     NonConcreteBooleanIndexError,
     ShardingTypeError,
@@ -12,6 +15,7 @@ from weft.core.errors import (
     TracerIntegerConversionError,
     UnexpectedTracerError,
 )
+from weft.core.namespace import seal
 from weft.runtime.compile import CompileError
 from weft.sharding.named import IndivisibleError
 
@@ -19,7 +23,10 @@ __all__ = [
     "CompileError",
     "ConcretizationTypeError",
     "IndivisibleError",
+    "JAXIndexError",
+    "JAXTypeError",
     "JaxRuntimeError",
+    "JaxprTypeError",
     "KeyReuseError",
     "NonConcreteBooleanIndexError",
     "ShardingTypeError",
@@ -29,3 +36,4 @@ __all__ = [
     "TypePromotionError",
     "UnexpectedTracerError",
 ]
+seal(globals())

@@ -102,3 +102,9 @@ def test_the_environment_sets_options():
         text=True,
     )
     assert result.stdout.split() == ["True", "5"]
+
+
+def test_an_option_is_read_for_the_process_where_a_thread_hides_it():
+    with options["debug_infs"](new_val=True):
+        assert config.debug_infs is True
+        assert config.read("jax_debug_infs") is False

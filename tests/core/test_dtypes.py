@@ -80,3 +80,31 @@ def test_ml_dtypes_floats_are_floating():
 def test_a_dtype_weft_cannot_compute_with_is_refused_by_name():
     with pytest.raises(TypeError, match="datetime64"):
         dtypes.canonicalize_dtype("datetime64[s]")
+
+
+def test_bits_of_elements_count_those_of_small_types():
+    bits = {"int4": 4, "uint2": 2, "bool": 8, "float8_e5m2": 8, "bfloat16": 16, "complex64": 64}
+    assert {name: weft.dtypes.itemsize_bits(name) for name in bits} == bits
+    assert weft.dtypes.itemsize_bits(weft.random.key(0).dtype) == 64
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(True, bool), (np.int8(1), int), (np.ones(2, dtypes.bfloat16), float), (1j, complex)],
+)
+def test_the_scalar_type_of_a_value_is_pythons(value, kind):
+    assert weft.dtypes.scalar_type_of(value) is kind
+
+
+def test_a_joint_dtype_tells_whether_it_is_weak():
+    both = weft.dtypes.result_type
+    assert both(1, 2.0, return_weak_type_flag=True) == (np.float32, True)
+    assert both(np.float32(1), 2.0, return_weak_type_flag=True) == (np.float32, False)
+
+
+def test_dtypes_of_keys_are_canonical_only_where_allowed():
+    dtype = weft.random.key(0).dtype
+    assert weft.dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True) is dtype
+    with pytest.raises(TypeError, match="allow_extended_dtype"):
+        weft.dtypes.canonicalize_dtype(dtype)
+    assert weft.dtypes.bfloat16(1.5).dtype == dtypes.bfloat16

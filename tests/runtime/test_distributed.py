@@ -86,7 +86,9 @@ def test_two_processes_run_one_program_over_all_their_devices():
 def unstarted(monkeypatch):
     monkeypatch.setattr(backend, "_clients", {})
     for name in list(os.environ):
-        if name.startswith(("SLURM_", "WEFT_COORDINATOR", "WEFT_PROCESS", "WEFT_NUM_PROC")):
+        if name.startswith(
+            ("SLURM_", "OMPI_", "WEFT_COORDINATOR", "WEFT_PROCESS", "WEFT_NUM_PROC")
+        ):
             monkeypatch.delenv(name)
 
 
@@ -112,22 +114,11 @@ def test_what_initialize_lacks_is_named(unstarted, arguments, words):
     assert not distributed.is_initialized()
 
 
-def test_slurm_and_wefts_own_variables_give_what_is_not_passed(unstarted, monkeypatch):
-    monkeypatch.setenv("SLURM_STEP_NODELIST", "gpu[003-007,12],login1")
-    monkeypatch.setenv("SLURM_JOB_ID", "4099")
+def test_wefts_own_variables_come_before_the_launchers(unstarted, monkeypatch):
+    monkeypatch.setenv("SLURM_STEP_NODELIST", "gpu1")
     monkeypatch.setenv("SLURM_NTASKS", "8")
     monkeypatch.setenv("SLURM_PROCID", "5")
     monkeypatch.setenv("WEFT_PROCESS_ID", "6")
-    assert distributed._from_environment() == {
-        "coordinator_address": "gpu003:61443",
-        "num_processes": "8",
-        "process_id": "6",
-    }
-
-
-@pytest.mark.parametrize(
-    ("nodes", "host"),
-    [("a", "a"), ("a,b", "a"), ("a[1-2]", "a1"), ("a-b[07]", "a-b07"), ("n[2,4-5],m", "n2")],
-)
-def test_the_first_host_of_a_node_list(nodes, host):
-    assert distributed.first_host(nodes) == host
+    known = distributed._from_environment(None)
+    assert (known["num_processes"], known["process_id"]) == ("8", "6")
+    assert distributed._from_environment("deactivate") == {"process_id": "6"}

@@ -67,3 +67,25 @@ def test_an_array_tells_its_sharding():
     x = device_put(np.ones((8, 8)), NamedSharding(MESH, P("y")))
     weft.debug.inspect_array_sharding(x, callback=seen.append)
     assert seen == [x.sharding]
+
+
+def test_cells_are_stretched_by_a_scale(capsys):
+    sharding = NamedSharding(MESH, P("x"))
+    for scale in (1.0, 2.0):
+        weft.debug.visualize_sharding((8,), sharding, scale=scale, max_width=120)
+    narrow, wide = (line for line in capsys.readouterr().out.splitlines() if "┌" in line)
+    assert len(narrow.split("┬")[1]) * 2 == len(wide.split("┬")[1])
+    with pytest.raises(ValueError, match="scale must be positive"):
+        weft.debug.visualize_sharding((8,), sharding, scale=0)
+
+
+def test_a_color_map_gives_the_colors_of_the_parts(monkeypatch, capsys):
+    pytest.importorskip("rich")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    weft.debug.visualize_sharding(
+        (8,), NamedSharding(MESH, P("x")), color_map=lambda level: (level, 0.0, 1.0, 1.0)
+    )
+    out = capsys.readouterr().out
+    assert "48;2;0;0;255m" in out and "48;2;255;0;255m" in out

@@ -70,7 +70,12 @@ def find_cuda_plugin() -> str | None:
 
 
 def make_cuda_client(
-    *, distributed_client=None, node_id: int = 0, num_nodes: int = 1, visible_devices=None
+    *,
+    distributed_client=None,
+    node_id: int = 0,
+    num_nodes: int = 1,
+    visible_devices=None,
+    partition_index: int | None = None,
 ) -> Client:
     """The CUDA client from the installed plugin (package ``jax-cuda13-plugin`` or ``-cuda12-``)."""
     path = find_cuda_plugin()
@@ -101,6 +106,8 @@ def make_cuda_client(
         options["preallocate"] = preallocate.lower() not in ("0", "false")
     if distributed_client is not None:
         options.update(node_id=node_id, num_nodes=num_nodes)
+    if partition_index is not None:
+        options["partition_index"] = partition_index
     if visible_devices is not None:
         options["visible_devices"] = [int(d) for d in visible_devices]
     return _jax.get_c_api_client("cuda", options, distributed_client, None)

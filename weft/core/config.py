@@ -122,8 +122,8 @@ class Option:
             _traced.publish_globals()
 
     @contextlib.contextmanager
-    def __call__(self, value: Any = True) -> Iterator[None]:
-        value = self.checked(value, f"config option {self.name}")
+    def __call__(self, new_val: Any = True) -> Iterator[None]:
+        value = self.checked(new_val, f"config option {self.name}")
         previous = self.state.swap_local(value)
         if self.traced:
             _traced.publish_locals()
@@ -207,7 +207,7 @@ class WeftConfig:
 
     __slots__ = ()
 
-    def update(self, name: str, value: Any) -> None:
+    def update(self, name: str, val: Any) -> None:
         """Set option ``name`` for the process. A ``weft_`` or ``jax_`` prefix is ignored.
 
         Raises:
@@ -217,7 +217,11 @@ class WeftConfig:
             >>> from weft.core.config import config
             >>> config.update("debug_nans", False)
         """
-        _find(name).set_global(value)
+        _find(name).set_global(val)
+
+    def read(self, name: str) -> Any:
+        """The process's value of option ``name``, which a context manager may hide on a thread."""
+        return _find(name).state.get_global()
 
     def trace_key(self) -> tuple:
         """The values that change what is traced or compiled: part of every jit cache key."""

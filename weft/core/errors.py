@@ -6,11 +6,19 @@ from collections.abc import Iterable
 from typing import Any
 
 
-class UnexpectedTracerError(RuntimeError):
+class JAXTypeError(TypeError):
+    """The kind of errors about how traced values and keys are used."""
+
+
+class JAXIndexError(IndexError):
+    """The kind of errors about traced values as indices."""
+
+
+class UnexpectedTracerError(JAXTypeError):
     """A traced value was used after its trace had ended (a leak)."""
 
 
-class ConcretizationTypeError(TypeError):
+class ConcretizationTypeError(JAXTypeError):
     """A Python value was needed where only a traced one exists."""
 
 
@@ -18,19 +26,19 @@ class TracerBoolConversionError(ConcretizationTypeError):
     """`bool()` of a traced array."""
 
 
-class TracerIntegerConversionError(TypeError):
+class TracerIntegerConversionError(JAXTypeError):
     """A traced array was used as a Python integer."""
 
 
-class TracerArrayConversionError(TypeError):
+class TracerArrayConversionError(JAXTypeError):
     """`np.array()` of a traced array."""
 
 
-class NonConcreteBooleanIndexError(IndexError):
+class NonConcreteBooleanIndexError(JAXIndexError):
     """A traced boolean mask was used as an index: the result's shape would depend on it."""
 
 
-class KeyReuseError(RuntimeError):
+class KeyReuseError(JAXTypeError):
     """A random key was used twice."""
 
 

@@ -106,7 +106,7 @@ def _dtype_of(x: Any) -> np.dtype:
     return np.dtype(getattr(x, "dtype", x))
 
 
-def _pair(x: Any) -> tuple[Any, Any]:
+def pair_of(x: Any) -> tuple[Any, Any]:
     """(dtype, weak_type) of a value, a dtype, or a Python scalar type."""
     if isinstance(x, ScalarType):
         return dtypes.canonicalize_dtype(x.dtype), False
@@ -128,7 +128,7 @@ def result_type(*args: Any) -> Any:
     """
     if not args:
         raise ValueError("weft.numpy.result_type: needs at least one array or dtype")
-    return dtypes.promote_types([_pair(a) for a in args])[0]
+    return dtypes.promote_types([pair_of(a) for a in args])[0]
 
 
 def promote_types(a: Any, b: Any) -> Any:

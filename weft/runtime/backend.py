@@ -25,6 +25,7 @@ distributed_state: dict[str, Any] = {
     "process_id": 0,
     "num_processes": 1,
     "visible_devices": None,
+    "partition_index": None,
 }
 
 _ALIASES = {"gpu": "cuda"}
@@ -47,6 +48,7 @@ def _make_cuda() -> Client:
         node_id=distributed_state["process_id"],
         num_nodes=distributed_state["num_processes"],
         visible_devices=distributed_state["visible_devices"],
+        partition_index=distributed_state["partition_index"],
     )
 
 

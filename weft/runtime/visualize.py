@@ -63,8 +63,10 @@ def visualize_sharding(
     sharding: Any,
     *,
     use_color: bool = True,
+    scale: float = 1.0,
     min_width: int = 9,
     max_width: int = 80,
+    color_map: Any = None,
 ) -> None:
     """Print which device holds which part of an array of this shape.
 
@@ -72,13 +74,19 @@ def visualize_sharding(
       shape: the global shape, of rank 1 or 2.
       sharding: a sharding, a device, or a `P` over the mesh in context.
       use_color: color the parts, where rich is installed and the output is a terminal.
+      scale: stretches cells: 2.0 makes them twice as wide.
       min_width, max_width: of a cell and of the drawing, in characters.
+      color_map: the colors of the parts, a function of numbers from 0 to 1 that returns red, green,
+        blue (and alpha), each from 0 to 1: a color map of matplotlib is one.
 
     Raises:
       ValueError: the rank is not 1 or 2, or the shape cannot be split that way.
     """
+    if not scale > 0:
+        raise ValueError(f"visualize_sharding: scale must be positive, got {scale}")
     grid = device_grid(shape, sharding)
-    if use_color and _print_colored(grid, min_width, max_width):
+    min_width = min(round(min_width * scale), max_width)
+    if use_color and _print_colored(grid, min_width, max_width, color_map):
         return
     print(_draw(grid, min_width, max_width, lambda text, cell: text))
 
@@ -133,7 +141,7 @@ def _draw(grid: list, min_width: int, max_width: int, paint: Any) -> str:
     return "\n".join(lines)
 
 
-def _print_colored(grid: list, min_width: int, max_width: int) -> bool:
+def _print_colored(grid: list, min_width: int, max_width: int, color_map: Any) -> bool:
     try:
         from rich.console import Console
     except ImportError:
@@ -143,9 +151,19 @@ def _print_colored(grid: list, min_width: int, max_width: int) -> bool:
         return False
     distinct = sorted({ids for row in grid for _, ids in row})
     colors = {ids: _COLORS[i % len(_COLORS)] for i, ids in enumerate(distinct)}
+    if color_map is not None:
+        colors = {
+            ids: _rgb_text(color_map(i / max(len(distinct) - 1, 1)))
+            for i, ids in enumerate(distinct)
+        }
 
     def paint(text: str, cell: tuple) -> str:
         return f"[white on {colors[cell[1]]}]{text}[/]"
 
     console.print(_draw(grid, min_width, max_width, paint), highlight=False, soft_wrap=True)
     return True
+
+
+def _rgb_text(color: Sequence[float]) -> str:
+    """A color of numbers from 0 to 1 as rich takes it."""
+    return f"rgb({','.join(str(round(255 * float(c))) for c in color[:3])})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from weft.core.boundary import api_boundary, filter_traceback
@@ -26,7 +27,59 @@ from weft.transforms.guarded import guarded
 from weft.transforms.staging import ShapeDtypeStruct, struct_of
 
 
-class Traced:
+@dataclass(frozen=True, slots=True)
+class ArgInfo:
+    """What a stage knows of one argument: its type, and whether its buffer is given away."""
+
+    aval: Any
+    donated: bool
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+
+
+class _Arguments:
+    """What all stages tell of the function's arguments."""
+
+    _entry: Any
+
+    @property
+    def in_tree(self) -> PyTreeDef:
+        """The tree of (args, kwargs), static arguments left out."""
+        return self._entry.in_tree
+
+    @property
+    def out_tree(self) -> PyTreeDef:
+        return self._entry.out_tree
+
+    def _arg_infos(self) -> list[ArgInfo]:
+        entry = self._entry
+        own = slice(len(entry.consts), None)  # behind what the function closes over
+        pairs = zip(entry.closed.in_avals[own], entry.donated[own], strict=True)
+        return [ArgInfo(aval, bool(donated)) for aval, donated in pairs]
+
+    @property
+    def args_info(self) -> Any:
+        """(args, kwargs) with an `ArgInfo` for each array."""
+        return self.in_tree.unflatten(self._arg_infos())
+
+    @property
+    def in_avals(self) -> Any:
+        """(args, kwargs) with the type of each array."""
+        return self.in_tree.unflatten([info.aval for info in self._arg_infos()])
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The flat positions of the arguments whose buffers are given away."""
+        return tuple(i for i, info in enumerate(self._arg_infos()) if info.donated)
+
+    @property
+    def out_info(self) -> Any:
+        """The result's tree with `ShapeDtypeStruct` leaves."""
+        return self.out_tree.unflatten([struct_of(a) for a in self._entry.closed.out_avals])
+
+
+class Traced(_Arguments):
     """A function traced for given argument types. `.jaxpr`, `.out_info`, `.lower()`."""
 
     def __init__(self, info: Any, entry: Any, leaves: list) -> None:
@@ -45,25 +98,13 @@ class Traced:
         return self._info.name
 
     @property
-    def in_avals(self) -> Any:
-        return self._in_tree.unflatten(self._entry.closed.in_avals[len(self._entry.consts) :])
-
-    @property
-    def _in_tree(self) -> PyTreeDef:
-        return self._entry.in_tree
+    def out_avals(self) -> Any:
+        """The result's tree of types."""
+        return self.out_tree.unflatten(list(self._entry.closed.out_avals))
 
     def _arg_names(self) -> list[str]:
         """Names of the flat dynamic arguments."""
         return self._info.leaf_names(self._entry)
-
-    @property
-    def out_info(self) -> Any:
-        avals = self._entry.closed.out_avals
-        return self._entry.out_tree.unflatten([struct_of(a) for a in avals])
-
-    @property
-    def out_tree(self) -> Any:
-        return self._entry.out_tree
 
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
         """Lowers to StableHLO, for other platforms than the default one if asked."""
@@ -93,30 +134,13 @@ class Traced:
         return Lowered(program, self)
 
 
-class _OfTraced:
-    """What stages after tracing know of the function's arguments and results."""
-
-    _traced: Traced
-
-    @property
-    def out_info(self) -> Any:
-        return self._traced.out_info
-
-    @property
-    def in_tree(self) -> Any:
-        return self._traced._in_tree
-
-    @property
-    def out_tree(self) -> Any:
-        return self._traced.out_tree
-
-
-class Lowered(_OfTraced):
+class Lowered(_Arguments):
     """A lowered function. `.as_text()`, `.stages`, `.compile()`."""
 
     def __init__(self, program: Any, traced: Traced) -> None:
         self._program = program
         self._traced = traced
+        self._entry = traced._entry
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The module's text: dialect 'stablehlo' (default) or 'hlo'."""
@@ -160,13 +184,14 @@ class Lowered(_OfTraced):
         return Compiled(executable, self._program, self._traced)
 
 
-class Compiled(_OfTraced):
+class Compiled(_Arguments):
     """A compiled function, to be called with arguments of exactly the traced types."""
 
     def __init__(self, executable: Any, program: Any, traced: Traced) -> None:
         self._executable = executable
         self._program = program
         self._traced = traced
+        self._entry = traced._entry
 
     def as_text(self) -> str:
         """The optimized HLO."""
@@ -230,7 +255,7 @@ class Compiled(_OfTraced):
         """(result, fast-path data, False), as the compiled dispatch asks on a cache miss."""
         info = self._traced._info
         if info.static_argnums or info.static_argnames:
-            statics = self._traced._entry.statics
+            statics = self._entry.statics
             dynamic = len(self.in_tree.children()[0].children())
             if len(args) == dynamic + len(statics):
                 args = tuple(a for i, a in enumerate(args) if i not in statics)
@@ -252,7 +277,7 @@ class Compiled(_OfTraced):
         return result, fast, False
 
     def _check(self, leaves: list) -> None:
-        expected = self._traced._entry.closed.in_avals
+        expected = self._entry.closed.in_avals
         name = self._traced.fun_name
         for i, (x, want, asked) in enumerate(
             zip(leaves, expected, self._flat_shardings, strict=True)

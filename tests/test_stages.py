@@ -1,0 +1,52 @@
+"""weft.stages: what each stage of a jitted function tells of its arguments and results."""
+
+import numpy as np
+import pytest
+
+import weft
+from weft.stages import ArgInfo, Compiled, Lowered, Traced, Wrapped
+
+X = np.ones((2, 3), np.float32)
+
+
+@pytest.fixture(scope="module")
+def stages():
+    f = weft.jit(lambda n, x, *, y: {"sum": x + y * n}, static_argnums=0, donate_argnums=1)
+    assert isinstance(f, Wrapped)
+    traced = f.trace(3, X, y=X[0])
+    lowered = traced.lower()
+    return traced, lowered, lowered.compile()
+
+
+@pytest.mark.parametrize("i, kind", list(enumerate((Traced, Lowered, Compiled))))
+def test_every_stage_knows_types_and_donation_of_its_dynamic_arguments(stages, i, kind):
+    stage = stages[i]
+    assert isinstance(stage, kind)
+    (x,), kwargs = stage.args_info
+    assert isinstance(x, ArgInfo) and x.donated and not kwargs["y"].donated
+    assert (x.shape, x.dtype) == ((2, 3), np.float32)
+    (x_aval,), _ = stage.in_avals
+    assert x_aval.str_short() == "f32[2,3]"
+    assert stage.donate_argnums == (0,)
+    assert stage.in_tree == weft.tree.structure(((0,), {"y": 0}))
+    assert stage.out_tree == weft.tree.structure({"sum": 0})
+    assert stage.out_info["sum"].shape == (2, 3)
+
+
+def test_a_trace_has_the_tree_of_result_types(stages):
+    assert stages[0].out_avals["sum"].str_short() == "f32[2,3]"
+
+
+def test_other_functions_are_not_wrapped():
+    assert not isinstance(np.sin, Wrapped)
+
+
+def test_what_a_function_closes_over_is_no_argument_of_its_stages():
+    seen = []
+
+    def outer(c):
+        seen.append(weft.jit(lambda x: x * c).trace(X).in_avals)
+        return c
+
+    weft.make_jaxpr(outer)(1.0)
+    assert weft.tree.structure(seen[0]) == weft.tree.structure(((0,), {}))

@@ -1,0 +1,96 @@
+"""What a launcher's environment tells of the processes it started: address, count, number."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.util import find_spec
+from typing import Any
+
+_FIRST_PORT, _PORTS = 61440, 4096
+"""Any free port will do, if all processes choose the same: one that the job's number gives."""
+
+
+def detect(method: str | None) -> dict[str, Any]:
+    """coordinator_address, num_processes and process_id as far as they are known.
+
+    method: one of `METHODS`; None: the first launcher whose variables are set (mpi4py, which
+    communicates to find out, only if it is asked for); "deactivate": none.
+
+    Raises:
+      ValueError: an unknown method.
+      RuntimeError: the process was not started by the launcher that is named.
+    """
+    if method == "deactivate":
+        return {}
+    if method is None:
+        return next((found for m in ("slurm", "ompi") if (found := METHODS[m]())), {})
+    if method not in METHODS:
+        raise ValueError(
+            f"weft.distributed.initialize: cluster_detection_method must be one of "
+            f"{', '.join(map(repr, METHODS))} or 'deactivate', got {method!r}"
+        )
+    found = METHODS[method]()
+    if not found:
+        raise RuntimeError(
+            f"weft.distributed.initialize: cluster_detection_method is {method!r}, but this "
+            "process shows no sign of it; start it with that launcher, or give the addresses"
+        )
+    return found
+
+
+def _slurm() -> dict[str, Any]:
+    if "SLURM_PROCID" not in os.environ or "SLURM_STEP_NODELIST" not in os.environ:
+        return {}
+    host = first_host(os.environ["SLURM_STEP_NODELIST"])
+    return {
+        "coordinator_address": f"{host}:{_port(int(os.environ.get('SLURM_JOB_ID', '0')))}",
+        "num_processes": os.environ.get("SLURM_NTASKS"),
+        "process_id": os.environ["SLURM_PROCID"],
+    }
+
+
+def _ompi() -> dict[str, Any]:
+    """Open MPI: `1531576320.0;tcp://10.96.0.1,10.148.0.1:34911` is where mpirun runs."""
+    uri = os.environ.get("OMPI_MCA_orte_hnp_uri")  # noqa: SIM112  (its name)
+    if uri is None:
+        return {}
+    match = re.match(r"(\d+)\..*?(?:tcp://([^,:]+)|tcp6://\[([^,\]]+))", uri)
+    if match is None:
+        raise ValueError(f"OMPI_MCA_orte_hnp_uri {uri!r} names no address")
+    job, v4, v6 = match.groups()
+    return {
+        # A job's number is a multiple of 2**12.
+        "coordinator_address": f"{v4 or f'[{v6}]'}:{_port(int(job) >> 12)}",
+        "num_processes": os.environ["OMPI_COMM_WORLD_SIZE"],
+        "process_id": os.environ["OMPI_COMM_WORLD_RANK"],
+    }
+
+
+def _mpi4py() -> dict[str, Any]:
+    if find_spec("mpi4py") is None:
+        return {}
+    from mpi4py import MPI  # type: ignore[import-not-found]
+
+    world = MPI.COMM_WORLD
+    host = world.bcast(MPI.Get_processor_name(), root=0)
+    return {
+        "coordinator_address": f"{host}:{_port(world.bcast(os.getpid(), root=0))}",
+        "num_processes": world.Get_size(),
+        "process_id": world.Get_rank(),
+    }
+
+
+METHODS = {"slurm": _slurm, "ompi": _ompi, "mpi4py": _mpi4py}
+
+
+def _port(job: int) -> int:
+    return _FIRST_PORT + job % _PORTS
+
+
+def first_host(nodes: str) -> str:
+    """The first host of a Slurm node list, such as `gpu[003-007,12],login1`."""
+    match = re.match(r"([^,\[]+)(?:\[([^\],-]+))?", nodes)
+    if match is None:
+        raise ValueError(f"SLURM_STEP_NODELIST {nodes!r} names no host")
+    return match.group(1) + (match.group(2) or "")
