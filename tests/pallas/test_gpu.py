@@ -448,6 +448,38 @@ def test_the_call_that_xla_gets_holds_the_kernels_ir_and_launch():
     assert "tt.func public" in text
 
 
+@pytest.mark.parametrize("split", [True, False])
+def test_calls_with_scratch_and_semaphores_are_split_and_so_is_their_scratch(split):
+    def kernel(x, out, twice, done):
+        twice[...] = x[...] * 2
+        pl.async_copy(twice, out, done).start().wait()
+
+    block = pl.BlockSpec((2, 16), lambda i: (i, 0))
+    f = pl.pallas_call(
+        kernel,
+        shape(32, 16),
+        grid=16,
+        in_specs=[block],
+        out_specs=block,
+        scratch_shapes=[pl.LOCAL((2, 16), "float32"), pl.SemaphoreType.DMA],
+        sharding_rule="r c -> r c",
+    )
+    mesh = weft.make_mesh((4, 2), ("x", "y"))
+    spec = weft.P("x") if split else weft.P(None, "y")  # columns are one block: gathered
+    x = weft.device_put(normal(32, 16), weft.NamedSharding(mesh, spec))
+    lowered = weft.jit(f, partitioner="weft").trace(x).lower(lowering_platforms=("cuda",))
+    text = str(lowered.stages.local)
+    (line,) = (line for line in text.splitlines() if "stablehlo.custom_call" in line)
+    programs, rows = (4, 8) if split else (16, 32)
+    assert f"grid_x = {programs} : i32" in line
+    signature = line[line.rindex(" : (") :]
+    assert signature == (
+        f" : (tensor<{rows}x16xf32>, tensor<{programs}xi32>) -> "
+        f"(tensor<{rows}x16xf32>, tensor<{programs}x2x16xf32>, tensor<{programs}xi32>)"
+    )
+    assert ("all_gather" in text) is not split
+
+
 def test_more_cores_than_processors_are_refused():
     mesh = pl.Mesh({"core": PROCESSORS + 1}, name="worker")
 

@@ -8,6 +8,7 @@ body does not look at.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -104,6 +105,9 @@ class Splitter:
         self.eqn, self.loc = ctx.eqn, ctx.loc
         self.call = call
         self.lower = lower
+        self.counts = len(ctx.avals_in), len(ctx.avals_out)
+        """How many operands and results of the emitted call are the kernel's; a GPU's scratch
+        stands behind them."""
 
     def fits(self, dims: Sequence[Sequence[bool]], parts: int) -> bool:
         """Whether the marked dimensions of operands and results can be split into so many parts."""
@@ -123,11 +127,8 @@ class Splitter:
             return False
         return True
 
-    def attributes(self, shapes: Sequence[Shape]) -> dict[str, Any]:
-        """The attributes of the custom call on shards of these shapes."""
-        from weft._xla import mlir
-        from weft._xla.mlir import ir
-        from weft.lowering.context import ir_type
+    def emit(self, operands: Sequence[Any], shapes: Sequence[Shape]) -> Any:
+        """The operation on shards of these shapes, at the current insertion point."""
         from weft.lowering.module import FunctionContext
 
         n = self.call.num_scalars
@@ -138,16 +139,7 @@ class Splitter:
             invars=[Var(a) for a in avals[:k]], outvars=[Var(a) for a in avals[k:]]
         )
         ctx = RuleContext(self.module, FunctionContext(), eqn, self.loc)
-        types = [ir_type(a) for a in avals[:k]]
-        scratch = ir.Module.create(loc=mlir.unknown_location())
-        with ir.InsertionPoint(scratch.body):
-            holder = ir.Operation.create("builtin.module", regions=1)
-        block = holder.regions[0].blocks.append(*types, arg_locs=[self.loc] * len(types))
-        with ir.InsertionPoint(block):
-            outs = self.lower(ctx, local, list(block.arguments))
-        attributes = outs[0].owner.attributes
-        kept = ("call_target_name", "api_version", "backend_config")
-        return {name: attributes[name] for name in kept if name in attributes}
+        return self.lower(ctx, local, list(operands))[0].owner
 
     def _atoms(self) -> list[Any]:
         return [*self.eqn.invars, *self.eqn.outvars]
@@ -169,14 +161,29 @@ def let_split(ctx: RuleContext, call: KernelCall, outs: list, lower: Callable) -
     if rule is None or ctx.module.num_partitions == 1 or not ctx.module.use_shardy or not outs:
         return
     op = outs[0].owner
-    alone = (len(op.operands), len(op.results)) == (len(ctx.avals_in), len(ctx.avals_out))
-    if op.name != "stablehlo.custom_call" or not alone:  # a GPU's scratch is more of both
+    if op.name != "stablehlo.custom_call":
         return
     splitter = Splitter(ctx, call, lower)
     name = f"kernel {next(_numbers)}"
     KERNELS[name] = splitter
     ctx.module.keepalives.append(splitter)
+    avals_in, avals_out = list(ctx.avals_in), list(ctx.avals_out)
+    more_in = _avals(op.operands, avals_in)
+    more_out = _avals(op.results, avals_out)
+    rule = copy(rule)
+    rule.operands = (*rule.operands, *_factors_of_their_own("in", more_in))
+    rule.results = (*rule.results, *_factors_of_their_own("out", more_out))
     op.attributes["sdy.sharding_rule"] = ctx.attr(
-        rule.text(ctx.avals_in, ctx.avals_out, f"kernel {call.name}")
+        rule.text([*avals_in, *more_in], [*avals_out, *more_out], f"kernel {call.name}")
     )
     op.attributes["weft.kernel"] = ctx.string(name)
+
+
+def _avals(values: Any, known: list) -> list[Any]:
+    """Shapes of the operands or results behind those of the kernel: a GPU's scratch."""
+    return [SimpleNamespace(shape=tuple(v.type.shape)) for v in list(values)[len(known) :]]
+
+
+def _factors_of_their_own(what: str, avals: Sequence[Any]) -> tuple:
+    """Names of dimensions that are split with no other one."""
+    return tuple(tuple(f"{what}{k}_{d}" for d in range(len(a.shape))) for k, a in enumerate(avals))

@@ -13,7 +13,8 @@ from weft.partition.reshard import Local
 
 KERNELS: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 """Name in a call's attribute `weft.kernel` -> object with
-fits(marked dimensions of operands and results, parts) and attributes(local shapes)."""
+counts (of operands and results that are the kernel's, others follow them), fits(marked dimensions
+of these, parts) and emit(operands, local shapes), which gives an operation."""
 
 
 def is_kernel(op: ir.Operation) -> bool:
@@ -28,13 +29,14 @@ def kernel_call(
     del op.attributes["weft.kernel"]
     r = sdy.sharding_rule(op.attributes["sdy.sharding_rule"])
     del op.attributes["sdy.sharding_rule"]
-    mappings = [*r.operands, *r.results]
-    layouts = [*(x.layout for x in xs), *outs]
+    n, count = kernel.counts
+    mappings = [*r.operands[:n], *r.results[:count]]
+    layouts = [*(x.layout for x in xs[:n]), *outs[:count]]
     in_results = {f for mapping in r.results for dim in mapping for f in dim}
     split: dict[int, Atoms] = {}
     taken: set[int] = set()
     for layout, mapping in [
-        *zip(outs, r.results, strict=True),
+        *zip(outs[:count], r.results[:count], strict=True),
         *zip(layouts, mappings, strict=True),
     ]:
         for d, factors in enumerate(mapping):
@@ -53,17 +55,20 @@ def kernel_call(
 
     def target(layout: Layout, mapping: Any) -> Layout:
         dims = tuple(split.get(f[0], ()) if f else () for f in mapping)
-        return Layout(lz.mesh, layout.shape, dims)
+        return Layout(lz.mesh, layout.shape, dims or ((),) * len(layout.shape))
 
+    if not split:
+        values = [lz.at(x, target(x.layout, ())) for x in xs]
+        got = lz.keep(op, values, [target(o, ()) for o in outs])
+        lz.after(op)
+        return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
     now = [target(layout, m) for layout, m in zip(layouts, mappings, strict=True)]
-    n = len(xs)
-    values = [lz.at(x, layout) for x, layout in zip(xs, now[:n], strict=True)]
-    if split:
-        for name, value in kernel.attributes([layout.local for layout in now]).items():
-            op.attributes[name] = value
+    values = [lz.at(x, layout) for x, layout in zip(xs[:n], now[:n], strict=True)]
+    with lz.e.ip:
+        made = kernel.emit(values, [layout.local for layout in now])
+    results = [Local(v, o) for v, o in zip(made.results, [*now[n:], *outs[count:]], strict=True)]
     across = tuple(i for f in sorted(r.reduction) for i in split.get(f, ()))
-    got = lz.keep(op, values, now[n:])
-    lz.after(op)
     if across:
-        got = [Local(lz.e.all_reduce(x.value, across, "add"), x.layout) for x in got]
-    return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
+        results = [Local(lz.e.all_reduce(x.value, across, "add"), x.layout) for x in results]
+    moved = [lz.move(x, o) for x, o in zip(results[:count], outs[:count], strict=True)]
+    return lz.replace(op, *moved, *results[count:])
