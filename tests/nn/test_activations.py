@@ -187,3 +187,8 @@ def test_activations_take_complex_numbers(name):
 def test_integers_beside_a_float_constant_give_weak_floats(name):
     got = FORMULAS[name][0](np.array([1, 2], np.int8))
     assert got.dtype == np.float32 and got.weak_type
+
+
+def test_sparse_sigmoid_has_half_its_slope_at_the_bends():
+    slopes = [weft.grad(nn.sparse_sigmoid)(x) for x in (-1.5, -1.0, 0.0, 1.0, 2.0)]
+    np.testing.assert_array_equal(slopes, [0, 0.25, 0.5, 0.25, 0])

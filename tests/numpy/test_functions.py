@@ -267,6 +267,37 @@ def test_integer_remainders_by_zero_are_zero():
         np.testing.assert_array_equal(wnp.fmod(x, y), np.zeros(5))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint8"])
+def test_integers_divided_by_zero_are_those_of_the_type_s_last_values(dtype):
+    x = np.array([1, 0, 5, -3], "int32").astype(dtype)
+    want = [255] * 4 if dtype == "uint8" else [-2, -1, -2, -2]
+    for y in (0, np.zeros(4, dtype)):
+        np.testing.assert_array_equal(wnp.asarray(x) // y, want)
+        quotient, rest = wnp.divmod(x, y)
+        np.testing.assert_array_equal(quotient, want)
+        np.testing.assert_array_equal(rest, np.zeros(4))
+
+
+def test_floats_divided_by_zero_are_infinite():
+    x = np.float32([1, -1, 0, np.inf, 5.5])
+    for y in (np.float32(0), np.float32(-0.0), np.float32(2)):
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(wnp.floor_divide(x, y), np.floor_divide(x, y))
+            np.testing.assert_array_equal(wnp.divmod(x, y)[0], np.floor_divide(x, y))
+
+
+@pytest.mark.parametrize(
+    "p", [[0, 0, 1, 2, 1, 0], [1, -3, 2], [0, 1, -1, 0, 0], [0, 0], [0, 0, 2, 1]]
+)
+def test_roots_of_padded_polynomials_end_in_nan(p):
+    out = weft.jit(lambda p: wnp.roots(p, strip_zeros=False))(np.float32(p))
+    want = np.roots(p)
+    missing = np.full(len(p) - 1 - len(want), np.nan)
+    got = np.asarray(out)
+    np.testing.assert_allclose(np.sort(got[: len(want)]), np.sort(want), atol=2e-3)
+    np.testing.assert_array_equal(got[len(want) :].real, missing)
+
+
 def test_lax_takes_no_python_numbers_of_different_kinds():
     with pytest.raises(TypeError, match="add"):
         weft.lax.add(1, 1.0)

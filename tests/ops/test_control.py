@@ -188,9 +188,18 @@ def test_fori_loop_counts_from_lower_to_upper(wrap):
     close(lax.fori_loop(np.int64(0), np.int32(3), lambda i, c: c + 1, 0), 3)
 
 
+@EAGER_AND_JIT
+@pytest.mark.parametrize("bounds", [(0.0, 2.5), (0.5, 3.0), (-0.5, 0.6), (3.0, 1.0), (0.0, 0.0)])
+def test_fori_loop_counts_in_floats(wrap, bounds):
+    want = [100.0 * i + 1 for i in np.arange(*bounds)]
+    loop = lambda lo, hi: lax.fori_loop(lo, hi, lambda i, c: c + 100 * i + 1, 0.0)
+    close(wrap(loop)(*bounds), sum(want))
+
+
 def test_fori_loop_with_static_bounds_differentiates_in_reverse():
     f = lambda x: lax.fori_loop(0, 3, lambda i, c: c * x, x)
     close(weft.grad(f)(2.0), 32.0)
+    close(weft.grad(lambda x: lax.fori_loop(0.0, 3.0, lambda i, c: c * x, x))(2.0), 32.0)
     close(weft.jit(weft.grad(weft.grad(f)))(2.0), 48.0)
     for unroll in (True, 2):
         close(lax.fori_loop(0, 5, lambda i, c: c + i, 0, unroll=unroll), 10)

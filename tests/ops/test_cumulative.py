@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import weft
 from tests.ops.numerics import Case, check
 from weft import lax
 
@@ -57,5 +58,23 @@ def test_integers_and_errors():
     np.testing.assert_array_equal(lax.cummax(np.array([2, 5, 4], np.uint8)), [2, 5, 5])
     with pytest.raises(ValueError, match="out of bounds"):
         lax.cumsum(X, 2)
-    with pytest.raises(TypeError, match="takes float"):
+    with pytest.raises(TypeError, match="takes inexact"):
         lax.cumlogsumexp(np.arange(3))
+
+
+def lexicographic(xs, best):
+    return [best(xs[: i + 1], key=lambda z: (z.real, z.imag)) for i in range(len(xs))]
+
+
+@pytest.mark.parametrize(("op", "best"), [(lax.cummax, max), (lax.cummin, min)])
+def test_extrema_of_complex_numbers_are_by_real_then_imaginary_part(op, best):
+    z = np.complex64([1 + 2j, 1 - 1j, 1 + 3j, 3, -2 + 9j, 3 - 1j])
+    want = np.complex64(lexicographic(z, best))
+    np.testing.assert_array_equal(op(z), want)
+    np.testing.assert_array_equal(weft.jvp(op, (z,), (1j * z,))[1], 1j * want)
+
+
+def test_log_sums_of_complex_numbers_have_the_principal_phase():
+    z = np.complex64([1 + 2j, 1 - 1j, 3, 2 + 9j])
+    want = np.log(np.cumsum(np.exp(z.astype(complex))))
+    np.testing.assert_allclose(lax.cumlogsumexp(z), want, rtol=1e-5)

@@ -79,6 +79,20 @@ def test_narrow_operands_sum_in_the_preferred_type(dtype, preferred, result):
     np.testing.assert_array_equal(np.asarray(out).astype(np.float32), np.full((2, 2), want))
 
 
+@pytest.mark.parametrize("preferred", ["int32", "int8", "bool"])
+def test_floats_multiply_as_such_before_they_become_integers(preferred):
+    x, y = np.float32([[1.5, 2.9]]), np.float32([[1.5], [1.5]])
+    out = lax.dot(x, y, preferred_element_type=preferred)
+    np.testing.assert_array_equal(out, (x @ y).astype(preferred), strict=True)
+
+
+def test_a_real_preferred_type_takes_the_real_part_of_complex_products():
+    x = np.complex64([[1 + 2j]])
+    out, vjp = weft.vjp(lambda x: lax.dot(x, x, preferred_element_type="float32"), x)
+    np.testing.assert_array_equal(out, np.float32([[-3]]), strict=True)
+    np.testing.assert_array_equal(vjp(np.float32([[1]]))[0], 2 * x)
+
+
 def test_operands_of_two_dtypes_multiply_in_the_wider():
     x, y = np.ones((2, 3), np.float16), np.ones((3, 2), np.float32)
     out = lax.dot(x, y)
@@ -115,7 +129,13 @@ def test_algorithms_reach_the_program():
         (lambda x: lax.dot_general(x, x, (((1,), (1, 0)), ((), ()))), TypeError, "as many"),
         (lambda x: lax.dot_general(x, x, 3), TypeError, "dimension_numbers must be"),
         (lambda x: lax.dot(x, x.T, precision="best"), ValueError, "precision must be"),
-        (lambda x: lax.dot(x, x.T, preferred_element_type=np.int32), TypeError, "cannot hold"),
+        (
+            lambda x: lax.dot(
+                x.astype("int32"), x.T.astype("int32"), preferred_element_type="int8"
+            ),
+            TypeError,
+            "cannot hold .* at least as wide",
+        ),
     ],
 )
 def test_errors_name_dimensions_and_types(call, error, words):

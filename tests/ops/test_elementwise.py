@@ -195,6 +195,7 @@ REAL = [
     unary("real", np.real, COMPLEX),
     unary("imag", np.imag, COMPLEX),
     unary("conj", np.conj, COMPLEX),
+    unary("conj", lambda x: x + 0j, SIGNED, name="of reals"),
     unary("abs", np.abs, COMPLEX, name="complex"),
     unary("sign", lambda x: x / np.abs(x), COMPLEX, name="complex"),
     binary("complex", lambda x, y: x + 1j * y),

@@ -114,9 +114,14 @@ def while_predicate_that_is_a_number():
     lax.while_loop(lambda c: c, lambda c: c, F)
 
 
-@case(TypeError, "fori_loop: lower must be an integer scalar", "f32[]")
-def fori_loop_with_float_bounds():
-    lax.fori_loop(0.0, 3.0, lambda i, c: c, F)
+@case(TypeError, "fori_loop: lower must be an integer or a float scalar", "c64[]")
+def fori_loop_with_complex_bounds():
+    lax.fori_loop(0j, 3j, lambda i, c: c, F)
+
+
+@case(TypeError, "fori_loop: lower and upper must both be", "i32[]", "f32[]", "int(upper)")
+def fori_loop_with_bounds_of_two_kinds():
+    lax.fori_loop(0, 3.0, lambda i, c: c, F)
 
 
 @case(TypeError, "scan: carry['name'] is not an array", "str: 'dense'", "close over it")

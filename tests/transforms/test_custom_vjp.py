@@ -228,3 +228,18 @@ def test_optimize_remat_is_accepted_and_keeps_the_gradient():
     g.defvjp(lambda x: (g(x), x), lambda x, ct: (3 * jnp.cos(x) * ct,), optimize_remat=True)
     close(weft.jit(weft.grad(weft.checkpoint(lambda x: jnp.sum(g(x) ** 2))))(X),
           6 * np.sin(X) * np.cos(X))  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int32", "bool"])
+def test_cotangents_of_another_dtype_become_the_argument_s(dtype):
+    g = weft.custom_vjp(lambda x: 2.0 * x)
+    g.defvjp(lambda x: (2.0 * x, None), lambda _, ct: (ct.astype(dtype),))
+    out = weft.grad(lambda x: (g(x) + x).sum())(X)
+    np.testing.assert_array_equal(out, np.full(3, 2, np.float32), strict=True)
+
+
+def test_a_complex_cotangent_of_a_real_argument_is_refused():
+    g = weft.custom_vjp(lambda x: 2.0 * x)
+    g.defvjp(lambda x: (2.0 * x, None), lambda _, ct: (ct * 1j,))
+    with pytest.raises(TypeError, match=r"f32\[3\], got c64\[3\]; take its real part"):
+        weft.grad(lambda x: g(x).sum())(X)

@@ -17,9 +17,11 @@ from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.aval import AbstractToken, ShapedArray
+from weft.core.caches import clearable
 from weft.core.jaxpr import Literal
 
 _create = ir.Operation.create
+_DIRECTIONS = {"stablehlo.maximum": "GT", "stablehlo.minimum": "LT"}
 
 
 @cache
@@ -73,6 +75,7 @@ def comparison_kind(dtype: Any) -> str:
     return "SIGNED" if dtypes.is_signed(dtype) else "UNSIGNED"
 
 
+@clearable
 @cache
 def ir_type(aval: Any) -> ir.Type:
     """The MLIR type of an aval; arrays of keys become arrays of their words."""
@@ -140,8 +143,10 @@ def _splat_attr(value: bytes, shape: tuple[int, ...], dtype: Any) -> ir.Attribut
 
 _NUMBERS = frozenset((int, float, bool))
 
-_traced: dict[tuple, tuple] = {}
-"""What `RuleContext.lower_fun` has traced, with the functions: their codes' ids are in the keys."""
+_traced: dict[tuple, tuple] = clearable({})
+"""What `RuleContext.lower_fun` has traced, with the codes whose ids are in the keys."""
+
+_MOST_TRACED = 2048
 
 
 class RuleContext:
@@ -289,10 +294,34 @@ class RuleContext:
             regions=1,
         )
         scalar = mlir.tensor_type((), dtype)
-        self.region(operation, 0, [scalar, scalar], lambda a, b: self.op(hlo, [a, b], [scalar]))
+        self.region(operation, 0, [scalar, scalar], lambda a, b: [self.combine(hlo, a, b, dtype)])
         if self.module.mesh is None:  # elsewhere it may get a sharding of its own
             equal[key] = operation
         return operation.results[0]
+
+    def combine(self, hlo: str, x: ir.Value, y: ir.Value, dtype: Any) -> ir.Value:
+        """A binary StableHLO op; extrema of complex numbers by real, then imaginary part.
+
+        XLA:CPU (0.10.2) compares the real parts only, against the StableHLO specification.
+        """
+        if hlo not in _DIRECTIONS or not dtypes.is_complex(dtype):
+            return self.op(hlo, [x, y], [x.type])[0]
+        wins = self.compare(x, x, "NE", dtype)  # NaN wins
+        shape = tuple(ir.RankedTensorType(x.type).shape)
+        part = dtypes.float64 if dtype == dtypes.complex128 else dtypes.float32
+        (a, c), (b, d) = (
+            [self.op(name, [v], [mlir.tensor_type(shape, part)])[0] for v in (x, y)]
+            for name in ("stablehlo.real", "stablehlo.imag")
+        )
+        truth = [wins.type]
+        by_imaginary = self.op(
+            "stablehlo.and",
+            [self.compare(a, c, "EQ", part), self.compare(b, d, _DIRECTIONS[hlo], part)],
+            truth,
+        )[0]
+        for reason in (self.compare(a, c, _DIRECTIONS[hlo], part), by_imaginary):
+            wins = self.op("stablehlo.or", [wins, reason], truth)[0]
+        return self.op("stablehlo.select", [wins, x, y], [x.type])[0]
 
     def constrain(
         self, x: ir.Value, sharding: Any, aval: Any, priorities: Any = None, by_type: bool = False
@@ -366,7 +395,9 @@ class RuleContext:
         key = (*key, *self.avals_out, id(fun.__code__), self.module.platforms)
         known = _traced.get(key)
         if known is None:
-            known = _traced[key] = (self._trace(fun, avals or self.avals_in), fun)
+            while len(_traced) >= _MOST_TRACED:
+                del _traced[next(iter(_traced))]
+            known = _traced[key] = (self._trace(fun, avals or self.avals_in), fun.__code__)
         return self.inline(known[0], *operands)
 
     def _trace(self, fun: Callable, avals: Sequence[Any]) -> Any:

@@ -179,7 +179,8 @@ def hard_sigmoid(x: Any) -> Any:
 def sparse_sigmoid(x: Any) -> Any:
     """0 below -1, 1 above 1, (x + 1) / 2 between."""
     x = _beside_float(x)
-    return ew.mul(ew.clamp(scalar(0, x), ew.add(x, 1.0), scalar(2, x)), 0.5)
+    # Not clamp: at -1 and 1 the derivative is that of ties, halfway between both sides.
+    return ew.mul(ew.min(ew.max(ew.add(x, 1.0), scalar(0, x)), scalar(2, x)), 0.5)
 
 
 def silu(x: Any) -> Any:

@@ -76,19 +76,18 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
         return ew.div_p.bind(x1, x2)
     if dtype in dtypes._SIGNED:
         quotient = ew.div_p.bind(x1, x2)
-        rest = ew.rem_p.bind(x1, x2)
-        return ew.select(_other_sign(rest, x2), ew.sub(quotient, 1), quotient)
+        return ew.select(_other_sign(ew.rem_p.bind(x1, x2), x2), ew.sub(quotient, 1), quotient)
     return _float_divmod(x1, x2)[0]
 
 
 def _other_sign(rest: Any, divisor: Any) -> Any:
-    """Whether a remainder is not zero and of the other sign than the divisor."""
+    """Whether a remainder is not zero and of another sign than the divisor, which may be zero."""
     zero = _const(rest, 0)
     if isinstance(divisor, int | float | np.generic) and float(divisor) > 0:
         return ew.lt_p.bind(rest, zero)
     return ew.and_p.bind(
         ew.ne_p.bind(rest, zero),
-        ew.ne_p.bind(ew.lt_p.bind(rest, zero), ew.lt_p.bind(divisor, zero)),
+        ew.ne_p.bind(ew.sign_p.bind(rest), ew.sign_p.bind(divisor)),
     )
 
 
@@ -98,7 +97,9 @@ def _float_divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
     adjust = _other_sign(mod, x2)
     mod = ew.select(adjust, ew.add_p.bind(mod, x2), mod)
     quotient = ew.select(adjust, ew.sub_p.bind(quotient, _const(x1, 1)), quotient)
-    return ew.round_p.bind(quotient, rounding_method=0), mod
+    by_zero = ew.eq_p.bind(x2, _const(x2, 0))  # infinite
+    whole = ew.round_p.bind(quotient, rounding_method=0)
+    return ew.select(by_zero, ew.div_p.bind(x1, x2), whole), mod
 
 
 def _divisor(x: Any) -> Any:
@@ -132,8 +133,7 @@ def divmod(x1: Any, x2: Any, /) -> Any:
     """Floor division and its remainder. Source: numpy.divmod."""
     x1, x2 = _integer_operands("divmod", x1, x2)
     if typeof(x1).dtype in INTEGERS:
-        quotient = floor_divide(x1, x2)
-        return quotient, ew.sub_p.bind(x1, ew.mul_p.bind(quotient, x2))
+        return floor_divide(x1, x2), remainder(x1, x2)
     return _float_divmod(x1, x2)
 
 

@@ -189,13 +189,12 @@ def roots(p: Any, *, strip_zeros: builtins.bool = True) -> Any:
     """The roots of a polynomial: the eigenvalues of its companion matrix.
 
     strip_zeros: leading and trailing zeros are taken off, for which p must be known while
-    tracing; with False they stay, and leading zeros make the result NaN. Source: numpy.roots.
+    tracing; with False they stay, and for each leading zero the result ends in a NaN.
+    Source: numpy.roots.
     """
-    from weft.numpy.common import fill
-    from weft.numpy.creation import ones, zeros
+    from weft.numpy.creation import zeros
     from weft.numpy.joining import concatenate
     from weft.numpy.linalg import eigvals
-    from weft.numpy.matrices import diag
 
     (p,) = promote_inexact(_vector("roots", p))
     p = to_array(p)
@@ -203,21 +202,52 @@ def roots(p: Any, *, strip_zeros: builtins.bool = True) -> Any:
     out_dtype = dtype
     if not dtypes.is_complex(dtype):
         out_dtype = dtypes.complex128 if dtype == dtypes.float64 else dtypes.complex64
-    trailing = 0
-    if strip_zeros:
-        known = np.flatnonzero(concrete(p, "roots: p (with strip_zeros=True)"))
-        if known.size == 0:
-            return zeros((0,), out_dtype)
-        trailing = typeof(p).shape[0] - 1 - int(known[-1])
-        p = p[int(known[0]) : int(known[-1]) + 1]
-    n = typeof(p).shape[0] - 1
-    if n <= 0:
+    if not strip_zeros:
+        return _roots_of_padded(p, out_dtype)
+    known = np.flatnonzero(concrete(p, "roots: p (with strip_zeros=True)"))
+    if known.size == 0:
+        return zeros((0,), out_dtype)
+    trailing = typeof(p).shape[0] - 1 - int(known[-1])
+    p = p[int(known[0]) : int(known[-1]) + 1]
+    if typeof(p).shape[0] < 2:
         found = zeros((0,), out_dtype)
     else:
-        companion = diag(ones((n - 1,), dtype), -1) if n > 1 else fill((1, 1), 0, dtype)
-        companion = companion.at[0, :].set(u.negative(u.true_divide(p[1:], p[0])))
-        found = cast(eigvals(companion), out_dtype)
+        found = cast(eigvals(_companion(p)), out_dtype)
     return concatenate([found, zeros((trailing,), out_dtype)]) if trailing else found
+
+
+def _companion(p: Any) -> Any:
+    """The matrix whose characteristic polynomial has the coefficients p, of which p[0] is not 0."""
+    from weft.numpy.common import fill
+    from weft.numpy.creation import ones
+    from weft.numpy.matrices import diag
+
+    aval = typeof(p)
+    n = aval.shape[0] - 1
+    below = diag(ones((n - 1,), aval.dtype), -1) if n > 1 else fill((1, 1), 0, aval.dtype)
+    return below.at[0, :].set(u.negative(u.true_divide(p[1:], p[0])))
+
+
+def _roots_of_padded(p: Any, out_dtype: Any) -> Any:
+    """The roots of a polynomial that may have leading zeros, as many NaNs at the end."""
+    from weft.numpy.creation import arange, zeros
+    from weft.numpy.linalg import eigvals
+    from weft.numpy.running import argmax
+    from weft.numpy.selection import where
+    from weft.numpy.shaping import roll
+    from weft.numpy.sorting import argsort
+
+    n = typeof(p).shape[0] - 1
+    if n < 1:
+        return zeros((0,), out_dtype)
+    nonzero = u.not_equal(p, 0)
+    empty = u.logical_not(nonzero.any())
+    leading = where(empty, n + 1, argmax(nonzero))
+    # The leading zeros go to the end, which makes them roots at zero; those sort to the end too.
+    shifted = where(empty, u.equal(arange(n + 1), 0), roll(p, u.negative(leading)))
+    found = cast(eigvals(_companion(cast(shifted, typeof(p).dtype))), out_dtype)
+    found = found[argsort(u.equal(found, 0))]
+    return where(u.less(arange(n), n - leading), found, np.array(np.nan * (1 + 1j), out_dtype))
 
 
 def polyfit(

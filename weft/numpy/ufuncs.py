@@ -29,7 +29,7 @@ from weft.numpy.common import (
 )
 from weft.numpy.ufunc_object import ufunc
 from weft.ops import elementwise as ew
-from weft.ops.composite import log2_p, log10_p, logaddexp2_p, logaddexp_p
+from weft.ops.composite import complex_log_sum, log2_p, log10_p, logaddexp2_p, logaddexp_p
 from weft.ops.promote import adapt, broadcast_args, promote_inexact, promote_numpy
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.runtime.array import ArrayImpl
@@ -572,14 +572,14 @@ def logical_not(x: Any, /) -> Any:
     return ew.eq_p.bind(x, aval.dtype.type(0))
 
 
-def _log_sum(name: str, prim: Primitive, exp_: Callable, log_: Callable, doc: str) -> ufunc:
+def _log_sum(
+    name: str, prim: Primitive, exp_: Callable, log_: Callable, turn: float, doc: str
+) -> ufunc:
     def function(x1: Any, x2: Any, /) -> Any:
         x1, x2 = _two_inexact(name, x1, x2)
         if typeof(x1).dtype in dtypes._COMPLEX:
             x1, x2 = _same_rank(x1, x2)
-            first = greater_equal(real(x1), real(x2))
-            big, small = ew.select(first, x1, x2), ew.select(first, x2, x1)
-            return add(big, log_(add(1, exp_(subtract(small, big)))))
+            return complex_log_sum(x1, x2, exp_, log_, turn)
         return prim.bind(x1, x2)
 
     function.__doc__ = f"{doc} Source: numpy.{name}."
@@ -589,10 +589,11 @@ def _log_sum(name: str, prim: Primitive, exp_: Callable, log_: Callable, doc: st
 
 
 logaddexp = _log_sum(
-    "logaddexp", logaddexp_p, exp, log, "log(exp(x1) + exp(x2)), without overflow."
+    "logaddexp", logaddexp_p, exp, log, 2 * math.pi, "log(exp(x1) + exp(x2)), without overflow."
 )
 logaddexp2 = _log_sum(
-    "logaddexp2", logaddexp2_p, exp2, log2, "log2(2**x1 + 2**x2), without overflow."
+    *("logaddexp2", logaddexp2_p, exp2, log2, 2 * math.pi / math.log(2)),
+    "log2(2**x1 + 2**x2), without overflow.",
 )
 
 

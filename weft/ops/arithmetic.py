@@ -459,13 +459,17 @@ def _share(mine: str) -> Any:
 
 def _lower_extremum(hlo: str) -> Any:
     def lower(ctx: Any, x: Any, y: Any) -> Any:
-        return ctx.op(hlo, ctx.spread((x, y)), ctx.out_types())[0]
+        return ctx.combine(hlo, *ctx.spread((x, y)), ctx.avals_in[0].dtype)
 
     return lower
 
 
-max_p = elementwise("max", "stablehlo.maximum", accepts=ANY, jvps=[_share("x"), _share("y")])
-min_p = elementwise("min", "stablehlo.minimum", accepts=ANY, jvps=[_share("x"), _share("y")])
+max_p, min_p = (
+    elementwise(
+        name, _lower_extremum(f"stablehlo.{name}imum"), accepts=ANY, jvps=[_share("x"), _share("y")]
+    )
+    for name in ("max", "min")
+)
 
 
 def _clamp_jvp(t: Any, out: Any, lo: Any, x: Any, hi: Any) -> Any:
@@ -516,7 +520,7 @@ def _sign_jvp(t: Any, out: Any, x: Any) -> Any:
     one = scalar(1, magnitude)
     safe = select(eq_p.bind(magnitude, scalar(0, magnitude)), _like(one, magnitude), magnitude)
     c = complex_p.bind(safe, _zeros(safe))
-    along = real_p.bind(_mul(t, conj(out)))
+    along = real_p.bind(_mul(t, conjugated(out)))
     return _div(sub_p.bind(t, _mul(out, complex_p.bind(along, _zeros(along)))), c)
 
 
@@ -531,7 +535,7 @@ def _abs_lower(ctx: Any, x: Any) -> Any:
 
 def _abs_jvp(t: Any, out: Any, x: Any) -> Any:
     if dtypes.is_complex(typeof(x).dtype):
-        return real_p.bind(_mul(t, conj(sign_p.bind(x))))
+        return real_p.bind(_mul(t, conjugated(sign_p.bind(x))))
     return select(ge_p.bind(x, scalar(0, x)), t, neg_p.bind(t))  # 1 at 0
 
 
@@ -577,6 +581,22 @@ reduce_precision_p = elementwise(
 
 
 def conj(x: Any) -> Any:
+    """The complex conjugate; float32 and float64 numbers become complex.
+
+    Raises TypeError for other dtypes. weft.numpy.conj gives real numbers as they are.
+    """
+    aval = typeof(x)
+    if dtypes.is_complex(aval.dtype):
+        return conj_p.bind(x)
+    if aval.dtype not in (dtypes.float32, dtypes.float64):
+        raise TypeError(
+            f"conj takes complex, float32 or float64 numbers, got {aval.str_short()}; "
+            "weft.numpy.conj takes all"
+        )
+    return convert(x, _complex_dtype(aval.dtype), aval.weak_type)
+
+
+def conjugated(x: Any) -> Any:
     """The complex conjugate; real numbers are given as they are."""
     return conj_p.bind(x) if dtypes.is_complex(typeof(x).dtype) else x
 

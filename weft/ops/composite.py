@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
+from weft.core.trace import typeof
 from weft.ops.base import FLOAT, elementwise
 from weft.ops.elementwise import (
     _like,
@@ -16,16 +18,21 @@ from weft.ops.elementwise import (
     abs_p,
     add_p,
     and_p,
+    complex_p,
     div_p,
     eq_p,
     exp2_p,
     exp_p,
+    ge_p,
+    imag_p,
     log1p_p,
     log_p,
     logistic_p,
     max_p,
     ne_p,
     neg_p,
+    real_p,
+    round_p,
     scalar,
     select,
     sub_p,
@@ -54,6 +61,19 @@ def _logaddexp(log1p: Callable, exp: Callable) -> Callable:
     return formula
 
 
+def complex_log_sum(x: Any, y: Any, exp: Callable, log: Callable, turn: float) -> Any:
+    """log(exp(x) + exp(y)) of complex numbers without overflow; turn: the period of the phase.
+
+    The result's phase lies between -turn / 2 and turn / 2.
+    """
+    first = ge_p.bind(real_p.bind(x), real_p.bind(y))
+    big, small = select(first, x, y), select(first, y, x)
+    out = add_p.bind(big, log(add_p.bind(exp(sub_p.bind(small, big)), scalar(1, x))))
+    phase = imag_p.bind(out)
+    turns = round_p.bind(_times(phase, 1 / turn), rounding_method=1)
+    return complex_p.bind(real_p.bind(out), sub_p.bind(phase, _times(turns, turn)))
+
+
 def _share(t: Any, x: Any, y: Any, rate: float) -> Any:
     """The tangent times the weight of x: the logistic of the gap, a half at equal infinities."""
     gap = sub_p.bind(x, y)
@@ -67,6 +87,13 @@ def _shares(rate: float) -> list:
         lambda t, out, x, y: _share(t, x, y, rate),
         lambda t, out, x, y: _share(t, y, x, rate),
     ]
+
+
+def logaddexp(x: Any, y: Any) -> Any:
+    """log(exp(x) + exp(y)) of floats or complex numbers of one dtype."""
+    if dtypes.is_complex(typeof(x).dtype):
+        return complex_log_sum(x, y, exp_p.bind, log_p.bind, 2 * math.pi)
+    return logaddexp_p.bind(x, y)
 
 
 logaddexp_p = _composite("logaddexp", _logaddexp(log1p_p.bind, exp_p.bind), _shares(1.0))

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from weft.core.aval import ShapedArray
+from weft.core.dtypes import is_complex
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import FLOAT, NUMBER, REAL, canonical_axis, check_kind
-from weft.ops.composite import logaddexp_p
+from weft.ops.base import INEXACT, NUMBER, canonical_axis, check_kind
+from weft.ops.composite import logaddexp
 from weft.ops.elementwise import add, max, min, mul
 from weft.ops.reduce import highest, lowest
 from weft.ops.shape import concatenate, pad, rev
@@ -111,9 +114,11 @@ def _cumulative(
 
 cumsum_p, cumsum = _cumulative("cumsum", add, lambda d: d.type(0), NUMBER, linear=True)
 cumprod_p, cumprod = _cumulative("cumprod", mul, lambda d: d.type(1), NUMBER)
-cummax_p, cummax = _cumulative("cummax", max, lowest, REAL)
-cummin_p, cummin = _cumulative("cummin", min, highest, REAL)
-cumlogsumexp_p, cumlogsumexp = _cumulative("cumlogsumexp", logaddexp_p.bind, lowest, FLOAT)
+cummax_p, cummax = _cumulative("cummax", max, lowest, NUMBER)
+cummin_p, cummin = _cumulative("cummin", min, highest, NUMBER)
+cumlogsumexp_p, cumlogsumexp = _cumulative(
+    "cumlogsumexp", logaddexp, lambda d: d.type(-np.inf) if is_complex(d) else lowest(d), INEXACT
+)
 
 for _function, _what in (
     (cumsum, "sum"),

@@ -11,6 +11,7 @@ from weft.core.aval import ShapedArray
 from weft.core.errors import mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.ops.arithmetic import convert
 from weft.ops.base import canonical_axes
 from weft.ops.precision import (
     CanonicalPrecision,
@@ -285,7 +286,8 @@ def dot_general(
       lhs, rhs: arrays; dtypes may differ.
       dimension_numbers: ((lhs contracting, rhs contracting), (lhs batch, rhs batch)).
       precision: None, `Precision`, its name, a pair of them, or a `DotAlgorithmPreset`.
-      preferred_element_type: dtype of the sum and the result, at least as wide as the operands'.
+      preferred_element_type: dtype of the sum and the result. Products of integers need one at
+        least as wide as theirs; products of floats are converted to an integer dtype at the end.
       out_sharding: of the result, where the operands' explicit shardings leave it open.
 
     The result has the batch dimensions, then those left of lhs, then those left of rhs.
@@ -322,14 +324,32 @@ def dot_general(
             lhs,
             rhs,
         )
-    return dot_general_p.bind(
+    given = None
+    if preferred_element_type is not None:
+        given = _given(typeof(lhs), typeof(rhs), preferred_element_type)
+    out = dot_general_p.bind(
         lhs,
         rhs,
         dimension_numbers=numbers,
         precision=canonical_precision("dot_general", precision),
-        preferred_element_type=preferred_element_type,
+        preferred_element_type=preferred_element_type if given is None else None,
         out_sharding=None,
     )
+    return out if given is None else convert(out, given, typeof(out).weak_type)
+
+
+def _given(lhs: Any, rhs: Any, preferred: Any) -> Any:
+    """The preferred dtype where the product is computed in its own and then converted.
+
+    This is so for integers from floats, and for reals from complex numbers, whose real parts are
+    meant; those must not be narrower.
+    """
+    own = product_dtype("dot_general", lhs, rhs, None)
+    if dtypes.is_float(own):
+        return None if dtypes.is_inexact(preferred) else preferred
+    if not dtypes.is_complex(own) or dtypes.is_complex(preferred):
+        return None
+    return preferred if 2 * preferred.itemsize >= own.itemsize else None
 
 
 def dot(

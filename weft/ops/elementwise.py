@@ -60,6 +60,7 @@ from weft.ops.arithmetic import (
     complex_p,
     conj,
     conj_p,
+    conjugated,
     convert,
     convert_element_type,
     convert_element_type_p,

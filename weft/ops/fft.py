@@ -14,7 +14,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import linear_unary
-from weft.ops.elementwise import _complex_dtype, _real_dtype, conj, convert, mul, real
+from weft.ops.elementwise import _complex_dtype, _real_dtype, conjugated, convert, mul, real
 from weft.ops.shape import moveaxis, pad
 
 
@@ -76,7 +76,7 @@ def _transpose(ct: Any, aval: ShapedArray, *, fft_type: FftType, fft_lengths: Le
     weights /= math.prod(fft_lengths)
     spectrum = fft_p.bind(ct, fft_type=FftType.RFFT, fft_lengths=fft_lengths)
     scale = np.broadcast_to(weights.astype(aval.dtype), aval.shape)
-    return mul(conj(spectrum), scale)
+    return mul(conjugated(spectrum), scale)
 
 
 def _batch(axis: Any, x: Any, dim: int, **params: Any) -> tuple:

@@ -247,9 +247,17 @@ def product_dtype(name: str, lhs: Any, rhs: Any, preferred: Any) -> Any:
         0 if dtypes.is_bool(d) or dtypes.is_integer(d) else 2 if dtypes.is_complex(d) else 1
         for d in (out, preferred)
     ]
-    if kinds[0] > kinds[1] or (kinds[0] == 0 and dtypes.is_bool(preferred)):
+    narrower = kinds[0] == 0 and _bits(preferred) < _bits(out)
+    if kinds[0] > kinds[1] or narrower:
         raise TypeError(
             f"{name}: preferred_element_type {dtypes.short_name(preferred)} cannot hold products "
-            f"of {lhs.str_short()} and {rhs.str_short()}; name a dtype of the same kind"
+            f"of {lhs.str_short()} and {rhs.str_short()}; name a dtype "
+            + ("at least as wide, and convert the result" if narrower else "of the same kind")
         )
     return preferred
+
+
+def _bits(dtype: Any) -> int:
+    if dtypes.is_bool(dtype):
+        return 1
+    return dtypes.iinfo(dtype).bits if dtypes.is_integer(dtype) else 8 * dtype.itemsize

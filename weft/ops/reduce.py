@@ -105,6 +105,8 @@ def lowest(dtype: Any) -> Any:
     if dtypes.is_integer(dtype):
         return dtype.type(dtypes.iinfo(dtype).min)
     info = dtypes.finfo(dtype)
+    if dtypes.is_complex(dtype):
+        return dtype.type(complex(-np.inf, -np.inf))
     return dtype.type(-np.inf) if _has_inf(dtype) else dtype.type(info.min)
 
 
@@ -115,6 +117,8 @@ def highest(dtype: Any) -> Any:
     if dtypes.is_integer(dtype):
         return dtype.type(dtypes.iinfo(dtype).max)
     info = dtypes.finfo(dtype)
+    if dtypes.is_complex(dtype):
+        return dtype.type(complex(np.inf, np.inf))
     return dtype.type(np.inf) if _has_inf(dtype) else dtype.type(info.max)
 
 

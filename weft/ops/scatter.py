@@ -214,7 +214,7 @@ def _lower(hlo: str | None) -> Callable:
         window = window_sizes(ctx.avals_in[0].shape, ctx.avals_in[2].shape, d)
 
         def body(old: Any, new: Any) -> list:
-            return [new if hlo is None else ctx.op(hlo, [old, new], [old.type])[0]]
+            return [new if hlo is None else ctx.combine(hlo, old, new, ctx.avals_in[0].dtype)]
 
         return emit(ctx, [operand], indices, [updates], window, params, body)[0]
 

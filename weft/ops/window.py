@@ -147,9 +147,8 @@ def _windowed(name: str, hlo: str, identity: Callable, jvp: Callable, transpose:
 
     def lower(ctx: Any, x: Any, **window: Any) -> Any:
         dtype = ctx.avals_in[0].dtype
-        scalar = ctx.tensor((), dtype)
         init = ctx.splat(identity(dtype), (), dtype)
-        return _emit(ctx, [x], [init], lambda a, b: ctx.op(hlo, [a, b], [scalar]), window)[0]
+        return _emit(ctx, [x], [init], lambda a, b: [ctx.combine(hlo, a, b, dtype)], window)[0]
 
     prim = Primitive(
         name,

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.errors import names_text
@@ -28,6 +29,17 @@ from weft.transforms.custom_jvp import closed_over_text
 from weft.transforms.jvp import cotangent_aval, has_tangent, tangent_aval
 from weft.transforms.transpose import is_undefined
 from weft.transforms.vmap import AxisData, batch_flat, move_dim
+
+
+def _is_complex(aval: Any) -> bool:
+    return isinstance(aval, ShapedArray) and dtypes.is_complex(aval.dtype)
+
+
+def _cast(got: Any, want: Any) -> Any:
+    """The type `got` with the dtype of `want`, where both are of numbers."""
+    if not all(isinstance(a, ShapedArray) and not dtypes.is_extended(a.dtype) for a in (got, want)):
+        return got
+    return ShapedArray(got.shape, want.dtype)
 
 
 class CustomVJPPrimal:
@@ -127,8 +139,15 @@ class Call:
         want, got = cotangent_aval(aval), typeof(ct)
         if want is got:
             return ct
+        which = names(self.in_tree, "args")[i]
         error = ValueError if getattr(got, "shape", None) != want.shape else TypeError
-        check_type(who, "the cotangent of", want, got, names(self.in_tree, "args")[i], error)
+        # Another dtype is converted; only an imaginary part has no place in a real number.
+        if _is_complex(got) and not _is_complex(want):
+            raise error(
+                f"{who}: the cotangent of {which} must have type {want.str_short()}, got "
+                f"{got.str_short()}; take its real part"
+            )
+        check_type(who, "the cotangent of", want, _cast(got, want), which, error)
         if isinstance(ct, bool | int | float | complex):
             return want.dtype.type(ct)
         if got.dtype != want.dtype:
@@ -510,6 +529,16 @@ class custom_vjp:  # noqa: N801  (the public name is JAX's)
         call = Call(self, in_tree, static)
         outs = custom_vjp_p.bind(*leaves, call=call, jaxpr=None, num_consts=0)
         return call.out_tree.unflatten(outs)
+
+    @property
+    def nondiff_argnums(self) -> tuple[int, ...]:
+        """Positions of the arguments that the rules do not differentiate."""
+        return self._signature.nondiff
+
+    @property
+    def symbolic_zeros(self) -> bool:
+        """Whether zero tangents reach the rules as `SymbolicZero`."""
+        return self._symbolic_zeros
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -434,7 +435,8 @@ class _CountedStep:
         from weft.ops.elementwise import add_p
 
         i, x = carry
-        one = 1 if typeof(i).weak_type else typeof(i).dtype.type(1)
+        aval = typeof(i)
+        one = (1.0 if dtypes.is_float(aval.dtype) else 1) if aval.weak_type else aval.dtype.type(1)
         out = (add_p.bind(i, one), self.fun(i, x))
         return (out, None) if self.pair else out
 
@@ -458,9 +460,15 @@ def _below(carry: tuple) -> Any:
 
 def _bound(name: str, x: Any) -> Any:
     aval = typeof(x)
-    if not isinstance(aval, ShapedArray) or aval.ndim or not dtypes.is_integer(aval.dtype):
-        raise TypeError(f"fori_loop: {name} must be an integer scalar, got {aval.str_short()}")
+    if not isinstance(aval, ShapedArray) or aval.ndim or not _counts(aval.dtype):
+        raise TypeError(
+            f"fori_loop: {name} must be an integer or a float scalar, got {aval.str_short()}"
+        )
     return aval
+
+
+def _counts(dtype: Any) -> bool:
+    return dtypes.is_integer(dtype) or dtypes.is_float(dtype)
 
 
 @api_boundary
@@ -474,8 +482,9 @@ def fori_loop(
 ) -> Any:
     """Applies `value = body_fun(i, value)` for i from `lower` up to, not including, `upper`.
 
-    lower, upper: integer scalars; with Python ints the number of iterations is static, which
-    reverse-mode differentiation and `unroll` need. body_fun keeps the value's structure and types.
+    lower, upper: integer scalars, or both floats, from which i goes up by 1; with Python numbers
+    the number of iterations is static, which reverse-mode differentiation and `unroll` need.
+    body_fun keeps the value's structure and types.
 
     >>> import weft
     >>> weft.lax.fori_loop(0, 4, lambda i, x: x + i, 10)
@@ -484,14 +493,19 @@ def fori_loop(
     check_function("fori_loop", "body_fun", body_fun)
     lo, hi = _bound("lower", lower), _bound("upper", upper)
     dtype, weak = dtypes.promote_types([(lo.dtype, lo.weak_type), (hi.dtype, hi.weak_type)])
-    first, stop = _static_int(lower), _static_int(upper)
+    if dtypes.is_float(lo.dtype) != dtypes.is_float(hi.dtype):
+        raise TypeError(
+            f"fori_loop: lower and upper must both be integers or both floats, got "
+            f"{lo.str_short()} and {hi.str_short()}; convert one, for example with int(upper)"
+        )
+    first, stop = _static(lower), _static(upper)
     if first is not None and stop is not None:
+        trips = _trips(first, stop)
         if config.disable_jit:
             value = init_val
-            for i in range(first, stop):
-                value = body_fun(_typed(i, dtype, weak), value)
+            for i in range(trips):
+                value = body_fun(_typed(first + i, dtype, weak), value)
             return value
-        trips = max(stop - first, 0)
         unroll = check_unroll(1 if unroll is None else unroll, trips, "fori_loop")
         init = (_typed(lower, dtype, weak), init_val)
         leaves, tree = flatten(init)
@@ -523,18 +537,24 @@ def fori_loop(
     return _while_loop("fori_loop", _below, step, bounded, 2)[2]
 
 
-def _static_int(x: Any) -> int | None:
-    """The bound as a Python int where its value is known and no array's."""
+def _static(x: Any) -> int | float | None:
+    """The bound as a Python number where its value is known."""
     if isinstance(x, Tracer):
-        known = x.concrete()
-        return None if known is None else int(known)
-    return int(x)
+        x = x.concrete()
+        if x is None:
+            return None
+    return float(x) if dtypes.is_float(typeof(x).dtype) else int(x)
+
+
+def _trips(first: float, stop: float) -> int:
+    """How many of first, first + 1, first + 2 … are below stop."""
+    return max(math.ceil(stop - first), 0) if stop > first else 0
 
 
 def _typed(x: Any, dtype: Any, weak: bool) -> Any:
     from weft.ops.elementwise import convert
 
-    if isinstance(x, int):
+    if isinstance(x, int | float):
         return x if weak else dtype.type(x)
     return convert(x, dtype, weak)
 

@@ -197,11 +197,11 @@ def _eig_jvp(
 
     if left:
         # Left eigenvectors are right ones of the adjoint, with conjugate eigenvalues.
-        from weft.ops.elementwise import conj
+        from weft.ops.elementwise import conjugated
 
         u = outs[1]
         back = solve(u, matmul(adjoint(as_dtype(t, v)), u))
-        out_tangents.append(moved(u, mul(difference_quotients(conj(w)), back)))
+        out_tangents.append(moved(u, mul(difference_quotients(conjugated(w)), back)))
     if right:
         out_tangents.append(moved(v, mul(difference_quotients(w), turned)))
     return outs, out_tangents

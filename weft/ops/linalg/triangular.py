@@ -11,7 +11,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.elementwise import add, conj, eq, mul, neg, sub
+from weft.ops.elementwise import add, conjugated, eq, mul, neg, sub
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import column, matmul, scale_rows, transpose, tril, triu
 from weft.ops.shape import broadcast_to_dim, concatenate, moveaxis, reshape
@@ -37,7 +37,7 @@ def _apply(a: Any, x: Any, params: dict) -> Any:
     if params["transpose_a"]:
         a = transpose(a)
     if params["conjugate_a"]:
-        a = conj(a)
+        a = conjugated(a)
     return matmul(a, x) if params["left_side"] else matmul(x, a)
 
 
@@ -91,7 +91,7 @@ def _lower(
     aval = ctx.avals_in[0]
     if conjugate_a and not (transpose_a and dtypes.is_complex(aval.dtype)):
         if dtypes.is_complex(aval.dtype):
-            a = ctx.lower_fun(conj, a, avals=[aval])[0]
+            a = ctx.lower_fun(conjugated, a, avals=[aval])[0]
         conjugate_a = False
     if ctx.avals_out[0].size == 0:
         return b
