@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
 
 import weft
 from weft import P
+from weft.core.aval import ShapedArray
 from weft.core.config import options
 from weft.sharding import AxisType, NamedSharding
 
@@ -141,3 +143,35 @@ def test_clear_caches_forgets_programs_and_traces():
     weft.clear_caches()
     f(x)
     assert len(traces) == 2
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: weft.eval_shape(weft.numpy.sin, x),
+        lambda x: weft.jit(lambda v: v).trace(x),
+        lambda x: weft.lax.neg(np.ones(x.shape, np.float32)),
+        lambda x: weft.numpy.ones(x.shape)[1:],
+        lambda x: weft.numpy.ones(x.shape).at[1:].set(0),
+        lambda x: weft.numpy.ones(x.shape).sum(),
+        lambda x: weft.grad(lambda v: (v * v).sum())(np.ones(x.shape, np.float32)),
+        lambda x: weft.lax.while_loop(
+            lambda v: v.sum() < 1, lambda v: v + 1, weft.numpy.zeros(x.shape)
+        ),
+    ],
+    ids=["shape", "trace", "op", "window", "update", "method", "gradient", "loop"],
+)
+def test_clear_caches_lets_types_and_programs_go(use):
+    shape = (123, 3, 1)
+    use(weft.ShapeDtypeStruct(shape, np.float32))
+    ref = weakref.ref(ShapedArray(shape, np.float32))
+    weft.clear_caches()
+    assert ref() is None
+
+
+def test_signatures_beyond_those_kept_are_forgotten(monkeypatch):
+    monkeypatch.setattr("weft.transforms.jit.KEPT", 2)
+    f, traces = counted()
+    for n in (1, 2, 3, 3, 1):
+        f.trace(np.ones((n, 2), np.float32))
+    assert traces == ["f32[1,2]", "f32[2,2]", "f32[3,2]", "f32[1,2]"]

@@ -7,6 +7,7 @@ hashing them, which tracing does for every equation, costs a pointer.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -199,6 +200,15 @@ class ShapedArray:
 
 
 _FIELDS = ("shape", "dtype", "weak_type", "sharding", "mat")
+
+
+def forget_unused() -> None:
+    """Forgets the types that nothing refers to any more."""
+    known = ShapedArray._interned
+    alone = sys.getrefcount(object()) + 1  # the table's own reference
+    for key in list(known):
+        if sys.getrefcount(known[key]) == alone:
+            del known[key]
 
 
 def _dim_text(aval: ShapedArray, dim: int) -> str:

@@ -144,7 +144,7 @@ class Tracer:
 
 
 _TO_PYTHON = (
-    ConcretizationError := errors.ConcretizationTypeError,
+    errors.ConcretizationTypeError,
     "the Python value",
     "Keep it an array, or use weft.debug.print / weft.debug.callback to see it at run time.",
 )
@@ -286,6 +286,10 @@ structural_on_extended: list[Callable] = []
 """Set by weft.random: applies a structural op to arrays of an extended dtype."""
 
 
+MOST_RULES = 8192
+"""How many types of operands each op remembers its results' types for."""
+
+
 class StagingTrace:
     """Records equations. What it does for one op is the cost of tracing."""
 
@@ -329,6 +333,8 @@ class StagingTrace:
                 _check_hashable(prim, params)
                 raise
             if known is None:
+                if len(prim.rule_cache) >= MOST_RULES:
+                    prim.rule_cache.clear()
                 known = prim.rule_cache[key] = infer(prim, avals, params)
             out, effects, casts = known
         if casts is not None:

@@ -16,7 +16,7 @@ from weft.core.boundary import show_user_frames
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, is_array_like, typeof
-from weft.numpy.index_plan import Plan, plan_of
+from weft.numpy.index_plan import Plan, plan_of, program, table
 from weft.numpy.indexing import (
     CLIP,
     DEFAULT,
@@ -248,7 +248,7 @@ def _applied(plan: Plan, x: Any, func: Callable, arrays: Any, options: Options) 
     return _scattered(plan, x, arrays, options, scatter)
 
 
-_updaters: dict[Any, Callable] = {}
+_updaters: dict[Any, Callable] = table()
 
 
 def _run(x: Any, index: Any, y: Any, options: Options, name: str) -> Any:
@@ -263,9 +263,7 @@ def _run(x: Any, index: Any, y: Any, options: Options, name: str) -> Any:
         key = (name, options.key)
         function = plan.compiled.get(key)
         if function is None:
-            from weft.transforms.jit import jit
-
-            function = plan.compiled[key] = jit(
+            function = plan.compiled[key] = program(
                 lambda v, y, *a: update(plan, (), v, y, a, options, name)
             )
         out = function(x, y, *arrays)
@@ -277,8 +275,6 @@ def _eager_static(plan: Plan, x: Any, y: Any, options: Options, name: str) -> An
     key = (name, options.mode is CLIP)
     entry = plan.compiled.get(key)
     if entry is None:
-        from weft.transforms.jit import jit
-
         s, shape = plan.strided, x.aval.shape
         if s.strides is None and not s.reversed and not _drops(plan, options):
             dims = tuple(d for d in range(len(shape)) if plan.strided_shape[d] != shape[d])
@@ -292,10 +288,10 @@ def _eager_static(plan: Plan, x: Any, y: Any, options: Options, name: str) -> An
                         at[d] = ops.convert(i, dtypes.int32)
                     return update(plan, (), v, y, (), options, name, at)
 
-                function = _updaters[shared] = jit(run)
+                function = _updaters[shared] = program(run)
             entry = (function, tuple(s.starts[d] for d in dims))
         else:
-            entry = (jit(lambda v, y: update(plan, (), v, y, (), options, name)), ())
+            entry = (program(lambda v, y: update(plan, (), v, y, (), options, name)), ())
         plan.compiled[key] = entry
     function, starts = entry
     return function(x, y, *starts)

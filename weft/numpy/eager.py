@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.boundary import show_user_frames
+from weft.core.caches import clearable
 from weft.core.state import state
 from weft.core.trace import EVAL
 from weft.runtime.device_put import put_host
@@ -25,7 +26,7 @@ def one_program(function: Callable[[], Callable], name: str, doc: str) -> Callab
 
     Options that do not hash, such as arrays, run the function op by op.
     """
-    programs: dict[tuple, Callable] = {}
+    programs: dict[tuple, Callable] = clearable({})
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if state.trace is not EVAL:

@@ -10,13 +10,15 @@ Source: NumPy's user guide, "Indexing on ndarrays".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft.core import dtypes, errors
 from weft.core.aval import ShapedArray
+from weft.core.caches import clearable
 from weft.core.trace import Tracer, typeof
 from weft.ops.shape import broadcast_shapes, rev_p
 from weft.ops.slicing import slice_p
@@ -248,8 +250,35 @@ def _aval(part: Any) -> ShapedArray | None:
 
 # The static structure of an index ---------------------------------------------------------------
 
-_plans: dict[Any, Plan] = {}
+_tables: list[dict] = []
+
+
+def table() -> dict:
+    """A cache that is emptied with the plans."""
+    _tables.append(clearable({}))
+    return _tables[-1]
+
+
+_plans: dict[Any, Plan] = table()
 MAX_PLANS = 20_000
+
+_programs: weakref.WeakSet[Callable] = weakref.WeakSet()
+MAX_PROGRAMS = 2048
+
+
+def program(function: Callable) -> Callable:
+    """The function compiled; where there are too many of these, all plans are forgotten."""
+    from weft.transforms.jit import jit
+
+    if len(_programs) >= MAX_PROGRAMS:
+        _forget()
+    _programs.add(function)
+    return jit(function)
+
+
+def _forget() -> None:
+    for known in _tables:
+        known.clear()
 
 
 def plan_of(x: Any, index: Any, wrap: bool = True) -> tuple[Any, Plan, list, Shape]:
@@ -308,8 +337,8 @@ def plan_of(x: Any, index: Any, wrap: bool = True) -> tuple[Any, Plan, list, Sha
     key = (shape, *parts)
     plan = _plans.get(key)
     if plan is None:
-        if len(_plans) > MAX_PLANS:
-            _plans.clear()
+        if len(_plans) >= MAX_PLANS:
+            _forget()
         plan = _plans[key] = make_plan(shape, parts)
     return x, plan, arrays, ()
 

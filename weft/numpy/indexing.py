@@ -11,7 +11,7 @@ from weft.core import dtypes
 from weft.core.boundary import show_user_frames
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
-from weft.numpy.index_plan import MAX_PLANS, Plan, make_plan, plan_of
+from weft.numpy.index_plan import Plan, make_plan, plan_of, program, table
 from weft.ops.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -175,7 +175,7 @@ def take(plan: Plan, x: Any, arrays: Sequence[Any], options: Options) -> Any:
 
 # Eager fast paths -------------------------------------------------------------------------------
 
-_windows: dict[Any, Callable] = {}
+_windows: dict[Any, Callable] = table()
 
 
 def window_function(shape: Shape, dims: Shape, sizes: Shape, final: Shape) -> Callable:
@@ -186,7 +186,6 @@ def window_function(shape: Shape, dims: Shape, sizes: Shape, final: Shape) -> Ca
     key = (shape, dims, sizes, final)
     function = _windows.get(key)
     if function is None:
-        from weft.transforms.jit import jit
 
         def window(x: Any, *starts: Any) -> Any:
             at: list[Any] = [np.int32(0)] * len(shape)
@@ -198,7 +197,7 @@ def window_function(shape: Shape, dims: Shape, sizes: Shape, final: Shape) -> Ca
             at = [dtype(0) if i.__class__ is np.int32 else i for i in at]
             return _reshaped(dynamic_slice_p.bind(x, *at, slice_sizes=sizes), final)
 
-        function = _windows[key] = jit(window)
+        function = _windows[key] = program(window)
     return function
 
 
@@ -215,9 +214,7 @@ def _eager_static(plan: Plan, x: Any) -> Any:
             starts = tuple(s.starts[d] for d in dims)
             entry = (window_function(shape, dims, sizes, plan.final), starts)
         else:
-            from weft.transforms.jit import jit
-
-            entry = (jit(lambda v: take_static(plan, v)), ())
+            entry = (program(lambda v: take_static(plan, v)), ())
         plan.compiled["static"] = entry
     function, starts = entry
     return x if function is None else function(x, *starts)
@@ -227,13 +224,11 @@ def _eager_take(plan: Plan, x: Any, arrays: Sequence[Any], options: Options) -> 
     key = options.key
     function = plan.compiled.get(key)
     if function is None:
-        from weft.transforms.jit import jit
-
-        function = plan.compiled[key] = jit(lambda v, *a: take(plan, v, a, options))
+        function = plan.compiled[key] = program(lambda v, *a: take(plan, v, a, options))
     return function(x, *arrays)
 
 
-_rows: dict[Any, Callable] = {}
+_rows: dict[Any, Callable] = table()
 
 
 def getitem(x: Any, index: Any) -> Any:
@@ -264,8 +259,6 @@ def getitem(x: Any, index: Any) -> Any:
 
 def _row_function(aval: Any, index: int) -> Callable:
     """The function behind x[i] with a static int."""
-    if len(_rows) > MAX_PLANS:
-        _rows.clear()
     shape = aval.shape
     make_plan(shape, (index,))  # raises for arrays without dimensions or rows
     function = _rows[aval] = window_function(shape, (0,), (1, *shape[1:]), shape[1:])

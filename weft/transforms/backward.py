@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core.caches import clearable
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var, subjaxprs
 from weft.core.state import state
@@ -20,7 +21,7 @@ LARGEST = 64
 """Longer programs run op by op: compiling them as a whole would take long."""
 
 KEPT = 512
-_compiled: dict[tuple, Callable | None] = {}
+_compiled: dict[tuple, Callable | None] = clearable({})
 """Structure -> compiled backward pass, of programs without inner ones."""
 
 

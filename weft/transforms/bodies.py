@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core.caches import clearable
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.state import axes_key
@@ -24,7 +25,7 @@ class Body:
         self.out_tree = out_tree
 
 
-_bodies: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_bodies: weakref.WeakKeyDictionary = clearable(weakref.WeakKeyDictionary())
 
 
 def trace_body(fun: Callable, args_tree: Any, avals: Sequence[Any]) -> Body:
@@ -49,7 +50,7 @@ def trace_body(fun: Callable, args_tree: Any, avals: Sequence[Any]) -> Body:
     return body
 
 
-_derived: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_derived: weakref.WeakKeyDictionary = clearable(weakref.WeakKeyDictionary())
 
 
 def derived(fun: Callable, key: str, make: Callable[[Callable], Callable]) -> Callable:

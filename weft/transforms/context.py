@@ -33,14 +33,17 @@ def clear_caches() -> None:
     >>> import weft
     >>> weft.clear_caches()
     """
+    import gc
+
+    from weft.core.aval import forget_unused
+    from weft.core.caches import clear_listed
     from weft.core.primitive import PRIMITIVES
     from weft.runtime import dispatch
-    from weft.transforms import backward, bodies, jit
 
     dispatch.clear_caches()
-    backward._compiled.clear()
-    bodies._bodies.clear()
-    jit.forget_traces()
+    clear_listed()
     for prim in PRIMITIVES.values():
         prim.rule_cache.clear()
         prim.eager_cache.clear()
+    gc.collect()  # traces and programs may stand in cycles
+    forget_unused()

@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from weft._xla.dispatch import PjitFunction as PjitFunctionType
 from weft.core.boundary import api_boundary
+from weft.core.caches import clearable
 from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
@@ -40,8 +41,11 @@ class _Unspecified:
 
 
 UNSPECIFIED = _Unspecified()
-_traces: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_traces: weakref.WeakKeyDictionary = clearable(weakref.WeakKeyDictionary())
 """Function -> its traces by signature. None may refer to the function or to its arguments."""
+
+KEPT = 4096
+"""How many signatures of one function are kept."""
 
 
 class Entry:
@@ -85,7 +89,6 @@ class JitInfo:
     partitioner: str | None
     name: str = ""
     placement: object = None  # tells traces with these shardings, which need not hash, from others
-    own_entries: dict = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.name = function_name(self.fun)
@@ -145,8 +148,11 @@ class JitInfo:
         entries = self.entries
         entry = entries.get(key)
         if entry is None:
-            entry = entries[key] = self.trace(fun, in_tree, avals)
+            entry = self.trace(fun, in_tree, avals)
             entry.statics = tuple([i for i, _ in static[0]]) if static else ()
+            while len(entries) >= KEPT:
+                del entries[next(iter(entries))]
+            entries[key] = entry
         return entry, leaves
 
     @property
@@ -158,12 +164,9 @@ class JitInfo:
         try:
             return _traces[self.fun]
         except KeyError:
-            found: dict = {}
-            _traces[self.fun] = found
-            return found
-        except TypeError:  # a function without weak references or hash: keep them here
-            _without_function.add(self)
-            return self.own_entries
+            return _traces.setdefault(self.fun, {})
+        except TypeError:  # a function without weak references or hash
+            return _traces.setdefault(self, {})
 
     def trace(self, fun: Callable, in_tree: PyTreeDef, avals: tuple) -> Entry:
         flat_fun, out = flatten_fun(fun, in_tree)
@@ -290,17 +293,6 @@ class JitInfo:
         if not is_debugging() and not any(hasattr(x, "__weft_array__") for x in leaves):
             fast = fastpath(executable, result, len(leaves), consts)
         return result, fast, False
-
-
-_without_function: weakref.WeakSet[JitInfo] = weakref.WeakSet()
-"""Those that keep their traces themselves."""
-
-
-def forget_traces() -> None:
-    """Forgets what all functions were traced to, and so what was compiled of it."""
-    _traces.clear()
-    for info in list(_without_function):
-        info.own_entries.clear()
 
 
 def _numbers(value: Any, what: str) -> tuple[int, ...]:

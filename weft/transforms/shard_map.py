@@ -14,6 +14,7 @@ from typing import Any
 
 from weft.core.aval import Mat, ShapedArray
 from weft.core.boundary import api_boundary
+from weft.core.caches import clearable
 from weft.core.config import disable_jit
 from weft.core.errors import names_text
 from weft.core.state import state
@@ -191,7 +192,7 @@ def smap(
     )
 
 
-_compiled: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()
+_compiled: weakref.WeakKeyDictionary[Callable, dict] = clearable(weakref.WeakKeyDictionary())
 
 
 def _jitted(options: _Options, args: tuple) -> Any:
