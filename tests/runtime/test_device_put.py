@@ -195,8 +195,6 @@ def test_a_committed_argument_on_other_devices_is_refused_naming_both():
 
 
 def test_memory_kinds_are_kept():
-    kinds = backend.memory_kinds(backend.devices()[0])
-    assert "pinned_host" in kinds
     sharding = NamedSharding(MESH, P("x"), memory_kind="pinned_host")
     x = device_put(VALUE, sharding)
     assert x.sharding.memory_kind == "pinned_host"

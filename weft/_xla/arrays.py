@@ -29,7 +29,6 @@ batched_block_until_ready = _jax.batched_block_until_ready
 reorder_shards = _jax.reorder_shards
 set_tracer_class = _jax.set_tracer_class
 live_arrays = _jax.Client.live_arrays
-make_error_array = _jax._make_error_array
 
 
 def to_numpy(array: ArrayImpl) -> np.ndarray:
@@ -51,8 +50,3 @@ def to_dlpack(array: ArrayImpl, stream: int | None = None):
 def from_dlpack(capsule, device: _jax.Device, stream: int | None = None, copy: bool | None = None):
     """An array (with jaxlib's own sharding) over the memory of a DLPack capsule."""
     return _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream, copy)
-
-
-def from_cuda_array_interface(interface: dict, client, device_id: int | None = None):
-    """An array over the memory that a ``__cuda_array_interface__`` describes."""
-    return _jax.cuda_array_interface_to_buffer(interface, client, device_id)

@@ -20,7 +20,7 @@ from weft.collectives.under_way import UnderWay, no_keys
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.state import current_trace, state
-from weft.core.trace import Tracer, typeof
+from weft.core.trace import typeof
 from weft.core.tree import flatten, tree_map
 
 
@@ -319,7 +319,3 @@ ppermute_start = _public(
     ppermute, ppermute_p, 'x, "i", [(0, 1), (1, 0)]', "Array([1, 0], dtype=int32)"
 )
 _register()
-
-
-def is_future(x: Any) -> bool:
-    return isinstance(x, Tracer) and isinstance(x.aval, InFlight)

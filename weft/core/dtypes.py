@@ -175,7 +175,6 @@ _WEAK_DTYPE: dict[Any, np.dtype] = {
     float: float64,
     complex: complex128,
 }
-_WEAK_KIND = {bool: "b*", int: "i*", float: "f*", complex: "c*"}
 
 # Edges of the lattice: each type to its immediate upper bounds.
 _EDGES: dict[Any, tuple] = {

@@ -32,10 +32,4 @@ ORDERED_IO = Effect("OrderedIO", ordered=True)
 DEBUG = Effect("Debug")
 ORDERED_DEBUG = Effect("OrderedDebug", ordered=True)
 FFI = Effect("FFI")
-COMMUNICATION = Effect("Communication")
 WRITES = Effect("Write")  # changes a ref or a semaphore
-
-
-def is_effectful(effects: frozenset) -> bool:
-    """Whether equations with these effects must be kept even if nobody uses their results."""
-    return bool(effects)

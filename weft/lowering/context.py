@@ -355,9 +355,6 @@ class RuleContext:
     def i64s(self, values: Sequence[int]) -> ir.Attribute:
         return i64_array(tuple(values))
 
-    def bools(self, values: Sequence[bool]) -> ir.Attribute:
-        return bool_array(tuple(values))
-
     def i64(self, value: int) -> ir.Attribute:
         return int_attr(int(value), 64)
 

@@ -6,20 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft._xla.mlir import ir
-from weft.core import dtypes
 from weft.lowering.context import parse_attr, string_attr
 from weft.sharding.named import NamedSharding, mhlo_sharding_text, quoted, sdy_sharding_text
 from weft.sharding.spec import PartitionSpec
 
 Boundary = tuple[PartitionSpec | Sequence[Any], Any]
 """How a value crosses the region's boundary: the mesh axes of each dimension, and its MLIR type."""
-
-
-def rank_of(aval: Any) -> int:
-    """The rank of the array that holds the value."""
-    if dtypes.is_extended(aval.dtype):
-        return aval.ndim + len(aval.dtype.physical_shape)
-    return aval.ndim
 
 
 def sharding_of(ctx: Any, spec: Any, type_: Any, axes: Sequence[Any]) -> str:

@@ -9,7 +9,6 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.jaxpr import Literal
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.transforms.transpose import is_undefined
@@ -272,7 +271,3 @@ def canonical_axes(axes: Any, ndim: int, what: str = "axes") -> tuple[int, ...]:
     if len(set(result)) != len(result):
         raise ValueError(f"{what} {tuple(axes)} names a dimension twice")
     return result
-
-
-def is_literal(atom: Any) -> bool:
-    return atom.__class__ is Literal

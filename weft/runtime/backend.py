@@ -118,15 +118,6 @@ def started() -> bool:
     return bool(_clients)
 
 
-def clear_backends() -> None:
-    """Forget the clients, so that the next use makes new ones. Arrays made before stay usable."""
-    global _default
-    with _lock:
-        _clients.clear()
-        _failures.clear()
-        _default = None
-
-
 def _refuse_after_start(value: Any) -> None:
     if _clients:
         raise RuntimeError(
@@ -245,8 +236,3 @@ def default_device() -> Device:
     if isinstance(chosen, str):
         return client(chosen).local_devices()[0]
     return chosen
-
-
-def memory_kinds(device: Device) -> tuple[str, ...]:
-    """The names of the memories a device can address, such as "device" and "pinned_host"."""
-    return tuple(m.kind for m in device.addressable_memories())

@@ -676,11 +676,6 @@ def quoted(axis: Any) -> str:
     return f'"{text}"'
 
 
-def op_sharding(sharding: Any, ndim: int) -> _xla.OpSharding:
-    """The OpSharding message that GSPMD's ``mhlo.sharding`` carries."""
-    return sharding._to_xla_hlo_sharding(ndim).to_proto()
-
-
 def mhlo_sharding_text(sharding: Any, ndim: int) -> str:
     """The value of an ``mhlo.sharding`` attribute: ``{devices=[4,2]<=[8]}``."""
     return repr(sharding._to_xla_hlo_sharding(ndim))

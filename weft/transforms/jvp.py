@@ -14,7 +14,7 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.aval import NO_MAT, Mat, ShapedArray
 from weft.core.config import config
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, eval_closed
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.source import Source, capture
 from weft.core.state import current_trace, state
@@ -447,7 +447,3 @@ def _linearize_jaxpr(
         [t is not None for t in tangents],
         residual_inputs,
     )
-
-
-def is_literal_zero(atom: Any) -> bool:
-    return isinstance(atom, Literal) and not isinstance(atom, Var) and atom.val == 0

@@ -64,10 +64,6 @@ def triu(x: Any, k: int = 0) -> Any:
     return _masked(x, ~_below(x, k - 1))
 
 
-def off_diagonal(x: Any) -> Any:
-    return _masked(x, ~np.eye(*typeof(x).shape[-2:], dtype=np.bool_))
-
-
 def diagonal(x: Any) -> Any:
     """The diagonals of square matrices."""
     from weft.ops.reduce import reduce_sum

@@ -59,10 +59,6 @@ class Scheduler:
     def start(self, task: Task, steps: Iterator) -> None:
         self.running.append((task, steps))
 
-    @property
-    def concurrent(self) -> bool:
-        return len(self.running) + len(self.waiting) > 1
-
     def run(self, kernel: str) -> None:
         while self.running or self.waiting:
             if self.waiting:
