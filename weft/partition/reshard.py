@@ -33,11 +33,11 @@ def relayout(e: Emitter, x: Local, target: Layout, via: Sequence[Layout] = ()) -
     return _follow(e, x, routes[0])
 
 
-def relayout_cost(e: Emitter, x: Local, target: Layout) -> int:
+def relayout_cost(e: Emitter, x: Local, target: Layout, via: Sequence[Layout] = ()) -> int:
     """Bytes that `relayout` sends."""
     tally = Tally(e)
     if not x.remake:
-        relayout(tally, x, target)
+        relayout(tally, x, target, via)
     return tally.cost
 
 
@@ -219,11 +219,3 @@ def _exchange_dims(
                 value = e.slice(value, source, 0, after.local[source])
                 now, changed = after, True
     return value, now
-
-
-def move_atoms(e: Emitter, x: Local, source: int, dest: int, atoms: Atoms) -> Local:
-    """Moves `atoms` from the minor end of one dimension to the minor end of another."""
-    assert x.layout is not None
-    kept = x.layout.dims[source][: len(x.layout.dims[source]) - len(atoms)]
-    target = x.layout.with_dim(source, kept).with_dim(dest, x.layout.dims[dest] + atoms)
-    return relayout(e, x, target)

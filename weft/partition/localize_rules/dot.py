@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
-from weft.partition.collect import WHY, byte_size_of, bytes_sent, trip_count
+from weft.partition.collect import byte_size_of, bytes_sent
 from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
-from weft.partition.localize_rules.collectives import MOVES, move_target
-from weft.partition.reshard import relayout_cost
-
-# A device may do this many more operations for each byte that it need not send: the balance of an
-# H100 is 989e12 FLOP/s over 450e9 B/s, about 2000.
-FLOPS_PER_BYTE = 1000
+from weft.partition.localize_rules.choice import (
+    FLOPS_PER_BYTE,
+    Share,
+    result_cost,
+    share,
+    wanted,
+)
 
 
 @dataclass(slots=True)
@@ -32,31 +32,12 @@ class _Plan:
     out: Layout
     across: Atoms
     reduced: int  # bytes sent to complete the result
-    shares: tuple[_Share, _Share]
+    shares: tuple[Share, Share]
 
     def sent(self, e: Emitter) -> float:
         moves = ((self.lhs, self.left), (self.rhs, self.right))
         costs = (s.cost(e, x, to) for s, (x, to) in zip(self.shares, moves, strict=True))
         return self.reduced + sum(costs)
-
-
-@dataclass(slots=True)
-class _Share:
-    """What one execution pays of an operand's moves.
-
-    Attributes:
-      part: less than one where a loop does not change the operand, which then moves in front of it.
-      alone: nothing else uses the operand, so that a reshard that made it could be left out.
-    """
-
-    part: float
-    alone: bool
-
-    def cost(self, e: Emitter, x: Local, target: Layout) -> float:
-        sent = relayout_cost(e, x, target)
-        if self.alone and x.before is not None and x.layout is not None:
-            sent += relayout_cost(e, x.before, x.layout)
-        return sent * self.part
 
 
 @rule("stablehlo.dot_general")
@@ -75,7 +56,7 @@ def dot_general(lz: Localizer, op: ir.Operation) -> list[Local]:
     [z] = lz.keep(op, [x.value, y.value], [plan.out])
     if plan.across:
         z.partial = (plan.across, "add")
-    if plan.out != out and _scattered(lz, op) is None and _wanted(lz, op) != plan.out:
+    if plan.out != out and _scattered(lz, op) is None and wanted(lz, op) != plan.out:
         lz.after(op)
         return [lz.move(z, out)]
     return [z]
@@ -124,66 +105,25 @@ def _plan(
         out,
         across,
         reduced,
-        (_share(op, op.operands[0]), _share(op, op.operands[1])),
+        (share(op, op.operands[0]), share(op, op.operands[1])),
     )
-
-
-def _result_cost(lz: Localizer, op: ir.Operation, now: Layout, target: Layout) -> int:
-    """Bytes that moving the result sends."""
-    kind = lz.e.type(now.local, op.results[0].type.element_type)
-    return relayout_cost(lz.e, Local(SimpleNamespace(type=kind), now), target)
-
-
-def _share(op: ir.Operation, value: ir.Value) -> _Share:
-    alone = len(list(value.uses)) == 1
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in MOVES:
-        move = value.owner.operation
-        value = move.operands[0]
-        users = [use.owner.operation for use in value.uses]
-        alone = alone and sum(_same_move(move, user) for user in users) == 1
-    block = op.block
-    loop = block.owner.operation
-    if loop.name != "stablehlo.while":
-        return _Share(1, alone)
-    inside = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
-    if inside == block:
-        given = list(block.operations)[-1].operation.operands
-        if not any(a == value and b == value for a, b in zip(block.arguments, given, strict=True)):
-            return _Share(1, alone)
-    return _Share(1 / (trip_count(loop) or 1), alone)
-
-
-def _same_move(a: ir.Operation, b: ir.Operation) -> bool:
-    if a.name != b.name:
-        return False
-    return all(a.attributes[k] == b.attributes[k] for k in a.attributes if k != WHY)
 
 
 def _as_wanted(
     lz: Localizer, op: ir.Operation, numbers: stablehlo.DotDimensions, plan: _Plan
 ) -> _Plan:
     """The plan, or one whose result needs no move, if that sends less and repeats no work."""
-    wanted = _wanted(lz, op)
-    if wanted is None or math.prod(wanted.local) > math.prod(plan.out.local):
+    target = wanted(lz, op)
+    if target is None or math.prod(target.local) > math.prod(plan.out.local):
         return plan
     best, least = plan, plan.sent(lz.e)
-    least += _result_cost(lz, op, plan.out, wanted)
+    least += result_cost(lz, op, plan.out, target)
     for lhs in filter(None, (plan.lhs, plan.lhs.before)):
         for rhs in filter(None, (plan.rhs, plan.rhs.before)):
-            other = _plan(lz, op, numbers, lhs, rhs, wanted, split=False)
+            other = _plan(lz, op, numbers, lhs, rhs, target, split=False)
             if other.sent(lz.e) < least:
                 best, least = other, other.sent(lz.e)
     return best
-
-
-def _wanted(lz: Localizer, op: ir.Operation) -> Layout | None:
-    """The layout at the end of the moves that alone use the result, else None."""
-    found = None
-    users = [use.owner.operation for use in op.results[0].uses]
-    while len(users) == 1 and users[0].name in MOVES and users[0].block == op.block:
-        found = move_target(lz, users[0])
-        users = [use.owner.operation for use in users[0].results[0].uses]
-    return found
 
 
 def _cheapest(
@@ -210,7 +150,7 @@ def _cheapest(
                 plan = _plan(lz, op, numbers, lhs, rhs, out, split=False)
                 sent = plan.sent(lz.e)
                 if out is not scattered and scattered is not None:
-                    sent += _result_cost(lz, op, out, scattered)
+                    sent += result_cost(lz, op, out, scattered)
                 if sent < least and flops * more <= FLOPS_PER_BYTE * (least - sent):
                     best, least = plan, sent
     return best

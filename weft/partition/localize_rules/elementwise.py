@@ -7,6 +7,7 @@ from weft._xla.mlir import ir
 from weft.partition.layout import Layout
 from weft.partition.local import Local
 from weft.partition.localize import Localizer, rule
+from weft.partition.localize_rules.choice import choose, deliver
 
 _ELEMENTWISE = (
     # fmt: off
@@ -69,12 +70,21 @@ def elementwise(lz: Localizer, op: ir.Operation) -> list[Local]:
     if op.name == "stablehlo.bitcast_convert" and not _same_rank(op):
         return _bitcast(lz, op, layout)
     partial = _passing_partial(lz, op)
+    if partial is None:
+        shapes = [lz.local(v).layout.shape for v in op.operands]
+
+        def need(index: int, out: Layout) -> Layout:  # select and clamp take scalars too
+            return Layout(lz.mesh, shapes[index], out.dims if shapes[index] else ())
+
+        xs, now = choose(lz, op, layout, range(len(shapes)), need)
+        [out] = lz.keep(op, [x.value for x in xs], [now])
+        lz.after(op)
+        return [deliver(lz, op, out, layout)]
     operands = []
     for value in op.operands:
-        x = lz.local(value) if partial else lz.complete(value)
-        dims = layout.dims if x.layout.shape else ()  # select and clamp take scalars too
+        x = lz.local(value)
         x = Local(x.value, x.layout, remake=x.remake)
-        operands.append(lz.at(x, Layout(lz.mesh, x.layout.shape, dims)))
+        operands.append(lz.at(x, layout))
     [out] = lz.keep(op, operands, [layout])
     out.partial = partial
     return [out]

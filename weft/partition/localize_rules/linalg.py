@@ -6,31 +6,57 @@ from weft._xla.mlir import ir
 from weft.partition.layout import Layout
 from weft.partition.local import Local
 from weft.partition.localize import Localizer, rule
+from weft.partition.localize_rules.choice import choose, deliver
+
+_ORDERING = 100  # operations for one element in one of the passes of a sort
 
 
 @rule("stablehlo.sort")
 def sort(lz: Localizer, op: ir.Operation) -> list[Local]:
     outs = lz.layouts(op)
     dim = op.attributes["dimension"].value if "dimension" in op.attributes else -1
-    return _whole(lz, op, outs, {dim % len(outs[0].shape)})
+    size = outs[0].shape[dim]
+    return _whole(lz, op, outs, {dim % len(outs[0].shape)}, _ORDERING * max(size, 1).bit_length())
 
 
 @rule("stablehlo.fft")
 def fft(lz: Localizer, op: ir.Operation) -> list[Local]:
     outs = lz.layouts(op)
     rank = len(outs[0].shape)
-    return _whole(lz, op, outs, set(range(rank - len(list(op.attributes["fft_length"])), rank)))
+    lengths = list(op.attributes["fft_length"])
+    flops = 5 * sum(n.bit_length() for n in lengths)
+    return _whole(lz, op, outs, set(range(rank - len(lengths), rank)), flops)
 
 
 @rule("stablehlo.cholesky", "stablehlo.triangular_solve")
 def matrices(lz: Localizer, op: ir.Operation) -> list[Local]:
     outs = lz.layouts(op)
     rank = len(outs[0].shape)
-    return _whole(lz, op, outs, {rank - 2, rank - 1})
+    return _whole(lz, op, outs, {rank - 2, rank - 1}, outs[0].shape[-1])
 
 
-def _whole(lz: Localizer, op: ir.Operation, outs: list[Layout], dims: set[int]) -> list[Local]:
+def _whole(
+    lz: Localizer, op: ir.Operation, outs: list[Layout], dims: set[int], flops: float
+) -> list[Local]:
     """All operands and results share the first result's layout, with `dims` whole."""
+    shapes = [x.layout.shape for x in lz.operands(op)]
+    if len(outs) == 1:
+
+        def need(index: int, layout: Layout) -> Layout:
+            return Layout(lz.mesh, shapes[index], layout.dims)
+
+        xs, now = choose(
+            lz,
+            op,
+            outs[0],
+            range(len(shapes)),
+            need,
+            fit=lambda layout: layout.without(*dims),
+            flops=flops,
+        )
+        [out] = lz.keep(op, [x.value for x in xs], [now])
+        lz.after(op)
+        return [deliver(lz, op, out, outs[0])]
     now = outs[0].without(*dims)
     values = [lz.at(x, Layout(lz.mesh, x.layout.shape, now.dims)) for x in lz.operands(op)]
     got = lz.keep(op, values, [Layout(lz.mesh, o.shape, now.dims) for o in outs])

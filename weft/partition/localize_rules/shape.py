@@ -8,6 +8,7 @@ from weft._xla.mlir import ir
 from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local
 from weft.partition.localize import Localizer, rule
+from weft.partition.localize_rules.choice import choose, deliver
 
 
 @rule("sdy.constant", "stablehlo.constant")
@@ -99,18 +100,26 @@ def reshape(lz: Localizer, op: ir.Operation) -> list[Local]:
     moved to its layout afterwards.
     """
     layout = lz.layouts(op)[0]
-    x = lz.operand(op, 0)
-    groups = factor_groups(x.layout.shape, layout.shape)
-    wanted = _carry(layout, x.layout.shape, [(b, a) for a, b in groups])
-    if wanted is not None:
-        value = lz.e.reshape(lz.at(x, wanted), layout.local)
-        return lz.replace(op, Local(value, layout))
-    source = x.layout
-    middle = None
-    while (middle := _carry(source, layout.shape, groups)) is None:
-        source = _drop_one(source, layout.shape, groups)
-    value = lz.e.reshape(lz.at(x, source), middle.local)
-    return lz.replace(op, lz.move(Local(value, middle), layout))
+    given = lz.operand(op, 0).layout
+    shape = given.shape
+    groups = factor_groups(shape, layout.shape)
+    back = [(b, a) for a, b in groups]
+
+    def at_hand() -> tuple[Layout, Layout]:
+        source = given
+        while (middle := _carry(source, layout.shape, groups)) is None:
+            source = _drop_one(source, layout.shape, groups)
+        return source, middle
+
+    def fit(out: Layout) -> Layout:
+        return out if _carry(out, shape, back) is not None else at_hand()[1]
+
+    def need(index: int, out: Layout) -> Layout:
+        return _carry(out, shape, back) or at_hand()[0]
+
+    [x], now = choose(lz, op, layout, [0], need, fit=fit)
+    got = Local(lz.e.reshape(x.value, now.local), now)
+    return lz.replace(op, deliver(lz, op, got, layout))
 
 
 def factor_groups(

@@ -13,6 +13,7 @@ from weft.partition.emit import Emitter
 from weft.partition.layout import Layout
 from weft.partition.local import Local, fill_padding, index_mask, mask
 from weft.partition.localize import Localizer, rule
+from weft.partition.localize_rules.choice import choose, deliver
 from weft.partition.localize_rules.reduction import combiner_kind
 from weft.partition.window import window
 
@@ -28,18 +29,38 @@ def slice_(lz: Localizer, op: ir.Operation) -> list[Local]:
     users = [use.owner.operation for use in op.results[0].uses]
     if len(users) == 1 and rotation(lz, users[0]):
         return lz.replace(op, Local(op.results[0], out))  # the concatenation reads the operand
-    x = lz.operand(op, 0)
-    shape = x.layout.shape
-    begin = list(op.attributes["start_indices"])
-    limit = list(op.attributes["limit_indices"])
-    stride = list(op.attributes["strides"])
-    layout = Layout(lz.mesh, shape, out.dims)
-    layout, out_now = _no_empty_shards(layout, out)
-    x = lz.move(x, layout)
-    value, held = x.value, list(layout.local)
+    shape = lz.operand(op, 0).layout.shape
+
+    def fit(layout: Layout) -> Layout:
+        return _no_empty_shards(Layout(lz.mesh, shape, layout.dims), layout)[1]
+
+    def need(index: int, layout: Layout) -> Layout:
+        return Layout(lz.mesh, shape, layout.dims)
+
+    def exchange(e: Emitter, index: int, x: Local, layout: Layout) -> None:
+        _slice_operand(e, op, x, layout)
+
+    [x], now = choose(lz, op, out, [0], need, fit=fit, exchange=exchange)
+    value, bounds = _slice_operand(lz.e, op, x, now)
+    for name, amounts in bounds.items():
+        op.attributes[name] = lz.e.i64s(amounts)
+    [got] = lz.keep(op, [value], [now])
+    lz.after(op)
+    return [deliver(lz, op, got, out)]
+
+
+def _slice_operand(
+    e: Emitter, op: ir.Operation, x: Local, out: Layout
+) -> tuple[ir.Value, dict[str, list[int]]]:
+    """What a device must hold of the operand for its share of a slice, and the slice's bounds."""
+    assert x.layout is not None
+    layout, value = x.layout, x.value
+    shape, held = layout.shape, list(layout.local)
+    names = ("start_indices", "limit_indices", "strides")
+    begin, limit, stride = (list(op.attributes[name]) for name in names)
     for d in range(len(shape)):  # cut what is whole on the device first: windows then move less
         if not layout.dims[d]:
-            value = lz.e.slice(value, d, begin[d], limit[d], stride[d])
+            value = e.slice(value, d, begin[d], limit[d], stride[d])
             held[d] = value.type.shape[d]
             layout = held_window(layout, d, held[d])
             begin[d], limit[d], stride[d] = 0, held[d], 1
@@ -49,21 +70,16 @@ def slice_(lz: Localizer, op: ir.Operation) -> list[Local]:
         if begin[d] == 0 and limit[d] == shape[d] and stride[d] == 1:
             limit[d] = held[d]
             continue
-        size = (out_now.local[d] - 1) * stride[d] + 1
-        first = starts(out_now, d, stride[d], begin[d])
+        size = (out.local[d] - 1) * stride[d] + 1
+        first = starts(out, d, stride[d], begin[d])
         ends = begin[d] + (out.shape[d] - 1) * stride[d] + 1
         value = window(
-            lz.e, Local(value, layout), d, first, size, exact=False, ends=[ends] * len(first)
+            e, Local(value, layout), d, first, size, exact=False, ends=[ends] * len(first)
         )
         held[d] = begin[d] = 0
         limit[d] = size
         layout = held_window(layout, d, size)
-    op.attributes["strides"] = lz.e.i64s(stride)
-    op.attributes["start_indices"] = lz.e.i64s(begin)
-    op.attributes["limit_indices"] = lz.e.i64s(limit)
-    [got] = lz.keep(op, [value], [out_now])
-    lz.after(op)
-    return [lz.move(got, out)]
+    return value, dict(zip(names, (begin, limit, stride), strict=True))
 
 
 def _no_empty_shards(layout: Layout, out: Layout) -> tuple[Layout, Layout]:
@@ -88,37 +104,60 @@ def held_window(layout: Layout, dim: int, size: int) -> Layout:
 
 @rule("stablehlo.pad")
 def pad(lz: Localizer, op: ir.Operation) -> list[Local]:
-    e = lz.e
     out = lz.layouts(op)[0]
-    x, fill = lz.operand(op, 0), lz.operand(op, 1).value
-    shape = x.layout.shape
-    low = list(op.attributes["edge_padding_low"])
-    high = list(op.attributes["edge_padding_high"])
-    interior = list(op.attributes["interior_padding"])
-    out_now = out
-    for d in range(len(shape)):
-        padded = low[d] or high[d] or interior[d]
-        if padded and interior[d] and out.local[d] % (interior[d] + 1):
-            out_now = out_now.without(d)
-    layout, out_now = _no_empty_shards(Layout(lz.mesh, shape, out_now.dims), out_now)
-    x = lz.move(x, layout)
-    value = x.value
-    for d in range(len(shape)):
+    fill = lz.operand(op, 1).value
+    shape = lz.operand(op, 0).layout.shape
+    amounts = [list(op.attributes[name]) for name in _PAD_AMOUNTS]
+
+    def fit(layout: Layout) -> Layout:
+        for d, between in enumerate(amounts[2]):
+            if between and layout.local[d] % (between + 1):
+                layout = layout.without(d)
+        return _no_empty_shards(Layout(lz.mesh, shape, layout.dims), layout)[1]
+
+    def need(index: int, layout: Layout) -> Layout:
+        return Layout(lz.mesh, shape, layout.dims)
+
+    def exchange(e: Emitter, index: int, x: Local, layout: Layout) -> None:
+        _pad_operand(e, x, layout, fill, *amounts)
+
+    [x], now = choose(lz, op, out, [0], need, fit=fit, exchange=exchange)
+    value, left = _pad_operand(lz.e, x, now, fill, *amounts)
+    for name, numbers in zip(_PAD_AMOUNTS, left, strict=True):
+        op.attributes[name] = lz.e.i64s(numbers)
+    [got] = lz.keep(op, [value, fill], [now])
+    lz.after(op)
+    return [deliver(lz, op, got, out)]
+
+
+_PAD_AMOUNTS = ("edge_padding_low", "edge_padding_high", "interior_padding")
+
+
+def _pad_operand(
+    e: Emitter,
+    x: Local,
+    out: Layout,
+    fill: ir.Value,
+    low: list[int],
+    high: list[int],
+    interior: list[int],
+) -> tuple[ir.Value, tuple[list[int], list[int], list[int]]]:
+    """What a device must hold of the operand for its share of a pad, and what to pad then."""
+    assert x.layout is not None
+    layout, value = x.layout, x.value
+    low, high = list(low), list(high)
+    for d in range(len(layout.shape)):
         if not layout.dims[d] or not (low[d] or high[d] or interior[d]):
             continue
         step = interior[d] + 1
         # Result index p holds operand index (p - low) / step; low is the same on every device.
         lead = low[d] % step
-        size = -(-(out_now.local[d] - lead) // step)
-        first = starts(out_now, d) // step - (low[d] - lead) // step
+        size = -(-(out.local[d] - lead) // step)
+        first = starts(out, d) // step - (low[d] - lead) // step
         value = window(e, Local(value, layout), d, first, size, fill)
-        low[d], high[d] = lead, out_now.local[d] - lead - ((size - 1) * step + 1)
+        low[d], high[d] = lead, out.local[d] - lead - ((size - 1) * step + 1)
         layout = held_window(layout, d, size)
-    for name, amounts in (("edge_padding_low", low), ("edge_padding_high", high)):
-        op.attributes[name] = e.i64s(amounts)
-    [got] = lz.keep(op, [value, fill], [out_now])
-    lz.after(op)
-    return [lz.move(got, out)]
+    return value, (low, high, interior)
 
 
 @rule("stablehlo.concatenate")
@@ -126,35 +165,40 @@ def concatenate(lz: Localizer, op: ir.Operation) -> list[Local]:
     e = lz.e
     out = lz.layouts(op)[0]
     dim = op.attributes["dimension"].value
-    atoms = out.dims[dim]
     turned = rotation(lz, op)
     if turned is not None:
         source, shift = turned
         x = lz.complete(source)
         return lz.replace(op, Local(rotate(e, x, dim, shift), out))
-    xs = [
-        lz.move(x, Layout(lz.mesh, x.layout.shape, out.dims))
-        for x in lz.operands(op)
-        if x.layout.shape[dim]
-    ]
-    if not atoms or len(xs) < 2:
-        return (
-            lz.keep(op, [x.value for x in xs], [out])
-            if len(xs) == len(op.operands)
-            else (lz.replace(op, Local(e.concatenate([x.value for x in xs], dim), out)))
-        )
-    size = out.local[dim]
-    own = e.lookup(atoms, starts(out, dim))
-    value, offset = None, 0
-    for x in xs:
-        part = window(e, x, dim, starts(out, dim) - offset, size, exact=False)
-        if value is None:
-            value = part
-        else:
-            keep = index_mask(e, own, size, None, offset)
-            value = e.select(e.broadcast(keep, part.type.shape, (dim,)), value, part)
-        offset += x.layout.shape[dim]
-    return lz.replace(op, Local(value, out))
+    shapes = [x.layout.shape for x in lz.operands(op)]
+    some = [i for i, shape in enumerate(shapes) if shape[dim]]
+    offsets = [sum(shape[dim] for shape in shapes[:i]) for i in range(len(shapes))]
+
+    def need(index: int, layout: Layout) -> Layout:
+        return Layout(lz.mesh, shapes[index], layout.dims)
+
+    def part(e: Emitter, index: int, x: Local, layout: Layout) -> ir.Value:
+        """What of an operand belongs to the device's share of the result, and more around it."""
+        if not layout.dims[dim] or len(some) < 2:
+            return x.value
+        first = starts(layout, dim) - offsets[index]
+        return window(e, x, dim, first, layout.local[dim], exact=False)
+
+    xs, now = choose(lz, op, out, some, need, exchange=part)
+    parts = [part(e, i, x, now) for i, x in zip(some, xs, strict=True)]
+    if now.dims[dim] and len(parts) > 1:
+        own = e.lookup(now.dims[dim], starts(now, dim))
+        value = parts[0]
+        for i, piece in zip(some[1:], parts[1:], strict=True):
+            keep = index_mask(e, own, now.local[dim], None, offsets[i])
+            value = e.select(e.broadcast(keep, piece.type.shape, (dim,)), value, piece)
+    elif len(some) == len(op.operands):
+        [got] = lz.keep(op, parts, [now])
+        lz.after(op)
+        return [deliver(lz, op, got, out)]
+    else:
+        value = e.concatenate(parts, dim)
+    return lz.replace(op, deliver(lz, op, Local(value, now), out))
 
 
 def rotation(lz: Localizer, op: ir.Operation) -> tuple[ir.Value, int] | None:
@@ -212,13 +256,19 @@ def rotate(e: Emitter, x: Local, dim: int, shift: int) -> ir.Value:
 @rule("stablehlo.reverse")
 def reverse(lz: Localizer, op: ir.Operation) -> list[Local]:
     out = lz.layouts(op)[0]
-    x = lz.move(lz.operand(op, 0), Layout(lz.mesh, lz.operand(op, 0).layout.shape, out.dims))
-    value = x.value
-    for d in op.attributes["dimensions"]:
-        if out.dims[d]:
-            first = out.shape[d] - starts(out, d) - out.local[d]
-            value = window(lz.e, Local(value, out), d, first, out.local[d], exact=False)
-    return lz.keep(op, [value], [out])
+
+    def exchange(e: Emitter, index: int, x: Local, layout: Layout) -> ir.Value:
+        value = x.value
+        for d in op.attributes["dimensions"]:
+            if layout.dims[d]:
+                first = layout.shape[d] - starts(layout, d) - layout.local[d]
+                value = window(e, Local(value, layout), d, first, layout.local[d], exact=False)
+        return value
+
+    [x], now = choose(lz, op, out, [0], lambda index, layout: layout, exchange=exchange)
+    [got] = lz.keep(op, [exchange(lz.e, 0, x, now)], [now])
+    lz.after(op)
+    return [deliver(lz, op, got, out)]
 
 
 @rule("stablehlo.reduce_window")
@@ -226,9 +276,8 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[Local]:
     e = lz.e
     outs = lz.layouts(op)
     count = len(op.operands) // 2
-    xs = [lz.operand(op, i) for i in range(count)]
     inits = [lz.operand(op, i).value for i in range(count, 2 * count)]
-    shape = xs[0].layout.shape
+    shape = lz.operand(op, 0).layout.shape
     rank = len(shape)
     size = list(op.attributes["window_dimensions"])
     stride, base, dilation = (
@@ -240,34 +289,55 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[Local]:
         if "padding" in op.attributes
         else [[0, 0]] * rank
     )
-    outer = outs[0]
     trivial = [size[d] == stride[d] == base[d] == 1 and padding[d] == [0, 0] for d in range(rank)]
-    drop = [d for d in range(rank) if not trivial[d] and outer.local[d] * stride[d] % base[d]]
-    drop += [d for d in range(rank) if 0 in (shape[d], outer.shape[d])]
-    outer = outer.without(*drop)
-    layout = Layout(lz.mesh, shape, outer.dims)
-    scan = _cumulative_dim(op, layout, size, stride, base, dilation, padding, trivial, count)
-    values = [lz.move(x, layout) for x in xs]
-    if scan is not None:
-        got = _scan_shards(lz, op, values[0], inits[0], scan, reverse=padding[scan][0] == 0)
-        return [lz.move(got, outs[0])]
-    held = layout
-    for d in range(rank):
-        if trivial[d] or not layout.dims[d]:
-            continue
-        extent = (size[d] - 1) * dilation[d] + 1
-        first, length, lead, tail = window_of(outer, d, stride[d], base[d], extent, padding[d][0])
-        values = [
-            Local(window(e, Local(x.value, held), d, first, length, init), held)
-            for x, init in zip(values, inits, strict=True)
-        ]
-        held = held_window(held, d, length)
-        padding[d] = [lead, tail]
-    op.attributes["padding"] = e.table(np.array(padding).reshape(rank, 2))
+
+    def fit(out: Layout) -> Layout:
+        drop = [d for d in range(rank) if not trivial[d] and out.local[d] * stride[d] % base[d]]
+        return out.without(*drop, *(d for d in range(rank) if 0 in (shape[d], out.shape[d])))
+
+    def scan_of(out: Layout) -> int | None:
+        layout = Layout(lz.mesh, shape, out.dims)
+        return _cumulative_dim(op, layout, size, stride, base, dilation, padding, trivial, count)
+
+    def exchange(e: Emitter, index: int, x: Local, out: Layout) -> list[list[int]]:
+        """Fetches the operand's windows into `x`; returns the padding that the op still needs."""
+        left = [list(p) for p in padding]
+        scan = scan_of(out)
+        if scan is not None:
+            e.all_gather(e.slice(x.value, scan, 0, 1), out.dims[scan], scan)
+            return left
+        held = x.layout
+        for d in range(rank):
+            if trivial[d] or not out.dims[d]:
+                continue
+            extent = (size[d] - 1) * dilation[d] + 1
+            first, length, *left[d] = window_of(out, d, stride[d], base[d], extent, padding[d][0])
+            x.value = window(e, Local(x.value, held), d, first, length, inits[index])
+            held = held_window(held, d, length)
+        return left
+
+    def need(index: int, out: Layout) -> Layout:
+        return Layout(lz.mesh, shape, out.dims)
+
+    if count == 1:
+        xs, now = choose(lz, op, outs[0], [0], need, fit=fit, exchange=exchange)
+        scan = scan_of(now)
+        if scan is not None:
+            got = _scan_shards(lz, op, xs[0], inits[0], scan, reverse=padding[scan][0] == 0)
+            return [deliver(lz, op, got, outs[0])]
+    else:
+        now = fit(outs[0])
+        xs = [lz.move(lz.operand(op, i), need(i, now)) for i in range(count)]
+    xs = [Local(x.value, x.layout) for x in xs]
+    for index, x in enumerate(xs):
+        left = exchange(e, index, x, now)
+    op.attributes["padding"] = e.table(np.array(left).reshape(rank, 2))
     kept = lz.keep(
-        op, [x.value for x in values] + inits, [Layout(lz.mesh, o.shape, outer.dims) for o in outs]
+        op, [x.value for x in xs] + inits, [Layout(lz.mesh, o.shape, now.dims) for o in outs]
     )
     lz.after(op)
+    if count == 1:
+        return [deliver(lz, op, kept[0], outs[0])]
     return [lz.move(x, o) for x, o in zip(kept, outs, strict=True)]
 
 
