@@ -224,10 +224,10 @@ def test_float8_arithmetic_is_that_of_float32_rounded(rng, name):
     np.testing.assert_array_equal(ordered.astype("f4"), np.sort(a, 1))
 
 
-def test_int4_is_refused_with_the_remedy():
+def test_floats_that_only_scale_are_refused_with_the_remedy():
     def kernel(x, out):
-        out[...] = x[...].astype("int32")
+        out[...] = x[...].astype("float32")
 
-    x = weft.numpy.ones((8,), "int4")
-    with pytest.raises(UnsupportedKernelError, match=r"int4.*interpret"):
-        pl.pallas_call(kernel, shape(8, dtype=np.int32))(x)
+    x = weft.numpy.ones((8,), "float8_e8m0fnu")
+    with pytest.raises(UnsupportedKernelError, match=r"float8_e8m0fnu.*interpret"):
+        pl.pallas_call(kernel, shape(8))(x)

@@ -139,7 +139,7 @@ class Splitter:
             invars=[Var(a) for a in avals[:k]], outvars=[Var(a) for a in avals[k:]]
         )
         ctx = RuleContext(self.module, FunctionContext(), eqn, self.loc)
-        return self.lower(ctx, local, list(operands))[0].owner
+        return _called(self.lower(ctx, local, list(operands)))
 
     def _atoms(self) -> list[Any]:
         return [*self.eqn.invars, *self.eqn.outvars]
@@ -160,7 +160,7 @@ def let_split(ctx: RuleContext, call: KernelCall, outs: list, lower: Callable) -
     rule = sharding_rule_of(call, ctx.eqn)
     if rule is None or ctx.module.num_partitions == 1 or not ctx.module.use_shardy or not outs:
         return
-    op = outs[0].owner
+    op = _called(outs)
     if op.name != "stablehlo.custom_call":
         return
     splitter = Splitter(ctx, call, lower)
@@ -177,6 +177,12 @@ def let_split(ctx: RuleContext, call: KernelCall, outs: list, lower: Callable) -
         rule.text([*avals_in, *more_in], [*avals_out, *more_out], f"kernel {call.name}")
     )
     op.attributes["weft.kernel"] = ctx.string(name)
+
+
+def _called(outs: list) -> Any:
+    """The operation that calls the kernel; what it gives may be converted behind it."""
+    op = outs[0].owner
+    return op.operands[0].owner if op.name == "stablehlo.convert" else op
 
 
 def _avals(values: Any, known: list) -> list[Any]:

@@ -100,15 +100,42 @@ def _bitcast(t: Translator, eqn: Any, x: Array) -> Array:
     new = eqn.params["new_dtype"]
     if types.is_complex(x.dtype) or types.is_complex(new):
         raise t.unsupported(eqn, "bits of complex numbers; take those of real and imag")
-    if x.dtype.itemsize != new.itemsize or "bool" in (x.dtype.name, new.name):
-        raise t.unsupported(eqn, "elements of different sizes")
+    if "bool" in (x.dtype.name, new.name):
+        raise t.unsupported(eqn, "bits of bools")
     a, b = types.register(x.dtype), types.register(new)
+    had, wide = types.bits(x.dtype), types.bits(new)
+    if had == wide:
 
-    def element(f: Function, i: tuple) -> str:
+        def element(f: Function, i: tuple) -> str:
+            value = x.at(f, i)
+            return value if a == b else f.op(f"bitcast {a} {value} to {b}")
+
+        return pointwise(x.shape, new, element, [x])
+
+    def bits_at(f: Function, i: tuple) -> str:
         value = x.at(f, i)
-        return value if a == b else f.op(f"bitcast {a} {value} to {b}")
+        return value if a == f"i{had}" else f.op(f"bitcast {a} {value} to i{had}")
 
-    return pointwise(x.shape, new, element, [x])
+    def part(f: Function, i: tuple) -> str:
+        """One of the narrow elements that a wide one consists of, the lowest bits first."""
+        place = str(f.mul(i[-1], wide))
+        if had != 64:
+            place = f.op(f"trunc i64 {place} to i{had}")
+        value = f.op(f"lshr i{had} {bits_at(f, i[:-1])}, {place}")
+        value = f.op(f"trunc i{had} {value} to i{wide}")
+        return value if b == f"i{wide}" else f.op(f"bitcast i{wide} {value} to {b}")
+
+    def whole(f: Function, i: tuple) -> str:
+        total = "0"
+        for k in range(wide // had):
+            value = f.op(f"zext i{had} {bits_at(f, (*i, k))} to i{wide}")
+            total = f.op(f"or i{wide} {total}, {f.op(f'shl i{wide} {value}, {k * had}')}")
+        return total if b == f"i{wide}" else f.op(f"bitcast i{wide} {total} to {b}")
+
+    if x.producer is not None or x.kept:
+        t.materialize(x)
+    shape = tuple(eqn.outvars[0].aval.shape)
+    return Array(shape, new, part if wide < had else whole, [(x, None)], 2)
 
 
 @rule("select_n")

@@ -38,6 +38,7 @@ def _dot_general(t: Translator, eqn: Any, x: Array, y: Array) -> Array:
     aval = eqn.outvars[0].aval
     result = aval.dtype
     wide = dtypes.float32 if types.is_small_float(result) else result
+    wide = dtypes.int32 if types.is_narrow(result) else wide
     if types.is_complex(result):
         return _complex_product(t, eqn, x, y)
     if result.name == "bool":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.core import dtypes
 from weft.pallas.cpu import (  # noqa: F401  (rules)
     arrays,
     control,
@@ -14,6 +15,7 @@ from weft.pallas.cpu import (  # noqa: F401  (rules)
     refs,
     sorting,
     sync,
+    types,
     windows,
 )
 from weft.pallas.cpu.frame import emit_handler
@@ -87,11 +89,12 @@ def lower(ctx: Any, call: Any, *operands: Any) -> list:
     """Emits the custom call of a kernel."""
     from weft.ffi.call import emit_call
 
-    return emit_call(
+    ins, outs = [_whole_bytes(a) for a in ctx.avals_in], [_whole_bytes(a) for a in ctx.avals_out]
+    results = emit_call(
         ctx,
-        operands,
-        ctx.avals_in,
-        ctx.avals_out,
+        [_converted(ctx, x, a) for x, a in zip(operands, ins, strict=True)],
+        ins,
+        outs,
         target=target_of(call),
         attributes=("dict", ()),
         has_side_effect=call.prints,
@@ -103,3 +106,16 @@ def lower(ctx: Any, call: Any, *operands: Any) -> list:
         sharding_rule=None,  # the code is made for these shapes: see weft/pallas/split.py
         num_batch_dims=0,
     )
+    return [_converted(ctx, x, a) for x, a in zip(results, ctx.avals_out, strict=True)]
+
+
+def _whole_bytes(aval: Any) -> Any:
+    """The type with a byte for each element: XLA packs integers of 4 bits."""
+    if not types.is_narrow(aval.dtype):
+        return aval
+    return aval.update(dtype=dtypes.int8 if types.is_signed(aval.dtype) else dtypes.uint8)
+
+
+def _converted(ctx: Any, x: Any, aval: Any) -> Any:
+    type_ = ctx.type_of(aval)
+    return x if x.type == type_ else ctx.op("stablehlo.convert", [x], [type_])[0]

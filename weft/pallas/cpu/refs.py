@@ -279,7 +279,8 @@ def _atomic_rmw(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array
     n = indexer.num_operands
     mask = rest[n] if eqn.params["masked"] else None
     op = _atomic_op(eqn.params["op"], ref.dtype)
-    if not op or types.is_complex(ref.dtype) or types.is_float8(ref.dtype):
+    whole = types.is_complex(ref.dtype) or types.is_float8(ref.dtype) or types.is_narrow(ref.dtype)
+    if not op or whole:
         raise t.unsupported(eqn, f"{eqn.params['op']} of {ref.dtype}")
     gathered = Gathered(t, ref, indexer, rest[:n])
     for x in (value, *gathered.picks, *(() if mask is None else (mask,))):
@@ -322,6 +323,8 @@ def _atomic_cas(
     t: Translator, eqn: Any, ref: Buffer, compare: Array, value: Array, *operands: Array
 ) -> Array:
     f = t.f
+    if types.is_complex(ref.dtype) or types.is_narrow(ref.dtype):
+        raise t.unsupported(eqn, f"of {ref.dtype}")
     target = window(t, ref, eqn.params["indexer"], operands)
     t.before_write(ref.group)
     bits = f"i{max(8, types.bits(ref.dtype))}"

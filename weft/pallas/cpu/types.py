@@ -15,6 +15,8 @@ _FLOAT8 = frozenset(
     for kind in ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz")
 )
 _COMPLEX = {"complex64": "{ float, float }", "complex128": "{ double, double }"}
+_NARROW = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4}
+"""Bits of the integers that take a byte each in memory and less in a register."""
 _BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 
@@ -22,9 +24,13 @@ def is_supported(dtype: Any) -> bool:
     """Whether native code handles arrays of the dtype."""
     if dtypes.is_extended(dtype):
         return False
-    return (
-        is_float(dtype) or is_complex(dtype) or dtype.name == "bool" or dtype.kind in "iu"
-    ) and dtype.name not in ("int1", "int2", "int4", "uint1", "uint2", "uint4")
+    known = is_float(dtype) or is_complex(dtype) or is_narrow(dtype) or dtype.name == "bool"
+    return known or dtype.kind in "iu"
+
+
+def is_narrow(dtype: Any) -> bool:
+    """Integers of less than a byte."""
+    return dtype.name in _NARROW
 
 
 def register(dtype: Any) -> str:
@@ -32,12 +38,12 @@ def register(dtype: Any) -> str:
     if dtype.name == "bool":
         return "i1"
     name = dtype.name
-    return _FLOATS.get(name) or _COMPLEX.get(name) or f"i{dtype.itemsize * 8}"
+    return _FLOATS.get(name) or _COMPLEX.get(name) or f"i{bits(dtype)}"
 
 
 def memory(dtype: Any) -> str:
     """The type of an element in memory."""
-    return "i8" if dtype.name == "bool" else register(dtype)
+    return "i8" if dtype.name == "bool" or is_narrow(dtype) else register(dtype)
 
 
 def is_float(dtype: Any) -> bool:
@@ -58,11 +64,11 @@ def is_small_float(dtype: Any) -> bool:
 
 
 def is_signed(dtype: Any) -> bool:
-    return dtype.kind == "i"
+    return dtype.kind == "i" or dtype.name in ("int2", "int4")
 
 
 def bits(dtype: Any) -> int:
-    return 1 if dtype.name == "bool" else dtype.itemsize * 8
+    return 1 if dtype.name == "bool" else _NARROW.get(dtype.name) or dtype.itemsize * 8
 
 
 def poison(dtype: Any) -> Any:

@@ -54,13 +54,16 @@ class Buffer:
         return f.address(types.memory(self.dtype), self.pointer, f.dot(indices, self.strides))
 
     def load(self, f: Function, indices: Sequence[Index]) -> str:
-        value = f.load(types.memory(self.dtype), self.address(f, indices))
-        return f.op(f"trunc i8 {value} to i1") if self.dtype.name == "bool" else value
+        memory, register = types.memory(self.dtype), types.register(self.dtype)
+        value = f.load(memory, self.address(f, indices))
+        return value if memory == register else f.op(f"trunc {memory} {value} to {register}")
 
     def store(self, f: Function, indices: Sequence[Index], value: str) -> None:
-        if self.dtype.name == "bool":
-            value = f.op(f"zext i1 {value} to i8")
-        f.store(types.memory(self.dtype), value, self.address(f, indices))
+        memory, register = types.memory(self.dtype), types.register(self.dtype)
+        if memory != register:
+            how = "sext" if types.is_signed(self.dtype) else "zext"
+            value = f.op(f"{how} {register} {value} to {memory}")
+        f.store(memory, value, self.address(f, indices))
 
     def view(
         self, f: Function, offset: Index, shape: tuple[int, ...], strides: Sequence[Index]

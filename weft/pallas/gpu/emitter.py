@@ -135,6 +135,10 @@ class Emitter:
     def of(self, aval: ShapedArray) -> ir.Type:
         if dtypes.is_complex(aval.dtype):
             raise self.fail("complex numbers have no Triton type; compute real and imaginary parts")
+        if aval.dtype.name in dtypes.int4_names:
+            raise self.fail(
+                f"{aval.dtype} has no Triton type; convert to int8 outside of the kernel"
+            )
         return self.type(aval.shape, aval.dtype)
 
     # Constants and shapes ------------------------------------------------------------------

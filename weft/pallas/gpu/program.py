@@ -14,6 +14,7 @@ from typing import Any
 
 from weft._xla import mlir
 from weft._xla.mlir import ir
+from weft.core import dtypes
 from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.core.ref import AbstractRef
 from weft.pallas.gpu import elementwise, sync  # noqa: F401  (their rules)
@@ -112,6 +113,13 @@ class Builder:
                 "number of programs is fixed at launch. Take its largest extent, and skip programs "
                 "with pl.when"
             )
+        for aval in (*call.operand_avals, *call.outputs, *(r.inner for r in call.scratch)):
+            if aval.dtype.name in dtypes.int4_names:
+                raise UnsupportedKernelError(
+                    f"kernel {call.name}: arrays of dtype {aval.dtype} are not supported on the "
+                    "GPU. Convert them to int8 outside of the kernel, or run it interpreted: "
+                    "pallas_call(..., interpret=True)"
+                )
         self.e = Emitter(call)
         self.sequential = frozenset() if call.is_mpmd else sequential_dims(call)
         self.parallel = [i for i in range(len(call.grid)) if i not in self.sequential]
@@ -135,10 +143,10 @@ class Builder:
     def build(self) -> Launch:
         call, e = self.call, self.e
         # XLA passes the operands, then the results; zeroed memory is both.
-        dtypes = [a.dtype for a in call.operand_avals]
-        dtypes += [x.ref.dtype for x in self.extras if x.zeroed]
-        dtypes += [a.dtype for a in call.outputs] + [x.ref.dtype for x in self.extras]
-        types = [pointer_type(dtype) for dtype in dtypes]
+        kinds = [a.dtype for a in call.operand_avals]
+        kinds += [x.ref.dtype for x in self.extras if x.zeroed]
+        kinds += [a.dtype for a in call.outputs] + [x.ref.dtype for x in self.extras]
+        types = [pointer_type(dtype) for dtype in kinds]
         context = mlir.context()
         with context, mlir.unknown_location():
             module = ir.Module.create()

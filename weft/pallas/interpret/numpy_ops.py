@@ -185,7 +185,7 @@ def _maker(name: str) -> Callable[[Maker], Maker]:
 def _convert(eqn: Eqn, *, new_dtype: Any, **_: Any) -> Callable | None:
     old = eqn.invars[0].aval.dtype
     if dtypes.is_inexact(old) and dtypes.is_integer(new_dtype):
-        info = np.iinfo(new_dtype)
+        info = dtypes.iinfo(new_dtype)
 
         def clipped(x: Any) -> Any:  # out of range saturates, NaN is 0
             wide = np.nan_to_num(np.asarray(x, np.float64), nan=0.0)
@@ -196,6 +196,8 @@ def _convert(eqn: Eqn, *, new_dtype: Any, **_: Any) -> Callable | None:
         return clipped if old.kind != "c" else None
     if dtypes.is_complex(old) and not dtypes.is_complex(new_dtype):
         return lambda x: np.asarray(x).real.astype(new_dtype)
+    if old.kind == "V" and dtypes.is_integer(old):  # NumPy knows no casts between those
+        return lambda x: np.asarray(x).astype(np.int8).astype(new_dtype)
     return lambda x: np.asarray(x).astype(new_dtype)
 
 
