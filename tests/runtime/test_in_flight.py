@@ -54,6 +54,10 @@ def run(kinds, times):
             parts = [elementwise(part) for part in parts]
             for shard in x.addressable_shards:
                 elementwise(shard.data)
+        elif kind == "f":  # as many as XLA lets wait on one device
+            first = x.addressable_shards[0].data
+            for _ in range(40):
+                elementwise(first)
         elif kind == "h":
             other = elementwise(other)
     weft.block_until_ready((x, small, other, parts))
@@ -86,7 +90,14 @@ def python(program, *args, seconds=120, **variables):
 
 @pytest.mark.parametrize(
     "kinds, times, threads",
-    [("c", 500, 1), ("d", 500, 1), ("s", 60, 1), ("cedsh", 400, 1), ("cedh", 200, 3)],
+    [
+        ("c", 500, 1),
+        ("d", 500, 1),
+        ("s", 60, 1),
+        ("cedsh", 400, 1),
+        ("cedh", 200, 3),
+        ("cf", 200, 3),
+    ],
 )
 def test_hundreds_of_programs_in_flight_do_not_hang(kinds, times, threads):
     assert python(STRESS, kinds, times, threads) == "done\n"
@@ -149,15 +160,23 @@ def test_every_jitted_form_of_a_function_is_counted():
         assert in_flight._groups
 
 
-def test_runs_on_the_first_device_alone_are_not_counted():
+@pytest.mark.parametrize("device", [0, 3])
+def test_every_run_on_one_device_is_counted(device):
     f = weft.jit(lambda x: x + 1)
-    for device, counted in zip(weft.devices()[:2], (False, True), strict=True):
-        x = weft.device_put(np.ones(3, np.float32), device)
-        f(x), f(x)
-        in_flight.wait_for_all()
-        for _ in range(5):
-            f(x)
-        assert len(in_flight._runs) == (5 if counted else 0)
+    weft.block_until_ready(f(weft.device_put(np.ones(8, np.float32), SPLIT)))
+    x = weft.device_put(np.ones(3, np.float32), weft.devices()[device])
+    f(x), f(x)
+    in_flight.wait_for_all()
+    for _ in range(5):
+        f(x)
+    assert len(in_flight._runs) == 5
+
+
+def test_programs_without_results_run():
+    f = weft.jit(lambda x: None)
+    for x in (np.ones(8, np.float32), weft.device_put(np.ones(8, np.float32), SPLIT)):
+        for _ in range(3):
+            assert f(x) is None
 
 
 def test_large_results_do_not_stay_alive_for_their_run():
@@ -166,6 +185,11 @@ def test_large_results_do_not_stay_alive_for_their_run():
     for _ in range(2 * in_flight.LIMIT):
         f(x)
     assert all(h.nbytes <= in_flight.SMALL for h in in_flight._groups)
+    alone = weft.device_put(np.ones((64, 1024), np.float32))
+    for _ in range(2 * in_flight.LIMIT):
+        f(alone)
+    assert len(in_flight._large) <= in_flight.LARGE
+    assert all(h.nbytes <= in_flight.SMALL for h in in_flight._runs if isinstance(h, weft.Array))
 
 
 def test_deleted_results_do_not_stop_the_count():

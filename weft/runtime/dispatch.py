@@ -66,12 +66,13 @@ def cached_call(
     @api_boundary
     def counting_miss(*args: Any, **kwargs: Any) -> tuple:
         result, fast, remove = cache_miss(*args, **kwargs)
-        if fast is not None and in_flight.counts(fast.xla_executable):
-            if in_flight.inside.pending is not None:
-                return result, None, remove  # every such run is checked in Python
-            if not calls.count(fast.xla_executable, fast.out_avals):
-                return result, None, remove
-            set_post_hook(_count_run)
+        place = 0 if fast is None else in_flight.place_of(fast.xla_executable)
+        if place:
+            if in_flight.inside.pending is not None or not fast.out_avals:
+                return result, None, remove  # Python checks such runs, or keeps their tokens
+            calls.add(place, fast.out_avals)
+            if place != in_flight.FIRST:
+                set_post_hook(_count_run)
         return result, fast, remove
 
     function: Any = pjit(
@@ -92,23 +93,12 @@ def cached_call(
 
 def _count_run(function: Any, args: tuple, kwargs: dict, result: Any) -> None:
     """What C++ calls after each run that it started without Python."""
-    calls = function._calls
-    if not calls.skips():
-        calls.note((result,) if type(result) is ArrayImpl else _leaves(result))
-
-
-def _leaves(result: Any) -> list:
-    return pytree.dispatch_registry.flatten(result)[0]
+    function._calls.note(result)
 
 
 def clear_cache(function: Any) -> None:
     """Forget every signature of one function."""
     function._clear_cache()
-
-
-def dispatch_tree(result: Any) -> Any:
-    """The tree of a result as the C++ path rebuilds it."""
-    return pytree.dispatch_registry.flatten(result)[1]
 
 
 def fastpath(

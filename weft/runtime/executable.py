@@ -44,7 +44,6 @@ class Executable:
         "arg_names",
         "_committed",
         "compiled",
-        "counted",
         "donated",
         "donates",
         "handlers",
@@ -55,6 +54,7 @@ class Executable:
         "kept_args",
         "out_avals",
         "out_shardings",
+        "place",
         "xla",
     )
 
@@ -84,7 +84,7 @@ class Executable:
         self.arg_names = None if arg_names is None else tuple(arg_names)
         self.has_side_effects = has_side_effects
         self.has_callbacks = has_callbacks
-        self.counted = in_flight.counts(compiled.xla)
+        self.place = in_flight.place_of(compiled.xla)
         self.committed = committed
 
     @property
@@ -108,6 +108,10 @@ class Executable:
           ValueError: an argument is committed to other devices (both are named).
           RuntimeError: an argument has been deleted or donated.
         """
+        if config.no_execution:
+            raise RuntimeError(
+                f"{self.compiled.name} would run, but config.no_execution forbids it"
+            )
         if self.kept_args is not None:
             args = [a for a, kept in zip(args, self.kept_args, strict=True) if kept]
         placed = [
@@ -118,7 +122,7 @@ class Executable:
             given = list(itertools.compress(placed, self.donated))
             check_given_once(self.compiled.name, given, placed)
         try:
-            if self.has_callbacks or self.has_side_effects or self.counted:
+            if self.place or self.has_callbacks or self.has_side_effects:
                 results = self._run_with_token(placed)
             else:
                 results = self.xla.execute_sharded(placed)
@@ -134,7 +138,7 @@ class Executable:
 
     def _run_with_token(self, placed: list) -> Any:
         devices = self.compiled.devices
-        if self.counted:
+        if self.place:
             if in_flight.inside.pending is not None:
                 in_flight.check_in_callback(self.compiled)
             in_flight.make_room()
@@ -142,7 +146,7 @@ class Executable:
             in_flight.make_room_for_callbacks(devices)
         results = self.xla.execute_sharded(placed, with_tokens=True)
         token = results.consume_token()
-        if self.counted:
+        if self.place:
             in_flight.note(token)
         if self.has_callbacks:
             in_flight.note_callbacks(devices, token)

@@ -7,14 +7,13 @@ while a collective waits for one: 8 devices hung with 8 or 10 threads, and with 
 threads started programs. More threads are no way out. Idle ones keep looking for work: with 32 on
 two cores, programs took up to twice as long as with 8.
 
-So the pool has one thread more than there are devices, and no start ever has to wait in it: runs
-on several devices, or on one behind the first, are counted here, and each waits for older ones
-where too many are in flight. Runs on the first device alone, which are most, are not: they can hold
-back one thread.
+So no start ever has to wait in the pool: runs on virtual devices are counted here, and each waits
+for older ones where too many are in flight. The pool has one thread more than there are devices.
 
 Runs that Python starts leave a token, and at most `LIMIT` tokens wait. Runs that C++ starts tell a
-hook afterwards (`weft/runtime/dispatch.py`). It keeps a result to wait for: of each run on one
-device, but of every `EVERY`-th run on several, which XLA lets begin one after the other.
+hook afterwards (`weft/runtime/dispatch.py`), from the first program on that is not for the first
+device alone. It keeps a result to wait for: of each run on one device, but of every `EVERY`-th run
+on several, which XLA lets begin one after the other.
 
 Runs whose callbacks may run programs of their own are counted once more, by the threads they hold.
 """
@@ -30,8 +29,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft._xla import pytree
 from weft._xla.compile import XlaRuntimeError
 from weft.core.state import tracing
+from weft.runtime.array import ArrayImpl
 
 LIMIT = 12
 """Runs in flight; XLA's own limit is 32."""
@@ -42,46 +43,82 @@ EVERY = 6
 SMALL = 2**16
 """Bytes of a result that may be kept alive to wait for its run."""
 
+LARGE = 2
+"""Runs on one device in flight, where all results are larger than that: two are kept alive."""
+
 _runs: collections.deque[Any] = collections.deque()
+_large: collections.deque[Any] = collections.deque()
 _groups: collections.deque[Any] = collections.deque()
 _ticks = itertools.count(1)
 
+# Where a program runs, as far as it is of concern here; bits, for what a function's programs do.
+ELSEWHERE = 0  # on another platform, or on the only CPU device
+FIRST = 1  # on the first of several CPU devices, alone
+OTHER = 2  # on another one, alone
+SEVERAL = 4
+
+
+def place_of(xla: Any) -> int:
+    """Where an executable (jaxlib's) runs."""
+    devices = xla.local_devices()
+    if not devices or devices[0].platform != "cpu":
+        return ELSEWHERE
+    if len(devices) > 1:
+        return SEVERAL
+    everywhere = xla.client.local_devices()
+    if len(everywhere) == 1:
+        return ELSEWHERE
+    return FIRST if devices[0] is everywhere[0] else OTHER
+
 
 class Calls:
-    """What is known of the runs that C++ starts for one function.
+    """The runs that C++ starts for one function: where they are, and what is kept of them.
 
-    every: 0 where none is counted, 1 where each is, `EVERY` where all are on several devices.
+    positions: number of results -> which of them is the smallest.
     """
 
-    __slots__ = ("__weakref__", "every")
+    __slots__ = ("__weakref__", "large", "places", "positions")
 
     def __init__(self) -> None:
-        self.every = 0
+        self.places = 0
+        self.large = False
+        self.positions: dict[int, int] = {}
 
-    def count(self, xla: Any, out_avals: Sequence[Any]) -> bool:
-        """Whether C++ may start runs of this executable; they are counted from now on."""
-        alone = len(xla.local_devices()) == 1
-        if alone and min(map(_nbytes, out_avals), default=0) > SMALL:
-            return False  # nothing to keep: they leave tokens
-        self.every = 1 if alone or self.every == 1 else EVERY
-        return True
+    def add(self, place: int, out_avals: Sequence[Any]) -> None:
+        """Counts the runs of another program."""
+        self.places |= place
+        sizes = [aval.size * aval.dtype.itemsize for aval in out_avals] or [0]
+        self.positions[len(out_avals)] = sizes.index(min(sizes))
+        self.large = self.large or min(sizes) > SMALL
 
-    def skips(self) -> bool:
-        """Whether the run that has just been started needs no handle."""
-        return self.every == 0 or (self.every > 1 and next(_ticks) % self.every != 0)
+    def note(self, result: Any) -> None:
+        """Counts a started run with this result, and waits until there is room for the next."""
+        places = self.places
+        if places == SEVERAL:
+            if next(_ticks) % EVERY == 0:
+                handle = self._handle(result)
+                if handle.nbytes > SMALL:
+                    wait_quietly(handle)
+                else:
+                    _keep(_groups, handle, 1, newest=handle)
+        elif places:
+            handle = self._handle(result)
+            if self.large and handle.nbytes > SMALL:
+                _keep(_large, handle, LARGE)
+            else:
+                _keep(_runs, handle, LIMIT)
 
-    def note(self, results: Sequence[Any]) -> None:
-        """Counts a started run with these results, and waits until there is room for the next."""
-        handle = min(results, key=lambda x: _nbytes(x.aval))
-        if _nbytes(handle.aval) > SMALL:
-            wait_quietly(handle)
-        elif self.every == 1:
-            make_room()
-            note(handle)
-        else:
-            _groups.append(handle)
-            while len(_groups) > 1:
-                _wait_for_oldest(_groups, handle)
+    def _handle(self, result: Any) -> Any:
+        if type(result) is ArrayImpl:
+            return result
+        leaves = pytree.dispatch_registry.flatten(result)[0]
+        return leaves[self.positions.get(len(leaves), 0)]
+
+
+def _keep(runs: collections.deque, handle: Any, limit: int, newest: Any = None) -> None:
+    runs.append(handle)
+    while len(runs) > limit:
+        _wait_for_oldest(runs, newest)
 
 
 _calls: weakref.WeakKeyDictionary[Any, Calls] = weakref.WeakKeyDictionary()
@@ -93,10 +130,6 @@ def calls_of(function: Callable) -> Calls:
         return _calls.setdefault(function, Calls())
     except TypeError:  # cannot be referred to weakly, or compared
         return Calls()
-
-
-def _nbytes(aval: Any) -> int:
-    return aval.size * aval.dtype.itemsize
 
 
 class _Inside(threading.local):
@@ -111,17 +144,6 @@ class _Inside(threading.local):
 
 
 inside = _Inside()
-
-
-def counts(xla: Any) -> bool:
-    """Whether runs of this executable (jaxlib's) are counted."""
-    devices = xla.local_devices()
-    if not devices or devices[0].platform != "cpu":
-        return False
-    if len(devices) > 1:
-        return True
-    everywhere = xla.client.local_devices()
-    return len(everywhere) > 1 and devices[0] is not everywhere[0]
 
 
 def make_room() -> None:
@@ -139,6 +161,7 @@ def note(handle: Any) -> None:
 
 
 def _wait_for_oldest(runs: collections.deque, newest: Any = None) -> None:
+    """Waits for the first of these runs; `newest`: for this one, where the first has no handle."""
     try:
         oldest = runs.popleft()
     except IndexError:  # another thread took it
@@ -153,7 +176,7 @@ def _wait_for_oldest(runs: collections.deque, newest: Any = None) -> None:
 
 def wait_for_all() -> None:
     """Waits for all runs that are counted."""
-    for runs in (_runs, _groups):
+    for runs in (_runs, _large, _groups):
         while runs:
             with contextlib.suppress(IndexError):  # another thread took it
                 wait_quietly(runs.popleft())
