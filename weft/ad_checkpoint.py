@@ -1,8 +1,29 @@
 """weft.ad_checkpoint: names of values for checkpoint's policies, and what is kept."""
 
+from weft.core.namespace import seal
+from weft.transforms.checkpoint_policies import Offload
 from weft.transforms.remat import checkpoint as checkpoint
 from weft.transforms.remat import checkpoint_name as checkpoint_name
 from weft.transforms.remat import checkpoint_policies as checkpoint_policies
 from weft.transforms.remat import print_saved_residuals as print_saved_residuals
 from weft.transforms.remat import remat as remat
 from weft.transforms.remat import saved_residuals as saved_residuals
+
+Offloadable = Offload
+Saveable = True
+"""What a policy returns to keep a value; an `Offloadable` keeps it in another memory."""
+Recompute = False
+"""What a policy returns to compute a value again."""
+
+__all__ = [
+    "Offloadable",
+    "Recompute",
+    "Saveable",
+    "checkpoint",
+    "checkpoint_name",
+    "checkpoint_policies",
+    "print_saved_residuals",
+    "remat",
+    "saved_residuals",
+]
+seal(globals())

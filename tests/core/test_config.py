@@ -50,10 +50,18 @@ def test_traced_options_change_the_trace_key_and_others_do_not():
             "cpu_collectives": "none",
             "compilation_cache_dir": "somewhere",
             "persistent_cache_min_compile_time_secs": 2.0,
+            "legacy_prng_key": "warn",
+            "transfer_guard": "log",
+            "transfer_guard_host_to_device": "log",
+            "transfer_guard_device_to_device": "log",
+            "transfer_guard_device_to_host": "log",
+            "array_garbage_collection_guard": "log",
         }.get(option.name, not option.value)
         untraced = {"log_compiles", "traceback_filtering", "platforms", "num_cpu_devices"}
         untraced |= {"cpu_collectives", "compilation_cache_dir"}
-        untraced |= {"persistent_cache_min_compile_time_secs"}
+        untraced |= {"persistent_cache_min_compile_time_secs", "enable_compilation_cache"}
+        untraced |= {"persistent_cache_min_entry_size_bytes", "no_tracing", "thread_guard"}
+        untraced |= {name for name in options if name.endswith("_guard") or "_guard_" in name}
         with option(other):
             assert (config.trace_key() != before) == (option.name not in untraced), option.name
     assert config.trace_key() == before

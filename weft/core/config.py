@@ -80,7 +80,7 @@ class Option:
         True
     """
 
-    __slots__ = ("check", "doc", "name", "on_change", "state", "traced")
+    __slots__ = ("apply", "check", "doc", "name", "on_change", "state", "traced")
 
     def __init__(
         self,
@@ -91,17 +91,17 @@ class Option:
         *,
         traced: bool,
         state: Any = None,
+        apply: Callable[[Any, bool], None] | None = None,
     ):
         self.name, self.check, self.doc, self.traced = name, check, doc, traced
         self.on_change: Callable[[Any], None] | None = None
+        self.apply = apply  # tells jaxlib a value, and whether it is this thread's only
         self.state = _xla_config.state(name, default) if state is None else state
         if traced:
             _traced.add(self.state)
         variable = f"WEFT_{name.upper()}"
         if variable in os.environ:
-            self.state.set_global(self.checked(os.environ[variable], f"environment {variable}"))
-            if traced:
-                _traced.publish_globals()
+            self._set(self.checked(os.environ[variable], f"environment {variable}"))
 
     @property
     def value(self) -> Any:
@@ -117,22 +117,31 @@ class Option:
         value = self.checked(value, f"config option {self.name}")
         if self.on_change is not None:
             self.on_change(value)
+        self._set(value)
+
+    def _set(self, value: Any) -> None:
         self.state.set_global(value)
         if self.traced:
             _traced.publish_globals()
+        if self.apply is not None:
+            self.apply(value, False)
 
     @contextlib.contextmanager
     def __call__(self, new_val: Any = True) -> Iterator[None]:
         value = self.checked(new_val, f"config option {self.name}")
         previous = self.state.swap_local(value)
-        if self.traced:
-            _traced.publish_locals()
+        self._publish_local(value)
         try:
             yield
         finally:
             self.state.set_local(previous)
-            if self.traced:
-                _traced.publish_locals()
+            self._publish_local(None if previous is _xla_config.unset else previous)
+
+    def _publish_local(self, value: Any) -> None:
+        if self.traced:
+            _traced.publish_locals()
+        if self.apply is not None:
+            self.apply(value, True)
 
     def __bool__(self) -> bool:
         return bool(self.state.value)
@@ -143,6 +152,37 @@ class Option:
 
 options: dict[str, Option] = {}
 """Every option by name."""
+
+TRANSFERS = ("host_to_device", "device_to_device", "device_to_host")
+_GUARDS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
+
+
+def _transfers(direction: str) -> Callable[[Any, bool], None]:
+    def apply(level: Any, local: bool) -> None:
+        from weft._xla import guards
+
+        guards.guard_transfers(direction, level, local=local)
+
+    return apply
+
+
+def _all_transfers(level: Any, local: bool) -> None:
+    if not local:  # a thread's levels are set one by one, by the context manager
+        for direction in TRANSFERS:
+            options[f"transfer_guard_{direction}"].set_global(level)
+
+
+def _collection(level: Any, local: bool) -> None:
+    from weft._xla import guards
+
+    guards.guard_collection(level, local=local)
+
+
+def _threads(on: Any, local: bool) -> None:
+    if local:
+        from weft._xla import guards
+
+        guards.guard_threads(bool(on))
 
 
 def _define(name: str, default: Any, check: Callable, doc: str, **kwargs: Any) -> Option:
@@ -187,6 +227,24 @@ _define("pallas_enable_debug_checks", False, _boolean,
         "native kernels check bounds and pl.debug_check", traced=True)
 _define("pallas_poison_buffers", False, _boolean,
         "scratch of native kernels starts as NaN", traced=True)
+_define("no_tracing", False, _boolean, "raise when a jitted function is traced", traced=False)
+_define("no_execution", False, _boolean, "raise when a compiled program runs", traced=True)
+_define("legacy_prng_key", "allow", _one_of("allow", "warn", "error"),
+        "what to do when raw words are used as a random key", traced=True)
+_define("enable_custom_prng", False, _boolean, "random.PRNGKey makes typed keys", traced=True)
+_define("random_seed_offset", 0, int, "added to every seed of random keys", traced=True)
+for _direction in TRANSFERS:
+    _define(f"transfer_guard_{_direction}", None, _one_of(None, *_GUARDS),
+            f"what happens at transfers from {_direction.replace('_', ' ')}",
+            traced=False, apply=_transfers(_direction))
+_define("transfer_guard", None, _one_of(None, *_GUARDS), "what happens at all transfers",
+        traced=False, apply=_all_transfers)
+_define("array_garbage_collection_guard", None, _one_of(None, "allow", "log", "fatal"),
+        "what happens when the garbage collector, not its last user, frees an array",
+        traced=False, apply=_collection)
+_define("thread_guard", False, _boolean,
+        "raise when programs of several processes start on another thread", traced=False,
+        apply=_threads)
 log_compiles = _define(
     "log_compiles", False, _boolean, "log each trace and compilation", traced=False)
 _define("traceback_filtering", "auto", _one_of("auto", "off", "remove_frames", "tracebackhide"),
@@ -197,9 +255,40 @@ _define("num_cpu_devices", None, _integer,
 _define("cpu_collectives", "gloo", _one_of("gloo", "mpi", "none"),
         "how CPU processes exchange data", traced=False)
 _define("compilation_cache_dir", None, _text, "directory of compiled programs", traced=False)
+_define("enable_compilation_cache", True, _boolean, "use that directory, if one is set",
+        traced=False)
 _define("persistent_cache_min_compile_time_secs", 0.0, _seconds,
         "cache only what took at least this long to compile", traced=False)
+_define("persistent_cache_min_entry_size_bytes", 0, int,
+        "cache only programs of at least this size", traced=False)
 # fmt: on
+
+
+class UserContext:
+    """A value that is part of every trace and dispatch key. See `weft.make_user_context`."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, default_value: Any = None) -> None:
+        hash(default_value)
+        self._state = _xla_config.state("user_context", default_value)
+        _traced.add(self._state)
+
+    @property
+    def value(self) -> Any:
+        """The value on this thread."""
+        return self._state.value
+
+    @contextlib.contextmanager
+    def __call__(self, value: Any) -> Iterator[None]:
+        hash(value)
+        previous = self._state.swap_local(value)
+        _traced.publish_locals()
+        try:
+            yield
+        finally:
+            self._state.set_local(previous)
+            _traced.publish_locals()
 
 
 class WeftConfig:
@@ -246,10 +335,20 @@ class WeftConfig:
         return "config(\n" + "\n".join(lines) + "\n)"
 
 
+# Names of JAX's that say the same in other words.
+_ALIASES = {
+    "cpu_collectives_implementation": "cpu_collectives",
+    "platform_name": "platforms",
+    "use_shardy_partitioner": "use_shardy",
+    "x64_enabled": "enable_x64",
+}
+
+
 def _find(name: str) -> Option:
     option = options.get(name)
     if option is None:
-        option = options.get(name.removeprefix("weft_").removeprefix("jax_"))
+        plain = name.removeprefix("weft_").removeprefix("jax_")
+        option = options.get(_ALIASES.get(plain, plain))
     if option is None:
         raise ValueError(f"no config option {name!r}; valid names: {', '.join(sorted(options))}")
     return option

@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.config import config
+from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
 from weft.ops.elementwise import convert
@@ -58,6 +59,8 @@ def check_key(name: str, key: Any, *, single: bool = True) -> tuple[Any, bool]:
                 f"{name}: key must be a random key, got {aval.str_short()}; make one with "
                 "weft.random.key(seed)"
             )
+        if config.legacy_prng_key != "allow":
+            _discourage(name)
         key = random_wrap_p.bind(key, impl=resolve())
         aval = typeof(key)
     if single and aval.shape:
@@ -68,7 +71,19 @@ def check_key(name: str, key: Any, *, single: bool = True) -> tuple[Any, bool]:
     return key, raw
 
 
+def _discourage(name: str) -> None:
+    text = (
+        f"{name}: key is an array of raw words, which config.legacy_prng_key discourages; make "
+        "keys with weft.random.key(seed), or of words with weft.random.wrap_key_data"
+    )
+    if config.legacy_prng_key == "error":
+        raise ValueError(text)
+    warn(text, UserWarning)
+
+
 def _seeded(name: str, seed: Any, generator: Generator) -> Any:
+    if config.random_seed_offset:
+        seed = seed + config.random_seed_offset
     if isinstance(seed, int) and not isinstance(seed, bool):
         if not -(1 << 63) <= seed < 1 << 64:
             raise OverflowError(f"{name}: seed {seed} does not fit in 64 bits")
@@ -125,7 +140,8 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:  # noqa: N802
     >>> weft.random.PRNGKey(7)
     Array([0, 7], dtype=uint32)
     """
-    return random_unwrap_p.bind(_seeded("PRNGKey", seed, resolve(impl)))
+    key = _seeded("PRNGKey", seed, resolve(impl))
+    return key if config.enable_custom_prng else random_unwrap_p.bind(key)
 
 
 def split(key: Any, num: int | Sequence[int] = 2) -> Any:

@@ -124,7 +124,7 @@ def compile_module(
         host_callbacks = [called_together(f) for f in host_callbacks]
     device_list = DeviceList(flat)
     start = time.perf_counter()
-    directory = config.compilation_cache_dir
+    directory = config.compilation_cache_dir if config.enable_compilation_cache else None
     key = path = None
     if directory is not None and cacheable and not host_callbacks:
         key = cache_key(module, options, flat)
@@ -328,6 +328,8 @@ def _write_cache(path: Path, client: Any, loaded: Any) -> None:
     temporary = None
     try:
         body = _xla_compile.serialize(client, loaded)
+        if len(body) < config.persistent_cache_min_entry_size_bytes:
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
         with os.fdopen(handle, "wb") as file:

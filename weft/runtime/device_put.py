@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft._xla import arrays as _xla
-from weft._xla import pytree
+from weft._xla import guards, pytree
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import config
@@ -286,6 +286,13 @@ def device_put(
         >>> weft.device_put(np.arange(3.0), weft.devices()[0])
         Array([0., 1., 2.], dtype=float32)
     """
+    if guards.guarding:
+        with guards.explicit("device_put"):
+            return _put_tree(x, device, donate, may_alias)
+    return _put_tree(x, device, donate, may_alias)
+
+
+def _put_tree(x: Any, device: Any, donate: Any, may_alias: Any) -> Any:
     kind = type(x)
     if kind is np.ndarray or kind is ArrayImpl:
         if device is None:
@@ -328,6 +335,13 @@ def device_get(x: Any) -> Any:
         >>> weft.device_get(weft.device_put({"a": 1.0}))
         {'a': array(1., dtype=float32)}
     """
+    if guards.guarding:
+        with guards.explicit("device_get"):
+            return _get_tree(x)
+    return _get_tree(x)
+
+
+def _get_tree(x: Any) -> Any:
     leaves, tree = pytree.flatten(x)
     for leaf in leaves:
         if isinstance(leaf, ArrayImpl) and leaf._sharding.is_fully_addressable:

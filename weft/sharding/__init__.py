@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import Any
 
+from weft.core.aval import Mat as ManualAxisType
+from weft.core.namespace import public, seal
 from weft.sharding.mesh import (
     AbstractMesh,
     AxisType,
@@ -19,6 +21,7 @@ from weft.sharding.named import (
     NamedSharding,
     Sharding,
     SingleDeviceSharding,
+    make_single_device_sharding,
 )
 from weft.sharding.spec import P, PartitionSpec
 
@@ -29,7 +32,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'weft.sharding' has no attribute {name!r}")
     value = getattr(import_module(f"weft.sharding.{_LAZY[name]}"), name)
-    globals()[name] = value
+    globals()[name] = value = public(value, "weft.sharding")
     return value
 
 
@@ -38,6 +41,7 @@ __all__ = [
     "AxisType",
     "GSPMDSharding",
     "IndivisibleError",
+    "ManualAxisType",
     "Mesh",
     "NamedSharding",
     "P",
@@ -48,8 +52,10 @@ __all__ = [
     "explicit_axes",
     "get_abstract_mesh",
     "get_mesh",
+    "make_single_device_sharding",
     "reshard",
     "set_mesh",
     "use_abstract_mesh",
     "use_mesh",
 ]
+seal(globals(), hidden=_LAZY)

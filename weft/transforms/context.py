@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from weft.core.config import options
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+from weft.core.config import TRANSFERS, UserContext, options
 from weft.runtime.executable import effects_barrier
 
-__all__ = ["clear_caches", "effects_barrier", *options]
+__all__ = ["clear_caches", "effects_barrier", "make_user_context", *options]
 
 
 def _context(name: str) -> object:
@@ -13,7 +17,6 @@ def _context(name: str) -> object:
 
 
 enable_x64 = _context("enable_x64")
-disable_jit = _context("disable_jit")
 debug_nans = _context("debug_nans")
 debug_infs = _context("debug_infs")
 default_device = _context("default_device")
@@ -25,6 +28,69 @@ check_tracer_leaks = checking_leaks = _context("check_tracer_leaks")
 enable_checks = _context("enable_checks")
 threefry_partitionable = _context("threefry_partitionable")
 log_compiles = _context("log_compiles")
+no_tracing = _context("no_tracing")
+no_execution = _context("no_execution")
+legacy_prng_key = _context("legacy_prng_key")
+enable_custom_prng = _context("enable_custom_prng")
+transfer_guard_host_to_device = _context("transfer_guard_host_to_device")
+transfer_guard_device_to_device = _context("transfer_guard_device_to_device")
+transfer_guard_device_to_host = _context("transfer_guard_device_to_host")
+array_garbage_collection_guard = _context("array_garbage_collection_guard")
+thread_guard = _context("thread_guard")
+
+
+def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
+    """Runs jitted functions op by op inside the `with` block, on this thread.
+
+    >>> import weft
+    >>> with weft.disable_jit():
+    ...     weft.jit(lambda x: print("x is", x))(3)
+    x is 3
+    """
+    return options["disable_jit"](disable)
+
+
+@contextmanager
+def transfer_guard(new_val: str) -> Iterator[None]:
+    """Says what happens at transfers between host and devices inside the `with` block.
+
+    new_val: "allow", "log" or "disallow" the implicit ones (of NumPy arrays among arguments, of
+    arrays on other devices, of values that are read), or "log_explicit", "disallow_explicit" also
+    those by `device_put` and `device_get`. On the CPU arrays are read without a transfer.
+
+    `transfer_guard_host_to_device`, `transfer_guard_device_to_device` and
+    `transfer_guard_device_to_host` guard one direction.
+
+    Raises ValueError for another level.
+
+    >>> import weft, numpy as np
+    >>> f = weft.jit(lambda x: x + x)
+    >>> with weft.transfer_guard("disallow"):
+    ...     f(weft.device_put(np.ones(2)))
+    Array([2., 2.], dtype=float32)
+    """
+    with ExitStack() as stack:
+        for name in (*(f"transfer_guard_{d}" for d in TRANSFERS), "transfer_guard"):
+            stack.enter_context(options[name](new_val))
+        yield
+
+
+def make_user_context(default_value: Any = None) -> UserContext:
+    """A value of yours that jitted functions may depend on: they are traced anew when it changes.
+
+    The result is called with a value and is a context manager that sets it on this thread;
+    `.value` reads it. Values are hashable.
+
+    >>> import weft
+    >>> scale = weft.make_user_context(1.0)
+    >>> f = weft.jit(lambda x: x * scale.value)
+    >>> with scale(3.0):
+    ...     f(2.0)
+    Array(6., dtype=float32, weak_type=True)
+    >>> f(2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    return UserContext(default_value)
 
 
 def clear_caches() -> None:

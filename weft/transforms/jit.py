@@ -169,6 +169,13 @@ class JitInfo:
             return _traces.setdefault(self, {})
 
     def trace(self, fun: Callable, in_tree: PyTreeDef, avals: tuple) -> Entry:
+        if config.no_tracing:
+            types = ", ".join(a.str_short() for a in avals)
+            raise RuntimeError(
+                f"{self.name} would be traced for arguments of types ({types}), but "
+                "config.no_tracing forbids it: no call before had these types, static arguments "
+                "and options"
+            )
         flat_fun, out = flatten_fun(fun, in_tree)
         in_shardings = self.flat_shardings(
             self.in_shardings, in_tree.children()[0], len(avals), "in_shardings"
