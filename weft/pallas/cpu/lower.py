@@ -8,6 +8,7 @@ from weft.core import dtypes
 from weft.pallas.cpu import (  # noqa: F401  (rules)
     arrays,
     control,
+    conv,
     divide,
     dot,
     engine,
