@@ -9,7 +9,7 @@ import pytest
 
 from weft.core.config import enable_x64
 from weft.runtime import backend
-from weft.runtime.array import Array, make_array_from_single_device_arrays
+from weft.runtime.array import Array, Shard, live_arrays, make_array_from_single_device_arrays
 from weft.runtime.device_put import device_put
 from weft.sharding.mesh import AxisType, make_mesh
 from weft.sharding.named import NamedSharding, SingleDeviceSharding
@@ -174,3 +174,14 @@ def test_copying_to_the_host_can_start_early():
         x = device_put(numbers(8), sharding)
         x.copy_to_host_async()
         np.testing.assert_array_equal(x, numbers(8))
+
+
+def test_live_arrays_are_those_that_exist_whole():
+    mesh = make_mesh((8,), ("x",))
+    split = device_put(np.ones(8), NamedSharding(mesh, P("x")))
+    parts = split.addressable_shards
+    gone = device_put(np.ones(3))
+    gone.delete()
+    live = {id(x) for x in live_arrays("cpu")}
+    assert {id(split), id(parts[0].data)} <= live and id(gone) not in live
+    assert isinstance(parts[0], Shard) and isinstance(parts[0].device, backend.Device)

@@ -651,3 +651,24 @@ def test_callbacks_from_several_threads():
         return np.asarray(f(X))
 
     np.testing.assert_allclose(within(60, work), np.sin(X), rtol=1e-6)
+
+
+def test_values_are_logged_when_the_program_runs(caplog):
+    with caplog.at_level("INFO", logger="weft"):
+        weft.jit(lambda x: weft.debug.log("x = {} of {name}", x, name="all", ordered=True))(3)
+        weft.effects_barrier()
+    assert [r.getMessage() for r in caplog.records if r.name == "weft"] == ["x = 3 of all"]
+    with pytest.raises(ValueError, match=r"debug\.log: 'x' has no placeholder"):
+        weft.debug.log("x", 3)
+
+
+def test_a_function_becomes_a_callback_by_decoration():
+    seen = []
+
+    @weft.debug.callback(ordered=True)
+    def note(x, name):
+        seen.append((int(x), name))
+
+    weft.jit(lambda x: note(x, name="x"))(3)
+    weft.effects_barrier()
+    assert seen == [(3, "x")]

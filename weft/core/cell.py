@@ -36,8 +36,8 @@ class Cell:
     def get(self) -> Any:
         if self.value is None:
             raise ValueError(
-                f"a {self.aval.str_short()} is used after weft.freeze(ref); use the array that "
-                "freeze returned, or make a new ref of it"
+                f"a {self.aval.str_short()} is used after weft.freeze(ref) or free_ref(ref); use "
+                "the array that freeze returned, or make a new ref of it"
             )
         return self.value
 

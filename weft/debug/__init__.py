@@ -9,6 +9,7 @@ from weft.core.namespace import public
 
 _HOMES = {
     "weft.transforms.callback": "callback print",
+    "weft.debug.logged": "log",
     "weft.runtime.visualize": "visualize_array_sharding visualize_sharding inspect_array_sharding",
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -127,14 +127,12 @@ def debug_print(fmt: str, *args: Any) -> None:
     >>> y = pl.pallas_call(kernel, out, interpret=True)(weft.numpy.ones(1))
     x is 1.0
     """
-    from weft.transforms.callback import _check_format
+    from weft.transforms.callback import check_format
     from weft.transforms.callback import debug_print as outside
 
     if not inside_kernel():
         return outside(fmt, *args)
-    if not isinstance(fmt, str):
-        raise TypeError(f"debug_print: fmt must be a string, got {type(fmt).__name__}")
-    _check_format(fmt, len(args), {})
+    check_format("debug_print", fmt, len(args), {}, skip=False)
     debug_print_p.bind(*(as_array(a) for a in args), fmt=fmt)
     return None
 

@@ -23,6 +23,11 @@ class Shard:
     """One device's part of an array: ``device``, ``index`` (slices of the whole), ``data``.
 
     ``replica_id`` counts the devices that hold the same part; exactly one of them has 0.
+
+    Example:
+        >>> import weft
+        >>> weft.numpy.arange(3).addressable_shards[0]
+        Shard(device=CpuDevice(id=0), index=(slice(None, None, None),), replica_id=0, data=[0 1 2])
     """
 
     __slots__ = ("data", "device", "index", "replica_id")
@@ -200,6 +205,24 @@ def global_shards(array: Any) -> list[Shard]:
     mine = {s.device: s for s in addressable_shards(array)}
     rows = _replica_ids(array._sharding, array.aval.shape)
     return [mine[r[0]] if r[0] in mine else Shard(*r, None) for r in rows]
+
+
+def live_arrays(platform: str | None = None) -> list:
+    """All arrays of a platform (the default one) that exist and have not been deleted.
+
+    >>> import weft
+    >>> x = weft.numpy.ones(3)
+    >>> any(array is x for array in weft.live_arrays())
+    True
+    """
+    from weft.runtime.backend import client
+
+    # jaxlib's own parts of arrays over several devices have no type.
+    return [
+        x
+        for x in client(platform).live_arrays()
+        if isinstance(getattr(x, "aval", None), ShapedArray) and not x.is_deleted()
+    ]
 
 
 def _addressable_data(self: Any, index: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import string
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -190,7 +191,12 @@ def _lower(
     if device is not None:
         mark(ctx, attrs, device, what)
     if module.manual_axes and not module.use_shardy:
-        attrs["mhlo.sharding"] = ctx.string("{manual}")
+        from weft.collectives.groups import needs_shardy
+        from weft.lowering.manual import manual_attr
+
+        if effect is not None:
+            needs_shardy(ctx, what)
+        attrs["mhlo.sharding"] = manual_attr(ctx, types)
     outs = list(ctx.op("stablehlo.custom_call", values, types, attrs))
     if ordered:
         ctx.function.tokens[effect] = outs.pop(0)
@@ -358,18 +364,26 @@ def _call(
 
 
 def debug_callback(
-    callback: Callable, *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any
-) -> None:
+    callback: Callable | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: Any,
+) -> Any:
     """Calls a Python function when the program runs, for its side effects; its result is dropped.
 
     Works under every transformation: derivatives pass it by, and vmap calls it for each example.
     ordered: keep the program's order among such calls. partitioned: call it for each shard with
-    the shard's part of the arguments. Arguments that are no arrays reach it as they are.
+    the shard's part of the arguments. Arguments that are no arrays reach it as they are. Without
+    a callback: a decorator, which makes calls of a function such callbacks.
 
     >>> import weft
     >>> weft.debug.callback(lambda x: print("x is", x), 3)
     x is 3
     """
+    if callback is None and not args:
+        options = {"ordered": ordered, "partitioned": partitioned, **kwargs}
+        return lambda function: functools.partial(debug_callback, function, **options)
     if not callable(callback):
         raise TypeError(f"debug.callback: callback must be a function, got {callback!r:.100}")
     if ordered and partitioned:
@@ -413,10 +427,7 @@ def debug_print(
     >>> weft.jit(lambda x: weft.debug.print("x = {x}", x=x))(2); weft.effects_barrier()
     x = 2
     """
-    if not isinstance(fmt, str):
-        raise TypeError(f"debug.print: fmt must be a string, got {type(fmt).__name__}")
-    if not skip_format_check:
-        _check_format(fmt, len(args), kwargs)
+    check_format("debug.print", fmt, len(args), kwargs, skip=skip_format_check)
     debug_callback(_Printer(fmt), *args, ordered=ordered, partitioned=partitioned, **kwargs)
 
 
@@ -434,8 +445,12 @@ class _Printer:
         print(self.fmt.format(*args, **kwargs) + "\n", end="")
 
 
-def _check_format(fmt: str, num_args: int, kwargs: dict) -> None:
-    """Raises unless placeholders and arguments match."""
+def check_format(who: str, fmt: Any, num_args: int, kwargs: dict, *, skip: bool) -> None:
+    """Raises unless fmt is a string and, if not skipped, its placeholders match the arguments."""
+    if not isinstance(fmt, str):
+        raise TypeError(f"{who}: fmt must be a string, got {type(fmt).__name__}")
+    if skip:
+        return
     used: set = set()
     position = 0
 
@@ -455,11 +470,10 @@ def _check_format(fmt: str, num_args: int, kwargs: dict) -> None:
     missing, unused = used - given, given - used
     if missing:
         raise ValueError(
-            f"debug.print: {fmt!r} has placeholders without an argument: "
-            f"{sorted(map(str, missing))}"
+            f"{who}: {fmt!r} has placeholders without an argument: {sorted(map(str, missing))}"
         )
     if unused:
         raise ValueError(
-            f"debug.print: {fmt!r} has no placeholder for {sorted(map(str, unused))}; do not use "
-            "an f-string, which would format the traced value: debug.print('x = {x}', x=x)"
+            f"{who}: {fmt!r} has no placeholder for {sorted(map(str, unused))}; do not use an "
+            f"f-string, which would format the traced value: {who}('x = {{x}}', x=x)"
         )

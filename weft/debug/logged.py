@@ -1,0 +1,43 @@
+"""debug.log: lines from compiled programs, in Python's log."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from weft.transforms.callback import check_format, debug_callback
+
+
+def log(
+    fmt: str,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> None:
+    """Logs values when the program runs, formatted as by `fmt.format(*args, **kwargs)`.
+
+    As `weft.debug.print`, but the line goes to the logger "weft" with level INFO.
+
+    >>> import weft, logging
+    >>> logging.getLogger("weft").setLevel(logging.INFO)
+    >>> weft.jit(lambda x: weft.debug.log("x = {x}", x=x))(2)
+    """
+    check_format("debug.log", fmt, len(args), kwargs, skip=skip_format_check)
+    debug_callback(_Logger(fmt), *args, ordered=ordered, partitioned=partitioned, **kwargs)
+
+
+class _Logger:
+    """Logs a formatted line."""
+
+    __slots__ = ("fmt",)
+    __name__ = "log"
+
+    def __init__(self, fmt: str) -> None:
+        self.fmt = fmt
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        logger = logging.getLogger("weft")
+        if logger.isEnabledFor(logging.INFO):
+            logger.info("%s", self.fmt.format(*args, **kwargs))

@@ -1,0 +1,25 @@
+"""weft.typing: types for annotations of functions on arrays."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from weft.runtime.array import Array
+
+__all__ = ["Array", "ArrayLike", "DTypeLike", "SupportsDType"]
+
+
+class SupportsDType(Protocol):
+    """Anything with a dtype, such as `weft.numpy.float32`."""
+
+    @property
+    def dtype(self) -> np.dtype: ...
+
+
+ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
+"""What functions take as an array: arrays and scalars, not sequences of them."""
+
+DTypeLike: TypeAlias = str | type[Any] | np.dtype | SupportsDType
+"""What functions take as a dtype; None, where it stands for the default, is not among them."""
