@@ -110,3 +110,17 @@ def test_short_sums_along_a_split_dimension_are_computed_whole_where_wanted_whol
     assert collectives(text) == [("all_gather", 3 * 2 * 4 * 4, 1)]
     a = rng.integers(-9, 9, (8, 4)).astype(np.float32)
     np.testing.assert_array_equal(harness.run(text, a)[0], np.cumsum(a, 0))
+
+
+def test_indices_stay_split_along_axes_that_their_table_is_not_split_by(rng):
+    text = module(f"""
+  func.func public @main(%a: tensor<64x4xf32> {sharding('{"x"}', "{}")}, %i: tensor<16x1xi32> {sharding('{"x", "y"}', "{}")})
+      -> (tensor<16x4xf32> {sharding('{"x", "y"}', "{}")}) {{
+    %b = "stablehlo.gather"(%a, %i) <{{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}}> : (tensor<64x4xf32>, tensor<16x1xi32>) -> tensor<16x4xf32>
+    return %b : tensor<16x4xf32>
+  }}""")
+    # 16 / 8 indices pass a permute and a gather, 8 rows of partial sums a scatter, 2 a permute.
+    assert sum(sent for _, sent, _ in collectives(text)) == 8 + 3 * 8 + 3 * 8 * 16 // 4 + 2 * 16
+    a = rng.normal(size=(64, 4)).astype(np.float32)
+    i = rng.integers(0, 64, (16, 1)).astype(np.int32)
+    np.testing.assert_array_equal(harness.run(text, a, i)[0], a[i[:, 0]])

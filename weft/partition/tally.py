@@ -54,6 +54,11 @@ class Tally(Emitter):
         self._sent("all_gather", value, n)
         return self._resized(value, {dim: n})
 
+    def reduce_scatter(self, value: ir.Value, atoms: Atoms, dim: int, kind: str) -> ir.Value:
+        n = self.mesh.count(atoms)
+        self._sent("reduce_scatter", value, n)
+        return self._resized(value, {dim: 1 / n})
+
     def all_to_all(
         self, value: ir.Value, atoms: Atoms, split_dim: int, concat_dim: int
     ) -> ir.Value:

@@ -97,10 +97,10 @@ def result_cost(
     lz: Localizer, op: ir.Operation, now: Layout, target: Layout, via: Sequence[Layout] = ()
 ) -> int:
     """Bytes that moving the result sends."""
-    return relayout_cost(lz.e, _imagined(lz, op.results[0], now), target, via)
+    return relayout_cost(lz.e, imagined(lz, op.results[0], now), target, via)
 
 
-def _imagined(lz: Localizer, value: ir.Value, layout: Layout) -> Local:
+def imagined(lz: Localizer, value: ir.Value, layout: Layout) -> Local:
     """A value in a layout, with a type only."""
     kind = lz.e.type(layout.local, value.type.element_type)
     return Local(cast(Any, SimpleNamespace(type=kind)), layout)
@@ -187,7 +187,7 @@ def _plan(
         cost, source = min(options, key=lambda option: option[0])
         if exchange is not None:
             tally = Tally(lz.e)
-            exchange(tally, i, _imagined(lz, value, layout), out)
+            exchange(tally, i, imagined(lz, value, layout), out)
             cost += tally.cost
         plan.sent += cost
         plan.sources.append((source, steps))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition import reshard
+from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
@@ -25,6 +26,10 @@ def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
 
     A chain of them waits for its end: `reshard.relayout` then finds a way that sends less, if any.
     """
+    return _relayout(lz, op)
+
+
+def _relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
     out = move_target(lz, op)
     x = lz.local(op.operands[0])
     still = x.partial if x.partial and lz.unreduced(_sharding(op)) else None
@@ -57,6 +62,8 @@ def _next_in_chain(op: ir.Operation) -> bool:
 @rule("sdy.all_reduce")
 def all_reduce(lz: Localizer, op: ir.Operation) -> list[Local]:
     """Combines a partial result with the combiner of its producer; a complete one is left alone."""
+    if lz.local(op.operands[0]).partial is None:
+        return _relayout(lz, op)
     axes = lz.atoms(sdy.axis_refs(op.attributes["reduction_axes"]))
     out = lz.layout(op.attributes["out_sharding"], op.results[0].type.shape)
     x = _reduce_over(lz, lz.local(op.operands[0]), axes)
@@ -75,6 +82,8 @@ def _reduce_over(lz: Localizer, x: Local, axes: Atoms) -> Local:
 
 @rule("sdy.reduce_scatter")
 def reduce_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
+    if lz.local(op.operands[0]).partial is None:
+        return _relayout(lz, op)
     out = lz.layout(op.attributes["out_sharding"], op.results[0].type.shape)
     x = lz.local(op.operands[0])
     scattered = {
@@ -83,12 +92,12 @@ def reduce_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
         if atoms != x.layout.dims[d]
     }
     across = {i for atoms in scattered.values() for i in atoms}
-    x = scatter_partial(lz, x, scattered)
+    x = scatter_partial(lz.e, x, scattered)
     x = _reduce_over(lz, x, tuple(across))
     return lz.replace(op, Local(lz.at(Local(x.value, x.layout), out), out, x.partial))
 
 
-def scatter_partial(lz: Localizer, x: Local, scattered: dict[int, Atoms]) -> Local:
+def scatter_partial(e: Emitter, x: Local, scattered: dict[int, Atoms]) -> Local:
     """reduce_scatter along each dimension whose atoms all are partial in `x`."""
     for d, atoms in scattered.items():
         if x.partial is None or not set(atoms) <= set(x.partial[0]):
@@ -99,9 +108,9 @@ def scatter_partial(lz: Localizer, x: Local, scattered: dict[int, Atoms]) -> Loc
         after = layout.with_dim(d, layout.dims[d] + atoms)
         if layout.dims[d] and after.padded(d):
             continue
-        e, (partial, kind) = lz.e, x.partial
+        partial, kind = x.partial
         value = fill_padding(e, x, [d]).value
-        value = e.pad(value, d, 0, after.local[d] * lz.mesh.count(atoms) - layout.local[d])
+        value = e.pad(value, d, 0, after.local[d] * e.mesh.count(atoms) - layout.local[d])
         value = e.reduce_scatter(value, atoms, d, kind)
         left = tuple(i for i in partial if i not in atoms)
         x = Local(value, after, (left, kind) if left else None)

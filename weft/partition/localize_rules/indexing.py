@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
+from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local, index_mask, mask
 from weft.partition.localize import Localizer, rule
+from weft.partition.localize_rules.choice import deliver, imagined
+from weft.partition.localize_rules.collectives import MOVES, move_target, scatter_partial
 from weft.partition.localize_rules.reduction import combiner_kind
+from weft.partition.reshard import relayout, relayout_cost, reordered
+from weft.partition.tally import Tally
 
 
 def _own_start(lz: Localizer, layout: Layout, dim: int, element: ir.Type) -> ir.Value:
@@ -137,36 +144,23 @@ def gather(lz: Localizer, op: ir.Operation) -> list[Local]:
     sizes = list(op.attributes["slice_sizes"])
     shape = x.layout.shape
     batch_out = [i for i in range(len(out.shape)) if i not in d.offset_dims]
-    batch_in = [i for i in range(len(indices.layout.shape)) if i != d.index_vector_dim]
-    index_dims: list[Atoms] = [()] * len(indices.layout.shape)
-    for i, o in zip(batch_in, batch_out, strict=True):
-        index_dims[i] = out.dims[o]
-    dims: list[Atoms] = [()] * len(shape)
-    for i, j in zip(d.operand_batching_dims, d.indices_batching_dims, strict=True):
-        dims[i] = index_dims[j]
-    window = [
-        i for i in range(len(shape)) if i not in (*d.collapsed_slice_dims, *d.operand_batching_dims)
-    ]
-    now = out
-    for i, o in zip(window, d.offset_dims, strict=True):
-        if sizes[i] == shape[i]:
-            dims[i] = out.dims[o]
-        else:
-            now = now.without(o)
-    taken = set(now.used)
-    masked: list[int] = []
-    across: Atoms = ()
-    for i in d.start_index_map:
-        if sizes[i] == 1 and shape[i] > 1:
-            free = x.layout.dims[i]
-            free = free[: next((j for j, a in enumerate(free) if a in taken), len(free))]
-            if free:
-                dims[i] = free
-                taken.update(free)
-                across += free
-                masked.append(i)
-    x = lz.move(x, Layout(lz.mesh, shape, tuple(dims)))
-    index = lz.at(indices, Layout(lz.mesh, indices.layout.shape, tuple(index_dims)))
+    plan, end = _gather_plan(x.layout, indices.layout, d, sizes, out), None
+    chain = _chain(lz, op)
+    if chain:
+        source = indices.before or indices
+        wide = _split_further(x.layout, source.layout, d, plan, batch_out)
+        other = _gather_plan(x.layout, source.layout, d, sizes, wide)
+        sent = _gather_cost(lz, op, x, indices, plan, chain)
+        if indices.before is not None and len(list(op.operands[1].uses)) == 1:
+            sent += relayout_cost(e, indices.before, indices.layout)
+        if _gather_cost(lz, op, x, source, other, chain) < sent:
+            plan, end, indices = other, chain[-1], source
+    now, masked = plan.now, plan.masked
+    x = lz.move(x, plan.operand)
+    via = reordered(indices.layout, plan.index)
+    index = relayout(
+        e, Local(indices.value, indices.layout, remake=indices.remake), plan.index, via
+    ).value
     local_sizes = [
         x.layout.local[i] if sizes[i] == shape[i] or i in d.operand_batching_dims else sizes[i]
         for i in range(len(shape))
@@ -177,7 +171,7 @@ def gather(lz: Localizer, op: ir.Operation) -> list[Local]:
     if not masked:
         [got] = lz.keep(op, [x.value, index], [now])
         lz.after(op)
-        return [lz.move(got, out)]
+        return [deliver(lz, op, got, out) if end is None else got]
     index = _wide_enough(lz, index)
     element = index.type.element_type
     offsets = [e.const(0, element)] * len(d.start_index_map)
@@ -199,10 +193,120 @@ def gather(lz: Localizer, op: ir.Operation) -> list[Local]:
     inside = e.broadcast(inside, now.local, batch_out)
     value = e.select(inside, got.value, e.splat(0, now.local, got.value.type.element_type))
     kind = "or" if value.type.element_type == e.i1 else "add"
-    got = Local(value, now, (across, kind))
+    got = Local(value, now, (plan.across, kind))
+    if end is not None:
+        return [_finish(e, got, end)]
     if now.dims == out.dims:
         return [got]
-    return [lz.move(Local(e.all_reduce(value, across, kind), now), out)]
+    return [lz.move(Local(e.all_reduce(value, plan.across, kind), now), out)]
+
+
+@dataclass(slots=True)
+class _Gather:
+    """Layouts of a gather's operand, indices and result, the dimensions of the operand that are
+    looked up in parts, and the axes to sum the result over."""
+
+    operand: Layout
+    index: Layout
+    now: Layout
+    masked: list[int]
+    across: Atoms
+
+
+def _gather_plan(
+    x: Layout, indices: Layout, d: stablehlo.GatherDimensions, sizes: list[int], out: Layout
+) -> _Gather:
+    """How a gather runs whose result is to have the layout `out`, as far as it can."""
+    shape = x.shape
+    batch_out = [i for i in range(len(out.shape)) if i not in d.offset_dims]
+    batch_in = [i for i in range(len(indices.shape)) if i != d.index_vector_dim]
+    index_dims: list[Atoms] = [()] * len(indices.shape)
+    for i, o in zip(batch_in, batch_out, strict=True):
+        index_dims[i] = out.dims[o]
+    dims: list[Atoms] = [()] * len(shape)
+    for i, j in zip(d.operand_batching_dims, d.indices_batching_dims, strict=True):
+        dims[i] = index_dims[j]
+    window = [
+        i for i in range(len(shape)) if i not in (*d.collapsed_slice_dims, *d.operand_batching_dims)
+    ]
+    now = out
+    for i, o in zip(window, d.offset_dims, strict=True):
+        if sizes[i] == shape[i]:
+            dims[i] = out.dims[o]
+        else:
+            now = now.without(o)
+    taken = set(now.used)
+    masked: list[int] = []
+    across: Atoms = ()
+    for i in d.start_index_map:
+        if sizes[i] == 1 and shape[i] > 1:
+            free = x.dims[i]
+            free = free[: next((j for j, a in enumerate(free) if a in taken), len(free))]
+            if free:
+                dims[i] = free
+                taken.update(free)
+                across += free
+                masked.append(i)
+    mesh = x.mesh
+    operand = Layout(mesh, shape, tuple(dims))
+    return _Gather(operand, Layout(mesh, indices.shape, tuple(index_dims)), now, masked, across)
+
+
+def _split_further(
+    x: Layout,
+    indices: Layout,
+    d: stablehlo.GatherDimensions,
+    plan: _Gather,
+    batch_out: list[int],
+) -> Layout:
+    """The plan's result, split like the indices along axes that divide nothing in the plan."""
+    batch_in = [i for i in range(len(indices.shape)) if i != d.index_vector_dim]
+    taken = {*plan.now.used, *plan.operand.used, *x.used}
+    wide = plan.now
+    for i, o in zip(batch_in, batch_out, strict=True):
+        more = tuple(a for a in indices.dims[i] if a not in taken)
+        wide = wide.with_dim(o, wide.dims[o] + more)
+        taken.update(more)
+    return wide
+
+
+_COMPLETIONS = ("sdy.reduce_scatter", "sdy.all_reduce")
+
+
+def _chain(lz: Localizer, op: ir.Operation) -> list[Layout]:
+    """The layouts of the reductions and moves that alone use the result, one after the other."""
+    found = []
+    users = [use.owner.operation for use in op.results[0].uses]
+    while len(users) == 1 and users[0].name in (*MOVES, *_COMPLETIONS):
+        if users[0].block != op.block:
+            break
+        found.append(move_target(lz, users[0]))
+        users = [use.owner.operation for use in users[0].results[0].uses]
+    return found
+
+
+def _gather_cost(
+    lz: Localizer, op: ir.Operation, x: Local, indices: Local, plan: _Gather, chain: list[Layout]
+) -> int:
+    """Bytes that operands send, and the result on its way to the end of the chain."""
+    via = reordered(indices.layout, plan.index)
+    sent = relayout_cost(lz.e, x, plan.operand) + relayout_cost(lz.e, indices, plan.index, via)
+    tally = Tally(lz.e)
+    got = imagined(lz, op.results[0], plan.now)
+    if plan.across:
+        got.partial = (plan.across, "add")
+        got = _finish(tally, got, chain[0])
+    return sent + tally.cost + relayout_cost(lz.e, got, chain[-1], chain[:-1])
+
+
+def _finish(e: Emitter, x: Local, target: Layout) -> Local:
+    """Sums a partial result, scattered along the axes that split it in `target` too."""
+    assert x.partial is not None
+    parts = {d: tuple(a for a in atoms if a in x.partial[0]) for d, atoms in enumerate(target.dims)}
+    x = scatter_partial(e, x, {d: atoms for d, atoms in parts.items() if atoms})
+    if x.partial is None:
+        return x
+    return Local(e.all_reduce(x.value, *x.partial), x.layout)
 
 
 def _along_index_vector(lz: Localizer, index, dim: int, numbers: list[int], offsets: list):
