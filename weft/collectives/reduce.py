@@ -252,7 +252,7 @@ def _psum_constant(x: Any, over: Team, positional: tuple) -> Any:
         return mul(x, aval.dtype.type(size))
     from weft.ops.elementwise import convert
 
-    return mul(*promote_lax("psum", x, convert(size, aval.dtype)))
+    return mul(*promote_lax(x, convert(size, aval.dtype)))
 
 
 def group_size(over: Team) -> Any:

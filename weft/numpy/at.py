@@ -176,7 +176,6 @@ def _drops(plan: Plan, options: Options) -> bool:
 
 def update(
     plan: Plan,
-    dims: Shape,
     x: Any,
     y: Any,
     arrays: Any,
@@ -256,7 +255,7 @@ def _run(x: Any, index: Any, y: Any, options: Options, name: str) -> Any:
         y = _check_values(y, name)
     x, plan, arrays, dims = plan_of(x, index, options.wrap)
     if state.trace is not EVAL or name == "apply":
-        out = update(plan, dims, x, y, arrays, options, name)
+        out = update(plan, x, y, arrays, options, name)
     elif plan.kind == "static":
         out = _eager_static(plan, x, y, options, name)
     else:
@@ -264,7 +263,7 @@ def _run(x: Any, index: Any, y: Any, options: Options, name: str) -> Any:
         function = plan.compiled.get(key)
         if function is None:
             function = plan.compiled[key] = program(
-                lambda v, y, *a: update(plan, (), v, y, a, options, name)
+                lambda v, y, *a: update(plan, v, y, a, options, name)
             )
         out = function(x, y, *arrays)
     return squeeze(out, dims) if dims else out
@@ -286,12 +285,12 @@ def _eager_static(plan: Plan, x: Any, y: Any, options: Options, name: str) -> An
                     at: list[Any] = [np.int32(0)] * len(shape)
                     for d, i in zip(dims, moving, strict=True):
                         at[d] = ops.convert(i, dtypes.int32)
-                    return update(plan, (), v, y, (), options, name, at)
+                    return update(plan, v, y, (), options, name, at)
 
                 function = _updaters[shared] = program(run)
             entry = (function, tuple(s.starts[d] for d in dims))
         else:
-            entry = (program(lambda v, y: update(plan, (), v, y, (), options, name)), ())
+            entry = (program(lambda v, y: update(plan, v, y, (), options, name)), ())
         plan.compiled[key] = entry
     function, starts = entry
     return function(x, y, *starts)

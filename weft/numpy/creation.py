@@ -117,7 +117,7 @@ def array(
         else:
             x = scalar_array(object)
     elif isinstance(object, np.ndarray):
-        x = constant(_host(object, dtype, copy))
+        x = constant(_host(object, dtype))
     else:
         x = _from_other(object, dtype)
     aval = typeof(x)
@@ -139,7 +139,7 @@ def _host_scalar(value: Any, dtype: Any) -> Any:
     return np.asarray(value).astype(dtype)[()]
 
 
-def _host(value: np.ndarray, dtype: Any, copy: builtins.bool) -> np.ndarray:
+def _host(value: np.ndarray, dtype: Any) -> np.ndarray:
     """A host array that will not change under the device array."""
     if value.dtype.kind in "OSUMm":
         raise TypeError(
@@ -191,14 +191,14 @@ def _from_other(x: Any, dtype: Any) -> Any:
             from weft.numpy.joining import stack
 
             return stack([array(v, dtype, copy=False) for v in x])
-        return constant(_host(_host_nested(x, dtype), dtype, False))
+        return constant(_host(_host_nested(x, dtype), dtype))
     if x is None or isinstance(x, str | bytes | dict | set):
         raise TypeError(
             f"weft.numpy.array: cannot make an array from a {type(x).__name__}: {x!r:.80}"
         )
     for interface in ("__array__", "__array_interface__"):
         if hasattr(x, interface):
-            return constant(_host(np.asarray(x), dtype, True))
+            return constant(_host(np.asarray(x), dtype))
     if hasattr(x, "__dlpack__"):
         return array(from_dlpack(x), dtype, copy=False)
     try:
@@ -208,7 +208,7 @@ def _from_other(x: Any, dtype: Any) -> Any:
             f"weft.numpy.array: cannot make an array from a {type(x).__name__}: {x!r:.80}; give an "
             "array, a number, or nested lists of them"
         ) from None
-    return constant(_host(np.asarray(view), dtype, True))
+    return constant(_host(np.asarray(view), dtype))
 
 
 def _leaf_type(v: Any) -> tuple[Any, builtins.bool]:

@@ -411,7 +411,7 @@ atan2 = arctan2
 nextafter = _float_binary("nextafter", ew.nextafter_p, "The next float after x1 toward x2.")
 
 
-def _ordered_complex(name: str, strict: Primitive, loose: Primitive) -> Callable:
+def _ordered_complex(strict: Primitive, loose: Primitive) -> Callable:
     """Comparison of complex numbers by the real part, then the imaginary part."""
 
     def compare(x: Any, y: Any) -> Any:
@@ -425,7 +425,7 @@ def _ordered_complex(name: str, strict: Primitive, loose: Primitive) -> Callable
 
 def _comparison(name: str, prim: Primitive, strict: Primitive | None, doc: str) -> Callable:
     bind = prim.bind
-    by_parts = None if strict is None else _ordered_complex(name, strict, prim)
+    by_parts = None if strict is None else _ordered_complex(strict, prim)
 
     def function(x: Any, y: Any, /) -> Any:
         x, y = _two(name, x, y)

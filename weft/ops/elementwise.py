@@ -135,7 +135,7 @@ def _public2(prim: Primitive, doc: str) -> Any:
     name = prim.name
 
     def binary(x: Any, y: Any) -> Any:
-        x, y = promote_lax(name, x, y)
+        x, y = promote_lax(x, y)
         return prim.bind(x, y)
 
     binary.__name__ = binary.__qualname__ = name
@@ -206,18 +206,18 @@ def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
     """x * y, element by element. out_dtype: the dtype to multiply in; None takes the operands'."""
     if out_dtype is not None:
         x, y = (convert(v, dtypes.canonicalize_dtype(out_dtype)) for v in (x, y))
-    x, y = promote_lax("mul", x, y)
+    x, y = promote_lax(x, y)
     return mul_p.bind(x, y)
 
 
 def nextafter(x1: Any, x2: Any) -> Any:
     """The next float after x1 toward x2."""
-    return nextafter_p.bind(*promote_lax("nextafter", x1, x2))
+    return nextafter_p.bind(*promote_lax(x1, x2))
 
 
 def polygamma(m: Any, x: Any) -> Any:
     """The m-th derivative of digamma at x."""
-    return polygamma_p.bind(*promote_lax("polygamma", m, x))
+    return polygamma_p.bind(*promote_lax(m, x))
 
 
 def abs(x: Any) -> Any:
@@ -272,7 +272,7 @@ def pow(x: Any, y: Any) -> Any:
     if isinstance(y, int) and not isinstance(y, bool):
         return integer_pow(x, y)
     if not dtypes.is_integer(typeof(y).dtype):
-        x, y = promote_lax("pow", x, y)
+        x, y = promote_lax(x, y)
     return pow_p.bind(x, y)
 
 

@@ -52,7 +52,7 @@ def host_scalar(value: Any, dtype: Any) -> np.generic:
         return dtype.type(np.asarray(within).astype(dtype)[()])
 
 
-def promote_lax(name: str, x: Any, y: Any) -> tuple[Any, Any]:
+def promote_lax(x: Any, y: Any) -> tuple[Any, Any]:
     """Lets a Python scalar take the other operand's dtype; anything else stays as it is."""
     if x.__class__ in _SCALARS:
         if y.__class__ not in _SCALARS:
@@ -158,7 +158,7 @@ def promote_numpy(name: str, x: Any, y: Any) -> tuple[Any, Any]:
             return broadcast_args(x, y)
     except AttributeError:
         if y.__class__ in _SCALARS or x.__class__ in _SCALARS:
-            x, y = promote_lax(name, x, y)
+            x, y = promote_lax(x, y)
             ax, ay = typeof(x), typeof(y)
             if ax.dtype == ay.dtype:
                 return x, y

@@ -308,7 +308,7 @@ def mulhi(x: Any, y: Any, /) -> Any:
     >>> weft.lax.mulhi(np.uint32(2**31), np.uint32(4))
     Array(2, dtype=uint32)
     """
-    x, y = promote_lax("mulhi", x, y)
+    x, y = promote_lax(x, y)
     return mulhi_p.bind(x, y)
 
 

@@ -281,22 +281,22 @@ def _spread(a: Any, x: Any) -> tuple[Any, Any]:
 
 def igamma(a: Any, x: Any) -> Any:
     """The regularized lower incomplete gamma function P(a, x)."""
-    return igamma_p.bind(*promote_lax("igamma", a, x))
+    return igamma_p.bind(*promote_lax(a, x))
 
 
 def igammac(a: Any, x: Any) -> Any:
     """The regularized upper incomplete gamma function 1 - P(a, x)."""
-    return igammac_p.bind(*promote_lax("igammac", a, x))
+    return igammac_p.bind(*promote_lax(a, x))
 
 
 def igamma_grad_a(a: Any, x: Any) -> Any:
     """The derivative of igamma(a, x) in a."""
-    return igamma_grad_a_p.bind(*promote_lax("igamma_grad_a", a, x))
+    return igamma_grad_a_p.bind(*promote_lax(a, x))
 
 
 def random_gamma_grad(a: Any, sample: Any) -> Any:
     """The derivative in a of a sample of the gamma distribution of shape a."""
-    return random_gamma_grad_p.bind(*promote_lax("random_gamma_grad", a, sample))
+    return random_gamma_grad_p.bind(*promote_lax(a, sample))
 
 
 # Incomplete beta -------------------------------------------------------------------------------
@@ -508,4 +508,4 @@ def bessel_i1e(x: Any) -> Any:
 
 def zeta(x: Any, q: Any) -> Any:
     """The Hurwitz zeta function: the sum over k >= 0 of (k + q)**-x."""
-    return zeta_p.bind(*promote_lax("zeta", x, q))
+    return zeta_p.bind(*promote_lax(x, q))

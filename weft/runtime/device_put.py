@@ -221,9 +221,7 @@ def _key(index: tuple) -> tuple:
     return tuple((s.start, s.stop) for s in index)
 
 
-def _leaf(
-    x: Any, sharding: Any, donate: bool, may_alias: bool | None, committed: bool = True
-) -> Any:
+def _leaf(x: Any, sharding: Any, donate: bool, may_alias: bool | None) -> Any:
     kind = type(x)
     if kind is ArrayImpl:
         if sharding is None:

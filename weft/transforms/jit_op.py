@@ -128,10 +128,12 @@ def _transpose(
     return [next(found) if lin else None for lin in linear]
 
 
-def _batched(sharding: Any, batched: bool, axis: AxisData, avals: Any) -> Any:
-    """The sharding of a value with a batch dimension in front."""
-    if sharding is None or not batched or not hasattr(sharding, "spec"):
-        return sharding if not batched else None
+def _batched(sharding: Any, batched: bool, axis: AxisData) -> Any:
+    """The sharding of a value with a batch dimension in front; None where it has no spec."""
+    if not batched:
+        return sharding
+    if not hasattr(sharding, "spec"):
+        return None
     from weft.sharding.spec import PartitionSpec
 
     lead = PartitionSpec.UNCONSTRAINED if axis.spmd_name is None else axis.spmd_name
@@ -154,10 +156,10 @@ def _batch(
         *moved,
         jaxpr=inner,
         in_shardings=tuple(
-            _batched(s, b, axis, jaxpr) for s, b in zip(in_shardings, batched, strict=True)
+            _batched(s, b, axis) for s, b in zip(in_shardings, batched, strict=True)
         ),
         out_shardings=tuple(
-            _batched(s, b, axis, jaxpr) for s, b in zip(out_shardings, out_batched, strict=True)
+            _batched(s, b, axis) for s, b in zip(out_shardings, out_batched, strict=True)
         ),
         **params,
     )

@@ -361,8 +361,8 @@ class LinearizedJaxpr:
     """A jaxpr split by linearization.
 
     primal: inputs -> outputs + residuals. tangent: residuals + nonzero input tangents -> nonzero
-    output tangents. A residual that is an input of the primal stands in `forwarded` (residual
-    position -> input position) and is not computed again.
+    output tangents. residual_inputs: for each residual the input of the primal that it is, or None
+    where it is one of the primal's extra outputs.
     """
 
     __slots__ = ("nonzero_out", "num_residuals", "primal", "residual_inputs", "tangent")
@@ -378,8 +378,6 @@ class LinearizedJaxpr:
         self.tangent = tangent
         self.nonzero_out = nonzero_out
         self.num_residuals = sum(i is None for i in residual_inputs)
-        # For each residual in the tangent jaxpr's order: the primal input it is, or None where
-        # it is one of the primal jaxpr's extra outputs.
         self.residual_inputs = residual_inputs
 
     def residuals(self, inputs: Sequence[Any], extra: Sequence[Any]) -> list:

@@ -219,7 +219,7 @@ def out_mask(jaxpr: Jaxpr, in_mask: Sequence[bool], differentiable: bool = False
 
 
 def carry_fixpoint(
-    jaxpr: Jaxpr, num_consts: int, carry: Sequence[bool], mask: Callable, differentiable: bool
+    jaxpr: Jaxpr, carry: Sequence[bool], mask: Callable, differentiable: bool
 ) -> list[bool]:
     """The least set of marked carries closed under the body.
 

@@ -68,7 +68,6 @@ def _pushed(primals: Any, tangents: Any, params: dict) -> tuple[list, dict, list
     nz_consts = [t is not None for t in t_consts]
     nz_carry = carry_fixpoint(
         body_jaxpr.jaxpr,
-        bn,
         [t is not None for t in t_carry],
         lambda marked: [*nz_consts, *marked],
         differentiable=True,

@@ -42,7 +42,7 @@ def lower_scan(
         at = position
         if reverse:
             at = length - 1 - position if static else _sub(ctx, length - 1, position)
-        slices = [_take(ctx, x, at, a, length) for x, a in zip(xs, x_avals, strict=True)]
+        slices = [_take(ctx, x, at, a) for x, a in zip(xs, x_avals, strict=True)]
         outs = ctx.inline(jaxpr, *consts, *carry, *slices)
         if static:
             at = ctx.splat(at, (), dtypes.int32)
@@ -105,7 +105,7 @@ def _sub(ctx: Any, value: int, index: Any) -> Any:
     return ctx.op("stablehlo.subtract", [total, index], [index.type])[0]
 
 
-def _take(ctx: Any, x: Any, at: Any, aval: ShapedArray, length: int) -> Any:
+def _take(ctx: Any, x: Any, at: Any, aval: ShapedArray) -> Any:
     """Row `at` of x."""
     row = ctx.tensor((1, *aval.shape), aval.dtype)
     rank = aval.ndim + 1

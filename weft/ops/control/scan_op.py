@@ -50,7 +50,6 @@ def _carry_nonzero(
     consts, xs = list(nonzero[:num_consts]), list(nonzero[end:])
     carry = carry_fixpoint(
         jaxpr.jaxpr,
-        num_consts,
         nonzero[num_consts:end],
         lambda marked: [*consts, *marked, *xs],
         differentiable=True,
@@ -362,7 +361,6 @@ def _transpose(
     consts, xs = undefined[:num_consts], undefined[end:]
     lin_carry = carry_fixpoint(
         jaxpr.jaxpr,
-        num_consts,
         undefined[num_consts:end],
         lambda marked: [*consts, *marked, *xs],
         differentiable=False,
@@ -472,7 +470,7 @@ def _batch(
     if not join_axes(jaxpr):
         # Without collectives what depends on a batched value is batched.
         carry = carry_fixpoint(
-            jaxpr.jaxpr, num_consts, carry, lambda m: [*consts, *m, *xs], differentiable=False
+            jaxpr.jaxpr, carry, lambda m: [*consts, *m, *xs], differentiable=False
         )
     while True:
         inner, out_batched = batch_jaxpr(
