@@ -140,16 +140,30 @@ def with_example(doc: str | None, example: str | None) -> str | None:
     return f"{(doc or '').rstrip()}\n\n{lines}\n    "
 
 
+def examples_of(preamble: str, text: str) -> dict[str, str]:
+    """A table of examples: paragraphs, each a name and the lines that follow it.
+
+    preamble: the statement that all examples begin with.
+    """
+    examples = {}
+    for paragraph in text.strip().split("\n\n"):
+        name, _, lines = paragraph.partition("\n")
+        examples[name] = f">>> {preamble}\n{lines}"
+    return examples
+
+
 def seal(
     scope: dict[str, Any],
     *,
     refuse: Refusal | None = None,
     examples: Mapping[str, str] | None = None,
+    prefix: str = "",
     hidden: Iterable[str] = (),
 ) -> None:
     """Ends a module whose names stand in its `__all__`: makes its functions public, lists them.
 
     scope: the module's `globals()`. hidden: names of `__all__` that load on first use.
+    examples: by name, with the prefix before it, what docstrings are extended by.
     """
     listed = scope["__all__"]
     module = scope["__name__"]
@@ -163,6 +177,6 @@ def seal(
             module,
             None if own in listed else name,
             refuse=refuse,
-            example=(examples or {}).get(name),
+            example=(examples or {}).get(prefix + name),
         )
     scope["__dir__"] = lambda: sorted(listed)

@@ -10,6 +10,7 @@ import importlib as _importlib
 from typing import Any as _Any
 
 from weft.core.namespace import public as _public
+from weft.lax.examples import EXAMPLES as _EXAMPLES
 
 _HOMES = {
     "weft.ops.elementwise": """
@@ -117,7 +118,9 @@ def __getattr__(name: str) -> _Any:
     except AttributeError:
         raise AttributeError(f"module 'weft.lax' has no attribute {name!r}") from None
     listed = getattr(value, "__name__", name) in _NAMES
-    globals()[name] = value = _public(value, "weft.lax", None if listed else name)
+    globals()[name] = value = _public(
+        value, "weft.lax", None if listed else name, example=_EXAMPLES.get(name)
+    )
     return value
 
 

@@ -1,6 +1,7 @@
 """weft.lax.linalg: decompositions and solvers of batches of matrices."""
 
 from weft.core.namespace import seal as _seal
+from weft.lax.examples import EXAMPLES as _EXAMPLES
 from weft.ops.linalg.cholesky import cholesky as cholesky
 from weft.ops.linalg.cholesky import cholesky_p as cholesky_p
 from weft.ops.linalg.cholesky import cholesky_update as cholesky_update
@@ -39,4 +40,4 @@ from weft.ops.linalg.triangular import tridiagonal_solve as tridiagonal_solve
 from weft.ops.linalg.triangular import tridiagonal_solve_p as tridiagonal_solve_p
 
 __all__ = [name for name in globals() if not name.startswith("_") and not name.endswith("_p")]
-_seal(globals())
+_seal(globals(), examples=_EXAMPLES, prefix="linalg.")

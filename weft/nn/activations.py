@@ -91,7 +91,12 @@ def relu(x: Any) -> Any:
 
 
 def relu6(x: Any) -> Any:
-    """min(max(x, 0), 6); the derivative at 0 and 6 is 0."""
+    """min(max(x, 0), 6); the derivative at 0 and 6 is 0.
+
+    >>> from weft import nn, numpy as wnp
+    >>> nn.relu6(wnp.array([-4.0, 3.0, 9.0]))
+    Array([0., 3., 6.], dtype=float32)
+    """
     return _bind(relu6_p, _beside_float(x))
 
 
@@ -149,7 +154,12 @@ def selu(x: Any) -> Any:
 
 
 def hard_tanh(x: Any) -> Any:
-    """x clipped to [-1, 1]; the derivative at the ends is 1."""
+    """x clipped to [-1, 1]; the derivative at the ends is 1.
+
+    >>> from weft import nn, numpy as wnp
+    >>> nn.hard_tanh(wnp.array([-4.0, 0.5, 4.0]))
+    Array([-1. ,  0.5,  1. ], dtype=float32)
+    """
     return wnp.where(wnp.greater(x, 1), 1, wnp.where(wnp.less(x, -1), -1, x))
 
 
@@ -167,17 +177,32 @@ def sigmoid(x: Any) -> Any:
 
 
 def log_sigmoid(x: Any) -> Any:
-    """log(sigmoid(x)), exact for large negative x."""
+    """log(sigmoid(x)), exact for large negative x.
+
+    >>> from weft import nn, numpy as wnp
+    >>> nn.log_sigmoid(wnp.array([-1000.0, 1000.0]))
+    Array([-1000.,    -0.], dtype=float32)
+    """
     return ew.neg_p.bind(softplus(ew.neg_p.bind(_float(x))))
 
 
 def hard_sigmoid(x: Any) -> Any:
-    """relu6(x + 3) / 6."""
+    """relu6(x + 3) / 6.
+
+    >>> from weft import nn, numpy as wnp
+    >>> nn.hard_sigmoid(wnp.array([-4.0, 0.0, 4.0]))
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     return ew.div(_bind(relu6_p, ew.add(_beside_float(x), 3.0)), 6.0)
 
 
 def sparse_sigmoid(x: Any) -> Any:
-    """0 below -1, 1 above 1, (x + 1) / 2 between."""
+    """0 below -1, 1 above 1, (x + 1) / 2 between.
+
+    >>> from weft import nn, numpy as wnp
+    >>> nn.sparse_sigmoid(wnp.array([-2.0, 0.5, 2.0]))
+    Array([0.  , 0.75, 1.  ], dtype=float32)
+    """
     x = _beside_float(x)
     # Not clamp: at -1 and 1 the derivative is that of ties, halfway between both sides.
     return ew.mul(ew.min(ew.max(ew.add(x, 1.0), scalar(0, x)), scalar(2, x)), 0.5)
@@ -198,7 +223,12 @@ swish = silu
 
 
 def hard_silu(x: Any) -> Any:
-    """x hard_sigmoid(x)."""
+    """x hard_sigmoid(x).
+
+    >>> from weft import nn, numpy as wnp
+    >>> nn.hard_silu(wnp.array([-4.0, 0.0, 4.0]))
+    Array([-0.,  0.,  4.], dtype=float32)
+    """
     x = _beside_float(x)
     return ew.mul_p.bind(x, hard_sigmoid(x))
 
@@ -278,7 +308,12 @@ def softplus(x: Any) -> Any:
 
 
 def sparse_plus(x: Any) -> Any:
-    """0 below -1, x above 1, (x + 1)**2 / 4 between."""
+    """0 below -1, x above 1, (x + 1)**2 / 4 between.
+
+    >>> from weft import nn, numpy as wnp
+    >>> nn.sparse_plus(wnp.array([-2.0, 0.0, 2.0]))
+    Array([0.  , 0.25, 2.  ], dtype=float32)
+    """
     x = _beside_float(x)
     between = ew.mul(ew.integer_pow(ew.add(x, 1.0), 2), 0.25)
     return wnp.where(wnp.less_equal(x, -1.0), 0.0, wnp.where(wnp.greater_equal(x, 1.0), x, between))
@@ -298,7 +333,12 @@ def squareplus(x: Any, b: Any = 4) -> Any:
 
 
 def soft_sign(x: Any) -> Any:
-    """x / (|x| + 1)."""
+    """x / (|x| + 1).
+
+    >>> from weft import nn, numpy as wnp
+    >>> nn.soft_sign(wnp.array([-1.0, 0.0, 3.0]))
+    Array([-0.5 ,  0.  ,  0.75], dtype=float32)
+    """
     x = _float(x)
     return wnp.divide(x, wnp.add(ew.abs(x), 1.0))
 
@@ -362,5 +402,10 @@ def glu(x: Any, axis: int = -1) -> Any:
 
 
 def identity(x: Any) -> Any:
-    """x, as an array."""
+    """x, as an array.
+
+    >>> from weft import nn, numpy as wnp
+    >>> nn.identity(wnp.array([1, -2]))
+    Array([ 1, -2], dtype=int32)
+    """
     return wnp.asarray(x)

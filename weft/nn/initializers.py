@@ -11,7 +11,7 @@ import numpy as np
 import weft.numpy as wnp
 from weft import random
 from weft.core import dtypes
-from weft.core.namespace import seal
+from weft.core.namespace import seal, with_example
 from weft.ops.base import canonical_axis
 
 Axes = int | Sequence[int]
@@ -213,14 +213,17 @@ def _complex_truncated_normal(key: Any, upper: float, shape: tuple, dtype: Any) 
     return _polar(wnp.sqrt(-wnp.log(1 - t)), k2, shape, dtype)
 
 
-def _preset(scale: float, mode: str, distribution: str, source: str) -> Callable:
+def _preset(
+    scale: float, mode: str, distribution: str, source: str, example: str, result: str
+) -> Callable:
     def make(
         in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
     ) -> Callable:
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
 
-    make.__doc__ = (
-        f"`variance_scaling({scale}, {mode!r}, {distribution!r}, ...)`.\n\n    Source: {source}."
+    make.__doc__ = with_example(
+        f"`variance_scaling({scale}, {mode!r}, {distribution!r}, ...)`.\n\n    Source: {source}.",
+        f">>> import weft\n>>> key = weft.random.key(0)\n>>> w = {example}\n{result}",
     )
     return make
 
@@ -229,12 +232,54 @@ _GLOROT = "Glorot and Bengio, Understanding the difficulty of training deep netw
 _LECUN = "LeCun et al., Efficient backprop (1998)"
 _HE = "He et al., Delving deep into rectifiers (2015)"
 
-glorot_uniform = xavier_uniform = _preset(1.0, "fan_avg", "uniform", _GLOROT)
-glorot_normal = xavier_normal = _preset(1.0, "fan_avg", "truncated_normal", _GLOROT)
-lecun_uniform = _preset(1.0, "fan_in", "uniform", _LECUN)
-lecun_normal = _preset(1.0, "fan_in", "truncated_normal", _LECUN)
-he_uniform = kaiming_uniform = _preset(2.0, "fan_in", "uniform", _HE)
-he_normal = kaiming_normal = _preset(2.0, "fan_in", "truncated_normal", _HE)
+glorot_uniform = xavier_uniform = _preset(
+    1.0,
+    "fan_avg",
+    "uniform",
+    _GLOROT,
+    "weft.nn.initializers.glorot_uniform()(key, (100, 50))",
+    ">>> bool(abs(w).max() <= (6 / (100 + 50)) ** 0.5)\nTrue",
+)
+glorot_normal = xavier_normal = _preset(
+    1.0,
+    "fan_avg",
+    "truncated_normal",
+    _GLOROT,
+    "weft.nn.initializers.glorot_normal()(key, (400, 200))",
+    ">>> abs(w.std() / (2 / (400 + 200)) ** 0.5 - 1) < 0.01\nArray(True, dtype=bool)",
+)
+lecun_uniform = _preset(
+    1.0,
+    "fan_in",
+    "uniform",
+    _LECUN,
+    "weft.nn.initializers.lecun_uniform()(key, (100, 50))",
+    ">>> bool(abs(w).max() <= (3 / 100) ** 0.5)\nTrue",
+)
+lecun_normal = _preset(
+    1.0,
+    "fan_in",
+    "truncated_normal",
+    _LECUN,
+    "weft.nn.initializers.lecun_normal()(key, (400, 200))",
+    ">>> abs(w.std() * 400**0.5 - 1) < 0.01\nArray(True, dtype=bool)",
+)
+he_uniform = kaiming_uniform = _preset(
+    2.0,
+    "fan_in",
+    "uniform",
+    _HE,
+    "weft.nn.initializers.he_uniform()(key, (100, 50))",
+    ">>> bool(abs(w).max() <= (6 / 100) ** 0.5)\nTrue",
+)
+he_normal = kaiming_normal = _preset(
+    2.0,
+    "fan_in",
+    "truncated_normal",
+    _HE,
+    "weft.nn.initializers.he_normal()(key, (400, 200))",
+    ">>> abs(w.std() / (2 / 400) ** 0.5 - 1) < 0.01\nArray(True, dtype=bool)",
+)
 
 
 # Orthogonal -----------------------------------------------------------------------------------
@@ -280,6 +325,13 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     many outputs as inputs.
 
     Source: Xiao et al., "Dynamical isometry and a mean field theory of CNNs" (2018).
+
+    >>> import weft, weft.numpy as wnp
+    >>> from weft.nn import initializers
+    >>> key = weft.random.key(0)
+    >>> w = initializers.delta_orthogonal()(key, (3, 4, 4))
+    >>> wnp.abs(w[0]).max(), (w[1] @ w[1].T).round(3)[0]
+    (Array(0., dtype=float32), Array([1., 0., 0., 0.], dtype=float32))
     """
 
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:

@@ -6,9 +6,11 @@ Modules load when one of their names is first used.
 from __future__ import annotations
 
 from importlib import import_module
+from types import FunctionType
 from typing import Any
 
-from weft.core.namespace import public
+from weft.core.namespace import public, with_example
+from weft.numpy.examples import EXAMPLES
 from weft.numpy.refusals import refuse
 
 _MODULES = {
@@ -111,7 +113,10 @@ def __getattr__(name: str) -> Any:
             return import_module(f"weft.numpy.{name}")
         raise AttributeError(f"module 'weft.numpy' has no attribute {name!r}")
     value = getattr(import_module(f"weft.numpy.{module}"), name)
-    globals()[name] = value = public(value, "weft.numpy", refuse=refuse)
+    example = EXAMPLES.get(getattr(value, "__name__", name))
+    if example is not None and not isinstance(value, FunctionType):  # a ufunc
+        value.__doc__ = with_example(value.__doc__, example)
+    globals()[name] = value = public(value, "weft.numpy", refuse=refuse, example=example)
     return value
 
 

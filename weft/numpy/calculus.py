@@ -59,7 +59,12 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """The differences of neighbours of the flat array, with values put before and after."""
+    """The differences of neighbours of the flat array, with values put before and after.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.ediff1d(wnp.array([1, 4, 9]), to_end=0)
+    Array([3, 5, 0], dtype=int32)
+    """
     from weft.numpy.shaping import ravel
 
     aval = aval_of("ediff1d", ary)
@@ -182,7 +187,12 @@ def _three_points(x: Any, y: Any, z: Any, h1: Any, h2: Any, at_end: bool) -> Any
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """The integral along an axis by the trapezoidal rule. Source: numpy.trapezoid."""
+    """The integral along an axis by the trapezoidal rule. Source: numpy.trapezoid.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.trapezoid(wnp.array([0.0, 1.0, 4.0]), x=wnp.array([0.0, 1.0, 2.0]))
+    Array(3., dtype=float32)
+    """
     from weft.numpy import ufuncs as u
     from weft.numpy.reductions import sum
     from weft.numpy.shaping import moveaxis
@@ -262,7 +272,12 @@ def interp(
 
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Any:
-    """Angles with jumps of more than half a period taken out. Source: numpy.unwrap."""
+    """Angles with jumps of more than half a period taken out. Source: numpy.unwrap.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.unwrap(wnp.array([0.0, 9.0, 8.0]), period=10.0)
+    Array([ 0., -1., -2.], dtype=float32)
+    """
     from weft.numpy import formulas
     from weft.numpy import ufuncs as u
     from weft.numpy.running import cumsum
@@ -366,7 +381,12 @@ def correlate(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """The cross-correlation of two vectors, the second conjugated; modes as in `convolve`."""
+    """The cross-correlation of two vectors, the second conjugated; modes as in `convolve`.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.correlate(wnp.array([1, 2, 3]), wnp.array([0, 1]), mode="full")
+    Array([1., 2., 3., 0.], dtype=float32)
+    """
     return _convolve("correlate", a, v, mode, False, precision, preferred_element_type)
 
 
@@ -383,7 +403,13 @@ def cov(
     aweights: Any = None,
     dtype: Any = None,
 ) -> Any:
-    """The covariance matrix of variables in rows (columns with rowvar=False). Source: numpy.cov."""
+    """The covariance matrix of variables in rows (columns with rowvar=False). Source: numpy.cov.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.cov(wnp.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]))
+    Array([[1., 2.],
+           [2., 4.]], dtype=float32)
+    """
     from weft.numpy import ufuncs as u
     from weft.numpy.joining import concatenate
     from weft.numpy.linear import dot
@@ -446,7 +472,13 @@ def cov(
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: builtins.bool = True, dtype: Any = None) -> Any:
-    """The matrix of correlation coefficients, within [-1, 1]. Source: numpy.corrcoef."""
+    """The matrix of correlation coefficients, within [-1, 1]. Source: numpy.corrcoef.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.corrcoef(wnp.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).round(4)
+    Array([[ 1., -1.],
+           [-1.,  1.]], dtype=float32)
+    """
     from weft.numpy import formulas
     from weft.numpy import ufuncs as u
     from weft.numpy.matrices import diag
@@ -472,7 +504,12 @@ def _bit_weights(bitorder: str, name: str) -> np.ndarray:
 
 
 def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
-    """Eight booleans or integers to a byte, along an axis or of the flat array."""
+    """Eight booleans or integers to a byte, along an axis or of the flat array.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.packbits(wnp.array([1, 0, 1]))
+    Array([160], dtype=uint8)
+    """
     from weft.numpy import ufuncs as u
     from weft.numpy.reductions import sum
     from weft.numpy.shaping import moveaxis, ravel
@@ -500,7 +537,12 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
 def unpackbits(
     a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Any:
-    """The bits of bytes as zeros and ones, along an axis or of the flat array."""
+    """The bits of bytes as zeros and ones, along an axis or of the flat array.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.unpackbits(wnp.array([5], "uint8"))
+    Array([0, 0, 0, 0, 0, 1, 0, 1], dtype=uint8)
+    """
     from weft.numpy import ufuncs as u
     from weft.numpy.shaping import moveaxis, ravel
 

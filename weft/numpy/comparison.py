@@ -14,6 +14,10 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
     """Whether |a - b| <= atol + rtol * |b|, element by element; infinities equal themselves.
 
     Source: numpy.isclose.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.isclose(wnp.array([1.0, 1.0, 0.0]), wnp.array([1.000001, 1.001, 1e-9]))
+    Array([ True, False,  True], dtype=bool)
     """
     from weft.numpy import ufuncs as u
 
@@ -34,14 +38,24 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
 
 
 def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
-    """Whether all elements are close; see `isclose`."""
+    """Whether all elements are close; see `isclose`.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.allclose(wnp.array([1.0, 1e-9]), wnp.array([1.000001, 0.0]))
+    Array(True, dtype=bool)
+    """
     from weft.numpy.reductions import all
 
     return all(isclose(a, b, rtol, atol, equal_nan))
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
-    """Whether shapes and all elements are equal."""
+    """Whether shapes and all elements are equal.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.array_equal(wnp.array([1.0, wnp.nan]), wnp.array([1.0, wnp.nan]), equal_nan=True)
+    Array(True, dtype=bool)
+    """
     from weft.numpy import ufuncs as u
     from weft.numpy.creation import asarray
     from weft.numpy.reductions import all
@@ -59,7 +73,12 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 
 def array_equiv(a1: Any, a2: Any) -> Any:
-    """Whether the arrays broadcast to one shape with equal elements."""
+    """Whether the arrays broadcast to one shape with equal elements.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.array_equiv(wnp.array([1, 2]), wnp.array([[1, 2], [1, 2]]))
+    Array(True, dtype=bool)
+    """
     from weft.numpy import ufuncs as u
     from weft.numpy.creation import asarray
     from weft.numpy.reductions import all

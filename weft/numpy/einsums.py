@@ -306,7 +306,12 @@ def _from_lists(args: tuple) -> tuple[str, tuple]:
 
 
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> tuple[list, str]:
-    """The order in which einsum contracts, and numpy's account of its cost."""
+    """The order in which einsum contracts, and numpy's account of its cost.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.einsum_path("ij,jk,k->i", wnp.ones((2, 3)), wnp.ones((3, 4)), wnp.ones(4))[0]
+    ['einsum_path', (1, 2), (0, 1)]
+    """
     if not isinstance(subscripts, str):
         subscripts, operands = _from_lists((subscripts, *operands))
     shapes = [typeof(x).shape for x in operands]

@@ -22,6 +22,7 @@ from weft.numpy.common import (
     strong,
     to_array,
 )
+from weft.numpy.examples import EXAMPLES
 from weft.numpy.refusals import refuse
 from weft.ops import elementwise as ew
 from weft.ops import fft as fft_ops
@@ -168,7 +169,12 @@ def _opposite(norm: str | None) -> str | None:
 
 
 def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """The real spectrum of a signal with Hermitian symmetry. Source: numpy.fft.hfft."""
+    """The real spectrum of a signal with Hermitian symmetry. Source: numpy.fft.hfft.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.fft.hfft(wnp.array([4.0, 1.0, 2.0]))
+    Array([8., 2., 4., 2.], dtype=float32)
+    """
     conjugate = ew.conj(inexact(to_array(a)))
     return _transform(
         "hfft", "IRFFT", conjugate, None if n is None else (n,), (axis,), _opposite(norm)
@@ -176,7 +182,12 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
 
 
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """The inverse of `hfft`. Source: numpy.fft.ihfft."""
+    """The inverse of `hfft`. Source: numpy.fft.ihfft.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.fft.ihfft(wnp.array([1.0, 1.0, 1.0, 1.0])).real
+    Array([1., 0., 0.], dtype=float32)
+    """
     s = None if n is None else (n,)
     return ew.conj(_transform("ihfft", "RFFT", a, s, (axis,), _opposite(norm)))
 
@@ -207,7 +218,12 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
 
 
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
-    """The frequencies of `rfft` for n samples d apart."""
+    """The frequencies of `rfft` for n samples d apart.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.fft.rfftfreq(6, d=0.5).round(4)
+    Array([0.    , 0.3333, 0.6667, 1.    ], dtype=float32)
+    """
     return _frequencies("rfftfreq", n, d, dtype, device, True)
 
 
@@ -224,12 +240,22 @@ def _shifted(name: str, x: Any, axes: Any, direction: int) -> Any:
 
 
 def fftshift(x: Any, axes: Any = None) -> Any:
-    """Frequency 0 moved to the middle."""
+    """Frequency 0 moved to the middle.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.fft.fftshift(wnp.fft.fftfreq(5, 0.2))
+    Array([-2., -1.,  0.,  1.,  2.], dtype=float32)
+    """
     return _shifted("fftshift", x, axes, 1)
 
 
 def ifftshift(x: Any, axes: Any = None) -> Any:
-    """The inverse of `fftshift`."""
+    """The inverse of `fftshift`.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.fft.ifftshift(wnp.array([-2, -1, 0, 1, 2]))
+    Array([ 0,  1,  2, -2, -1], dtype=int32)
+    """
     return _shifted("ifftshift", x, axes, -1)
 
 
@@ -238,4 +264,4 @@ _NAMES = """
     rfft rfft2 rfftfreq rfftn
 """
 __all__ = _NAMES.split()  # noqa: PLE0605
-seal(globals(), refuse=refuse)
+seal(globals(), refuse=refuse, examples=EXAMPLES, prefix="fft.")

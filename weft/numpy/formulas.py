@@ -111,7 +111,12 @@ def _divisor(x: Any) -> Any:
 
 
 def remainder(x1: Any, x2: Any, /) -> Any:
-    """The remainder of floor division, with the sign of x2. Source: numpy.remainder."""
+    """The remainder of floor division, with the sign of x2. Source: numpy.remainder.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.remainder(wnp.array([7, -7]), 3)
+    Array([1, 2], dtype=int32)
+    """
     x1, x2 = _integer_operands("remainder", x1, x2)
     dtype = typeof(x1).dtype
     rest = ew.rem_p.bind(x1, _divisor(x2))
@@ -124,13 +129,23 @@ mod = remainder
 
 
 def fmod(x1: Any, x2: Any, /) -> Any:
-    """The remainder of truncating division, with the sign of x1. Source: numpy.fmod."""
+    """The remainder of truncating division, with the sign of x1. Source: numpy.fmod.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.fmod(wnp.array([7, -7]), 3)
+    Array([ 1, -1], dtype=int32)
+    """
     x1, x2 = _integer_operands("fmod", x1, x2)
     return ew.rem_p.bind(x1, _divisor(x2))
 
 
 def divmod(x1: Any, x2: Any, /) -> Any:
-    """Floor division and its remainder. Source: numpy.divmod."""
+    """Floor division and its remainder. Source: numpy.divmod.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.divmod(wnp.array([7, -7]), 3)
+    (Array([ 2, -3], dtype=int32), Array([1, 2], dtype=int32))
+    """
     x1, x2 = _integer_operands("divmod", x1, x2)
     if typeof(x1).dtype in INTEGERS:
         return floor_divide(x1, x2), remainder(x1, x2)
@@ -138,7 +153,12 @@ def divmod(x1: Any, x2: Any, /) -> Any:
 
 
 def modf(x: Any, /, out: Any = None) -> Any:
-    """The fractional and the whole part, both with the sign of x. Source: numpy.modf."""
+    """The fractional and the whole part, both with the sign of x. Source: numpy.modf.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.modf(wnp.array([2.5, -0.25]))
+    (Array([ 0.5 , -0.25], dtype=float32), Array([ 2., -0.], dtype=float32))
+    """
     refuse_out("modf", out)
     x = inexact(x)
     whole = ew.select(ew.ge_p.bind(x, _const(x, 0)), ew.floor_p.bind(x), ew.ceil_p.bind(x))
@@ -211,7 +231,12 @@ def _integer_power(x: Any, n: Any, dtype: Any) -> Any:
 
 
 def float_power(x: Any, y: Any, /) -> Any:
-    """x to the power y, computed in floats. Source: numpy.float_power."""
+    """x to the power y, computed in floats. Source: numpy.float_power.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.float_power(wnp.array([2, 4]), -1)
+    Array([0.5 , 0.25], dtype=float32)
+    """
     return ew.pow_p.bind(*_two_inexact("float_power", x, y))
 
 
@@ -219,7 +244,12 @@ def float_power(x: Any, y: Any, /) -> Any:
 
 
 def hypot(x1: Any, x2: Any, /) -> Any:
-    """sqrt(x1**2 + x2**2), without overflow. Source: numpy.hypot."""
+    """sqrt(x1**2 + x2**2), without overflow. Source: numpy.hypot.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.hypot(wnp.array([3.0, 3e20]), wnp.array([4.0, 4e20]))
+    Array([5.e+00, 5.e+20], dtype=float32)
+    """
     x1, x2 = _same_rank(*_two_inexact("hypot", x1, x2))
     if _is_complex(x1):
         raise TypeError("weft.numpy.hypot: not defined for complex numbers")
@@ -234,7 +264,12 @@ def hypot(x1: Any, x2: Any, /) -> Any:
 
 
 def heaviside(x1: Any, x2: Any, /) -> Any:
-    """0 for negative x1, x2 at 0, 1 for positive x1. Source: numpy.heaviside."""
+    """0 for negative x1, x2 at 0, 1 for positive x1. Source: numpy.heaviside.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.heaviside(wnp.array([-1.0, 0.0, 2.0]), 0.5)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     x1, x2 = _same_rank(*_two_inexact("heaviside", x1, x2))
     if _is_complex(x1):
         raise TypeError("weft.numpy.heaviside: not defined for complex numbers")
@@ -248,14 +283,24 @@ def heaviside(x1: Any, x2: Any, /) -> Any:
 
 
 def copysign(x1: Any, x2: Any, /) -> Any:
-    """|x1| with the sign of x2. Source: numpy.copysign."""
+    """|x1| with the sign of x2. Source: numpy.copysign.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.copysign(wnp.array([1.0, -2.0]), -0.0)
+    Array([-1., -2.], dtype=float32)
+    """
     x1, x2 = _same_rank(*_two_inexact("copysign", x1, x2))
     size = ew.abs_p.bind(x1)
     return ew.select(signbit(x2), ew.neg_p.bind(size), size)
 
 
 def sinc(x: Any, /) -> Any:
-    """sin(pi x) / (pi x), 1 at 0, with all derivatives there. Source: numpy.sinc."""
+    """sin(pi x) / (pi x), 1 at 0, with all derivatives there. Source: numpy.sinc.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.sinc(wnp.array([0.0, 0.5, 1.5])).round(2)
+    Array([ 1.  ,  0.64, -0.21], dtype=float32)
+    """
     x = inexact(x)
     z = ew.mul_p.bind(x, _const(x, math.pi))
     near = less(absolute(z), 0.2)
@@ -268,7 +313,12 @@ def sinc(x: Any, /) -> Any:
 
 
 def i0(x: Any) -> Any:
-    """The modified Bessel function of order 0. Source: numpy.i0."""
+    """The modified Bessel function of order 0. Source: numpy.i0.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.i0(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
     from weft.lax import bessel_i0e
 
     x = inexact(x)
@@ -317,7 +367,12 @@ def nan_to_num(
     posinf: Any = None,
     neginf: Any = None,
 ) -> Any:
-    """NaN replaced by `nan`, infinities by given numbers or the largest finite ones."""
+    """NaN replaced by `nan`, infinities by given numbers or the largest finite ones.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nan_to_num(wnp.array([wnp.nan, 1.0, wnp.inf]), posinf=9.0)
+    Array([0., 1., 9.], dtype=float32)
+    """
     aval = aval_of("nan_to_num", x)
     if aval.dtype not in INEXACT:
         return to_array(x)
@@ -345,7 +400,12 @@ def _parts(x: Any) -> tuple[Any, Any, Any]:
 
 
 def frexp(x: Any, /) -> Any:
-    """(m, e) with x = m * 2**e and 0.5 <= |m| < 1. Source: numpy.frexp."""
+    """(m, e) with x = m * 2**e and 0.5 <= |m| < 1. Source: numpy.frexp.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.frexp(wnp.array([8.0, -0.75]))
+    (Array([ 0.5 , -0.75], dtype=float32), Array([4, 0], dtype=int32))
+    """
     x = inexact(x)
     dtype = typeof(x).dtype
     if dtype in dtypes._COMPLEX:
@@ -369,7 +429,12 @@ def frexp(x: Any, /) -> Any:
 
 
 def ldexp(x1: Any, x2: Any, /) -> Any:
-    """x1 * 2**x2, exact unless it leaves the range. Source: numpy.ldexp."""
+    """x1 * 2**x2, exact unless it leaves the range. Source: numpy.ldexp.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.ldexp(wnp.array([1.0, 3.0]), wnp.array([4, -1]))
+    Array([16. ,  1.5], dtype=float32)
+    """
     if aval_of("ldexp", x2).dtype not in INTEGERS:
         raise TypeError(f"weft.numpy.ldexp: x2 must be integers, got {typeof(x2).str_short()}")
     x1 = inexact(x1)
@@ -392,7 +457,12 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
 
 
 def spacing(x: Any, /) -> Any:
-    """The distance to the next float away from zero, with the sign of x. Source: numpy.spacing."""
+    """The distance to the next float away from zero, with the sign of x. Source: numpy.spacing.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.spacing(wnp.array([1.0, 2.0**23]))
+    Array([1.1920929e-07, 1.0000000e+00], dtype=float32)
+    """
     x = inexact(x)
     if _is_complex(x):
         raise TypeError("weft.numpy.spacing: not defined for complex numbers")
@@ -409,7 +479,12 @@ def _common_integers(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
 
 
 def gcd(x1: Any, x2: Any) -> Any:
-    """The greatest common divisor. Source: numpy.gcd."""
+    """The greatest common divisor. Source: numpy.gcd.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.gcd(wnp.array([12, 0, -9]), 6)
+    Array([6, 6, 3], dtype=int32)
+    """
     from weft.lax import while_loop
     from weft.numpy.reductions import any as any_
 
@@ -425,7 +500,12 @@ def gcd(x1: Any, x2: Any) -> Any:
 
 
 def lcm(x1: Any, x2: Any) -> Any:
-    """The least common multiple. Source: numpy.lcm."""
+    """The least common multiple. Source: numpy.lcm.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.lcm(wnp.array([4, 0, -3]), 6)
+    Array([12,  0,  6], dtype=int32)
+    """
     x, y = _common_integers("lcm", x1, x2)
     d = gcd(x, y)
     none = ew.eq_p.bind(d, _const(d, 0))

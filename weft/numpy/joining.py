@@ -69,7 +69,12 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
 
 
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
-    """Arrays joined along an existing axis (array API standard)."""
+    """Arrays joined along an existing axis (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.concat([wnp.ones((1, 2)), wnp.zeros((1, 2))], axis=1)
+    Array([[1., 1., 0., 0.]], dtype=float32)
+    """
     return concatenate(arrays, axis)
 
 
@@ -104,14 +109,25 @@ def _raised(name: str, tup: Any, raise_rank: Any) -> list:
 
 
 def vstack(tup: Any, dtype: Any = None) -> Any:
-    """Arrays joined along rows; vectors are rows."""
+    """Arrays joined along rows; vectors are rows.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.vstack([wnp.array([1, 2]), wnp.array([3, 4])])
+    Array([[1, 2],
+           [3, 4]], dtype=int32)
+    """
     from weft.numpy.shaping import atleast_2d
 
     return concatenate(_raised("vstack", tup, atleast_2d), 0, dtype)
 
 
 def hstack(tup: Any, dtype: Any = None) -> Any:
-    """Arrays joined along columns; vectors along their one axis."""
+    """Arrays joined along columns; vectors along their one axis.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.hstack([wnp.array([1, 2]), wnp.array([3])])
+    Array([1, 2, 3], dtype=int32)
+    """
     from weft.numpy.shaping import atleast_1d
 
     xs = _raised("hstack", tup, atleast_1d)
@@ -119,14 +135,25 @@ def hstack(tup: Any, dtype: Any = None) -> Any:
 
 
 def dstack(tup: Any, dtype: Any = None) -> Any:
-    """Arrays joined along the third axis."""
+    """Arrays joined along the third axis.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.dstack([wnp.ones((2, 3)), wnp.zeros((2, 3))]).shape
+    (2, 3, 2)
+    """
     from weft.numpy.shaping import atleast_3d
 
     return concatenate(_raised("dstack", tup, atleast_3d), 2, dtype)
 
 
 def column_stack(tup: Any) -> Any:
-    """Vectors as the columns of a matrix; matrices joined along columns."""
+    """Vectors as the columns of a matrix; matrices joined along columns.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.column_stack([wnp.array([1, 2]), wnp.array([3, 4])])
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
 
     def column(a: Any) -> Any:
         aval = aval_of("column_stack", a)
@@ -136,7 +163,14 @@ def column_stack(tup: Any) -> Any:
 
 
 def block(arrays: Any) -> Any:
-    """An array from nested lists of blocks. Source: numpy.block."""
+    """An array from nested lists of blocks. Source: numpy.block.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.block([[wnp.eye(2), wnp.zeros((2, 1))], [wnp.ones((1, 3))]])
+    Array([[1., 0., 0.],
+           [0., 1., 0.],
+           [1., 1., 1.]], dtype=float32)
+    """
 
     def depth(x: Any) -> int:
         if not isinstance(x, list):
@@ -166,13 +200,24 @@ def block(arrays: Any) -> Any:
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    """Values joined to the end of an axis; None flattens both first."""
+    """Values joined to the end of an axis; None flattens both first.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.append(wnp.array([1, 2]), wnp.array([[3], [4]]))
+    Array([1, 2, 3, 4], dtype=int32)
+    """
     check_array("append", arr, values)
     return concatenate([arr, values], axis)
 
 
 def tile(A: Any, reps: Any) -> Any:
-    """The array repeated as a whole along each dimension. Source: numpy.tile."""
+    """The array repeated as a whole along each dimension. Source: numpy.tile.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.tile(wnp.array([1, 2]), (2, 2))
+    Array([[1, 2, 1, 2],
+           [1, 2, 1, 2]], dtype=int32)
+    """
     aval = aval_of("tile", A)
     reps = tuple(reps) if isinstance(reps, Sequence | np.ndarray) else (reps,)
     reps = tuple(operator.index(r) for r in reps)
@@ -249,7 +294,12 @@ def repeat(
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple:
-    """The slices along an axis, without it."""
+    """The slices along an axis, without it.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.unstack(wnp.array([[1, 2], [3, 4]]), axis=1)
+    (Array([1, 3], dtype=int32), Array([2, 4], dtype=int32))
+    """
     aval = aval_of("unstack", x)
     if aval.ndim == 0:
         raise ValueError("weft.numpy.unstack: a scalar has no axis to take apart")
@@ -289,32 +339,63 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list:
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list:
-    """Parts along an axis: a number of equal ones, or cut at indices. Source: numpy.split."""
+    """Parts along an axis: a number of equal ones, or cut at indices. Source: numpy.split.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.split(wnp.arange(6), [2, 3])
+    [Array([0, 1], dtype=int32), Array([2], dtype=int32), Array([3, 4, 5], dtype=int32)]
+    """
     return _split("split", ary, indices_or_sections, axis)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list:
-    """As `split`, with parts that may differ in size by one."""
+    """As `split`, with parts that may differ in size by one.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.array_split(wnp.arange(5), 2)
+    [Array([0, 1, 2], dtype=int32), Array([3, 4], dtype=int32)]
+    """
     return _split("array_split", ary, indices_or_sections, axis)
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list:
-    """Parts along the first axis."""
+    """Parts along the first axis.
+
+    >>> import weft.numpy as wnp
+    >>> [x.shape for x in wnp.vsplit(wnp.ones((4, 2)), 2)]
+    [(2, 2), (2, 2)]
+    """
     return _split("vsplit", ary, indices_or_sections, 0)
 
 
 def hsplit(ary: Any, indices_or_sections: Any) -> list:
-    """Parts along the second axis, or the first of a vector."""
+    """Parts along the second axis, or the first of a vector.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.hsplit(wnp.arange(4), 2)
+    [Array([0, 1], dtype=int32), Array([2, 3], dtype=int32)]
+    """
     return _split("hsplit", ary, indices_or_sections, 0 if aval_of("hsplit", ary).ndim == 1 else 1)
 
 
 def dsplit(ary: Any, indices_or_sections: Any) -> list:
-    """Parts along the third axis."""
+    """Parts along the third axis.
+
+    >>> import weft.numpy as wnp
+    >>> [x.shape for x in wnp.dsplit(wnp.ones((2, 2, 4)), 2)]
+    [(2, 2, 2), (2, 2, 2)]
+    """
     return _split("dsplit", ary, indices_or_sections, 2)
 
 
 def resize(a: Any, new_shape: Any) -> Any:
-    """The elements, repeated or cut to fill a new shape. Source: numpy.resize."""
+    """The elements, repeated or cut to fill a new shape. Source: numpy.resize.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.resize(wnp.array([1, 2, 3]), (2, 4))
+    Array([[1, 2, 3, 1],
+           [2, 3, 1, 2]], dtype=int32)
+    """
     from weft.numpy.shaping import ravel
 
     shape = ops.check_shape(new_shape, "new_shape")
@@ -462,7 +543,12 @@ def _insert_traced(x: Any, obj: Any, vals: Any, axis: int, n: int, count: int) -
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
-    """The array without leading ('f') and trailing ('b') zeros; its values must be known."""
+    """The array without leading ('f') and trailing ('b') zeros; its values must be known.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.trim_zeros(wnp.array([0, 0, 1, 0, 2, 0]))
+    Array([1, 0, 2], dtype=int32)
+    """
     aval = aval_of("trim_zeros", filt) if not isinstance(filt, list | tuple) else None
     x = to_array(np.asarray(filt)) if aval is None else to_array(filt)
     nonzero = np.argwhere(concrete(x, "trim_zeros: filt"))

@@ -17,6 +17,7 @@ from weft.core.trace import typeof
 from weft.numpy import formulas, linear
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, cast, check_array, inexact, strong, to_array
+from weft.numpy.examples import EXAMPLES
 from weft.numpy.reductions import max as max_
 from weft.numpy.reductions import min as min_
 from weft.numpy.reductions import prod, sum
@@ -683,4 +684,4 @@ _NAMES = """
     svdvals tensordot tensorinv tensorsolve trace vecdot vector_norm
 """
 __all__ = _NAMES.split()  # noqa: PLE0605
-seal(globals(), refuse=refuse)
+seal(globals(), refuse=refuse, examples=EXAMPLES, prefix="linalg.")

@@ -167,7 +167,12 @@ def _batched(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: Any) 
 
 
 def matvec(x1: Any, x2: Any, /) -> Any:
-    """Matrices times vectors, batched over leading dimensions. Source: numpy.matvec."""
+    """Matrices times vectors, batched over leading dimensions. Source: numpy.matvec.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.matvec(wnp.array([[1, 2], [3, 4]]), wnp.array([1, 10]))
+    Array([21, 43], dtype=int32)
+    """
     x, y = aval_of("matvec", x1), aval_of("matvec", x2)
     if x.ndim < 2 or y.ndim < 1:
         raise ValueError(
@@ -177,7 +182,12 @@ def matvec(x1: Any, x2: Any, /) -> Any:
 
 
 def vecmat(x1: Any, x2: Any, /) -> Any:
-    """Conjugated vectors times matrices, batched over leading dimensions. Source: numpy.vecmat."""
+    """Conjugated vectors times matrices, batched over leading dimensions. Source: numpy.vecmat.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.vecmat(wnp.array([1, 10]), wnp.array([[1, 2], [3, 4]]))
+    Array([31, 42], dtype=int32)
+    """
     from weft.numpy.ufuncs import conjugate
 
     x, y = aval_of("vecmat", x1), aval_of("vecmat", x2)
@@ -189,7 +199,12 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
 
 
 def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """The product of the flattened arrays, a conjugated. Source: numpy.vdot."""
+    """The product of the flattened arrays, a conjugated. Source: numpy.vdot.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.vdot(wnp.array([1j, 2]), wnp.array([1j, 3]))
+    Array(7.+0.j, dtype=complex64)
+    """
     from weft.numpy.shaping import ravel
     from weft.numpy.ufuncs import conjugate
 
@@ -211,7 +226,12 @@ def vecdot(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """The product of conjugated vectors along an axis, batched over the others."""
+    """The product of conjugated vectors along an axis, batched over the others.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.vecdot(wnp.array([[1j, 0], [0, 2]]), wnp.array([1j, 1]))
+    Array([1.+0.j, 2.+0.j], dtype=complex64)
+    """
     from weft.numpy.shaping import moveaxis
     from weft.numpy.ufuncs import conjugate
 
@@ -230,7 +250,12 @@ def vecdot(
 
 
 def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """The sum over the last axes of both; a product for scalars. Source: numpy.inner."""
+    """The sum over the last axes of both; a product for scalars. Source: numpy.inner.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.inner(wnp.array([[1, 2], [3, 4]]), wnp.array([10, 1]))
+    Array([12, 34], dtype=int32)
+    """
     x, y = aval_of("inner", a), aval_of("inner", b)
     if not x.shape or not y.shape:
         return dot(a, b, precision=precision, preferred_element_type=preferred_element_type)
@@ -241,7 +266,13 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
 
 
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    """The products of all pairs of elements, as a matrix. Source: numpy.outer."""
+    """The products of all pairs of elements, as a matrix. Source: numpy.outer.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.outer(wnp.array([1, 2]), wnp.array([10, 20, 30]))
+    Array([[10, 20, 30],
+           [20, 40, 60]], dtype=int32)
+    """
     from weft.numpy.ufuncs import multiply
 
     refuse_out("outer", out)
@@ -304,7 +335,12 @@ def tensordot(
 
 
 def kron(a: Any, b: Any) -> Any:
-    """The Kronecker product: every element of a times the whole of b. Source: numpy.kron."""
+    """The Kronecker product: every element of a times the whole of b. Source: numpy.kron.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.kron(wnp.array([1, 10]), wnp.array([1, 2, 3]))
+    Array([ 1,  2,  3, 10, 20, 30], dtype=int32)
+    """
     from weft.numpy.ufuncs import multiply
 
     x, y = aval_of("kron", a), aval_of("kron", b)
@@ -319,7 +355,12 @@ def kron(a: Any, b: Any) -> Any:
 def cross(
     a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Any:
-    """The cross product of vectors of 3 (or 2) components along an axis. Source: numpy.cross."""
+    """The cross product of vectors of 3 (or 2) components along an axis. Source: numpy.cross.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.cross(wnp.array([1, 0, 0]), wnp.array([0, 1, 0]))
+    Array([0, 0, 1], dtype=int32)
+    """
     from weft.numpy.joining import stack
     from weft.numpy.shaping import broadcast_arrays, moveaxis
     from weft.numpy.ufuncs import multiply, subtract

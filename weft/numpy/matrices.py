@@ -329,19 +329,34 @@ def _matrix_shape(arr: Any, name: str) -> ShapedArray:
 
 
 def tril_indices_from(arr: Any, k: int = 0) -> tuple:
-    """Row and column indices of the lower triangle of a matrix."""
+    """Row and column indices of the lower triangle of a matrix.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.ones((3, 3))[wnp.tril_indices_from(wnp.ones((3, 3)))].shape
+    (6,)
+    """
     shape = _matrix_shape(arr, "tril_indices_from").shape
     return tril_indices(shape[0], k, shape[1])
 
 
 def triu_indices_from(arr: Any, k: int = 0) -> tuple:
-    """Row and column indices of the upper triangle of a matrix."""
+    """Row and column indices of the upper triangle of a matrix.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.triu_indices_from(wnp.ones((2, 2)))
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
     shape = _matrix_shape(arr, "triu_indices_from").shape
     return triu_indices(shape[0], k, shape[1])
 
 
 def mask_indices(n: int, mask_func: Callable, k: int = 0, *, size: int | None = None) -> tuple:
-    """Indices at which mask_func(ones((n, n)), k) is nonzero."""
+    """Indices at which mask_func(ones((n, n)), k) is nonzero.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.mask_indices(2, wnp.triu)
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
     from weft.numpy.selection import nonzero
     from weft.transforms.staging import ensure_compile_time_eval
 
@@ -364,7 +379,14 @@ def diag_indices(n: int, ndim: int = 2) -> tuple:
 
 
 def diag_indices_from(arr: Any) -> tuple:
-    """Indices of the main diagonal of an array whose dimensions are equal."""
+    """Indices of the main diagonal of an array whose dimensions are equal.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.eye(3).at[wnp.diag_indices_from(wnp.eye(3))].add(1.0)
+    Array([[2., 0., 0.],
+           [0., 2., 0.],
+           [0., 0., 2.]], dtype=float32)
+    """
     aval = aval_of("diag_indices_from", arr)
     if aval.ndim < 2 or len(set(aval.shape)) != 1:
         raise ValueError(

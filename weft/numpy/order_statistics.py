@@ -362,7 +362,12 @@ def nanpercentile(
     *,
     weights: Any = None,
 ) -> Any:
-    """As `percentile`, of the elements that are not NaN."""
+    """As `percentile`, of the elements that are not NaN.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nanpercentile(wnp.array([0.0, wnp.nan, 10.0]), 30)
+    Array(3., dtype=float32)
+    """
     check_array("nanpercentile", a, q)
     return _quantile(
         "nanpercentile",
@@ -413,7 +418,12 @@ def nanmedian(
     overwrite_input: builtins.bool = False,
     keepdims: builtins.bool = False,
 ) -> Any:
-    """As `median`, of the elements that are not NaN."""
+    """As `median`, of the elements that are not NaN.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nanmedian(wnp.array([1.0, wnp.nan, 3.0, 8.0]))
+    Array(3., dtype=float32)
+    """
     return _quantile(
         "nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, True
     )
@@ -469,7 +479,12 @@ def bincount(
 
 
 def digitize(x: Any, bins: Any, right: builtins.bool = False, *, method: str | None = None) -> Any:
-    """The number of the bin that each x belongs to; bins rise or fall. Source: numpy.digitize."""
+    """The number of the bin that each x belongs to; bins rise or fall. Source: numpy.digitize.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.digitize(wnp.array([0.2, 1.0, 9.0]), wnp.array([0.0, 1.0, 2.0]))
+    Array([1, 2, 3], dtype=int32)
+    """
     from weft.numpy import ufuncs as u
     from weft.numpy.selection import where
     from weft.numpy.sorting import searchsorted
@@ -515,7 +530,12 @@ def _limits(a: Any, range_: Any) -> tuple[Any, Any]:
 
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
-    """The edges of the bins of a histogram. Source: numpy.histogram_bin_edges."""
+    """The edges of the bins of a histogram. Source: numpy.histogram_bin_edges.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.histogram_bin_edges(wnp.array([0.0, 4.0]), bins=4)
+    Array([0., 1., 2., 3., 4.], dtype=float32)
+    """
     from weft.numpy.creation import linspace
     from weft.numpy.shaping import ravel
 
@@ -547,6 +567,10 @@ def histogram(
     bins: how many, or their edges. range: (lowest, highest) edge. weights: what each element
     counts. density: whether the counts are divided so that the integral is 1.
     Source: numpy.histogram.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.histogram(wnp.array([1, 2, 2, 5]), bins=2)
+    (Array([3., 1.], dtype=float32), Array([1., 3., 5.], dtype=float32))
     """
     from weft.numpy import ufuncs as u
     from weft.numpy.calculus import diff
@@ -590,7 +614,14 @@ def _ones(shape: tuple, dtype: Any) -> Any:
 def histogram2d(
     x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = None
 ) -> tuple[Any, Any, Any]:
-    """Counts of pairs in a grid of bins, and the edges in both directions."""
+    """Counts of pairs in a grid of bins, and the edges in both directions.
+
+    >>> import weft.numpy as wnp
+    >>> counts, x, y = wnp.histogram2d(wnp.array([0, 1, 1]), wnp.array([0, 0, 1]), bins=2)
+    >>> counts
+    Array([[1, 0],
+           [1, 1]], dtype=int32)
+    """
     from weft.numpy.joining import stack
 
     edges = bins
@@ -613,6 +644,12 @@ def histogramdd(
 
     sample: an array of shape (points, dimensions), or a sequence of coordinates.
     Source: numpy.histogramdd.
+
+    >>> import weft.numpy as wnp
+    >>> counts, edges = wnp.histogramdd(wnp.array([[0, 0], [1, 1], [1, 1]]), bins=2)
+    >>> counts
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
     """
     from weft.numpy import ufuncs as u
     from weft.numpy.calculus import diff

@@ -65,12 +65,22 @@ def _aligned(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
 
 
 def polyadd(a1: Any, a2: Any) -> Any:
-    """The sum of polynomials."""
+    """The sum of polynomials.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.polyadd(wnp.array([1, 2, 3]), wnp.array([10, 0]))
+    Array([ 1, 12,  3], dtype=int32)
+    """
     return u.add(*_aligned("polyadd", a1, a2))
 
 
 def polysub(a1: Any, a2: Any) -> Any:
-    """The difference of polynomials."""
+    """The difference of polynomials.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.polysub(wnp.array([1, 2, 3]), wnp.array([10, 0]))
+    Array([ 1, -8,  3], dtype=int32)
+    """
     return u.subtract(*_aligned("polysub", a1, a2))
 
 
@@ -81,7 +91,12 @@ def _without_leading_zeros(p: Any, name: str) -> Any:
 
 
 def polymul(a1: Any, a2: Any, *, trim_leading_zeros: builtins.bool = False) -> Any:
-    """The product of polynomials."""
+    """The product of polynomials.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.polymul(wnp.array([1, 1]), wnp.array([1, -1]))
+    Array([ 1.,  0., -1.], dtype=float32)
+    """
     from weft.numpy.calculus import convolve
 
     a1, a2 = promote_inexact(_vector("polymul", a1), _vector("polymul", a2))
@@ -96,7 +111,12 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: builtins.bool = False) -> A
 
 
 def polydiv(u: Any, v: Any, *, trim_leading_zeros: builtins.bool = False) -> tuple[Any, Any]:
-    """Quotient and remainder of polynomials. Source: numpy.polydiv."""
+    """Quotient and remainder of polynomials. Source: numpy.polydiv.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.polydiv(wnp.array([1.0, 3.0, 5.0]), wnp.array([1.0, 1.0]))
+    (Array([1., 2.], dtype=float32), Array([0., 0., 3.], dtype=float32))
+    """
     from weft.numpy.joining import stack
     from weft.numpy.ufuncs import multiply, negative, true_divide
 
@@ -115,7 +135,12 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: builtins.bool = False) -> tup
 
 
 def polyder(p: Any, m: int = 1) -> Any:
-    """The m-th derivative of a polynomial."""
+    """The m-th derivative of a polynomial.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.polyder(wnp.array([1, 2, 3]))
+    Array([2., 2.], dtype=float32)
+    """
     p = _vector("polyder", p)
     m = operator.index(m)
     if m < 0:
@@ -133,7 +158,12 @@ def polyder(p: Any, m: int = 1) -> Any:
 
 
 def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
-    """The m-th antiderivative of a polynomial, with constants of integration k."""
+    """The m-th antiderivative of a polynomial, with constants of integration k.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.polyint(wnp.array([3.0, 2.0]), k=7)
+    Array([1.5, 2. , 7. ], dtype=float32)
+    """
     from weft.numpy.joining import concatenate
     from weft.numpy.shaping import atleast_1d, broadcast_to
 
@@ -158,7 +188,12 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 
 
 def poly(seq_of_zeros: Any) -> Any:
-    """The coefficients of the polynomial with the given roots, or of a matrix's eigenvalues."""
+    """The coefficients of the polynomial with the given roots, or of a matrix's eigenvalues.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.poly(wnp.array([1.0, 2.0]))
+    Array([ 1., -3.,  2.], dtype=float32)
+    """
     from weft.numpy.calculus import convolve
     from weft.numpy.common import fill
     from weft.numpy.joining import stack
@@ -191,6 +226,10 @@ def roots(p: Any, *, strip_zeros: builtins.bool = True) -> Any:
     strip_zeros: leading and trailing zeros are taken off, for which p must be known while
     tracing; with False they stay, and for each leading zero the result ends in a NaN.
     Source: numpy.roots.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.roots(wnp.array([1.0, 0.0, -4.0])).round(2)
+    Array([-2.+0.j,  2.+0.j], dtype=complex64)
     """
     from weft.numpy.creation import zeros
     from weft.numpy.joining import concatenate
@@ -264,6 +303,10 @@ def polyfit(
     full: also residuals, rank, singular values and rcond. w: weights of the points. cov: also the
     covariance of the coefficients ('unscaled' without scaling by the residuals).
     Source: numpy.polyfit.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.polyfit(wnp.array([0.0, 1.0, 2.0]), wnp.array([1.0, 3.0, 5.0]), 1).round(4)
+    Array([2., 1.], dtype=float32)
     """
     from weft.numpy.linalg import inv, lstsq
     from weft.numpy.linear import dot, outer

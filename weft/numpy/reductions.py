@@ -154,7 +154,12 @@ def prod(
     where: Any = None,
     promote_integers: builtins.bool = True,
 ) -> Any:
-    """The product over an axis, a tuple of axes, or all. Arguments as for `sum`."""
+    """The product over an axis, a tuple of axes, or all. Arguments as for `sum`.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.prod(wnp.array([[1, 2], [3, 4]], "int8"), axis=0)
+    Array([3, 8], dtype=int32)
+    """
     refuse_out("prod", out)
     return _sum_like(
         "prod",
@@ -261,7 +266,12 @@ def min(
     initial: Any = None,
     where: Any = None,
 ) -> Any:
-    """The least element over an axis, a tuple of axes, or all; NaN if one is."""
+    """The least element over an axis, a tuple of axes, or all; NaN if one is.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.min(wnp.array([[4, 2], [3, 7]]), axis=0)
+    Array([3, 2], dtype=int32)
+    """
     return _extremum(
         "min", ops.reduce_min_p, ops.highest, "minimum", a, axis, out, keepdims, initial, where
     )
@@ -301,12 +311,22 @@ any = _logical("any", ops.reduce_or_p, False)
 
 
 def count_nonzero(a: Any, axis: Any = None, keepdims: builtins.bool = False) -> Any:
-    """The number of nonzero elements over an axis, a tuple of axes, or all."""
+    """The number of nonzero elements over an axis, a tuple of axes, or all.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.count_nonzero(wnp.array([[0, 1], [2, 3]]), axis=0)
+    Array([1, 2], dtype=int32)
+    """
     return sum(_nonzero("count_nonzero", a), axis=axis, keepdims=keepdims)
 
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: builtins.bool = False) -> Any:
-    """The range of values, max - min."""
+    """The range of values, max - min.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.ptp(wnp.array([[3, 9], [5, 4]]), axis=1)
+    Array([6, 1], dtype=int32)
+    """
     refuse_out("ptp", out)
     return ew.sub_p.bind(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
@@ -369,7 +389,12 @@ def average(
     returned: builtins.bool = False,
     keepdims: builtins.bool = False,
 ) -> Any:
-    """The weighted mean; with `returned`, also the sum of weights. Source: numpy.average."""
+    """The weighted mean; with `returned`, also the sum of weights. Source: numpy.average.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.average(wnp.array([1.0, 2.0, 4.0]), weights=wnp.array([2, 1, 1]))
+    Array(2., dtype=float32)
+    """
     from weft.numpy.ufuncs import divide, multiply
 
     aval = aval_of("average", a)
@@ -479,7 +504,12 @@ def std(
     mean: Any = None,
     correction: Any = None,
 ) -> Any:
-    """The standard deviation: the square root of `var`."""
+    """The standard deviation: the square root of `var`.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.std(wnp.array([[1.0, 3.0], [2.0, 6.0]]), axis=1)
+    Array([1., 2.], dtype=float32)
+    """
     refuse_out("std", out)
     return ew.sqrt_p.bind(
         var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
@@ -496,7 +526,7 @@ def _without_nan(a: Any, value: Any) -> Any:
     return ew.select(ew.ne_p.bind(a, a), fill(aval.shape, value, aval.dtype), a)
 
 
-def _not_nan(name: str, a: Any, where: Any) -> Any:
+def _not_nan(a: Any, where: Any) -> Any:
     from weft.numpy.ufuncs import isnan, logical_and, logical_not
 
     present = logical_not(isnan(a))
@@ -512,7 +542,12 @@ def nansum(
     initial: Any = None,
     where: Any = None,
 ) -> Any:
-    """The sum of the elements that are not NaN."""
+    """The sum of the elements that are not NaN.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nansum(wnp.array([[2.0, wnp.nan], [wnp.nan, wnp.nan]]), axis=1)
+    Array([2., 0.], dtype=float32)
+    """
     aval_of("nansum", a)
     return sum(_without_nan(a, 0), axis, dtype, out, keepdims, initial, where)
 
@@ -526,7 +561,12 @@ def nanprod(
     initial: Any = None,
     where: Any = None,
 ) -> Any:
-    """The product of the elements that are not NaN."""
+    """The product of the elements that are not NaN.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nanprod(wnp.array([2.0, wnp.nan, 3.0]))
+    Array(6., dtype=float32)
+    """
     aval_of("nanprod", a)
     return prod(_without_nan(a, 1), axis, dtype, out, keepdims, initial, where)
 
@@ -564,11 +604,16 @@ def nanmean(
     keepdims: builtins.bool = False,
     where: Any = None,
 ) -> Any:
-    """The mean of the elements that are not NaN."""
+    """The mean of the elements that are not NaN.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nanmean(wnp.array([1.0, wnp.nan, 3.0]))
+    Array(2., dtype=float32)
+    """
     refuse_out("nanmean", out)
     if aval_of("nanmean", a).dtype not in INEXACT:
         return mean(a, axis, dtype, None, keepdims, where=where)
-    return mean(a, axis, dtype, None, keepdims, where=_not_nan("nanmean", a, where))
+    return mean(a, axis, dtype, None, keepdims, where=_not_nan(a, where))
 
 
 def nanvar(
@@ -581,10 +626,15 @@ def nanvar(
     where: Any = None,
     mean: Any = None,
 ) -> Any:
-    """The variance of the elements that are not NaN."""
+    """The variance of the elements that are not NaN.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nanvar(wnp.array([1.0, wnp.nan, 3.0]), ddof=1)
+    Array(2., dtype=float32)
+    """
     refuse_out("nanvar", out)
     if aval_of("nanvar", a).dtype in INEXACT:
-        where = _not_nan("nanvar", a, where)
+        where = _not_nan(a, where)
         n = sum(_broadcast_to(where, typeof(a).shape), axis, keepdims=keepdims)
         a = _masked("nanvar", a, where, 0)  # so that no derivative is NaN
         x = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean)
@@ -607,6 +657,11 @@ def nanstd(
     where: Any = None,
     mean: Any = None,
 ) -> Any:
-    """The standard deviation of the elements that are not NaN."""
+    """The standard deviation of the elements that are not NaN.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nanstd(wnp.array([1.0, wnp.nan, 3.0]))
+    Array(1., dtype=float32)
+    """
     refuse_out("nanstd", out)
     return ew.sqrt_p.bind(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))

@@ -71,7 +71,12 @@ def argmax(a: Any, axis: Any = None, out: Any = None, keepdims: Any = None) -> A
 
 
 def argmin(a: Any, axis: Any = None, out: Any = None, keepdims: Any = None) -> Any:
-    """The first position of the least element, along an axis or in the flat array."""
+    """The first position of the least element, along an axis or in the flat array.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.argmin(wnp.array([[4, 2, 2], [1, 5, 0]]), axis=1)
+    Array([1, 2], dtype=int32)
+    """
     return _position("argmin", a, axis, out, keepdims)
 
 
@@ -134,17 +139,32 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
 
 
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Running products along an axis, or of the flat array."""
+    """Running products along an axis, or of the flat array.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.cumprod(wnp.array([[1, 2], [3, 4]]))
+    Array([ 1,  2,  6, 24], dtype=int32)
+    """
     return _running("cumprod", "cumprod", a, axis, dtype, out)
 
 
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Running sums, NaN counted as 0."""
+    """Running sums, NaN counted as 0.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nancumsum(wnp.array([2.0, wnp.nan, 3.0]))
+    Array([2., 2., 5.], dtype=float32)
+    """
     return _running("nancumsum", "cumsum", a, axis, dtype, out, 0)
 
 
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Running products, NaN counted as 1."""
+    """Running products, NaN counted as 1.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nancumprod(wnp.array([2.0, wnp.nan, 3.0]))
+    Array([2., 2., 6.], dtype=float32)
+    """
     return _running("nancumprod", "cumprod", a, axis, dtype, out, 1)
 
 
@@ -177,7 +197,12 @@ def cumulative_sum(
     dtype: Any = None,
     include_initial: builtins.bool = False,
 ) -> Any:
-    """Running sums along an axis, with a leading 0 if include_initial (array API standard)."""
+    """Running sums along an axis, with a leading 0 if include_initial (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.cumulative_sum(wnp.array([2, 3, 4]), include_initial=True)
+    Array([0, 2, 5, 9], dtype=int32)
+    """
     return _cumulative("cumulative_sum", "cumsum", 0, x, axis, dtype, include_initial)
 
 
@@ -189,14 +214,24 @@ def cumulative_prod(
     dtype: Any = None,
     include_initial: builtins.bool = False,
 ) -> Any:
-    """Running products along an axis, with a leading 1 if include_initial (array API standard)."""
+    """Running products along an axis, with a leading 1 if include_initial (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.cumulative_prod(wnp.array([2, 3, 4]), include_initial=True)
+    Array([ 1,  2,  6, 24], dtype=int32)
+    """
     return _cumulative("cumulative_prod", "cumprod", 1, x, axis, dtype, include_initial)
 
 
 def trace(
     a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
 ) -> Any:
-    """The sum of a diagonal of two axes. Source: numpy.trace."""
+    """The sum of a diagonal of two axes. Source: numpy.trace.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.trace(wnp.arange(9).reshape(3, 3), offset=1)
+    Array(6, dtype=int32)
+    """
     from weft.numpy.selection import diagonal
 
     refuse_out("trace", out)

@@ -77,7 +77,13 @@ def where(
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """Elements of the first choice whose condition holds, or the default. As numpy.select."""
+    """Elements of the first choice whose condition holds, or the default. As numpy.select.
+
+    >>> import weft.numpy as wnp
+    >>> x = wnp.arange(5)
+    >>> wnp.select([x < 2, x > 3], [x, 10 * x], default=-1)
+    Array([ 0,  1, -1, -1, 40], dtype=int32)
+    """
     if len(condlist) != len(choicelist):
         raise ValueError(
             f"weft.numpy.select: {len(condlist)} conditions for {len(choicelist)} choices"
@@ -100,6 +106,10 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 
     mode: what to do with numbers out of range, 'wrap' or 'clip'; 'raise' needs them known.
     Source: numpy.choose.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.choose(wnp.array([1, 0, 1]), [wnp.array([1, 2, 3]), wnp.array([10, 20, 30])])
+    Array([10,  2, 30], dtype=int32)
     """
     from weft.numpy.formulas import clip, remainder
     from weft.numpy.joining import stack
@@ -128,6 +138,11 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence, *args: Any, **kw: Any) 
     """Of the functions the value of that whose condition holds, the later one where several do.
 
     An additional function or value is the default, else 0. Source: numpy.piecewise.
+
+    >>> import weft.numpy as wnp
+    >>> x = wnp.array([-2.0, 3.0])
+    >>> wnp.piecewise(x, [x < 0, x >= 0], [lambda x: -x, 10.0])
+    Array([ 2., 10.], dtype=float32)
     """
     x = to_array(x)
     several = isinstance(condlist, Sequence) or typeof(condlist).ndim > x.ndim
@@ -214,14 +229,25 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
 
 
 def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """The indices of nonzero elements in the flat array."""
+    """The indices of nonzero elements in the flat array.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.flatnonzero(wnp.array([[0, 1], [2, 0]]))
+    Array([1, 2], dtype=int32)
+    """
     from weft.numpy.shaping import ravel
 
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
 def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """The indices of nonzero elements, a row for each."""
+    """The indices of nonzero elements, a row for each.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.argwhere(wnp.array([[0, 1], [2, 0]]))
+    Array([[0, 1],
+           [1, 0]], dtype=int32)
+    """
     from weft.numpy.creation import zeros
     from weft.numpy.joining import stack
     from weft.numpy.shaping import atleast_1d
@@ -397,7 +423,14 @@ def put_along_axis(
     *,
     mode: Any = None,
 ) -> Any:
-    """arr with values set at indices along an axis; needs inplace=False, and arr is unchanged."""
+    """arr with values set at indices along an axis; needs inplace=False, and arr is unchanged.
+
+    >>> import weft.numpy as wnp
+    >>> x, i = wnp.array([[1, 2], [3, 4]]), wnp.array([[1], [0]])
+    >>> wnp.put_along_axis(x, i, 9, axis=1, inplace=False)
+    Array([[1, 9],
+           [9, 4]], dtype=int32)
+    """
     _refuse_inplace("put_along_axis", inplace)
     check_array("put_along_axis", arr, values)
     shape = typeof(arr).shape
@@ -415,7 +448,12 @@ def _refuse_inplace(name: str, inplace: builtins.bool) -> None:
 
 
 def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: builtins.bool = True) -> Any:
-    """a with values set at indices of the flat array, repeated if too few. Source: numpy.put."""
+    """a with values set at indices of the flat array, repeated if too few. Source: numpy.put.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.put(wnp.arange(4), wnp.array([0, 2]), wnp.array([-1, -2]), inplace=False)
+    Array([-1,  1, -2,  3], dtype=int32)
+    """
     from weft.numpy.formulas import clip, remainder
     from weft.numpy.joining import resize
     from weft.numpy.shaping import ravel
@@ -437,7 +475,12 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: builtins.
 
 
 def place(arr: Any, mask: Any, vals: Any, *, inplace: builtins.bool = True) -> Any:
-    """arr with the elements under the mask replaced by vals in turn. Source: numpy.place."""
+    """arr with the elements under the mask replaced by vals in turn. Source: numpy.place.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.place(wnp.arange(4), wnp.array([1, 0, 1, 1]), wnp.array([7, 8]), inplace=False)
+    Array([7, 1, 8, 7], dtype=int32)
+    """
     from weft.numpy import formulas
     from weft.numpy import ufuncs as u
     from weft.numpy.running import cumsum
@@ -470,7 +513,12 @@ def compress(
     fill_value: Any = 0,
     out: Any = None,
 ) -> Any:
-    """The slices of an axis for which the condition holds; size makes it traceable."""
+    """The slices of an axis for which the condition holds; size makes it traceable.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.compress(wnp.array([True, False, True]), wnp.array([[1, 2, 3]]), axis=1)
+    Array([[1, 3]], dtype=int32)
+    """
     refuse_out("compress", out)
     aval = aval_of("compress", a)
     cval = aval_of("compress", condition)
@@ -486,14 +534,24 @@ def compress(
 
 
 def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
-    """The elements of the flat array for which the condition holds."""
+    """The elements of the flat array for which the condition holds.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.extract(wnp.array([True, False, True]), wnp.array([1, 2, 3]))
+    Array([1, 3], dtype=int32)
+    """
     from weft.numpy.shaping import ravel
 
     return compress(ravel(condition), arr, size=size, fill_value=fill_value)
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """The diagonal of two axes, as a last dimension. Source: numpy.diagonal."""
+    """The diagonal of two axes, as a last dimension. Source: numpy.diagonal.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.diagonal(wnp.arange(9).reshape(3, 3), offset=1)
+    Array([1, 5], dtype=int32)
+    """
     from weft.numpy.indexing import getitem
     from weft.numpy.shaping import moveaxis
 
@@ -514,7 +572,13 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 def fill_diagonal(
     a: Any, val: Any, wrap: builtins.bool = False, *, inplace: builtins.bool = True
 ) -> Any:
-    """a with its main diagonal set to val, repeated if too short; needs inplace=False."""
+    """a with its main diagonal set to val, repeated if too short; needs inplace=False.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.fill_diagonal(wnp.zeros((2, 2)), 5.0, inplace=False)
+    Array([[5., 0.],
+           [0., 5.]], dtype=float32)
+    """
     from weft.numpy.joining import resize
     from weft.numpy.shaping import ravel
 
@@ -537,7 +601,12 @@ def fill_diagonal(
 
 
 def unravel_index(indices: Any, shape: Any) -> tuple:
-    """Indices into the flat array as indices of each dimension. Source: numpy.unravel_index."""
+    """Indices into the flat array as indices of each dimension. Source: numpy.unravel_index.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.unravel_index(wnp.array([2, 5]), (2, 3))
+    (Array([0, 1], dtype=int32), Array([2, 2], dtype=int32))
+    """
     from weft.numpy import formulas
     from weft.numpy import ufuncs as u
 
@@ -567,7 +636,12 @@ def ravel_multi_index(
     *,
     dtype: Any = None,
 ) -> Any:
-    """Indices of each dimension as indices into the flat array. Source: numpy.ravel_multi_index."""
+    """Indices of each dimension as indices into the flat array. Source: numpy.ravel_multi_index.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.ravel_multi_index((wnp.array([0, 1]), wnp.array([2, 0])), (2, 3))
+    Array([2, 3], dtype=int32)
+    """
     from weft.numpy import formulas
     from weft.numpy import ufuncs as u
 

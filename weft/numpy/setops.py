@@ -163,28 +163,49 @@ def _traced(rows: Any, size: int, fill_value: Any, equal_nan: builtins.bool) -> 
 
 
 def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """Distinct values, first indices, inverse and counts (array API standard)."""
+    """Distinct values, first indices, inverse and counts (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.unique_all(wnp.array([3, 1, 3])).counts
+    Array([1, 2], dtype=int32)
+    """
     return _UniqueAll(
         *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
     )
 
 
 def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """Distinct values and their counts (array API standard)."""
+    """Distinct values and their counts (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> values, counts = wnp.unique_counts(wnp.array([3, 1, 3]))
+    >>> counts
+    Array([1, 2], dtype=int32)
+    """
     return _UniqueCounts(
         *unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
     )
 
 
 def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """Distinct values and the positions that rebuild x (array API standard)."""
+    """Distinct values and the positions that rebuild x (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.unique_inverse(wnp.array([3, 1, 3])).inverse_indices
+    Array([1, 0, 1], dtype=int32)
+    """
     return _UniqueInverse(
         *unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
     )
 
 
 def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """Distinct values (array API standard)."""
+    """Distinct values (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.unique_values(wnp.array([3, 1, 3]))
+    Array([1, 3], dtype=int32)
+    """
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
 
@@ -194,7 +215,12 @@ def _flat(name: str, *xs: Any) -> list:
 
 
 def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """The sorted distinct elements of both."""
+    """The sorted distinct elements of both.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.union1d(wnp.array([3, 1]), wnp.array([2, 3]))
+    Array([1, 2, 3], dtype=int32)
+    """
     both = ops.concatenate(_flat("union1d", ar1, ar2), 0)
     return unique(both, size=size, fill_value=fill_value)
 
@@ -225,6 +251,11 @@ def isin(
 
     method: 'compare_all' compares every pair, 'binary_search' and 'sort' sort the test elements;
     'auto' chooses by size. Source: numpy.isin.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.isin(wnp.array([[1, 2], [3, 4]]), wnp.array([2, 4, 8]))
+    Array([[False,  True],
+           [False,  True]], dtype=bool)
     """
     from weft.numpy import ufuncs as u
     from weft.numpy.reductions import any
@@ -268,7 +299,12 @@ def setdiff1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Any:
-    """The distinct elements of the first that are not in the second."""
+    """The distinct elements of the first that are not in the second.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.setdiff1d(wnp.array([4, 1, 1, 2]), wnp.array([2, 3]))
+    Array([1, 4], dtype=int32)
+    """
     from weft.numpy import ufuncs as u
 
     a, b = _flat("setdiff1d", ar1, ar2)
@@ -305,7 +341,12 @@ def setxor1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Any:
-    """The sorted distinct elements that are in exactly one of both."""
+    """The sorted distinct elements that are in exactly one of both.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.setxor1d(wnp.array([1, 2, 2]), wnp.array([2, 3]))
+    Array([1, 3], dtype=int32)
+    """
     from weft.numpy import ufuncs as u
 
     a, b = _flat("setxor1d", ar1, ar2)
@@ -323,7 +364,12 @@ def intersect1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Any:
-    """The sorted distinct elements of both; with return_indices, also where they first stand."""
+    """The sorted distinct elements of both; with return_indices, also where they first stand.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.intersect1d(wnp.array([1, 3, 4, 3]), wnp.array([3, 1, 1]))
+    Array([1, 3], dtype=int32)
+    """
     from weft.numpy import ufuncs as u
     from weft.numpy.selection import nonzero, take
     from weft.numpy.sorting import argsort

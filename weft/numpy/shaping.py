@@ -19,17 +19,32 @@ from weft.ops.shape import check_shape
 
 
 def iterable(y: Any) -> builtins.bool:
-    """Whether iter(y) works."""
+    """Whether iter(y) works.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.iterable(wnp.arange(3)), wnp.iterable(3)
+    (True, False)
+    """
     return np.iterable(y)
 
 
 def ndim(a: Any) -> int:
-    """The number of dimensions."""
+    """The number of dimensions.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.ndim([[1, 2], [3, 4]]), wnp.ndim(5)
+    (2, 0)
+    """
     return len(shape(a))
 
 
 def shape(a: Any) -> tuple[int, ...]:
-    """The shape, a tuple of int."""
+    """The shape, a tuple of int.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.shape([[1, 2, 3], [4, 5, 6]])
+    (2, 3)
+    """
     if isinstance(a, list | tuple):
         from weft.numpy.creation import asarray
 
@@ -38,7 +53,12 @@ def shape(a: Any) -> tuple[int, ...]:
 
 
 def size(a: Any, axis: Any = None) -> int:
-    """The number of elements, in all or along axes."""
+    """The number of elements, in all or along axes.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.size(wnp.ones((2, 3))), wnp.size(wnp.ones((2, 3)), axis=1)
+    (6, 3)
+    """
     sizes = shape(a)
     return math.prod(sizes if axis is None else (sizes[i] for i in axes_of(axis, len(sizes))))
 
@@ -81,7 +101,12 @@ def reshape(
 
 
 def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
-    """The elements as a vector."""
+    """The elements as a vector.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.ravel(wnp.array([[1, 2], [3, 4]]), order="F")
+    Array([1, 3, 2, 4], dtype=int32)
+    """
     if order == "K":
         raise ValueError(
             "weft.numpy.ravel: order 'K' depends on the memory layout, which arrays do not "
@@ -113,12 +138,22 @@ def transpose(a: Any, axes: Any = None) -> Any:
 
 
 def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
-    """The dimensions in the order given (array API standard)."""
+    """The dimensions in the order given (array API standard).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.permute_dims(wnp.ones((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
     return transpose(a, axes)
 
 
 def matrix_transpose(x: Any, /) -> Any:
-    """The last two dimensions exchanged."""
+    """The last two dimensions exchanged.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.matrix_transpose(wnp.ones((5, 2, 3))).shape
+    (5, 3, 2)
+    """
     aval = aval_of("matrix_transpose", x)
     if aval.ndim < 2:
         raise ValueError(
@@ -130,7 +165,12 @@ def matrix_transpose(x: Any, /) -> Any:
 
 
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
-    """Two dimensions exchanged."""
+    """Two dimensions exchanged.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.swapaxes(wnp.ones((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
     n = aval_of("swapaxes", a).ndim
     i, j = canonical_axis(axis1, n, "axis1"), canonical_axis(axis2, n, "axis2")
     order = list(range(n))
@@ -139,7 +179,12 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 
 
 def moveaxis(a: Any, source: Any, destination: Any) -> Any:
-    """Dimensions moved to new positions; the others keep their order. Source: numpy.moveaxis."""
+    """Dimensions moved to new positions; the others keep their order. Source: numpy.moveaxis.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.moveaxis(wnp.ones((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     n = aval_of("moveaxis", a).ndim
     source = canonical_axes(
         tuple(source) if isinstance(source, Sequence | range) else source, n, "source"
@@ -162,7 +207,12 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
 
 
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
-    """A dimension moved before position `start`. Source: numpy.rollaxis."""
+    """A dimension moved before position `start`. Source: numpy.rollaxis.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.rollaxis(wnp.ones((2, 3, 4)), 2).shape
+    (4, 2, 3)
+    """
     n = aval_of("rollaxis", a).ndim
     axis = canonical_axis(axis, n)
     if not -n <= start <= n:
@@ -189,7 +239,12 @@ def expand_dims(a: Any, axis: Any) -> Any:
 
 
 def squeeze(a: Any, axis: Any = None) -> Any:
-    """Dimensions of size 1 dropped: those named, or all. Source: numpy.squeeze."""
+    """Dimensions of size 1 dropped: those named, or all. Source: numpy.squeeze.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.squeeze(wnp.ones((1, 3, 1)), axis=0).shape
+    (3, 1)
+    """
     aval = aval_of("squeeze", a)
     if axis is None:
         dims = tuple(i for i, d in enumerate(aval.shape) if d == 1)
@@ -199,7 +254,12 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
-    """The shape to which NumPy's rules broadcast the given shapes."""
+    """The shape to which NumPy's rules broadcast the given shapes.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.broadcast_shapes((3, 1), (2,), ())
+    (3, 2)
+    """
     return ops.broadcast_shapes(*(s if isinstance(s, Sequence) else (s,) for s in shapes))
 
 
@@ -224,7 +284,12 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
 
 
 def broadcast_arrays(*args: Any) -> list:
-    """The arrays repeated to one shape."""
+    """The arrays repeated to one shape.
+
+    >>> import weft.numpy as wnp
+    >>> [x.shape for x in wnp.broadcast_arrays(wnp.ones((3, 1)), wnp.ones(2))]
+    [(3, 2), (3, 2)]
+    """
     check_array("broadcast_arrays", *args)
     shape = ops.broadcast_shapes(*(typeof(a).shape for a in args))
     return [to_array(_broadcast_to(a, shape)) for a in args]
@@ -247,41 +312,80 @@ def _at_least(n: int, arys: tuple) -> Any:
 
 
 def atleast_1d(*arys: Any) -> Any:
-    """Arrays with at least one dimension."""
+    """Arrays with at least one dimension.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.atleast_1d(3.0).shape
+    (1,)
+    """
     check_array("atleast_1d", *arys)
     return _at_least(1, arys)
 
 
 def atleast_2d(*arys: Any) -> Any:
-    """Arrays with at least two dimensions; new ones come first."""
+    """Arrays with at least two dimensions; new ones come first.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.atleast_2d(wnp.arange(3)).shape
+    (1, 3)
+    """
     check_array("atleast_2d", *arys)
     return _at_least(2, arys)
 
 
 def atleast_3d(*arys: Any) -> Any:
-    """Arrays of at least three dimensions; a vector becomes (1, n, 1). As numpy.atleast_3d."""
+    """Arrays of at least three dimensions; a vector becomes (1, n, 1). As numpy.atleast_3d.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.atleast_3d(wnp.ones((2, 3))).shape
+    (2, 3, 1)
+    """
     check_array("atleast_3d", *arys)
     return _at_least(3, arys)
 
 
 def flip(m: Any, axis: Any = None) -> Any:
-    """The order of elements reversed along axes, or along all."""
+    """The order of elements reversed along axes, or along all.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.flip(wnp.array([[1, 2], [3, 4]]))
+    Array([[4, 3],
+           [2, 1]], dtype=int32)
+    """
     aval = aval_of("flip", m)
     return ops.rev(to_array(m), axes_of(axis, aval.ndim))
 
 
 def flipud(m: Any) -> Any:
-    """Rows in reverse order."""
+    """Rows in reverse order.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.flipud(wnp.array([[1, 2], [3, 4]]))
+    Array([[3, 4],
+           [1, 2]], dtype=int32)
+    """
     return flip(m, 0)
 
 
 def fliplr(m: Any) -> Any:
-    """Columns in reverse order."""
+    """Columns in reverse order.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.fliplr(wnp.array([[1, 2], [3, 4]]))
+    Array([[2, 1],
+           [4, 3]], dtype=int32)
+    """
     return flip(m, 1)
 
 
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
-    """Rotated by k quarter turns in the plane of two axes. Source: numpy.rot90."""
+    """Rotated by k quarter turns in the plane of two axes. Source: numpy.rot90.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.rot90(wnp.array([[1, 2], [3, 4]]))
+    Array([[2, 4],
+           [1, 3]], dtype=int32)
+    """
     n = aval_of("rot90", m).ndim
     i, j = canonical_axes(tuple(axes), n, "axes")
     k = operator.index(k) % 4

@@ -96,7 +96,13 @@ def _positions(shape: tuple, axis: int, dtype: Any = None) -> Any:
 
 
 def lexsort(keys: Any, axis: int = -1) -> Any:
-    """The indices that sort by several keys, the last one first. Source: numpy.lexsort."""
+    """The indices that sort by several keys, the last one first. Source: numpy.lexsort.
+
+    >>> import weft.numpy as wnp
+    >>> last, first = wnp.array([1, 1, 0]), wnp.array([2, 1, 3])
+    >>> wnp.lexsort((first, last))
+    Array([2, 1, 0], dtype=int32)
+    """
     from weft.numpy.joining import unstack
 
     keys = list(keys) if isinstance(keys, Sequence) else list(unstack(keys))
@@ -117,7 +123,12 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 def sort_complex(a: Any) -> Any:
-    """Sorted along the last axis, as complex numbers."""
+    """Sorted along the last axis, as complex numbers.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.sort_complex(wnp.array([2, 1 + 2j, 1 - 1j]))
+    Array([1.-1.j, 1.+2.j, 2.+0.j], dtype=complex64)
+    """
     from weft.numpy.common import inexact
 
     out = inexact(sort(a))
@@ -136,14 +147,25 @@ def _kth(kth: Any, n: int, name: str) -> int:
 
 
 def partition(a: Any, kth: int, axis: int = -1) -> Any:
-    """The array with its kth smallest element in place, smaller ones before, others after it."""
+    """The array with its kth smallest element in place, smaller ones before, others after it.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.partition(wnp.array([5, 1, 4, 2]), 1)[:2]
+    Array([1, 2], dtype=int32)
+    """
     x, axis = _axis("partition", a, axis)
     _kth(kth, typeof(x).shape[axis], "partition")
     return sorts.sort(x, axis, False)
 
 
 def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
-    """The indices by which `partition` orders the array."""
+    """The indices by which `partition` orders the array.
+
+    >>> import weft.numpy as wnp
+    >>> x = wnp.array([5, 1, 4, 2])
+    >>> x[wnp.argpartition(x, 1)][:2]
+    Array([1, 2], dtype=int32)
+    """
     x, axis = _axis("argpartition", a, axis)
     _kth(kth, typeof(x).shape[axis], "argpartition")
     return argsort(x, axis)

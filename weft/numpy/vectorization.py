@@ -175,7 +175,14 @@ def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs
 
 
 def apply_over_axes(func: Callable, a: Any, axes: Any) -> Any:
-    """func(a, axis) applied over one axis after the other; reduced dimensions stay with size 1."""
+    """func(a, axis) applied over one axis after the other; reduced dimensions stay with size 1.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.apply_over_axes(wnp.sum, wnp.ones((2, 3, 4)), (0, 2))
+    Array([[[8.],
+            [8.],
+            [8.]]], dtype=float32)
+    """
     a = to_array(a)
     rank = typeof(a).ndim
     for axis in axes if isinstance(axes, Sequence) else (axes,):

@@ -20,27 +20,52 @@ def _size(M: Any, name: str) -> int:
 
 
 def bartlett(M: int) -> Any:
-    """A triangle of M points. Source: numpy.bartlett."""
+    """A triangle of M points. Source: numpy.bartlett.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.bartlett(5)
+    Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
+    """
     return _made(np.bartlett(_size(M, "bartlett")))
 
 
 def blackman(M: int) -> Any:
-    """The Blackman window of M points. Source: numpy.blackman."""
+    """The Blackman window of M points. Source: numpy.blackman.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.blackman(5).round(2)
+    Array([-0.  ,  0.34,  1.  ,  0.34, -0.  ], dtype=float32)
+    """
     return _made(np.blackman(_size(M, "blackman")))
 
 
 def hamming(M: int) -> Any:
-    """The Hamming window of M points. Source: numpy.hamming."""
+    """The Hamming window of M points. Source: numpy.hamming.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.hamming(3).round(2)
+    Array([0.08, 1.  , 0.08], dtype=float32)
+    """
     return _made(np.hamming(_size(M, "hamming")))
 
 
 def hanning(M: int) -> Any:
-    """The Hann window of M points. Source: numpy.hanning."""
+    """The Hann window of M points. Source: numpy.hanning.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.hanning(5)
+    Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
+    """
     return _made(np.hanning(_size(M, "hanning")))
 
 
 def kaiser(M: int, beta: Any) -> Any:
-    """The Kaiser window of M points; beta may be traced. Source: numpy.kaiser."""
+    """The Kaiser window of M points; beta may be traced. Source: numpy.kaiser.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.kaiser(3, 0.0)
+    Array([1., 1., 1.], dtype=float32)
+    """
     n = _size(M, "kaiser")
     if not isinstance(beta, Tracer) and typeof(beta).ndim == 0:
         return _made(np.kaiser(n, np.float64(np.asarray(beta))))
