@@ -91,6 +91,35 @@ def test_conversions_to_and_from_other_dtypes(rng, name, other, interpret):
 
 
 @INTERPRET
+@pytest.mark.parametrize("name", ["int4", "uint4"])
+def test_quotients_shifts_bits_and_running_extrema(rng, name, interpret):
+    low, high = bounds(name)
+    x = np.arange(low, high + 1)
+    ops = {
+        "quotient": (lambda x: lax.div(x, x.dtype.type(3)) + lax.rem(x, x.dtype.type(3)),
+                     lambda x: np.trunc(x / 3).astype(int) + np.fmod(x, 3)),
+        "floor": (lambda x: x // x.dtype.type(3), lambda x: x // 3),
+        "left": (lambda x: x << x.dtype.type(2), lambda x: x << 2),
+        "right": (lambda x: x >> x.dtype.type(1), lambda x: x >> 1),
+        "logical": (lambda x: lax.shift_right_logical(x, x.dtype.type(1)), lambda x: (x % 16) >> 1),
+        "ones": (lax.population_count, lambda x: np.array([f"{v % 16:b}".count("1") for v in x])),
+        "greatest": (lambda x: lax.cummax(x[::-1]), lambda x: np.maximum.accumulate(x[::-1])),
+        "ordered": (jnp.argsort, np.argsort),
+    }  # fmt: skip
+    shapes = [weft.ShapeDtypeStruct((16,), "int32")] * len(ops)
+
+    def kernel(x, *outs):
+        for (ours, _), out in zip(ops.values(), outs, strict=True):
+            out[...] = ours(x[...]).astype("int32")
+
+    outs = pl.pallas_call(kernel, shapes, interpret=interpret)(x.astype(dtype_of(name)))
+    for (what, (_, reference)), got in zip(ops.items(), outs, strict=True):
+        want = reference(x)
+        want = want if what == "ordered" else wrapped(want, name)
+        np.testing.assert_array_equal(got, want, err_msg=what)
+
+
+@INTERPRET
 def test_blocks_masks_loops_and_scratch_of_int4(rng, interpret):
     x = draw(rng, "int4", 10, 33)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.jaxpr import ClosedJaxpr, Eqn, Literal, Var
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Literal, Var, subjaxprs
 from weft.core.state import state
 from weft.core.trace import EVAL
 from weft.pallas.expand import expanded
@@ -24,6 +24,8 @@ def function_of(eqn: Eqn) -> Callable:
     if any(dtypes.is_extended(v.aval.dtype) for v in (*eqn.invars, *eqn.outvars)):
         return _compiled(eqn)  # random keys
     name = eqn.primitive.name
+    if name not in _CASTS and any(_is_narrow(v.aval.dtype) for v in eqn.invars):
+        return _narrow(eqn)
     direct = _DIRECT.get(name)
     if direct is not None:
         return direct
@@ -34,6 +36,42 @@ def function_of(eqn: Eqn) -> Callable:
             return made
     formula = expanded(eqn)
     return _compiled(eqn) if formula is None else _formula(formula, eqn.primitive.multiple_results)
+
+
+_CASTS = {"convert_element_type", "copy"}
+_BY_WIDTH = {"shift_right_logical", "population_count", "clz", "bitcast_convert_type"}
+"""Ops whose result depends on how many bits an integer has, besides where it wraps around."""
+
+
+def _is_narrow(dtype: Any) -> bool:
+    return dtype.name in dtypes.int4_names
+
+
+def _narrow(eqn: Eqn) -> Callable:
+    """Integers of 2 and 4 bits are computed as bytes and cut: NumPy has few ops on them."""
+    if eqn.primitive.name in _BY_WIDTH or any(subjaxprs(eqn.params)):
+        return _compiled(eqn)
+
+    def wide(dtype: Any) -> Any:
+        if not _is_narrow(dtype):
+            return dtype
+        return dtypes.int8 if dtypes.is_signed(dtype) else dtypes.uint8
+
+    results = [v.aval.dtype for v in eqn.outvars]
+    given = [wide(v.aval.dtype) for v in eqn.invars]
+    ins, outs = (
+        [Var(v.aval.update(dtype=wide(v.aval.dtype))) for v in vs]
+        for vs in (eqn.invars, eqn.outvars)
+    )
+    function = function_of(eqn.replace(invars=ins, outvars=outs))
+
+    def run(*args: Any) -> Any:
+        out = function(*(np.asarray(a).astype(d) for a, d in zip(args, given, strict=True)))
+        if not eqn.primitive.multiple_results:
+            return np.asarray(out).astype(results[0])
+        return [np.asarray(o).astype(d) for o, d in zip(out, results, strict=True)]
+
+    return run
 
 
 def _formula(closed: ClosedJaxpr, many: bool) -> Callable:
