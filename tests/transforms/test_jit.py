@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft import lax
+from weft import lax, tree_util
 
 
 def counted(f):
@@ -225,6 +225,22 @@ def test_names_of_arguments_skip_static_ones():
     assert float(compiled({"a": 3.0}, w=1.0)) == 7
     with pytest.raises(TypeError, match=r"argument x\['a'\] of type"):
         compiled({"a": np.ones(2, np.float32)}, w=1.0)
+
+
+def test_nodes_may_refuse_what_is_no_array():
+    class Box:
+        def __init__(self, value):
+            if not hasattr(value, "shape"):
+                raise ValueError("arrays only")
+            self.value = value
+
+    tree_util.register_pytree_node(Box, lambda box: ((box.value,), None), lambda _, c: Box(*c))
+    box = Box(np.ones(2, np.float32))
+    f = weft.jit(lambda box, x: Box(box.value * x))
+    np.testing.assert_array_equal(f(box, 2.0).value, [2, 2])
+    lowered = f.lower(box, 2.0)
+    assert lowered.arg_names() == ["box (leaf 0)", "x"]
+    np.testing.assert_array_equal(lowered.compile()(box, 3.0).value, [3, 3])
 
 
 def test_results_shardings_and_constraints_over_8_devices():

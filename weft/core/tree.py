@@ -107,13 +107,27 @@ def leaf_names(tree: Any, root: str = "") -> list[str]:
     return [root + key_path(path) for path, _ in leaves]
 
 
-def arg_names(fun: Callable, in_tree: PyTreeDef) -> list[str]:
-    """Names of the flat arguments of `fun` called with `(args, kwargs)` of this tree."""
-    args, kwargs = in_tree.unflatten([object() for _ in range(in_tree.num_leaves)])
-    positions = position_names(fun, len(args))
-    names = [n for name, a in zip(positions, args, strict=True) for n in leaf_names(a, name)]
-    # Keyword arguments are flattened in the order of their names, whatever the signature's.
-    return names + [n for k, a in kwargs.items() for n in leaf_names(a, k)]
+def names_in(tree: PyTreeDef, root: str = "") -> list[str]:
+    """As `leaf_names`, of any tree with this structure."""
+    try:
+        return leaf_names(tree.unflatten([object() for _ in range(tree.num_leaves)]), root)
+    except Exception:  # a node of the user's may take arrays only
+        return [f"{root} (leaf {i})" for i in range(tree.num_leaves)]
+
+
+def arg_names(fun: Callable, in_tree: PyTreeDef, statics: Sequence[int] = ()) -> list[str]:
+    """Names of the flat arguments of `fun` called with `(args, kwargs)` of this tree.
+
+    statics: positions of arguments that are not in the tree.
+    """
+    args, kwargs = in_tree.children()
+    children = args.children()
+    positions = position_names(fun, len(children) + len(statics))
+    roots = [name for i, name in enumerate(positions) if i not in statics]
+    if kwargs.num_leaves:  # in the order of their names, whatever the signature's
+        roots += kwargs.node_data()[1]
+        children += kwargs.children()
+    return [n for root, child in zip(roots, children, strict=True) for n in names_in(child, root)]
 
 
 def position_names(fun: Callable, n: int) -> list[str]:

@@ -9,7 +9,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.cell import Cell
 from weft.core.trace import is_array_like, typeof
-from weft.core.tree import flatten, leaf_names
+from weft.core.tree import flatten, names_in
 
 
 class Flat:
@@ -57,7 +57,7 @@ def check_arrays(leaves: Sequence[Any], tree: Any, who: str, root: str) -> None:
 
 
 def leaf_name(tree: Any, i: int, root: str) -> str:
-    return leaf_names(tree.unflatten([object() for _ in range(tree.num_leaves)]), root)[i]
+    return names_in(tree, root)[i]
 
 
 def fits(got: Any, want: Any) -> bool:

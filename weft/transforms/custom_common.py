@@ -13,7 +13,6 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
 from weft.core.state import axes_key
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
-from weft.core.tree import leaf_names
 from weft.transforms.jit_op import jaxpr_axes
 from weft.transforms.jvp import tangent_aval
 from weft.transforms.transpose import backward_pass
@@ -94,7 +93,14 @@ class SymbolicZero:
 
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
-    """The zero tangent of a value, as an array or as a `SymbolicZero`."""
+    """The zero tangent of a value, as an array or as a `SymbolicZero`.
+
+    >>> import weft
+    >>> weft.custom_derivatives.zero_from_primal(weft.numpy.ones(2))
+    Array([0., 0.], dtype=float32)
+    >>> weft.custom_derivatives.zero_from_primal(weft.numpy.array([1, 2])).dtype
+    dtype([('float0', 'V')])
+    """
     zero = SymbolicZero(tangent_aval(typeof(val)))
     return zero if symbolic_zeros else zero.instantiate()
 
@@ -258,7 +264,3 @@ def check_type(
         raise error(
             f"{who}: {what} {name} must have type {want.str_short()}, got {got.str_short()}"
         )
-
-
-def names(tree: Any, root: str) -> list[str]:
-    return leaf_names(tree.unflatten([object() for _ in range(tree.num_leaves)]), root)

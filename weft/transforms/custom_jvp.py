@@ -12,7 +12,7 @@ from weft.core.errors import names_text
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
 from weft.core.state import current_trace, state
 from weft.core.trace import closed_call_jaxpr, typeof
-from weft.core.tree import flatten
+from weft.core.tree import flatten, names_in
 from weft.transforms.custom_common import (
     Signature,
     SymbolicZero,
@@ -20,7 +20,6 @@ from weft.transforms.custom_common import (
     call_primitive,
     check_type,
     instantiate,
-    names,
     trace_call,
     tracing_rules,
 )
@@ -93,7 +92,7 @@ class Call:
             return tangent
         if not has_tangent(typeof(out)):
             return None
-        check_type(who, "the tangent of", want, got, names(self.out_tree, "output")[i])
+        check_type(who, "the tangent of", want, got, names_in(self.out_tree, "output")[i])
         if isinstance(tangent, bool | int | float | complex):
             return want.dtype.type(tangent)
         if got.dtype != want.dtype:
@@ -105,7 +104,7 @@ class Call:
             if extra:
                 axes = names_text(extra)
                 raise TypeError(
-                    f"{who}: the tangent of {names(self.out_tree, 'output')[i]} has type "
+                    f"{who}: the tangent of {names_in(self.out_tree, 'output')[i]} has type "
                     f"{got.str_short()} and varies over {axes}, but the output "
                     f"({typeof(out).str_short()}) is equal there, and so must be its tangent: add "
                     f"it up with weft.lax.psum(t, {axes})"

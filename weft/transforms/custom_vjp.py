@@ -13,7 +13,7 @@ from weft.core.errors import names_text
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, typeof
-from weft.core.tree import flatten
+from weft.core.tree import flatten, names_in
 from weft.transforms.custom_common import (
     Signature,
     SymbolicZero,
@@ -21,7 +21,6 @@ from weft.transforms.custom_common import (
     call_primitive,
     check_type,
     instantiate,
-    names,
     trace_call,
     tracing_rules,
 )
@@ -139,7 +138,7 @@ class Call:
         want, got = cotangent_aval(aval), typeof(ct)
         if want is got:
             return ct
-        which = names(self.in_tree, "args")[i]
+        which = names_in(self.in_tree, "args")[i]
         error = ValueError if getattr(got, "shape", None) != want.shape else TypeError
         # Another dtype is converted; only an imaginary part has no place in a real number.
         if _is_complex(got) and not _is_complex(want):
@@ -159,7 +158,7 @@ class Call:
             if extra:
                 axes = names_text(extra)
                 raise TypeError(
-                    f"{who}: the cotangent of {names(self.in_tree, 'args')[i]} varies over "
+                    f"{who}: the cotangent of {names_in(self.in_tree, 'args')[i]} varies over "
                     f"{axes}, but the argument ({aval.str_short()}) does not: its cotangent is "
                     f"the sum, weft.lax.psum(ct, {axes})"
                 )

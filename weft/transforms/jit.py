@@ -136,20 +136,21 @@ class JitInfo:
         dynamic: Sequence[Any]
         if self.static_argnums or self.static_argnames:
             fun, dynamic, kwargs, static = self.split(args, kwargs)
+            statics = tuple([i for i, _ in static[0]])
         else:
-            fun, dynamic, static = self.fun, args, ()
+            fun, dynamic, static, statics = self.fun, args, (), ()
         leaves, in_tree = flatten((tuple(dynamic), kwargs))
         try:
             avals = tuple([aval_of_spec(x) if specs else typeof(x) for x in leaves])
         except TypeError:
-            self.check_leaves(leaves, in_tree, fun)
+            self.check_leaves(leaves, in_tree, statics)
             raise
         key = (self.key, in_tree, avals, static, config.trace_key(), axes_key())
         entries = self.entries
         entry = entries.get(key)
         if entry is None:
             entry = self.trace(fun, in_tree, avals)
-            entry.statics = tuple([i for i, _ in static[0]]) if static else ()
+            entry.statics = statics
             while len(entries) >= KEPT:
                 del entries[next(iter(entries))]
             entries[key] = entry
@@ -240,8 +241,8 @@ class JitInfo:
                 flags += [name in self.donate_argnames] * child.num_leaves
         return tuple(flags)
 
-    def check_leaves(self, leaves: list, in_tree: Any, fun: Callable) -> None:
-        names = arg_names(fun, in_tree)
+    def check_leaves(self, leaves: list, in_tree: PyTreeDef, statics: tuple[int, ...]) -> None:
+        names = arg_names(self.fun, in_tree, statics)
         for x, name in zip(leaves, names, strict=True):
             if not is_array_like(x):
                 raise TypeError(
@@ -252,12 +253,7 @@ class JitInfo:
 
     def leaf_names(self, entry: Entry) -> list[str]:
         """Names of the flat dynamic arguments."""
-        tree = entry.in_tree
-        args, kwargs = tree.unflatten(range(tree.num_leaves))
-        every = list(args)
-        for i in entry.statics:
-            every.insert(i, None)  # which has no leaves
-        return arg_names(self.fun, flatten((tuple(every), kwargs))[1])
+        return arg_names(self.fun, entry.in_tree, entry.statics)
 
     def params(self, entry: Entry) -> dict[str, Any]:
         return {

@@ -19,7 +19,7 @@ from weft.core.config import disable_jit
 from weft.core.errors import names_text
 from weft.core.state import state
 from weft.core.trace import EVAL, closed_call_jaxpr, typeof
-from weft.core.tree import arg_names, broadcast_prefix, flatten, leaf_names
+from weft.core.tree import arg_names, broadcast_prefix, flatten, names_in
 from weft.sharding.mesh import AbstractMesh, Mesh, axes_text, context_mesh
 from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
@@ -389,10 +389,7 @@ def _arg_specs(options: _Options, args: tuple, leaves: list, tree: Any, where: t
     who = f"shard_map of {options.name}"
 
     def names() -> list[str]:
-        try:
-            return arg_names(options.fun, flatten((args, {}))[1])
-        except Exception:
-            return leaf_names(args, "args")
+        return arg_names(options.fun, flatten((args, {}))[1])
 
     given = options.in_specs
     if isinstance(given, _Infer):
@@ -484,7 +481,7 @@ def _result_specs(options: _Options, outs: list, tree: Any, where: tuple) -> lis
 
     def name(i: int) -> str:
         if not names:
-            names.extend(leaf_names(tree.unflatten(list(range(len(outs)))), "result"))
+            names.extend(names_in(tree, "result"))
         return names[i]
 
     def what(i: int, given: str = "out_specs") -> str:

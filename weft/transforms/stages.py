@@ -12,7 +12,7 @@ from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer, typeof
-from weft.core.tree import PyTreeDef, flatten, leaf_names
+from weft.core.tree import PyTreeDef, flatten, names_in
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.transforms.compiled import (
     committed_sharding,
@@ -126,9 +126,7 @@ class Traced(_Arguments):
             options=info.options,
             platforms=lowering_platforms,
             arg_names=self._arg_names(),
-            result_names=leaf_names(
-                entry.out_tree.unflatten(list(range(entry.out_tree.num_leaves)))
-            ),
+            result_names=names_in(entry.out_tree),
             partitioner=info.partitioner,
         )
         return Lowered(program, self)

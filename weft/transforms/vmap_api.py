@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.core.boundary import api_boundary
 from weft.core.trace import is_array_like, typeof
-from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, leaf_names
+from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, names_in
 from weft.transforms.staging import _check_callable, function_name
 from weft.transforms.vmap import AxisData, batch_flat, move_dim
 
@@ -77,7 +77,7 @@ def vmap(
                 if d is not None and sum_match:
                     o = o.sum(axis=d)
                 elif d is not None:
-                    name = leaf_names(out.tree.unflatten(list(range(len(outs)))), "result")[i]
+                    name = names_in(out.tree, "result")[i]
                     raise ValueError(
                         f"vmap: out_axes is None for {name}, but it varies over the mapped axis; "
                         "give an axis, make the result independent of the mapped arguments, or add "

@@ -10,7 +10,7 @@ from weft.core.errors import mark_difference, names_text
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from weft.core.primitive import Primitive
 from weft.core.trace import is_array_like, typeof
-from weft.core.tree import leaf_names
+from weft.core.tree import names_in
 from weft.transforms.bodies import args_tree, derived, trace_body
 from weft.transforms.dependence import depends
 from weft.transforms.jit_op import jaxpr_axes
@@ -145,7 +145,7 @@ def _text(aval: Any, other: Any) -> str:
 
 
 def names_of(tree: Any, root: str) -> Callable[[], list[str]]:
-    return lambda: leaf_names(tree.unflatten([object() for _ in range(tree.num_leaves)]), root)
+    return lambda: names_in(tree, root)
 
 
 # Rules common to all ops with inner jaxprs ------------------------------------------------------
