@@ -102,6 +102,7 @@ def test_quotients_shifts_bits_and_running_extrema(rng, name, interpret):
         "left": (lambda x: x << x.dtype.type(2), lambda x: x << 2),
         "right": (lambda x: x >> x.dtype.type(1), lambda x: x >> 1),
         "logical": (lambda x: lax.shift_right_logical(x, x.dtype.type(1)), lambda x: (x % 16) >> 1),
+        "zeros": (lax.clz, lambda x: np.array([4 - (int(v) % 16).bit_length() for v in x])),
         "ones": (lax.population_count, lambda x: np.array([f"{v % 16:b}".count("1") for v in x])),
         "greatest": (lambda x: lax.cummax(x[::-1]), lambda x: np.maximum.accumulate(x[::-1])),
         "ordered": (jnp.argsort, np.argsort),

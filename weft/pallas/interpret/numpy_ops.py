@@ -39,8 +39,8 @@ def function_of(eqn: Eqn) -> Callable:
 
 
 _CASTS = {"convert_element_type", "copy"}
-_BY_WIDTH = {"shift_right_logical", "population_count", "clz", "bitcast_convert_type"}
-"""Ops whose result depends on how many bits an integer has, besides where it wraps around."""
+_OF_BITS = {"shift_right_logical", "population_count", "clz"}
+"""Ops that take a negative number as the bits it consists of."""
 
 
 def _is_narrow(dtype: Any) -> bool:
@@ -49,13 +49,15 @@ def _is_narrow(dtype: Any) -> bool:
 
 def _narrow(eqn: Eqn) -> Callable:
     """Integers of 2 and 4 bits are computed as bytes and cut: NumPy has few ops on them."""
-    if eqn.primitive.name in _BY_WIDTH or any(subjaxprs(eqn.params)):
+    name = eqn.primitive.name
+    if name == "bitcast_convert_type" or any(subjaxprs(eqn.params)):
         return _compiled(eqn)
+    plain = name in _OF_BITS
 
     def wide(dtype: Any) -> Any:
         if not _is_narrow(dtype):
             return dtype
-        return dtypes.int8 if dtypes.is_signed(dtype) else dtypes.uint8
+        return dtypes.int8 if dtypes.is_signed(dtype) and not plain else dtypes.uint8
 
     results = [v.aval.dtype for v in eqn.outvars]
     given = [wide(v.aval.dtype) for v in eqn.invars]
@@ -64,9 +66,15 @@ def _narrow(eqn: Eqn) -> Callable:
         for vs in (eqn.invars, eqn.outvars)
     )
     function = function_of(eqn.replace(invars=ins, outvars=outs))
+    bits = dtypes.iinfo(results[0]).bits if plain else 8
 
     def run(*args: Any) -> Any:
-        out = function(*(np.asarray(a).astype(d) for a, d in zip(args, given, strict=True)))
+        xs = [np.asarray(a).astype(d) for a, d in zip(args, given, strict=True)]
+        if plain:
+            xs = [x & np.uint8((1 << bits) - 1) for x in xs]
+        out = function(*xs)
+        if name == "clz":
+            out = out - np.uint8(8 - bits)
         if not eqn.primitive.multiple_results:
             return np.asarray(out).astype(results[0])
         return [np.asarray(o).astype(d) for o, d in zip(out, results, strict=True)]
