@@ -1,7 +1,9 @@
-"""Every public name says what it is; those of weft itself also show it."""
+"""Every public name says what it is; functions also show it."""
 
+import functools
 import importlib
 import inspect
+from types import FunctionType
 
 import pytest
 
@@ -11,6 +13,7 @@ MODULES = ["weft"] + [
     f"weft.{name}"
     for name in (
         *("lax", "numpy", "numpy.linalg", "numpy.fft", "nn", "nn.initializers", "random", "ops"),
+        *("lax.linalg", "collectives"),
         *("pallas", "ffi", "sharding", "tree", "tree_util", "testing", "debug", "communication"),
         *("custom_batching", "custom_derivatives", "ad_checkpoint", "distributed", "dlpack"),
         *("dtypes", "errors"),
@@ -46,6 +49,17 @@ def test_a_docstring_begins_with_one_line_that_ends_as_a_sentence(name):
     assert not wrong
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_every_public_function_shows_an_example(name):
+    lacking = [
+        member
+        for member, value in public(name)
+        if isinstance(value, FunctionType | functools.partial)
+        and ">>>" not in (inspect.getdoc(value) or "")
+    ]
+    assert set(lacking) <= WITHOUT_EXAMPLE
+
+
 def test_what_weft_itself_offers_shows_an_example():
     lacking = {
         member
@@ -53,6 +67,16 @@ def test_what_weft_itself_offers_shows_an_example():
         if ">>>" not in (inspect.getdoc(value) or "") and not inspect.ismodule(value)
     }
     assert lacking <= WITHOUT_EXAMPLE
+
+
+@pytest.mark.parametrize("table", ["numpy", "lax"])
+def test_tables_of_examples_name_functions_that_exist_and_show_a_result(table):
+    space = importlib.import_module(f"weft.{table}")
+    for name, example in importlib.import_module(f"weft.{table}.examples").EXAMPLES.items():
+        function = functools.reduce(getattr, name.split("."), space)
+        lines = inspect.getdoc(function).splitlines()
+        assert example.splitlines()[-1].strip() == lines[-1].strip()
+        assert name.split(".")[-1] in example.splitlines()[1] or name in example
 
 
 def test_all_names_are_listed_by_dir():

@@ -74,7 +74,12 @@ def all_leaves(iterable: Iterable, is_leaf: Callable[[Any], bool] | None = None)
 
 
 def is_tree_node(typ: type) -> bool:
-    """Whether instances of exactly this type are pytree nodes."""
+    """Whether instances of exactly this type are pytree nodes.
+
+    >>> import weft
+    >>> [weft.tree_util.is_tree_node(kind) for kind in (list, dict, set, float)]
+    [True, True, False, False]
+    """
     return default_registry.is_node(typ)
 
 
@@ -89,7 +94,13 @@ def flatten_one_level(tree: Any) -> tuple[Iterable, Hashable]:
 
 
 def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable, Hashable]:
-    """`(key, child)` pairs of a node and its data. Raises ValueError for a leaf."""
+    """`(key, child)` pairs of a node and its data. Raises ValueError for a leaf.
+
+    >>> import weft
+    >>> children, data = weft.tree_util.flatten_one_level_with_keys({"b": [1, 2], "a": 3})
+    >>> list(children), data
+    ([(DictKey(key='a'), 3), (DictKey(key='b'), [1, 2])], ('a', 'b'))
+    """
     return _one_level(pytree.flatten_one_level_with_keys, tree)
 
 
@@ -143,7 +154,21 @@ def register_pytree_node(
 
 
 def register_pytree_node_class(cls: Any) -> Any:
-    """Class decorator: a node by its `tree_flatten()` and `tree_unflatten(data, children)`."""
+    """Class decorator: a node by its `tree_flatten()` and `tree_unflatten(data, children)`.
+
+    >>> import weft
+    >>> @weft.tree_util.register_pytree_node_class
+    ... class Pair:
+    ...     def __init__(self, x, y):
+    ...         self.x, self.y = x, y
+    ...     def tree_flatten(self):
+    ...         return (self.x, self.y), None
+    ...     @classmethod
+    ...     def tree_unflatten(cls, data, children):
+    ...         return cls(*children)
+    >>> weft.tree.leaves(Pair(1, [2, 3]))
+    [1, 2, 3]
+    """
     register_pytree_node(cls, operator.methodcaller("tree_flatten"), cls.tree_unflatten)
     return cls
 
@@ -157,6 +182,19 @@ def register_pytree_with_keys(
     """Makes a type a pytree node whose children have names.
 
     flatten_with_keys(node) -> ((key, child) pairs, data). flatten_func: a faster way without keys.
+
+    >>> import weft
+    >>> from weft.tree_util import GetAttrKey
+    >>> class Point:
+    ...     def __init__(self, x, y):
+    ...         self.x, self.y = x, y
+    >>> weft.tree_util.register_pytree_with_keys(
+    ...     Point,
+    ...     lambda p: (((GetAttrKey("x"), p.x), (GetAttrKey("y"), p.y)), None),
+    ...     lambda data, children: Point(*children),
+    ... )
+    >>> [weft.tree_util.keystr(path) for path, _ in weft.tree.leaves_with_path(Point(1, 2))]
+    ['.x', '.y']
     """
 
     def without_keys(node: Any) -> tuple:
@@ -167,7 +205,21 @@ def register_pytree_with_keys(
 
 
 def register_pytree_with_keys_class(cls: Any) -> Any:
-    """Class decorator: a node by its methods `tree_flatten_with_keys()` and `tree_unflatten`."""
+    """Class decorator: a node by its methods `tree_flatten_with_keys()` and `tree_unflatten`.
+
+    >>> import weft
+    >>> @weft.tree_util.register_pytree_with_keys_class
+    ... class Named:
+    ...     def __init__(self, x):
+    ...         self.x = x
+    ...     def tree_flatten_with_keys(self):
+    ...         return ((weft.tree_util.GetAttrKey("x"), self.x),), None
+    ...     @classmethod
+    ...     def tree_unflatten(cls, data, children):
+    ...         return cls(*children)
+    >>> weft.tree.map(lambda x: x + 1, Named(1)).x
+    2
+    """
     register_pytree_with_keys(
         cls,
         operator.methodcaller("tree_flatten_with_keys"),

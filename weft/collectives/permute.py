@@ -354,6 +354,13 @@ def precv(token: Any, out_shape: Any, axis_name: Any, perm: Any) -> Any:
     Raises:
       TypeError: token is not from psend, or out_shape is not what was sent.
       ValueError: axis_name or perm are not those of psend.
+
+    >>> import weft
+    >>> def shift(x):
+    ...     token = weft.lax.psend(x, "i", [(0, 1)])
+    ...     return weft.lax.precv(token, x, "i", [(0, 1)])
+    >>> weft.vmap(shift, axis_name="i")(weft.numpy.array([1.0, 2.0]))
+    Array([0., 1.], dtype=float32)
     """
     over = team_of("precv", axis_name)
     pairs = _pairs("precv", perm, over)

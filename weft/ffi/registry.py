@@ -120,6 +120,9 @@ def register_ffi_target_as_batch_partitionable(name: str) -> None:
 
     Calls of it stay sharded in the dimensions that vmap added or `num_batch_dims` names, with no
     communication before or behind them. A sharding_rule of the call says more than this.
+
+    >>> import weft
+    >>> weft.ffi.register_ffi_target_as_batch_partitionable("my_library.rows")
     """
     if not isinstance(name, str) or not name:
         raise TypeError(f"a target's name must be a non-empty string, got {name!r}")
@@ -142,12 +145,23 @@ def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
     """Registers the id of a C++ type that handlers keep as state or user data.
 
     obj: a capsule of the `XLA_FFI_TypeId`.
+
+    >>> import ctypes, weft
+    >>> type_id = ctypes.c_int64(0)  # a static XLA_FFI_TypeId in C++
+    >>> capsule = weft.ffi.pycapsule(ctypes.addressof(type_id))
+    >>> weft.ffi.register_ffi_type_id("my_library.State", capsule)
     """
     register_ffi_type(name, {"type_id": obj}, platform)
 
 
 def register_ffi_type(name: str, type_registration: dict[str, Any], platform: str = "cpu") -> None:
-    """Registers a C++ type for handler state: capsules 'type_id' and optionally 'type_info'."""
+    """Registers a C++ type for handler state: capsules 'type_id' and optionally 'type_info'.
+
+    >>> import ctypes, weft
+    >>> type_id = ctypes.c_int64(0)
+    >>> capsule = weft.ffi.pycapsule(ctypes.addressof(type_id))
+    >>> weft.ffi.register_ffi_type("my_library.Plan", {"type_id": capsule})
+    """
     if not isinstance(type_registration, dict):
         raise TypeError(
             f"register_ffi_type: type_registration of {name!r} must be a dict of capsules such as "
@@ -186,12 +200,22 @@ def pycapsule(funcptr: Any) -> Any:
 
 
 def include_dir() -> str:
-    """The folder of XLA's FFI headers: `#include "xla/ffi/api/ffi.h"`."""
+    """The folder of XLA's FFI headers: `#include "xla/ffi/api/ffi.h"`.
+
+    >>> import os, weft
+    >>> os.path.exists(os.path.join(weft.ffi.include_dir(), "xla", "ffi", "api", "ffi.h"))
+    True
+    """
     return os.path.join(_xla.package_dir(), "include")
 
 
 def registered_targets(platform: str = "cpu") -> list[str]:
-    """Names of the targets that calls on the platform can use."""
+    """Names of the targets that calls on the platform can use.
+
+    >>> import weft
+    >>> "xla_ffi_python_cpu_callback" in weft.ffi.registered_targets()
+    True
+    """
     return sorted(set(_xla.registered_targets(platform)) - {n + _TOGETHER for n in _together})
 
 

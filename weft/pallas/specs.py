@@ -172,7 +172,12 @@ def PrefetchScalarGridSpec(  # noqa: N802  (JAX's name)
     out_specs: Any = no_block_spec,
     scratch_shapes: Any = (),
 ) -> GridSpec:
-    """A `GridSpec` with num_scalar_prefetch as its first argument."""
+    """A `GridSpec` with num_scalar_prefetch as its first argument.
+
+    >>> from weft import pallas as pl
+    >>> pl.PrefetchScalarGridSpec(1, grid=(4,)).num_scalar_prefetch
+    1
+    """
     return GridSpec(
         grid, in_specs, out_specs, scratch_shapes, num_scalar_prefetch=num_scalar_prefetch
     )

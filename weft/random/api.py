@@ -224,5 +224,11 @@ def key_dtype(impl_spec: Any = None) -> KeyType:
 
 
 def clone(key: Any) -> Any:
-    """The same key, marked as meant to be used again."""
+    """The same key, marked as meant to be used again.
+
+    >>> import weft
+    >>> key = weft.random.key(0)
+    >>> bool(weft.random.uniform(key) == weft.random.uniform(weft.random.clone(key)))
+    True
+    """
     return random_clone_p.bind(key)

@@ -123,12 +123,21 @@ def initialize(
 
 
 def is_initialized() -> bool:
-    """Whether this process has joined a group."""
+    """Whether this process has joined a group.
+
+    >>> import weft
+    >>> weft.distributed.is_initialized()
+    False
+    """
     return _state["client"] is not None
 
 
 def shutdown() -> None:
-    """Leaves the group, after all processes have come to this point. Runs at exit by itself."""
+    """Leaves the group, after all processes have come to this point. Runs at exit by itself.
+
+    >>> import weft
+    >>> weft.distributed.shutdown()
+    """
     global _service
     client, _state["client"] = _state["client"], None
     if client is not None:

@@ -81,6 +81,14 @@ def visualize_sharding(
 
     Raises:
       ValueError: the rank is not 1 or 2, or the shape cannot be split that way.
+
+    >>> import weft
+    >>> mesh = weft.make_mesh((1,), ("x",))
+    >>> sharding = weft.NamedSharding(mesh, weft.P("x"))
+    >>> weft.debug.visualize_sharding((4,), sharding, use_color=False)
+    ┌─────────┐
+    │  CPU 0  │
+    └─────────┘
     """
     if not scale > 0:
         raise ValueError(f"visualize_sharding: scale must be positive, got {scale}")

@@ -224,6 +224,15 @@ def explicit_axes(
 
     Raises:
       TypeError: no in_sharding is given. ValueError: no mesh is known, an axis is unknown.
+
+    >>> import weft
+    >>> from weft.sharding import AxisType, explicit_axes
+    >>> mesh = weft.make_mesh((1,), ("x",), axis_types=(AxisType.Auto,))
+    >>> with weft.set_mesh(mesh):
+    ...     weft.jit(explicit_axes(lambda a: print(weft.typeof(a)), in_sharding=weft.P("x")))(
+    ...         weft.numpy.ones(4)
+    ...     )
+    f32[4@x]
     """
     if f is None:
         return lambda g: explicit_axes(g, axes=axes, in_sharding=in_sharding)

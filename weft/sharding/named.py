@@ -445,7 +445,13 @@ class SingleDeviceSharding(_xla.SingleDeviceShardingBase):
 def make_single_device_sharding(
     device: Any, *, memory_kind: str | None = None
 ) -> SingleDeviceSharding:
-    """The whole array on one device: `SingleDeviceSharding(device)`."""
+    """The whole array on one device: `SingleDeviceSharding(device)`.
+
+    >>> import weft
+    >>> sharding = weft.sharding.make_single_device_sharding(weft.devices()[-1])
+    >>> weft.device_put(weft.numpy.ones(3), sharding).devices() == {weft.devices()[-1]}
+    True
+    """
     return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
