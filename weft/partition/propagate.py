@@ -25,14 +25,6 @@ def propagate(module: ir.Module, *, origins: bool = False) -> ir.Module:
     Raises:
       ValueError: a sharding that names an unknown mesh or axis, uses an axis twice, has the wrong
         rank, or the like; Shardy itself would end the process on some of these.
-
-    >>> import weft
-    >>> from weft.partition import propagate
-    >>> mesh = weft.sharding.AbstractMesh((2,), ("x",))
-    >>> x = weft.ShapeDtypeStruct((8,), "float32", sharding=weft.NamedSharding(mesh, weft.P("x")))
-    >>> module = weft.jit(lambda a: a.sum()).lower(x).compiler_ir()
-    >>> "stablehlo.all_reduce" in str(propagate(module))  # shardings, no collectives yet
-    False
     """
     validate(module)
     passes.run(module, "func.func(stablehlo-legalize-composite-to-call),inline,symbol-dce")
@@ -46,14 +38,5 @@ def propagate(module: ir.Module, *, origins: bool = False) -> ir.Module:
 
 
 def make_explicit(module: ir.Module) -> ir.Module:
-    """Turns every disagreement between shardings into an sdy collective, in place.
-
-    >>> import weft
-    >>> from weft.partition import make_explicit, propagate
-    >>> mesh = weft.sharding.AbstractMesh((2,), ("x",))
-    >>> x = weft.ShapeDtypeStruct((8,), "float32", sharding=weft.NamedSharding(mesh, weft.P("x")))
-    >>> module = weft.jit(lambda a: a.sum()).lower(x).compiler_ir()
-    >>> "sdy.all_reduce" in str(make_explicit(propagate(module)))
-    True
-    """
+    """Turns every disagreement between shardings into an sdy collective, in place."""
     return passes.run(module, "sdy-export-pipeline{enable-insert-explicit-collectives=true}")
