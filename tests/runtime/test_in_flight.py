@@ -33,6 +33,11 @@ def exchange(x):
         x = weft.lax.psum(x, "d") * 0.1 + weft.lax.ppermute(x, "d", RING)
     return x
 
+def uneven(x):  # long on one device, on which such runs pile up
+    trips = (weft.lax.axis_index("d") == 7) * 500
+    return weft.lax.fori_loop(0, trips, lambda i, v: wnp.sin(v) * 1.0001, x)
+
+unequal = weft.jit(weft.shard_map(uneven, mesh=mesh, in_specs=P("d"), out_specs=P("d")))
 collective = weft.jit(weft.shard_map(exchange, mesh=mesh, in_specs=P("d"), out_specs=P("d")))
 elementwise = weft.jit(lambda x: wnp.sin(x) * 0.5 + 1)
 donating = weft.jit(lambda x: x * 0.5 + 1, donate_argnums=0)
@@ -54,6 +59,9 @@ def run(kinds, times):
             parts = [elementwise(part) for part in parts]
             for shard in x.addressable_shards:
                 elementwise(shard.data)
+        elif kind == "u":
+            for _ in range(8):
+                unequal(small)
         elif kind == "f":  # as many as XLA lets wait on one device
             first = x.addressable_shards[0].data
             for _ in range(40):

@@ -34,10 +34,10 @@ from weft._xla.compile import XlaRuntimeError
 from weft.core.state import tracing
 from weft.runtime.array import ArrayImpl
 
-LIMIT = 12
+LIMIT = 8
 """Runs in flight; XLA's own limit is 32."""
 
-EVERY = 6
+EVERY = 4
 """Runs on several devices between two whose results are waited for: up to twice as many wait."""
 
 SMALL = 2**16
@@ -50,6 +50,8 @@ _runs: collections.deque[Any] = collections.deque()
 _large: collections.deque[Any] = collections.deque()
 _groups: collections.deque[Any] = collections.deque()
 _ticks = itertools.count(1)
+_gate = threading.Lock()
+"""Held by a thread that waits for a group, so that no other starts one meanwhile."""
 
 # Where a program runs, as far as it is of concern here; bits, for what a function's programs do.
 ELSEWHERE = 0  # on another platform, or on the only CPU device
@@ -97,10 +99,14 @@ class Calls:
         if places == SEVERAL:
             if next(_ticks) % EVERY == 0:
                 handle = self._handle(result)
-                if handle.nbytes > SMALL:
-                    wait_quietly(handle)
-                else:
-                    _keep(_groups, handle, 1, newest=handle)
+                with _gate:
+                    if handle.nbytes > SMALL:
+                        wait_quietly(handle)
+                    else:
+                        _keep(_groups, handle, 1, newest=handle)
+            elif _gate.locked():
+                with _gate:
+                    pass
         elif places:
             handle = self._handle(result)
             if self.large and handle.nbytes > SMALL:
