@@ -115,6 +115,7 @@ def test_state_is_dropped_with_the_program(stateful):
     import gc
 
     stateful.FactorsAlive.restype = ctypes.c_int64
+    gc.collect()  # what earlier programs left
     before = stateful.FactorsAlive()
     compiled = (
         weft.jit(lambda x: ffi_call("Factor", F4)(x, factor=np.float32(7))).lower(X).compile()
