@@ -214,13 +214,14 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any) -> list:
         for eqn in jaxpr.eqns:
             state.source = eqn.source
             ins = [v.val if v.__class__ is Literal else env[v] for v in eqn.invars]
-            _assign(env, eqn, eqn.primitive.bind(*ins, **eqn.params))
+            assign(env, eqn, eqn.primitive.bind(*ins, **eqn.params))
     finally:
         state.source = before
     return [v.val if v.__class__ is Literal else env[v] for v in jaxpr.outvars]
 
 
-def _assign(env: dict[Atom, Any], eqn: Eqn, out: Any) -> None:
+def assign(env: dict[Atom, Any], eqn: Eqn, out: Any) -> None:
+    """Enters what the equation's op returned as the values of its variables."""
     if eqn.primitive.multiple_results:
         env.update(zip(eqn.outvars, out, strict=True))
     else:

@@ -23,10 +23,10 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[b
     return new, [v in live for v in jaxpr.invars]
 
 
-def _live(jaxpr: Jaxpr, outvars: Sequence[Atom]) -> tuple[list, set]:
+def _live(jaxpr: Jaxpr, outvars: Sequence[Atom]) -> tuple[list[Eqn], set]:
     """The equations that matter for `outvars`, and all atoms they and the outputs read."""
     live: set = set(outvars)
-    kept = []
+    kept: list[Eqn] = []
     update, keep = live.update, kept.append
     for eqn in reversed(jaxpr.eqns):
         if not eqn.effects and live.isdisjoint(eqn.outvars):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Var
@@ -12,16 +12,10 @@ def depends(eqn: Eqn, marked: Sequence[bool]) -> list[bool]:
     """Which results are computed from the marked operands; an upper bound for opaque ops."""
     if not any(marked):
         return [False] * len(eqn.outvars)
-    name, params = eqn.primitive.name, eqn.params
-    if name == "cond":
-        return _cond(params["branches"], marked)
-    if name == "scan":
-        return _scan(params["jaxpr"], params["num_consts"], params["num_carry"], marked)
-    if name == "while":
-        return _while(params, marked)
-    if name == "optimization_barrier":
-        return list(marked)
-    inner = params.get("jaxpr")
+    rule = _RULES.get(eqn.primitive.name)
+    if rule is not None:
+        return rule(eqn.params, marked)
+    inner = eqn.params.get("jaxpr")
     if isinstance(inner, ClosedJaxpr) and len(inner.in_avals) == len(marked):
         return program_depends(inner, marked)
     return [True] * len(eqn.outvars)
@@ -43,19 +37,19 @@ def program_depends(closed: ClosedJaxpr, marked: Sequence[bool]) -> list[bool]:
     return list(closed.memo(("depends", tuple(marked)), find))
 
 
-def _cond(branches: Sequence[ClosedJaxpr], marked: Sequence[bool]) -> list[bool]:
+def _cond(params: dict[str, Any], marked: Sequence[bool]) -> list[bool]:
+    branches: Sequence[ClosedJaxpr] = params["branches"]
     if marked[0]:
         return [True] * len(branches[0].out_avals)
     columns = zip(*(program_depends(b, marked[1:]) for b in branches), strict=True)
     return [any(column) for column in columns]
 
 
-def _scan(
-    jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, marked: Sequence[bool]
-) -> list[bool]:
+def _scan(params: dict[str, Any], marked: Sequence[bool]) -> list[bool]:
+    num_consts, num_carry = params["num_consts"], params["num_carry"]
     mask = list(marked)
     while True:
-        outs = program_depends(jaxpr, mask)
+        outs = program_depends(params["jaxpr"], mask)
         changed = False
         for i, m in enumerate(outs[:num_carry]):
             if m and not mask[num_consts + i]:
@@ -76,3 +70,12 @@ def _while(params: dict[str, Any], marked: Sequence[bool]) -> list[bool]:
         if joined == carry:
             return carry
         carry = joined
+
+
+_RULES: dict[str, Callable[[dict[str, Any], Sequence[bool]], list[bool]]] = {
+    "cond": _cond,
+    "scan": _scan,
+    "while": _while,
+    "optimization_barrier": lambda params, marked: list(marked),
+}
+"""Ops that are not a call of one program on all operands, by name."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.errors import ShardingTypeError
-from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, assign
 from weft.core.state import state
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.transforms.dependence import depends
@@ -48,59 +48,18 @@ def backward_pass(
             env[var] = arg
     before = state.source
     try:
-        linear_eqns = []
-        for eqn in jaxpr.eqns:
-            if any(v.__class__ is Var and v in linear for v in eqn.invars):
-                linear_eqns.append(eqn)
-                if eqn.primitive.higher_order:
-                    _evaluate_nonlinear(eqn, linear, env)
-                else:
-                    linear.update(eqn.outvars)
-            else:
-                state.source = eqn.source
-                ins = [v.val if v.__class__ is Literal else env[v] for v in eqn.invars]
-                out = eqn.primitive.bind(*ins, **eqn.params)
-                if eqn.primitive.multiple_results:
-                    env.update(zip(eqn.outvars, out, strict=True))
-                else:
-                    env[eqn.outvars[0]] = out
-
+        eqns = _evaluate(jaxpr, linear, env)
         ct_env: dict[Var, Any] = {}
         for out, ct in zip(jaxpr.outvars, cts, strict=True):
             if ct is not None and isinstance(out, Var) and out in linear:
                 old = ct_env.get(out)
                 ct_env[out] = ct if old is None else add_any(old, ct)
-        for eqn in reversed(linear_eqns):
-            prim = eqn.primitive
-            if prim.multiple_results:
-                out_cts = [ct_env.pop(v, None) for v in eqn.outvars]
-                if all(ct is None for ct in out_cts):
-                    continue
-            else:
-                out_cts = ct_env.pop(eqn.outvars[0], None)
-                if out_cts is None:
-                    continue
-            ins = [
-                v.val
-                if v.__class__ is Literal
-                else UndefinedPrimal(v.aval)
-                if v in linear
-                else env[v]
-                for v in eqn.invars
-            ]
-            if prim.transpose is None:
-                raise TypeError(
-                    f"reverse-mode differentiation reached {prim.name}, which is not linear in "
-                    f"its operands or has no transpose ({eqn.source}); use forward mode "
-                    "(weft.jvp, weft.jacfwd) or give a rule with weft.custom_vjp"
-                )
+        for eqn in reversed(eqns):
+            out_cts = [ct_env.pop(v, None) for v in eqn.outvars]
+            if all(ct is None for ct in out_cts):
+                continue
             state.source = eqn.source
-            try:
-                in_cts = prim.transpose(out_cts, *ins, **eqn.params)
-            except ShardingTypeError:
-                if prim.higher_order:  # an inner program has its own types
-                    raise
-                in_cts = _transpose_untyped(prim, out_cts, ins, eqn.params)
+            in_cts = _transpose_eqn(eqn, out_cts, linear, env)
             for v, ct in zip(eqn.invars, in_cts, strict=True):
                 if ct is not None and v.__class__ is Var and v in linear:
                     if getattr(v.aval, "sharding", None) is not None:
@@ -110,6 +69,45 @@ def backward_pass(
     finally:
         state.source = before
     return [ct_env.get(v) if v in linear else None for v in jaxpr.invars]
+
+
+def _evaluate(jaxpr: Jaxpr, linear: set[Any], env: dict[Any, Any]) -> list[Eqn]:
+    """Evaluates what is not linear into `env`; the other equations, their results in `linear`."""
+    eqns = []
+    for eqn in jaxpr.eqns:
+        if any(v.__class__ is Var and v in linear for v in eqn.invars):
+            eqns.append(eqn)
+            if eqn.primitive.higher_order:
+                _evaluate_nonlinear(eqn, linear, env)
+            else:
+                linear.update(eqn.outvars)
+        else:
+            state.source = eqn.source
+            ins = [v.val if v.__class__ is Literal else env[v] for v in eqn.invars]
+            assign(env, eqn, eqn.primitive.bind(*ins, **eqn.params))
+    return eqns
+
+
+def _transpose_eqn(eqn: Eqn, cts: list, linear: set[Any], env: dict[Any, Any]) -> list:
+    """Cotangents of an equation's operands from those of its results; None where zero."""
+    prim = eqn.primitive
+    if prim.transpose is None:
+        raise TypeError(
+            f"reverse-mode differentiation reached {prim.name}, which is not linear in "
+            f"its operands or has no transpose ({eqn.source}); use forward mode "
+            "(weft.jvp, weft.jacfwd) or give a rule with weft.custom_vjp"
+        )
+    ins = [
+        v.val if v.__class__ is Literal else UndefinedPrimal(v.aval) if v in linear else env[v]
+        for v in eqn.invars
+    ]
+    out_cts = cts if prim.multiple_results else cts[0]
+    try:
+        return prim.transpose(out_cts, *ins, **eqn.params)
+    except ShardingTypeError:
+        if prim.higher_order:  # an inner program has its own types
+            raise
+        return _transpose_untyped(prim, out_cts, ins, eqn.params)
 
 
 def _transpose_untyped(prim: Any, cts: Any, ins: Sequence[Any], params: dict[str, Any]) -> list:
