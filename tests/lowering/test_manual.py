@@ -89,6 +89,61 @@ def test_without_shardy_values_change_between_full_and_shard_shapes(names, spec)
     assert ("manual, replicated" in module) == (names is not None)
 
 
+def running(x):
+    return lax.scan(lambda c, row: (c + row, c * row), x[0], x)[1]
+
+
+def running_in_numpy(x):
+    before = x[0] + np.concatenate([np.zeros_like(x[:1]), np.cumsum(x, 0)[:-1]])
+    return before * x
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+@pytest.mark.parametrize("called", [False, True], ids=["inline", "called"])
+def test_without_shardy_loops_run_where_axes_are_left_to_the_partitioner(check_vma, called):
+    # XLA ended the process where a loop's counter was not marked as manual.
+    body = (lambda x: weft.jit(running)(x) + weft.jit(running)(x)) if called else running
+    f = weft.shard_map(
+        body,
+        mesh=MESH,
+        in_specs=P("x"),
+        out_specs=P("x"),
+        axis_names={"x"},
+        check_vma=check_vma,
+    )
+    rows = len(X) // MESH.shape["x"]
+    want = np.concatenate([running_in_numpy(p) for p in np.split(X, len(X) // rows)])
+    with options["use_shardy"](False):
+        np.testing.assert_allclose(weft.jit(f)(X), (1 + called) * want, rtol=1e-6)
+
+
+def test_without_shardy_a_nested_region_has_a_gradient():
+    inner = weft.shard_map(
+        lambda v: v * lax.psum(v, "y"),
+        in_specs=P(None, "y"),
+        out_specs=P(None, "y"),
+        axis_names={"y"},
+        check_vma=False,
+    )
+    f = weft.shard_map(
+        inner, mesh=MESH, in_specs=P("x"), out_specs=P("x"), axis_names={"x"}, check_vma=False
+    )
+    parts = np.stack(np.split(X, MESH.shape["y"], axis=1)).sum(0)
+    want = 2 * np.concatenate([parts] * MESH.shape["y"], axis=1)
+    with options["use_shardy"](False):
+        np.testing.assert_allclose(weft.jit(weft.grad(lambda x: f(x).sum()))(X), want, rtol=1e-6)
+
+
+def test_without_shardy_effects_need_all_axes_to_be_manual():
+    def body(x):
+        weft.debug.callback(lambda v: None, x)
+        return x
+
+    f = weft.shard_map(body, mesh=MESH, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})
+    with options["use_shardy"](False), pytest.raises(ValueError, match="'y' .* needs Shardy"):
+        weft.jit(f).lower(X)
+
+
 def test_the_region_carries_the_users_line():
     def body(a):
         return a * 2

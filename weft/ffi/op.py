@@ -232,9 +232,11 @@ def emit_call(
             + "]"
         )
     entries.update(shards or {})
-    if has_side_effect and ctx.module.manual_axes and not ctx.module.use_shardy:
-        entries["mhlo.sharding"] = ctx.string("{manual}")
     types = [ctx.type_of(a) for a in avals_out]
+    if has_side_effect and ctx.module.manual_axes and not ctx.module.use_shardy:
+        from weft.lowering.manual import manual_attr
+
+        entries["mhlo.sharding"] = manual_attr(ctx, types)
     return list(ctx.op("stablehlo.custom_call", list(operands), types, entries))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from weft._xla.mlir import ir
@@ -90,6 +91,57 @@ def unshard(ctx: Any, x: ir.Value, spec: Any, whole: Any, axes: Sequence[Any]) -
     x = _custom_call(ctx, "Sharding", x, x.type, _manual_text(ctx, axes, rank), dims)
     text = mhlo_sharding_text(_gspmd_sharding(ctx, spec, axes), rank)
     return _custom_call(ctx, "SPMDShardToFullShape", x, whole, text, dims)
+
+
+@contextmanager
+def marked_sources(module: Any) -> Iterator[None]:
+    """Says of ops without operands emitted in a manual region that they are manual too.
+
+    GSPMD concludes so for the others from their operands; where it cannot, it ends the process
+    (jaxlib 0.10.2: "Check failed: sharding.IsManualSubgroup()").
+    """
+    if module.use_shardy or module.mesh is None or not module.manual_axes:
+        yield
+        return
+    block = ir.InsertionPoint.current.block
+    start = len(block.operations)
+    yield
+    _mark(module, list(block.operations)[start:])
+
+
+def _mark(module: Any, operations: Iterable[Any]) -> None:
+    for op in operations:
+        operation = op.operation
+        if operation.name in _CONTROL:
+            for region in operation.regions:
+                for block in region.blocks:
+                    _mark(module, block.operations)
+            continue
+        source = not len(operation.operands) and len(operation.results) == 1
+        if source and "mhlo.sharding" not in operation.attributes:
+            text = _subgroup_text(module, _rank(operation.results[0].type))
+            operation.attributes["mhlo.sharding"] = string_attr(text)
+
+
+_CONTROL = frozenset(("stablehlo.while", "stablehlo.case", "stablehlo.if"))
+
+
+def manual_attr(ctx: Any, types: Sequence[Any]) -> ir.Attribute:
+    """GSPMD's sharding of an op with these results that runs on every shard as it is."""
+    texts = [_subgroup_text(ctx.module, _rank(t)) for t in types] or [_subgroup_text(ctx.module, 0)]
+    return string_attr(texts[0] if len({*texts}) == 1 else "{" + ", ".join(texts) + "}")
+
+
+def _rank(type_: Any) -> int:
+    return type_.rank if isinstance(type_, ir.RankedTensorType) else 0
+
+
+def _subgroup_text(module: Any, rank: int) -> str:
+    from weft.sharding.mesh import AxisType
+
+    mesh = module.mesh.abstract_mesh
+    mesh = mesh.update_axis_types({a: AxisType.Manual for a in module.manual_axes})
+    return mhlo_sharding_text(NamedSharding(mesh, PartitionSpec()), rank)
 
 
 def _open_dims(ctx: Any, x: ir.Value, axes: Sequence[Any]) -> str:

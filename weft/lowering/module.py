@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -286,11 +287,20 @@ class ModuleContext:
                 if e not in function.tokens:
                     create = _create("stablehlo.create_token", [token], [], None, None, 0, loc)
                     function.tokens[e] = create.results[0]
-            outs = self.lower_body(function, jaxpr.jaxpr, jaxpr.consts, arguments)
+            with self._marked():
+                outs = self.lower_body(function, jaxpr.jaxpr, jaxpr.consts, arguments)
             if wrap_result is not None:
                 outs = wrap_result(self, outs)
             outs = [function.tokens[e] for e in threaded] + list(outs)
             _create("func.return", [], outs, None, None, 0, loc)
+
+    def _marked(self) -> AbstractContextManager:
+        """What a function's body is emitted in: called from a GSPMD region, it is marked so."""
+        if self.use_shardy or not self.manual_axes:
+            return nullcontext()
+        from weft.lowering.manual import marked_sources
+
+        return marked_sources(self)
 
 
 def _is_plain(eqn: Any) -> bool:

@@ -469,7 +469,7 @@ def _lower(
     out_specs: Specs,
     check_vma: bool,
 ) -> list:
-    from weft.lowering.manual import manual_region, shard, unshard
+    from weft.lowering.manual import manual_region, marked_sources, shard, unshard
     from weft.lowering.module import ordered_effects
 
     module, function = ctx.module, ctx.function
@@ -493,7 +493,8 @@ def _lower(
         try:
             for e, t in zip(effects, locals_, strict=False):
                 function.tokens[e] = t
-            outs = ctx.inline(jaxpr, *locals_[len(effects) :])
+            with marked_sources(module):
+                outs = ctx.inline(jaxpr, *locals_[len(effects) :])
             return [function.tokens[e] for e in effects] + list(outs)
         finally:
             module.manual_axes = before
