@@ -7,13 +7,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from weft._xla import passes
 from weft._xla.mlir import ir
+from weft.partition import manual
 from weft.partition.explain import annotate, constraint_lines
 from weft.partition.layout import DeviceMesh, Layout
 from weft.partition.localize import localize
 from weft.partition.optimize import optimize
 from weft.partition.propagate import make_explicit, propagate
 from weft.partition.stacks import gather_small_stacks
+from weft.partition.validate import validate
 
 
 @dataclass(slots=True)
@@ -69,7 +72,18 @@ def partition(
         clock.append(time.perf_counter())
         laps.append(name)
 
+    def seconds() -> dict[str, float]:
+        return {n: b - a for n, a, b in zip(laps, clock, clock[1:], strict=False)}
+
     work = clone(module)
+    if not keep_stages and not explain:
+        validate(work)
+        if (found := _by_device(work)) is not None:
+            manual.localize(work, found)
+            lap("localize")
+            optimize(work, found.mesh, overlap=overlap)
+            lap("optimize")
+            return Stages(None, None, work, found.mesh, found.arguments, found.results, seconds())
     propagate(work, origins=explain)
     constraints = constraint_lines(work) if explain else {}
     lap("propagate")
@@ -84,8 +98,16 @@ def partition(
     lap("localize")
     optimize(work, info.mesh, overlap=overlap)
     lap("optimize")
-    seconds = {n: b - a for n, a, b in zip(laps, clock, clock[1:], strict=False)}
-    return Stages(propagated, collectives, work, info.mesh, info.arguments, info.results, seconds)
+    return Stages(propagated, collectives, work, info.mesh, info.arguments, info.results, seconds())
+
+
+def _by_device(module: ir.Module) -> manual.Manual | None:
+    """The computation per device that is all of a module, whose calls are then inlined."""
+    found = manual.recognize(module)
+    if found is not None and len(module.body.operations) > 2:
+        passes.run(module, "inline,symbol-dce")
+        found = manual.recognize(module)
+    return found
 
 
 def clone(module: ir.Module) -> ir.Module:

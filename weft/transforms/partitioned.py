@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,22 +12,30 @@ from weft._xla import sharding as xla_sharding
 from weft._xla.mlir import ir
 from weft.core.config import config
 from weft.core.source import warn
-from weft.partition import Layout, Unsupported, partition
+from weft.partition import Layout, Stages, Unsupported, manual, partition
 from weft.sharding.mesh import AbstractMesh
 from weft.sharding.named import GSPMDSharding, NamedSharding, sdy_sharding_text
 from weft.sharding.spec import PartitionSpec
 
 
 class Boundary:
-    """The per-device program with the shardings of its arguments and results."""
+    """The per-device program with the shardings of its arguments and results.
 
-    __slots__ = ("in_shardings", "local", "out_shardings", "seconds")
+    make: partitions the program, when its local form is first asked for.
+    """
 
-    def __init__(self, stages: Any, ins: list, outs: list) -> None:
-        self.local = stages.local
-        self.seconds = stages.seconds
+    __slots__ = ("_local", "_make", "in_shardings", "out_shardings")
+
+    def __init__(self, make: Callable[[], Stages], ins: list, outs: list) -> None:
+        self._make: Callable[[], Stages] | None = make
         self.in_shardings = ins
         self.out_shardings = outs
+
+    @property
+    def local(self) -> ir.Module:
+        if self._make is not None:
+            self._local, self._make = self._make().local, None
+        return self._local
 
 
 def partition_program(program: Any, partitioner: str) -> None:
@@ -68,18 +76,33 @@ def argument_names(program: Any) -> list[str]:
 
 def _partition(program: Any) -> Boundary:
     options = {"keep_stages": False, "overlap": config.overlap_gathers}
+
+    def run() -> Stages:
+        with mlir.context(), mlir.unknown_location():
+            return partition(program.module, **options)
+
     with mlir.context(), mlir.unknown_location():
-        stages = partition(program.module, **options)
-        # Arrays have equal parts: a boundary that propagation split unevenly is fixed whole there.
+        found = manual.recognize(program.module)
+    if found is not None:  # nothing that could fail, or that shardings depend on, is left to do
+        return _boundary(program, run, found.arguments, found.results)
+    stages = run()
+    # Arrays have equal parts: a boundary that propagation split unevenly is fixed whole there.
+    with mlir.context(), mlir.unknown_location():
         again = _fix(program, "arg_attrs", stages.arguments, program.in_shardings)
         again |= _fix(program, "res_attrs", stages.results, program.out_shardings)
-        if again:
-            stages = partition(program.module, **options)
-    return Boundary(
-        stages,
-        [_sharding(program, layout) for layout in stages.arguments],
-        [_sharding(program, layout) for layout in stages.results],
-    )
+    if again:
+        stages = run()
+    return _boundary(program, lambda: stages, stages.arguments, stages.results)
+
+
+def _boundary(
+    program: Any,
+    make: Callable[[], Stages],
+    arguments: Sequence[Layout],
+    results: Sequence[Layout],
+) -> Boundary:
+    ins, outs = ([_sharding(program, x) for x in layouts] for layouts in (arguments, results))
+    return Boundary(make, ins, outs)
 
 
 def _fix(program: Any, which: str, layouts: Sequence[Layout], given: Sequence[Any]) -> bool:

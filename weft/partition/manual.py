@@ -1,0 +1,245 @@
+"""The short way for programs that are written per device from end to end.
+
+Where a function hands its arguments to one computation that is manual over all axes of the mesh,
+and returns that computation's results, each with the sharding it has there, nothing is left to
+propagate or to insert: the computation is the program of one device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from weft._xla import sdy
+from weft._xla.mlir import ir
+from weft.partition.layout import DeviceMesh, Layout
+from weft.partition.shelter import ELEMENTWISE
+
+# What the short way leaves to the long one: calls may have rules for shards, and replica_id means
+# another thing in the program of one device.
+_REFUSED = frozenset(
+    f"stablehlo.{name}"
+    for name in ("custom_call", "composite", "replica_id", "tuple", "get_tuple_element")
+)
+_TAKEN = frozenset((*ELEMENTWISE, "chlo.top_k", "func.call", "func.return", "sdy.return"))
+_COLLECTIVES = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        *("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute"),
+        "collective_broadcast",
+    )
+)
+
+
+@dataclass(slots=True)
+class Manual:
+    """The computation, and the layouts of the function's arguments and results around it."""
+
+    mesh: DeviceMesh
+    region: ir.Operation
+    arguments: list[Layout]
+    results: list[Layout]
+
+
+def recognize(module: ir.Module) -> Manual | None:
+    """What the short way needs of a module, else None; the module is not changed.
+
+    Without a doubt only: anything unforeseen takes the long way.
+    """
+    tops = [view.operation for view in module.body.operations]
+    meshes = [op for op in tops if op.name == "sdy.mesh"]
+    functions = [op for op in tops if op.name == "func.func"]
+    mains = [f for f in functions if f.attributes["sym_name"].value == "main"]
+    if len(meshes) != 1 or len(mains) != 1 or len(meshes) + len(functions) != len(tops):
+        return None
+    attribute = meshes[0].attributes["mesh"]
+    axes = sdy.mesh_axes(attribute)
+    main = mains[0]
+    block = main.regions[0].blocks[0]
+    inside = [view.operation for view in block.operations]
+    regions = [op for op in inside if op.name == "sdy.manual_computation"]
+    around = {"sdy.manual_computation", "sdy.sharding_constraint", "func.return"}
+    if len(regions) != 1 or {op.name for op in inside} - around or not axes:
+        return None
+    region = regions[0]
+    if set(sdy.manual_axes(region.attributes["manual_axes"])) != set(axes):
+        return None
+    outer = [
+        *block.arguments,
+        *(op.results[0] for op in inside if op.name != region.name and op.results),
+    ]
+    if any(use.owner.operation.block != block for value in outer for use in value.uses):
+        return None  # taken by the computation past its operands
+    mesh = DeviceMesh(axes, sdy.mesh_device_ids(attribute))
+    arguments = _arguments(mesh, main, region)
+    results = _results(mesh, main, region)
+    if arguments is None or results is None:
+        return None
+    bodies = [region, *(f for f in functions if f != main)]
+    if not all(_plain(op) for body in bodies for op in _inner(body)):
+        return None
+    return Manual(mesh, region, arguments, results)
+
+
+def localize(module: ir.Module, found: Manual) -> None:
+    """Puts the computation in the place of the function that it is all of, in place."""
+    region = found.region
+    body, block = region.regions[0].blocks[0], region.block
+    main = block.owner.operation
+    terminator = list(body.operations)[-1].operation
+    for value, inner in zip(region.operands, body.arguments, strict=True):
+        source = _source(value)
+        source.set_type(inner.type)
+        inner.replace_all_uses_with(source)
+    for view in list(body.operations)[:-1]:
+        view.operation.move_before(region)
+    returned = list(block.operations)[-1].operation
+    outputs = dict(zip(region.results, terminator.operands, strict=True))
+    for i, value in enumerate(returned.operands):
+        returned.operands[i] = outputs[_source(value)]
+    for view in reversed(list(block.operations)):
+        if view.operation.name == "sdy.sharding_constraint":
+            view.operation.erase()
+    region.erase()
+    inputs = [a.type for a in block.arguments]
+    types = [v.type for v in returned.operands]
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, types))
+    for name in ("arg_attrs", "res_attrs"):
+        if name in main.attributes:
+            main.attributes[name] = ir.ArrayAttr.get([_bare(a) for a in main.attributes[name]])
+    for view in list(module.body.operations):
+        if view.operation.name == "sdy.mesh":
+            view.operation.erase()
+        else:
+            for op in _inner(view.operation):
+                _for_replicas(op)
+    i32 = ir.IntegerType.get_signless(32)
+    module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(i32, 1)
+    module.operation.attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(i32, found.mesh.size)
+
+
+def _for_replicas(op: ir.Operation) -> None:
+    """The local program's devices are replicas, which its collectives name without more ado."""
+    if op.name in _COLLECTIVES:
+        for name in ("channel_handle", "use_global_device_ids"):
+            if name in op.attributes:
+                del op.attributes[name]
+    elif op.name == "stablehlo.partition_id":
+        made = ir.Operation.create(
+            "stablehlo.replica_id",
+            results=[op.results[0].type],
+            loc=op.location,
+            ip=ir.InsertionPoint(op),
+        )
+        op.results[0].replace_all_uses_with(made.results[0])
+        op.erase()
+
+
+def _inner(op: ir.Operation) -> Iterator[ir.Operation]:
+    """The operations in an operation's regions; those in a collective's are not looked at."""
+    for region in op.regions:
+        for block in region.blocks:
+            for view in list(block.operations):
+                inner = view.operation
+                deeper = inner.name not in _COLLECTIVES and len(inner.regions)
+                yield inner
+                if deeper:
+                    yield from _inner(inner)
+
+
+def _plain(op: ir.Operation) -> bool:
+    """Whether an operation is the same in the program of one device."""
+    name = op.name
+    if name in _TAKEN:
+        return True
+    if not name.startswith("stablehlo.") or name in _REFUSED or "async" in name:
+        return False
+    return "sdy.sharding" not in op.attributes
+
+
+def _arguments(mesh: DeviceMesh, main: ir.Operation, region: ir.Operation) -> list[Layout] | None:
+    """Layouts of the function's arguments, each of which the computation takes once at most."""
+    block = main.regions[0].blocks[0]
+    wanted: dict[ir.Value, ir.Attribute] = {}
+    for value, sharding in zip(
+        region.operands, sdy.per_value(region.attributes["in_shardings"]), strict=True
+    ):
+        source = _source(value, sharding)
+        if source is None or not isinstance(source.owner, ir.Block) or source in wanted:
+            return None
+        wanted[source] = sharding
+    out = []
+    for number, argument in enumerate(block.arguments):
+        given = sdy.argument_sharding(main, number)
+        sharding = wanted.get(argument)
+        if sharding is None or len(list(argument.uses)) != 1:
+            return None
+        layout = _layout(mesh, argument, sharding)
+        if layout is None or (given is not None and not _same(given, sharding)):
+            return None
+        out.append(layout)
+    return out
+
+
+def _results(mesh: DeviceMesh, main: ir.Operation, region: ir.Operation) -> list[Layout] | None:
+    """Layouts of the function's results, all of them results of the computation."""
+    shardings = dict(
+        zip(region.results, sdy.per_value(region.attributes["out_shardings"]), strict=True)
+    )
+    returned = list(main.regions[0].blocks[0].operations)[-1].operation
+    attributes = list(main.attributes["res_attrs"]) if "res_attrs" in main.attributes else []
+    out = []
+    for number, value in enumerate(returned.operands):
+        source = _source(value)
+        sharding = shardings.get(source)
+        if sharding is None or _source(value, sharding) is None:
+            return None
+        entries = {a.name: a.attr for a in attributes[number]} if attributes else {}
+        given = entries.get("sdy.sharding")
+        layout = _layout(mesh, value, sharding)
+        if layout is None or (given is not None and not _same(given, sharding)):
+            return None
+        out.append(layout)
+    return out
+
+
+def _source(value: ir.Value, sharding: ir.Attribute | None = None) -> ir.Value | None:
+    """What constraints were put on; None where one asks for another sharding than that given."""
+    while not isinstance(value.owner, ir.Block):
+        op = value.owner.operation
+        if op.name != "sdy.sharding_constraint":
+            break
+        if sharding is not None and not _same(op.attributes["sharding"], sharding):
+            return None
+        value = op.operands[0]
+    return value
+
+
+def _same(a: ir.Attribute, b: ir.Attribute) -> bool:
+    """Whether two closed shardings split dimensions in one way, and leave nothing unreduced."""
+    texts = str(a), str(b)
+    if any("?" in t or "unreduced" in t for t in texts):
+        return False
+    return sdy.dims_of(a) == sdy.dims_of(b)
+
+
+def _layout(mesh: DeviceMesh, value: ir.Value, sharding: ir.Attribute) -> Layout | None:
+    """A value's layout by a closed sharding over whole axes that divide it, else None."""
+    if not isinstance(value.type, ir.RankedTensorType) or not _same(sharding, sharding):
+        return None
+    dims = []
+    for refs in sdy.dims_of(sharding):
+        if any(tuple(ref)[1:] not in ((), (1, None)) for ref in refs):
+            return None  # a piece of an axis
+        dims.append(tuple(i for ref in refs for i in mesh.atoms_of(*ref)))
+    shape = tuple(value.type.shape)
+    if len(dims) != len(shape):
+        return None
+    layout = Layout(mesh, shape, tuple(dims))
+    return None if any(layout.padded(d) for d in range(len(shape))) else layout
+
+
+def _bare(attributes: ir.Attribute) -> ir.Attribute:
+    entries = {a.name: a.attr for a in ir.DictAttr(attributes)}
+    entries.pop("sdy.sharding", None)
+    return ir.DictAttr.get(entries)
