@@ -56,5 +56,4 @@ def test_tree_definitions_are_composed_of_children():
     child = pytree.flatten([1, 2])[1]
     pair = pytree.treedef_tuple([child, child])
     assert pair.unflatten([1, 2, 3, 4]) == ([1, 2], [3, 4])
-    assert pytree.treedef_from_children((list, None), [child]).unflatten([1, 2]) == [[1, 2]]
     assert pytree.all_leaves([1, 2]) and not pytree.all_leaves([1, (2,)])

@@ -67,8 +67,3 @@ def treedef_tuple(treedefs) -> PyTreeDef:
     PyTreeDef((*, *))
     """
     return _pytree.treedef_tuple(registry, list(treedefs))
-
-
-def treedef_from_children(node_data, children) -> PyTreeDef:
-    """The tree definition of a node ``(type, aux_data)`` with the given children."""
-    return PyTreeDef.from_node_data_and_children(registry, node_data, children)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -506,12 +506,3 @@ def get_abstract_mesh() -> AbstractMesh:
     """
     mesh = _context.value
     return EMPTY_ABSTRACT_MESH if mesh is None else mesh.abstract_mesh
-
-
-def mesh_of(shardings: Iterable[Any]) -> Mesh | None:
-    """The first concrete mesh among the given shardings."""
-    for sharding in shardings:
-        mesh = getattr(sharding, "mesh", None)
-        if isinstance(mesh, Mesh):
-            return mesh
-    return None

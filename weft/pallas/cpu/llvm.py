@@ -301,8 +301,3 @@ class Function:
         self.goto(after)
         self.label(after)
         return self.op(f"phi {type_} [ {value}, %{last} ], [ {otherwise}, %{before} ]")
-
-
-VECTORIZE = ', !{!"llvm.loop.vectorize.enable", i1 true}'
-NO_VECTORIZE = ', !{!"llvm.loop.vectorize.width", i32 1}'
-NO_UNROLL = ', !{!"llvm.loop.unroll.disable"}'
