@@ -9,6 +9,7 @@ from weft.core.namespace import public
 
 _HOMES = {
     "weft.transforms.callback": "callback print",
+    "weft.debug.stop": "breakpoint",
     "weft.debug.logged": "log",
     "weft.runtime.visualize": "visualize_array_sharding visualize_sharding inspect_array_sharding",
 }
