@@ -7,7 +7,8 @@ from typing import Any
 from weft.core.namespace import seal
 from weft.core.ref import AbstractRef
 from weft.ops.small import empty
-from weft.pallas.ref_api import Ref, addupdate, freeze, new_ref
+from weft.pallas.ref_api import Ref, freeze, new_ref
+from weft.pallas.ref_api import addupdate as _addupdate
 from weft.pallas.ref_api import load as _load
 from weft.pallas.ref_api import store as _store
 from weft.pallas.ref_api import swap as _swap
@@ -57,6 +58,17 @@ def swap(ref: Any, idx: Any, value: Any) -> Any:
     (Array(2, dtype=int32), Array(7, dtype=int32))
     """
     return _swap(ref, ... if idx is None else idx, value)
+
+
+def addupdate(ref: Any, idx: Any, x: Any) -> None:
+    """Adds to a ref at an index in one op; where indices repeat, each addition counts.
+
+    >>> import weft
+    >>> ref = weft.new_ref(weft.numpy.zeros(2))
+    >>> weft.ref.addupdate(ref, weft.numpy.array([1, 1]), 2.0); ref[...]
+    Array([0., 4.], dtype=float32)
+    """
+    _addupdate(ref, ... if idx is None else idx, x)
 
 
 def empty_ref(ty: Any, memory_space: Any = None) -> Ref:

@@ -210,3 +210,15 @@ def test_tracing_makes_no_reference_cycles():
     finally:
         gc.enable()
     assert after - before < 500
+
+
+@pytest.mark.parametrize(
+    "name", ["devices", "is_deleted", "addressable_shards", "is_fully_replicated", "tobytes"]
+)
+def test_what_only_arrays_on_devices_have_says_so_of_traced_values(name):
+    def f(x):
+        member = getattr(x, name)
+        return member()
+
+    with pytest.raises(weft.errors.ConcretizationTypeError, match=f"{name} .*f32.2.*an argument"):
+        weft.jit(f)(np.ones(2, np.float32))

@@ -160,3 +160,18 @@ def test_wrong_values_and_assignment_are_explained():
         x[0] = 1
     with pytest.raises(ValueError, match="mode must be one of"):
         x.at[0].set(1, mode="wrap")
+
+
+def test_methods_take_promises_and_modes_by_name_only():
+    x = wnp.arange(4.0)
+    options = {"indices_are_sorted": True, "unique_indices": True, "mode": "drop"}
+    for method in ("set", "add", "multiply", "divide", "power", "subtract", "min", "max"):
+        got = getattr(x.at[np.array([1, 9])], method)(2.0, **options)
+        want = getattr(x.at[1], method)(2.0)
+        np.testing.assert_array_equal(got, want)
+        with pytest.raises(TypeError, match="positional"):
+            getattr(x.at[1], method)(2.0, True)
+        with pytest.raises(TypeError, match="unknown"):
+            getattr(x.at[1], method)(2.0, unknown=1)
+    got = x.at[-1].get(wrap_negative_indices=False, mode="fill", fill_value=7.0)
+    assert float(got) == 7

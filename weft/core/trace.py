@@ -150,6 +150,31 @@ _TO_PYTHON = (
 )
 
 
+def _of_buffers(name: str) -> Callable:
+    """A member that only arrays have, because it is about the devices that hold them."""
+
+    def member(self: Tracer, *_: Any) -> Any:
+        raise errors.ConcretizationTypeError(
+            f"{name} of a traced array of type {self.aval.str_short()} ({errors.made_at(self)}): "
+            "no device holds it while tracing. Ask the argument or the result outside of the "
+            "function; inside, weft.typeof(x) tells what is known"
+        )
+
+    member.__name__ = member.__qualname__ = name
+    return member
+
+
+for _name in (
+    *("devices", "is_deleted", "delete", "tobytes", "unsafe_buffer_pointer", "addressable_data"),
+    "on_device_size_in_bytes",
+):
+    setattr(Tracer, _name, _of_buffers(_name))
+for _name in (
+    *("is_fully_replicated", "is_fully_addressable", "addressable_shards", "global_shards"),
+):
+    setattr(Tracer, _name, property(_of_buffers(_name)))
+
+
 # The type of any value ------------------------------------------------------------------------
 
 aval_of: dict[type, Callable[[Any], Any]] = {}

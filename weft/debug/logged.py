@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import Any
 
@@ -9,13 +10,13 @@ from weft.transforms.callback import check_format, debug_callback
 
 
 def log(
-    fmt: str,
+    fmt: str | None = None,
     *args: Any,
     ordered: bool = False,
     partitioned: bool = False,
     skip_format_check: bool = False,
     **kwargs: Any,
-) -> None:
+) -> Any:
     """Logs values when the program runs, formatted as by `fmt.format(*args, **kwargs)`.
 
     As `weft.debug.print`, but the line goes to the logger "weft" with level INFO.
@@ -24,8 +25,12 @@ def log(
     >>> logging.getLogger("weft").setLevel(logging.INFO)
     >>> weft.jit(lambda x: weft.debug.log("x = {x}", x=x))(2)
     """
+    options: dict[str, Any] = {"ordered": ordered, "partitioned": partitioned}
+    if fmt is None:
+        return functools.partial(log, skip_format_check=skip_format_check, **options)
     check_format("debug.log", fmt, len(args), kwargs, skip=skip_format_check)
-    debug_callback(_Logger(fmt), *args, ordered=ordered, partitioned=partitioned, **kwargs)
+    debug_callback(_Logger(fmt), *args, **options, **kwargs)
+    return None
 
 
 class _Logger:

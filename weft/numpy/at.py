@@ -343,7 +343,16 @@ class AtIndex:
     def __repr__(self) -> str:
         return f"{self.array!r}.at[{self.index!r}]"
 
-    def get(self, *, fill_value: Any = None, out_sharding: Any = None, **options: Any) -> Any:
+    def get(
+        self,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: Any = None,
+        fill_value: Any = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
         """x[index], with a choice of what is read out of bounds: `fill_value` in mode 'fill'.
 
         >>> import weft
@@ -352,9 +361,18 @@ class AtIndex:
         """
         if hasattr(fill_value, "item"):
             fill_value = fill_value.item()
-        return get(self.array, self.index, Options(fill_value=fill_value, **options), out_sharding)
+        promises = indices_are_sorted, unique_indices, wrap_negative_indices
+        return get(self.array, self.index, Options(mode, fill_value, *promises), out_sharding)
 
-    def apply(self, func: Callable, **options: Any) -> Any:
+    def apply(
+        self,
+        func: Callable,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
         """func applied to each indexed element, repeatedly where indices repeat.
 
         >>> import weft
@@ -363,9 +381,19 @@ class AtIndex:
         """
         if not callable(func):
             raise TypeError(f"x.at[index].apply: func must be a function, got {func!r:.80}")
-        return _run(self.array, self.index, func, Options(**options), "apply")
+        given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return _run(self.array, self.index, func, given, "apply")
 
-    def divide(self, values: Any, *, out_sharding: Any = None, **options: Any) -> Any:
+    def divide(
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: Any = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
         """x divided by values at the index.
 
         >>> import weft
@@ -374,9 +402,19 @@ class AtIndex:
         """
         from weft.numpy.ufuncs import divide
 
-        return divide(self.array, self._ones(values, out_sharding, options))
+        given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return divide(self.array, self._ones(values, out_sharding, given))
 
-    def power(self, values: Any, *, out_sharding: Any = None, **options: Any) -> Any:
+    def power(
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: Any = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
         """x to the power of values at the index.
 
         >>> import weft
@@ -385,15 +423,24 @@ class AtIndex:
         """
         from weft.numpy.formulas import power
 
-        return power(self.array, self._ones(values, out_sharding, options))
+        given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return power(self.array, self._ones(values, out_sharding, given))
 
-    def _ones(self, values: Any, out_sharding: Any, options: dict) -> Any:
+    def _ones(self, values: Any, out_sharding: Any, given: Options) -> Any:
         from weft.numpy.creation import ones_like
 
-        ones = AtIndex(ones_like(self.array), self.index)
-        return ones.multiply(values, out_sharding=out_sharding, **options)
+        return _updated(ones_like(self.array), self.index, values, given, "multiply", out_sharding)
 
-    def subtract(self, values: Any, *, out_sharding: Any = None, **options: Any) -> Any:
+    def subtract(
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: Any = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
         """Values subtracted at the index.
 
         >>> import weft
@@ -404,20 +451,38 @@ class AtIndex:
             values = _check_values(values, "subtract")
         if typeof(values).dtype == dtypes.bool_:
             values = ops.convert(values, self.array.dtype)
-        return self.add(ops.neg(values), out_sharding=out_sharding, **options)
+        given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return _updated(self.array, self.index, ops.neg(values), given, "add", out_sharding)
+
+
+def _options(mode: Any, is_sorted: bool, unique: bool, wrap: bool) -> Options:
+    if mode is None and wrap and not (is_sorted or unique):
+        return DEFAULT
+    return Options(mode, None, is_sorted, unique, wrap)
+
+
+def _updated(x: Any, index: Any, values: Any, given: Options, name: str, out_sharding: Any) -> Any:
+    if out_sharding is None:
+        return _run(x, index, values, given, name)
+    from weft.sharding.explicit import placed
+
+    return placed(lambda x, v: _run(x, index, v, given, name), out_sharding, x, values)
 
 
 def _method(name: str, doc: str) -> Callable:
-    def method(self: AtIndex, values: Any, *, out_sharding: Any = None, **options: Any) -> Any:
-        given = Options(**options) if options else DEFAULT
+    def method(
+        self: AtIndex,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: Any = None,
+        out_sharding: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
+        given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         try:
-            if out_sharding is None:
-                return _run(self.array, self.index, values, given, name)
-            from weft.sharding.explicit import placed
-
-            return placed(
-                lambda x, v: _run(x, self.index, v, given, name), out_sharding, self.array, values
-            )
+            return _updated(self.array, self.index, values, given, name, out_sharding)
         except Exception as error:
             show_user_frames(error)
             raise

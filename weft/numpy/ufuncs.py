@@ -180,7 +180,7 @@ log2, log10 = _log_base("log2", log2_p, 2), _log_base("log10", log10_p, 10)
 def _rounding(name: str, op: Callable, doc: str) -> Callable:
     """Integers and booleans are whole already."""
 
-    def function(x: Any, /) -> Any:
+    def function(x: Any) -> Any:
         dtype = aval_of(name, x).dtype
         if dtype in INEXACT:
             return op(x)

@@ -237,10 +237,20 @@ class PRNGKeyArray(Array):
 
         return swapaxes(self, axis1, axis2)
 
-    def take(self, indices: Any, axis: int | None = None, **kwargs: Any) -> PRNGKeyArray:
+    def take(
+        self,
+        indices: Any,
+        axis: int | None = None,
+        out: None = None,
+        mode: str | None = None,
+        unique_indices: bool = False,
+        indices_are_sorted: bool = False,
+        fill_value: Any = None,
+    ) -> PRNGKeyArray:
         from weft.numpy import take
 
-        return take(self, indices, axis, **kwargs)
+        promises = unique_indices, indices_are_sorted
+        return take(self, indices, axis, out, mode, *promises, fill_value)
 
     def astype(self, dtype: Any, copy: bool = False, device: Any = None) -> PRNGKeyArray:
         from weft.numpy import astype

@@ -117,13 +117,13 @@ class PartitionSpec:
                 parts.append(f"{name}={{{', '.join(sorted(map(repr, axes)))}}}")
         return f"P({', '.join(parts)})"
 
-    def index(self, entry: Any) -> int:
+    def index(self, value: Any) -> int:
         """The first dimension with this entry, as of a tuple; ValueError if there is none."""
-        return self.partitions.index(_entry(0, entry))
+        return self.partitions.index(_entry(0, value))
 
-    def count(self, entry: Any) -> int:
+    def count(self, value: Any) -> int:
         """How many dimensions have this entry."""
-        return self.partitions.count(_entry(0, entry))
+        return self.partitions.count(_entry(0, value))
 
     def to_tangent_spec(self) -> PartitionSpec:
         """The spec of a tangent: the same."""

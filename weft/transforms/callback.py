@@ -411,24 +411,28 @@ def debug_callback(
 
 
 def debug_print(
-    fmt: str,
+    fmt: str | None = None,
     *args: Any,
     ordered: bool = False,
     partitioned: bool = False,
     skip_format_check: bool = False,
     **kwargs: Any,
-) -> None:
+) -> Any:
     """Prints values when the program runs, formatted as by `fmt.format(*args, **kwargs)`.
 
     Works under every transformation, as `weft.debug.callback`. Raises at once if the arguments do
-    not match the placeholders of `fmt`.
+    not match the placeholders of `fmt`. Without a format: the function with the options given.
 
     >>> import weft
     >>> weft.jit(lambda x: weft.debug.print("x = {x}", x=x))(2); weft.effects_barrier()
     x = 2
     """
+    options: dict[str, Any] = {"ordered": ordered, "partitioned": partitioned}
+    if fmt is None:
+        return functools.partial(debug_print, skip_format_check=skip_format_check, **options)
     check_format("debug.print", fmt, len(args), kwargs, skip=skip_format_check)
-    debug_callback(_Printer(fmt), *args, ordered=ordered, partitioned=partitioned, **kwargs)
+    debug_callback(_Printer(fmt), *args, **options, **kwargs)
+    return None
 
 
 class _Printer:

@@ -492,6 +492,7 @@ class custom_vjp:  # noqa: N801  (the public name is JAX's)
         self._symbolic_zeros = False
         self._traces: dict = {}
         self._tracing_rules = False
+        self.optimize_remat = False
         self.fwd: Any = None
         self.bwd: Any = None
 
@@ -513,6 +514,7 @@ class custom_vjp:  # noqa: N801  (the public name is JAX's)
                 raise TypeError(f"defvjp: {name} must be a function, got {type(rule).__name__}")
         self.fwd, self.bwd = fwd, bwd
         self._symbolic_zeros = bool(symbolic_zeros)
+        self.optimize_remat = bool(optimize_remat)
         self._traces = {}
 
     @api_boundary

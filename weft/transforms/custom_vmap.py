@@ -174,7 +174,7 @@ class custom_vmap:  # noqa: N801  (the public name is JAX's)
 
 
 @api_boundary
-def sequential_vmap(fun: Callable) -> custom_vmap:
+def sequential_vmap(f: Callable) -> custom_vmap:
     """A function that vmap applies to one example after the other, by `weft.lax.map`.
 
     >>> import weft
@@ -182,7 +182,7 @@ def sequential_vmap(fun: Callable) -> custom_vmap:
     >>> weft.vmap(f)(weft.numpy.arange(3))
     Array([0, 2, 4], dtype=int32)
     """
-    mapped = custom_vmap(fun)
+    mapped = custom_vmap(f)
 
     @mapped.def_vmap
     def rule(axis_size: int, in_batched: list, *args: Any) -> tuple:
