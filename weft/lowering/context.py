@@ -41,11 +41,6 @@ def i64_array(values: tuple[int, ...]) -> ir.Attribute:
 
 
 @cache
-def bool_array(values: tuple[bool, ...]) -> ir.Attribute:
-    return ir.DenseBoolArrayAttr.get([bool(v) for v in values], mlir.context())
-
-
-@cache
 def int_attr(value: int, width: int) -> ir.Attribute:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(width, mlir.context()), value)
 

@@ -49,12 +49,6 @@ def _div(x: Any, y: Any) -> Any:
     return div_p.bind(x, y)
 
 
-def _replace_zero(x: Any) -> Any:
-    """Ones where x is zero, so that a quotient's derivative stays finite."""
-    one = scalar(1, x)
-    return select_n_p.bind(eq_p.bind(x, scalar(0, x)), x, _like(one, x))
-
-
 def _like(c: Any, x: Any) -> Any:
     from weft.ops.shape import broadcast_in_dim
 
