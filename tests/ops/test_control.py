@@ -205,6 +205,17 @@ def test_fori_loop_with_static_bounds_differentiates_in_reverse():
         close(lax.fori_loop(0, 5, lambda i, c: c + i, 0, unroll=unroll), 10)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, weft.jit, weft.checkpoint])
+def test_a_scan_hoists_what_a_branch_makes_of_constants_alone(wrap):
+    @wrap
+    def body(p, c):
+        return lax.cond(p > 0, lambda: c * jnp.sin(p), lambda: p * 1.0)
+
+    f = lambda p, x: lax.scan(lambda c, _: (body(p, c), None), x, None, length=2)[0]
+    want = 3 * 2 * np.sin(2) * np.cos(2), np.sin(2) ** 2
+    close(weft.grad(f, (0, 1))(2.0, 3.0), want)
+
+
 def test_loops_in_loops():
     def outer(i, c):
         return lax.fori_loop(0, i, lambda j, d: d + j, c)

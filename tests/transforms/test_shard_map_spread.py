@@ -102,3 +102,64 @@ def test_batched_values_vary_over_the_axis_in_inner_programs(x):
     text = str(weft.make_jaxpr(spread(_scan))(x, W))
     inner = text[text.index("scan[") :]
     assert "{V:x,y}" in inner[: inner.index("in (")]
+
+
+def _branches(p, v):
+    """Devices along x take different branches; one gives a constant."""
+    return lax.cond(p > 0, lambda v: v * 2, lambda v: 1.0, v)
+
+
+def _branches_in_a_loop(p, v):
+    return lax.scan(lambda c, _: (_branches(p, c), None), v, None, length=2)[0]
+
+
+def _from_a_constant(p, v):
+    return lax.scan(lambda c, _: (c + v, None), lax.pcast(1.0, "x", to="varying"), None, length=2)[
+        0
+    ]
+
+
+def _by_jvp(fun):
+    f = weft.custom_jvp(fun)
+    f.defjvp(lambda primals, tangents: (f(*primals), 5 * tangents[1]))
+    return f
+
+
+def _by_vjp(fun):
+    f = weft.custom_vjp(fun)
+    f.defvjp(lambda p, v: (fun(p, v), None), lambda _, ct: (None, 5 * ct))
+    return f
+
+
+@pytest.mark.parametrize("rule", [_by_jvp, _by_vjp], ids=["custom_jvp", "custom_vjp"])
+@pytest.mark.parametrize("fun", [_branches, _branches_in_a_loop, _from_a_constant])
+def test_rules_join_types_over_the_axis_that_they_cannot_know(rule, fun):
+    mesh = mesh_of(Machine(x=2, y=4), ("x", "y"))
+    f = rule(fun)
+    mapped = weft.shard_map(
+        lambda p, v: f(p[0], v[0])[None], mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x")
+    )
+    p = np.float32([-1, 1])
+    x = np.arange(8, dtype=np.float32).reshape(4, 2)
+    spread_over_y = lambda x: weft.vmap(mapped, (None, 0), spmd_axis_name="y")(p, x)
+    jitted = weft.jit(
+        lambda x: weft.value_and_grad(lambda x: spread_over_y(x).sum())(x),
+        compiler_options=COMPILER_OPTIONS,
+    )
+    out = {
+        _branches: np.where(p > 0, 2 * x, 1),
+        _branches_in_a_loop: np.where(p > 0, 4 * x, 1),
+        _from_a_constant: 1 + 2 * x,
+    }[fun]
+    value, grad = jitted(x)
+    np.testing.assert_array_equal(value, out.sum())
+    np.testing.assert_array_equal(grad, np.full_like(x, 5))
+
+
+def test_residuals_of_an_untracked_body_leave_the_axis_to_examples():
+    mesh = mesh_of(Machine(x=2, y=4), ("x", "y"))
+    f = weft.shard_map(jnp.sin, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    g = weft.vmap(weft.grad(lambda v: f(v).sum()), spmd_axis_name="y")
+    x = np.arange(8, dtype=np.float32).reshape(4, 2)
+    got = weft.jit(g, compiler_options=COMPILER_OPTIONS)(x)
+    np.testing.assert_allclose(got, np.cos(x), rtol=1e-6)

@@ -22,6 +22,7 @@ class State(threading.local):
     source: Any = None
     scopes: tuple[str, ...] = ()
     assumed_varying: frozenset = frozenset()  # axes along which a cast to varying may be made twice
+    spread: frozenset = frozenset()  # mesh axes over which vmaps around spread their examples
 
     def __init__(self) -> None:
         self.trace = State.trace
@@ -78,7 +79,9 @@ def extend_axes(entries: list[AxisEntry]) -> Iterator[None]:
 
 
 def axes_key() -> tuple:
-    """The named axes in scope, as a part of a cache key."""
+    """The named axes in scope, and those examples are spread over, as a part of a cache key."""
+    if state.spread:
+        return (*state.axes.values(), state.spread)
     return tuple(state.axes.values())
 
 

@@ -11,6 +11,7 @@ from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
 from weft.core.config import disable_jit
 from weft.core.effects import Effect
+from weft.core.errors import names_text
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.state import AxisEntry, extend_axes
@@ -155,7 +156,8 @@ def _linearize(
         split = linearize_jaxpr(jaxpr, nonzero)
         residual_avals = split.tangent.in_avals[: len(split.residual_inputs)]
         made = [i for i, p in enumerate(split.residual_inputs) if p is None]
-        specs = [_residual_spec(residual_avals[i], manual, check_vma) for i in made]
+        differ = manual if check_vma else _differing(jaxpr, manual, (*in_specs, *out_specs))
+        specs = [_residual_spec(residual_avals[i], differ, check_vma) for i in made]
         primal = _leaving(split.primal, len(out_specs), specs)
         tangent = _entering(split.tangent, dict(zip(made, specs, strict=True)), mesh)
     outs = shard_map_p.bind(
@@ -179,6 +181,17 @@ def _linearize(
         )
     )
     return outs[:n], [next(result) if nz else None for nz in split.nonzero_out]
+
+
+def _differing(jaxpr: ClosedJaxpr, manual: tuple, specs: Specs) -> tuple:
+    """The manual axes along which values of an untracked body may differ.
+
+    Along others all devices compute the same, so that a vmap can spread its examples over them.
+    """
+    if jaxpr.effects:
+        return manual
+    used = jaxpr_axes(jaxpr).union(*(s.used_axes() for s in specs))
+    return tuple(n for n in manual if n in used)
 
 
 def _residual_spec(aval: Any, manual: tuple, check_vma: bool) -> PartitionSpec:
@@ -297,7 +310,8 @@ def _transpose(
         if check_vma:
             backward = _with_types(backward, _pick(ct_avals, ct_nonzero))
         else:
-            backward = _untyped(backward, sum(known), ct_specs, kept_specs, mesh, manual)
+            differ = _differing(jaxpr, manual, (*in_specs, *out_specs))
+            backward = _untyped(backward, sum(known), ct_specs, kept_specs, mesh, differ)
     outs = iter(
         shard_map_p.bind(
             *_pick(args, known),
@@ -329,18 +343,18 @@ def _with_types(backward: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
 
 
 def _untyped(
-    backward: ClosedJaxpr, known: int, ct_specs: Specs, specs: Specs, mesh: Any, manual: tuple
+    backward: ClosedJaxpr, known: int, ct_specs: Specs, specs: Specs, mesh: Any, differ: tuple
 ) -> ClosedJaxpr:
     """Without types, every device counts as one owner of an equal value.
 
     A result's cotangent is divided among the devices that hold it whole; an argument's is added up
-    over the devices that were given it whole.
+    over the devices that were given it whole. differ: the axes for which this is not the same.
     """
     from weft.collectives.groups import Team
     from weft.collectives.reduce import psum_p
 
     def whole_over(spec: PartitionSpec) -> tuple:
-        return tuple(n for n in manual if n not in spec.used_axes() and mesh.shape[n] > 1)
+        return tuple(n for n in differ if n not in spec.used_axes() and mesh.shape[n] > 1)
 
     def fun(*args: Any) -> list:
         from weft.ops.elementwise import div
@@ -359,7 +373,7 @@ def _untyped(
                 outs[k] = psum_p.bind(outs[k], over=over)
         return outs
 
-    return retraced(backward, ("untyped", ct_specs, specs), fun, backward.in_avals)
+    return retraced(backward, ("untyped", ct_specs, specs, differ), fun, backward.in_avals)
 
 
 # Batching -------------------------------------------------------------------------------------
@@ -417,6 +431,13 @@ def _spread_axis(
                 "shard_map "
                 "inside; use a mesh axis that its in_specs and out_specs leave free"
             )
+    along = tuple(n for n in lead if n in jaxpr_axes(jaxpr))
+    if along:
+        raise ValueError(
+            f"vmap: a shard_map inside communicates along mesh axis {names_text(along)}, over "
+            "which spmd_axis_name spreads the examples; leave spmd_axis_name out, or give another "
+            "axis"
+        )
     if axis.name is not None and axis.name in jaxpr_axes(jaxpr):
         raise ValueError(
             f"vmap: a shard_map inside communicates along axis_name {axis.name!r}, which "

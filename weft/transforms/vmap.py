@@ -163,8 +163,15 @@ def batch_flat(
     trace = BatchTrace(state.trace, axis)
     args = [trace.wrap(v, d) for v, d in zip(vals, dims, strict=True)]
     entries = [] if axis.name is None else [AxisEntry(axis.name, axis.size, "vmap")]
-    with extend_axes(entries), current_trace(trace), gc_paused():
-        outs = fun(*args)
+    outer = state.spread
+    if axis.spmd_name is not None:
+        names = axis.spmd_name if isinstance(axis.spmd_name, tuple) else (axis.spmd_name,)
+        state.spread = outer.union(names)
+    try:
+        with extend_axes(entries), current_trace(trace), gc_paused():
+            outs = fun(*args)
+    finally:
+        state.spread = outer
     trace.finished = True
     pairs = [trace.unwrap(o) for o in outs]
     if config.check_tracer_leaks:

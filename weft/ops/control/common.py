@@ -12,6 +12,7 @@ from weft.core.primitive import Primitive
 from weft.core.trace import is_array_like, typeof
 from weft.core.tree import names_in
 from weft.transforms.bodies import args_tree, derived, trace_body
+from weft.transforms.dce import DCE_RULES
 from weft.transforms.dependence import depends
 from weft.transforms.jit_op import jaxpr_axes
 from weft.transforms.jvp import has_tangent
@@ -235,11 +236,16 @@ def carry_fixpoint(
 
 
 def needed_eqns(eqns: Sequence[Eqn], outputs: Iterable[Any]) -> list[Eqn]:
-    """The equations that the outputs are computed from, in order; effects do not count."""
+    """The equations that the outputs are computed from, in order; effects do not count.
+
+    Of an op with an inner program only what makes these outputs stays, and what that reads.
+    """
     live = {v for v in outputs if v.__class__ is Var}
     kept = []
     for eqn in reversed(eqns):
         if any(v in live for v in eqn.outvars):
+            if eqn.primitive in DCE_RULES:
+                eqn = DCE_RULES[eqn.primitive](eqn, [v in live for v in eqn.outvars])
             kept.append(eqn)
             live.update(v for v in eqn.invars if v.__class__ is Var)
     return kept[::-1]

@@ -35,6 +35,7 @@ from weft.ops.control.divergence import (
     ending_varying,
     equal_over,
     seen_as_varying,
+    spread_alike,
     vary,
 )
 from weft.transforms.dce import DCE_RULES, dce_jaxpr
@@ -355,6 +356,9 @@ def _traced(
         with seen_as_varying(list(equal.values()), axes):
             bodies = [trace_body(f, tree, avals) for f in functions]
     first = bodies[0]
+    joined = spread_alike(functions, bodies)
+    if joined is not None:
+        return _traced(who, texts, joined, operands, axes)
     for text, body in zip(texts[1:], bodies[1:], strict=True):
         if body.out_tree != first.out_tree:
             raise TypeError(

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.core import dtypes
-from weft.core.aval import ShapedArray
+from weft.core.aval import NO_MAT, ShapedArray
 from weft.core.errors import names_text
 from weft.core.jaxpr import ClosedJaxpr, Eqn, subjaxprs
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import Tracer, typeof
-from weft.core.tree import tree_map
+from weft.core.tree import flatten, tree_map
 from weft.transforms.bodies import derived
 from weft.transforms.jit_op import jaxpr_axes
 
@@ -39,7 +39,7 @@ class _Ending:
 
     __slots__ = ("__weakref__", "axes", "fun")
 
-    def __init__(self, fun: Callable, axes: frozenset) -> None:
+    def __init__(self, fun: Callable, axes: Any) -> None:
         self.fun = fun
         self.axes = axes
 
@@ -55,6 +55,35 @@ def ending_varying(fun: Callable, axes: frozenset) -> Callable:
     """The function, its results cast to varying; one for each function."""
     key = f"varying over {tuple(sorted(axes, key=str))}"
     return derived(fun, key, lambda f: _Ending(f, axes))
+
+
+def spread_alike(functions: Sequence[Callable], bodies: Sequence[Any]) -> list | None:
+    """The functions with results that vary alike over the axes of a vmap's spmd_axis_name.
+
+    Only what is mapped varies over these, which the functions know nothing of. bodies: as traced.
+    None where there is nothing to do.
+    """
+    if not state.spread or len({body.out_tree for body in bodies}) > 1:
+        return None
+    mats = [[getattr(a, "mat", NO_MAT) for a in body.jaxpr.out_avals] for body in bodies]
+    want = tuple(
+        frozenset().union(*(m.varying for m in same)) & state.spread
+        for same in zip(*mats, strict=True)
+    )
+    if all(w <= m.varying for own in mats for w, m in zip(want, own, strict=True)):
+        return None
+    key = f"varying over {[tuple(sorted(w, key=str)) for w in want]}"
+    return [derived(f, key, lambda f: _EndingEach(f, want)) for f in functions]
+
+
+class _EndingEach(_Ending):
+    """The same, with axes for each result."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: Any) -> Any:
+        leaves, tree = flatten(self.fun(*args))
+        return tree.unflatten([vary(x, w) for x, w in zip(leaves, self.axes, strict=True)])
 
 
 def equal_over(x: Any, axes: frozenset) -> bool:

@@ -9,6 +9,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.config import config
+from weft.core.state import state
 from weft.core.trace import typeof
 from weft.core.tree import flatten
 from weft.ops.control.common import (
@@ -157,11 +158,12 @@ def trace_with_carry(
     place: where in the carry the user's value stands, if the rest is the loop's own. Returns the
     initial values, the body, and the tree of what follows the carry.
     """
+    from weft.ops.control.divergence import vary
     from weft.ops.elementwise import convert
 
     n = len(init)
     names = _carry_names(init_tree, place)
-    for _ in range(3):
+    for _ in range(3 + n if state.spread else 3):
         avals = avals_of(who, init, names)
         body = trace_body(f, tree, [*avals, *other_avals])
         carry_tree, rest_tree = split(body.out_tree, body.jaxpr.out_avals)
@@ -186,6 +188,8 @@ def trace_with_carry(
             ):
                 dtype, weak = dtypes.promote_types([(a.dtype, True), (b.dtype, b.weak_type)])
                 x = _retyped(x, dtype, weak, convert)
+            if state.spread and isinstance(b, ShapedArray):
+                x = vary(x, b.mat.varying & state.spread)
             new.append(x)
         if all(x is y for x, y in zip(new, init, strict=True)):
             break

@@ -123,6 +123,15 @@ class _Split:
     tangent: ClosedJaxpr
 
 
+def _made_of(v: Any, jaxpr: Jaxpr, num_consts: int) -> bool:
+    """Whether the equations for v read nothing but the first inputs.
+
+    A call may read more than a result of it depends on, where it cannot be cut.
+    """
+    changing = set(jaxpr.invars[num_consts:])
+    return not any(changing.intersection(eqn.invars) for eqn in needed_eqns(jaxpr.eqns, [v]))
+
+
 def _without(eqn: Eqn, given: set[Any]) -> Eqn:
     """The equation with results nobody reads in the place of those that come from elsewhere."""
     if given.isdisjoint(eqn.outvars):
@@ -162,7 +171,7 @@ def _split_body(
                 slot = ("const", position)
             elif position is not None and position >= end:
                 slot = ("xs", position)
-            elif v in varying:
+            elif v in varying or not _made_of(v, p, num_consts):
                 if v in ys:
                     slot = ("ys", ys[v])
                 else:
