@@ -326,11 +326,11 @@ class RuleContext:
 
         return constrain(self, x, sharding, aval, priorities, by_type)
 
-    def in_memory(self, x: ir.Value, kind: str | None, aval: Any) -> ir.Value:
+    def in_memory(self, x: ir.Value, kind: str) -> ir.Value:
         """The value in a memory of its devices such as "pinned_host"."""
         from weft.lowering.sharding import in_memory
 
-        return in_memory(self, x, kind, aval)
+        return in_memory(self, x, kind)
 
     # Types and attributes ---------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ def manual_region(
 
 def shard(ctx: Any, x: ir.Value, spec: Any, local: Any, axes: Sequence[Any]) -> ir.Value:
     """GSPMD's way into a manual region: the operand's sharding, then its local shape."""
-    sharding, dims = _gspmd_sharding(ctx, spec, axes), _open_dims(ctx, x, axes)
+    sharding, dims = _gspmd_sharding(ctx, spec), _open_dims(ctx, x, axes)
     rank = ir.RankedTensorType(x.type).rank
     x = _custom_call(ctx, "Sharding", x, x.type, mhlo_sharding_text(sharding, rank), dims)
     manual = _manual_text(ctx, axes, rank)
@@ -89,7 +89,7 @@ def unshard(ctx: Any, x: ir.Value, spec: Any, whole: Any, axes: Sequence[Any]) -
     rank = ir.RankedTensorType(x.type).rank
     dims = _open_dims(ctx, x, axes)
     x = _custom_call(ctx, "Sharding", x, x.type, _manual_text(ctx, axes, rank), dims)
-    text = mhlo_sharding_text(_gspmd_sharding(ctx, spec, axes), rank)
+    text = mhlo_sharding_text(_gspmd_sharding(ctx, spec), rank)
     return _custom_call(ctx, "SPMDShardToFullShape", x, whole, text, dims)
 
 
@@ -150,7 +150,7 @@ def _open_dims(ctx: Any, x: ir.Value, axes: Sequence[Any]) -> str:
     return f"unspecified_dims=[{','.join(map(str, range(rank)))}]" if free and rank else ""
 
 
-def _gspmd_sharding(ctx: Any, spec: Any, axes: Sequence[Any]) -> NamedSharding:
+def _gspmd_sharding(ctx: Any, spec: Any) -> NamedSharding:
     """The spec over the module's mesh, with the enclosing regions' axes manual."""
     from weft.sharding.mesh import AxisType
 

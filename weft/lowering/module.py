@@ -373,11 +373,10 @@ def lower_module(
                 return {"sdy.sharding": parse_attr(text)}
             if sharding is None or mesh is None or not hasattr(sharding, "spec"):
                 return {}
-            ndim = aval.ndim
-            extra = len(aval.dtype.physical_shape) if dtypes.is_extended(aval.dtype) else 0
+            rank = physical_rank(aval)
             if use_shardy:
-                return {"sdy.sharding": parse_attr(sdy_sharding_text(sharding, ndim + extra))}
-            return {"mhlo.sharding": string_attr(mhlo_sharding_text(sharding, ndim + extra))}
+                return {"sdy.sharding": parse_attr(sdy_sharding_text(sharding, rank))}
+            return {"mhlo.sharding": string_attr(mhlo_sharding_text(sharding, rank))}
 
         n_in, n_out = len(jaxpr.in_avals), len(jaxpr.out_avals)
         arg_attrs = [

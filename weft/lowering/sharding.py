@@ -130,10 +130,8 @@ def _set_sharding(x: Any, text: str) -> bool:
     return True
 
 
-def in_memory(ctx: Any, x: Any, kind: str | None, aval: Any) -> Any:
-    """The value in another memory of its devices; None: where it is."""
-    if kind is None:
-        return x
+def in_memory(ctx: Any, x: Any, kind: str) -> Any:
+    """The value in another memory of its devices."""
     attrs = {
         "call_target_name": string_attr("annotate_device_placement"),
         "has_side_effect": ctx.bool(True),

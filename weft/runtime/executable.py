@@ -11,6 +11,7 @@ from typing import Any
 from weft._xla.arrays import array_result_handler
 from weft._xla.compile import XlaRuntimeError
 from weft._xla.dispatch import FastpathData
+from weft.core.caches import clearable
 from weft.core.config import config
 from weft.runtime import host_calls, in_flight
 from weft.runtime.array import ArrayImpl, deleted_text, describe, release
@@ -281,6 +282,7 @@ def reshard(
     return program.call([x])[0]
 
 
+@clearable
 @functools.lru_cache(maxsize=512)
 def _reshard_program(
     in_aval: Any,

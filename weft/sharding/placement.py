@@ -226,9 +226,8 @@ def _device_put_lower(ctx: Any, x: Any, *, sharding: Any) -> Any:
             f"{ctx.module.num_partitions} devices: a value of the program is on all of "
             "them. Put the result there after the call, or replicate it with weft.reshard(x, P())"
         )
-    return ctx.in_memory(
-        ctx.constrain(x, sharding, ctx.avals_out[0]), sharding.memory_kind, ctx.avals_out[0]
-    )
+    x = ctx.constrain(x, sharding, ctx.avals_out[0])
+    return x if sharding.memory_kind is None else ctx.in_memory(x, sharding.memory_kind)
 
 
 def _device_put_impl(x: Any, *, sharding: Any) -> Any:

@@ -54,13 +54,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
 def _move_lower(ctx: Any, x: Any, *, memory: str) -> Any:
     if ctx.module.platforms[0] == "cpu":
         return x  # the host's memory is the device's
-    attrs = {
-        "call_target_name": ctx.string("annotate_device_placement"),
-        "has_side_effect": ctx.bool(True),
-        "api_version": ctx.i32(1),
-        "mhlo.frontend_attributes": ctx.attr(f'{{_xla_buffer_placement = "{memory}"}}'),
-    }
-    return ctx.op("stablehlo.custom_call", [x], [x.type], attrs)[0]
+    return ctx.in_memory(x, memory)
 
 
 move_p = Primitive(
