@@ -189,6 +189,31 @@ def test_beside_partial_sums_invarying_operands_become_reduced():
     assert "pcast[axes=('x',) to=reduced]" in jaxpr
 
 
+def test_beside_varying_operands_reduced_ones_become_varying():
+    """A gathered weight meets a part of the batch: its cotangents stay apart, to be scattered."""
+    jaxpr = str(on_devices(lambda v: v * lax.pcast(lax.psum(v, "x"), "x", to="reduced")))
+    assert "pcast[axes=('x',) to=varying]" in jaxpr
+
+    def grads(rows, w):
+        f = weft.shard_map(
+            lambda v, w: lax.psum(
+                (v @ lax.all_gather(w, "x", tiled=True, to="reduced")).sum(), "x"
+            ),
+            mesh=mesh_of(Machine(x=N), ("x",)),
+            in_specs=(P("x"), P("x")),
+            out_specs=P(),
+        )
+        return weft.grad(f, 1)(rows, w)
+
+    rows, w = (
+        np.arange(2.0 * N * N, dtype=np.float32).reshape(2 * N, N),
+        np.ones((N, 3), np.float32),
+    )
+    wanted = np.repeat(rows.sum(0)[:, None], 3, axis=1)
+    np.testing.assert_allclose(grads(rows, w), wanted, rtol=1e-6)
+    assert "psum_scatter" in str(weft.make_jaxpr(grads)(rows, w))
+
+
 PRODUCTS = {
     "partial sum times constant": lambda v, w: lax.psum(in_state(v, "unreduced") * 3.0, "x"),
     "partial sum times invarying": lambda v, w: lax.psum(in_state(v, "unreduced") * w, "x"),
@@ -196,6 +221,7 @@ PRODUCTS = {
     "partial sum times reduced": lambda v, w: lax.psum(
         in_state(v, "unreduced") * lax.pcast(w, "x", to="reduced"), "x"
     ),
+    "reduced times varying": lambda v, w: lax.psum(lax.pcast(w, "x", to="reduced") * v, "x"),
     "reduced times invarying": lambda v, w: lax.psum(
         lax.pcast(lax.pcast(w, "x", to="reduced") * w, "x", to="varying") * v, "x"
     ),
@@ -208,6 +234,7 @@ PLAIN = {
     "partial sum times invarying": lambda total, w: (total * w, w, total),
     "invarying times partial sum": lambda total, w: (total * w, w, total),
     "partial sum times reduced": lambda total, w: (total * w, w, total),
+    "reduced times varying": lambda total, w: (total * w, w, total),
     "reduced times invarying": lambda total, w: (total * w * w, w * w, 2 * w * total),
     "sine of reduced plus constant": lambda total, w: (
         total * np.sin(w + 1),

@@ -162,3 +162,27 @@ def test_arrays_iterate_and_contain():
 def test_operators_stage_one_equation():
     jaxpr = weft.make_jaxpr(lambda a, b: a + b * 2.0)(X, Y)
     assert [e.primitive.name for e in jaxpr.jaxpr.eqns] == ["mul", "add"]
+
+
+def test_methods_take_their_arguments_by_name():
+    x = wnp.arange(6).reshape(2, 3)
+    want = np.arange(6).reshape(2, 3)
+    keep = np.array([True, False, True])
+    np.testing.assert_array_equal(x.compress(condition=keep, axis=1), want.compress(keep, axis=1))
+    np.testing.assert_array_equal(x.compress(keep), want.compress(keep))
+    cast = weft.jit(lambda v: v.astype(dtype="int8", copy=True))(x)
+    assert cast.dtype == np.int8 and x.astype("float32", False).dtype == np.float32
+    np.testing.assert_array_equal(wnp.trunc(x=np.array([-1.5, 1.5])), [-1, 1])
+
+
+def test_sizes_given_keep_results_on_the_operands_devices():
+    mesh = weft.make_mesh((8,), ("d",), (weft.sharding.AxisType.Auto,))
+    n = np.arange(16, dtype=np.float32) - 9
+    split = weft.device_put(n, weft.NamedSharding(mesh, weft.P("d")))
+    (found,) = wnp.nonzero(split > 0, size=8, fill_value=-1)
+    np.testing.assert_array_equal(found, [10, 11, 12, 13, 14, 15, -1, -1])
+    counts, edges = wnp.histogram(split, 4)
+    np.testing.assert_array_equal(counts, [4, 4, 4, 4])
+    np.testing.assert_allclose(edges, [-9, -5.25, -1.5, 2.25, 6])
+    for x in (found, counts, edges, wnp.linspace(split[0], 0, 4)):
+        assert x.committed and len(x.devices()) == 8

@@ -464,3 +464,21 @@ def test_an_example_of_another_shape_says_nothing_of_the_placement():
     x = weft.device_put(A, NamedSharding(MESH, P("x", "y")))
     assert wnp.zeros_like(x, shape=(5,)).sharding.num_devices == 1
     assert wnp.zeros_like(x, dtype=np.int32).sharding == x.sharding
+
+
+# Values outside of programs ---------------------------------------------------------------------
+
+
+def test_keys_split_under_a_mesh_in_context_are_taken_one_by_one():
+    with weft.set_mesh(MESH):
+        keys = weft.random.split(weft.random.key(3), 4)
+        drawn = [np.asarray(weft.random.uniform(k, (2,))) for k in (keys[0], keys[3])]
+    alone = weft.random.split(weft.random.key(3), 4)
+    np.testing.assert_array_equal(drawn[0], weft.random.uniform(alone[0], (2,)))
+    np.testing.assert_array_equal(drawn[1], weft.random.uniform(alone[3], (2,)))
+
+
+def test_iterating_over_a_split_dimension_gives_rows_split_as_the_rest():
+    rows = list(put(A, "x", "y"))
+    assert len(rows) == 8
+    check(rows[5], ("y",), A[5])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import weft
-from weft import lax, tree_util
+from weft import P, lax, tree_util
+from weft.sharding import AxisType, NamedSharding
 
 
 def counted(f):
@@ -133,6 +134,27 @@ def test_jit_of_a_closure_over_tracers():
     assert float(weft.jit(f)(3.0)) == 6.0
     assert float(weft.grad(f)(3.0)) == 2.0
     np.testing.assert_array_equal(weft.vmap(f)(np.arange(3.0)), [0, 2, 4])
+
+
+@pytest.mark.parametrize("rows", [8, 256], ids=["compiled in", "an argument of the program"])
+def test_arrays_that_a_function_closes_over_follow_its_arguments_to_their_devices(rows):
+    cpus = weft.devices()
+    all_of_them = weft.make_mesh((8,), ("d",), (AxisType.Auto,))
+    half = weft.sharding.Mesh(np.array(cpus[:4]), ("d",))
+    x = np.arange(2.0 * rows, dtype=np.float32).reshape(rows, 2)
+    split = weft.device_put(x, NamedSharding(all_of_them, P("d")))
+    w = np.float32([[1, 2], [3, -1]])
+    for closed_over in (split, weft.device_put(x, cpus[2])):
+        f = weft.jit(lambda w, x=closed_over: x @ w)
+        for place in (cpus[0], cpus[3], NamedSharding(half, P()), NamedSharding(all_of_them, P())):
+            out = f(weft.device_put(w, place))
+            np.testing.assert_array_equal(out, x @ w)
+            wanted = {place} if place in cpus else place.device_set
+            assert out.devices() == wanted and out.committed
+        assert not f(w).committed
+    committed = weft.device_put(w, NamedSharding(all_of_them, P()))
+    f = weft.jit(lambda w: split @ w)
+    assert f(committed).sharding.spec == P("d") or rows == 8  # where it is, if the program is there
 
 
 def test_concrete_calls_inside_a_trace_are_staged():

@@ -72,8 +72,8 @@ def infer(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> tupl
 def join_mats(prim: Primitive, avals: Sequence[Any]) -> tuple[Mat, tuple | None]:
     """The results' manual-axis type, and for each operand the casts it needs first.
 
-    Casts are (axes, state) pairs: invarying operands become varying where others vary, and reduced
-    beside reduced and unreduced ones, whose derivatives need it.
+    Casts are (axes, state) pairs: invarying and reduced operands become varying where others vary,
+    and invarying ones reduced beside reduced and unreduced ones, whose derivatives need it.
     """
     varying = frozenset().union(*(a.mat.varying for a in avals))
     unreduced = frozenset().union(*(a.mat.unreduced for a in avals))
@@ -83,9 +83,9 @@ def join_mats(prim: Primitive, avals: Sequence[Any]) -> tuple[Mat, tuple | None]
         for i in _partial(prim, avals, axis):
             casts[i] = (*casts[i], ((axis,), "reduced"))
     for i, a in enumerate(avals):
-        missing = tuple(sorted(varying - a.mat.varying, key=str))
-        if missing:
-            casts[i] = (*casts[i], (missing, "varying"))
+        for missing in (varying - a.mat.varying - a.mat.reduced, varying & a.mat.reduced):
+            if missing:
+                casts[i] = (*casts[i], (tuple(sorted(missing, key=str)), "varying"))
     if any(casts):
         return NO_MAT, tuple(casts)
     return Mat(varying, unreduced, reduced - unreduced), None
@@ -96,6 +96,8 @@ def _partial(prim: Primitive, avals: Sequence[Any], axis: Any) -> list[int]:
     states = [a.mat.state(axis) for a in avals]
     partial = [i for i, s in enumerate(states) if s == "unreduced"]
     others = {s for s in states if s != "unreduced"}
+    if not partial and "varying" in others:
+        return []
     fits = others <= {"invarying", "reduced"}
     if partial and not others:
         fits = prim.name in ADDITIVE
@@ -113,14 +115,10 @@ def _partial(prim: Primitive, avals: Sequence[Any], axis: Any) -> list[int]:
     raise TypeError(
         f"{prim.name}: operands of types {listing} have states {', '.join(states)} over mesh "
         f"axis {axis!r}, which do not mix. "
+        f"Add the partial sums up first: weft.lax.psum(x, {axis!r})"
         + (
-            f"Add the partial sums up first: weft.lax.psum(x, {axis!r})"
-            + (
-                f"; or count the varying one in: weft.lax.pcast(x, {axis!r}, to='unreduced')"
-                if others == {"varying"} and prim.name in ADDITIVE
-                else ""
-            )
-            if partial
-            else f"Cast first: weft.lax.pcast(x, {axis!r}, to='varying')"
+            f"; or count the varying one in: weft.lax.pcast(x, {axis!r}, to='unreduced')"
+            if others == {"varying"} and prim.name in ADDITIVE
+            else ""
         )
     )

@@ -84,6 +84,11 @@ def is_concrete(x: Any) -> bool:
     return not isinstance(x, Tracer) or x.concrete() is not None
 
 
+def is_free(x: Any) -> bool:
+    """Whether the host may compute with the value: it is known, and bound to no devices."""
+    return is_concrete(x) and not getattr(x, "committed", False)
+
+
 def constant(value: np.ndarray, weak_type: bool = False) -> Any:
     """An array on the default device from a host array, under any trace."""
     from weft.runtime.device_put import put_host

@@ -22,6 +22,7 @@ from weft.numpy.common import (
     check_array,
     concrete,
     constant,
+    is_free,
     place,
     scalar_array,
     to_array,
@@ -586,7 +587,7 @@ def linspace(
     computed = dtypes.to_inexact(dtypes.promote_types([(a.dtype, a.weak_type) for a in avals])[0])
     if out_dtype is None:
         out_dtype = computed
-    if not isinstance(start, Tracer) and not isinstance(stop, Tracer):
+    if is_free(start) and is_free(stop):
         values, step = np.linspace(
             np.asarray(start), np.asarray(stop), num, endpoint=endpoint, retstep=True, axis=axis
         )

@@ -266,7 +266,12 @@ def _setitem(self: Any, index: Any, value: Any) -> None:
 def _iter(self: Any) -> Iterator:
     if not self.aval.shape:
         raise TypeError("iteration over an array without dimensions")
-    return iter([getitem(self, i) for i in range(self.aval.shape[0])])
+    rows, typed = self, self.aval.sharding
+    if typed is not None and typed.spec_of(0) and not isinstance(self, Tracer):
+        from weft.sharding.explicit import reshard
+
+        rows = reshard(self, typed.spec.update(partitions=[None, *typed.spec[1:]]))
+    return iter([getitem(rows, i) for i in range(self.aval.shape[0])])
 
 
 def _contains(self: Any, value: Any) -> bool:
@@ -377,6 +382,34 @@ def _view_complex(self: Any, old: Any, new: Any) -> Any:
     return ops.complex(getitem(parts, (..., even)), getitem(parts, (..., odd)))
 
 
+def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
+    """The elements converted to another dtype. See weft.numpy.astype."""
+    try:
+        return _function("astype")(self, dtype, copy=copy, device=device)
+    except Exception as error:
+        show_user_frames(error)
+        raise
+
+
+def _compress(
+    self: Any,
+    condition: Any,
+    axis: int | None = None,
+    out: None = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = 0,
+) -> Any:
+    """The slices along an axis where a condition holds. See weft.numpy.compress."""
+    try:
+        return _function("compress")(
+            condition, self, axis, out=out, size=size, fill_value=fill_value
+        )
+    except Exception as error:
+        show_user_frames(error)
+        raise
+
+
 def _to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
     """The array on another device. See weft.device_put."""
     from weft.runtime.device_put import device_put
@@ -411,9 +444,9 @@ def _array_namespace(self: Any, *, api_version: str | None = None) -> Any:
 
 
 _FORWARDED = """
-    all any argmax argmin argpartition argsort astype choose clip compress conj conjugate cumprod
-    cumsum diagonal dot max mean min nonzero prod ptp repeat round searchsorted sort squeeze std
-    sum swapaxes take trace var
+    all any argmax argmin argpartition argsort choose clip conj conjugate cumprod cumsum diagonal
+    dot max mean min nonzero prod ptp repeat round searchsorted sort squeeze std sum swapaxes take
+    trace var
 """.split()  # noqa: SIM905
 
 
@@ -441,6 +474,8 @@ def _members() -> dict[str, Any]:
         "flatten": _flatten,
         "ravel": _flatten,
         "view": _view,
+        "astype": _astype,
+        "compress": _compress,
         "to_device": _to_device,
     }
     return members

@@ -21,6 +21,7 @@ from weft.numpy.common import (
     constant,
     fill,
     is_concrete,
+    is_free,
     refuse_out,
     to_array,
 )
@@ -192,7 +193,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
         found = np.nonzero(concrete(a, "nonzero: a (without size)"))
         return tuple(constant(i.astype(index)) for i in found)
     size = operator.index(size)
-    if is_concrete(a):
+    if is_free(a):
         found = np.nonzero(np.asarray(a))
         if all(is_concrete(f) for f in fills if f is not None):
             out = []

@@ -524,6 +524,18 @@ def shard_argument(x: Any, sharding: Any, layout: Any = None) -> Any:
     return _leaf(x, sharding, False, None)
 
 
+def constant_at(x: Any, sharding: Any) -> Any:
+    """A program's constant in the place where it is read, so that no call has to move it.
+
+    Constants follow the program also to devices they are not committed to.
+    """
+    if type(x) is not ArrayImpl:
+        return _leaf(x, sharding, False, None)
+    if x.is_deleted() or not x.is_fully_addressable or x._sharding is sharding:
+        return x  # calls say what is wrong with it
+    return put_array(x, sharding)
+
+
 def devices_text(sharding: Any) -> str:
     """The devices of a sharding for messages: ``cpu devices 0..7``."""
     devices = sharding._devices_in_order

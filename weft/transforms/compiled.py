@@ -11,12 +11,12 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import config
+from weft.core.events import LOWERED, measured
 from weft.core.jaxpr import ClosedJaxpr, open_jaxpr, subjaxprs, walk_eqns
 from weft.core.primitive import Primitive
 from weft.core.source import warn
 from weft.core.trace import (
     EvalTrace,
-    Tracer,
     _check_hashable,
     check_not_leaked,
     trace_to_jaxpr,
@@ -24,7 +24,7 @@ from weft.core.trace import (
 )
 from weft.lowering import call_device
 from weft.runtime.array import ArrayImpl
-from weft.runtime.device_put import default_sharding
+from weft.runtime.device_put import constant_at, default_sharding
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.runtime.executable import Executable, effects_barrier
 from weft.runtime.together import executable_class
@@ -279,6 +279,8 @@ def lower_program(
         names + out_names,
         arg_shardings,
     )
+    for i, own in enumerate(committed_sharding(c) for c in consts):  # they stay where they can
+        given[i] = own if own is not None and own.device_set == set(devices) else None
     partitions = len(devices) or mesh.size
     if partitions > 1 and mesh is None:
         mesh = Mesh(np.array(devices, dtype=object), ("devices",))
@@ -318,20 +320,21 @@ def lower_program(
         if s is not None and isinstance(a, ShapedArray):
             _check_divides(s, a, who, name)
     aliases, donors = _aliases(program)
-    lowered = lower_module(
-        closed,
-        name,
-        num_partitions=partitions,
-        platforms=program.platforms,
-        mesh=mesh if multi else None,
-        in_shardings=program.in_shardings if multi else None,
-        out_shardings=program.out_shardings if multi else None,
-        donated=donors,
-        aliases=aliases,
-        arg_names=[n.removeprefix("argument ") for n in names],
-        result_names=result_names,
-        use_shardy=program.use_shardy,
-    )
+    with measured(LOWERED, name):
+        lowered = lower_module(
+            closed,
+            name,
+            num_partitions=partitions,
+            platforms=program.platforms,
+            mesh=mesh if multi else None,
+            in_shardings=program.in_shardings if multi else None,
+            out_shardings=program.out_shardings if multi else None,
+            donated=donors,
+            aliases=aliases,
+            arg_names=[n.removeprefix("argument ") for n in names],
+            result_names=result_names,
+            use_shardy=program.use_shardy,
+        )
     program.module = lowered.module
     program.host_callbacks = lowered.host_callbacks
     program.keepalives = lowered.keepalives
@@ -440,6 +443,7 @@ def compile_program(program: Program) -> Executable:
         outs = _final(program, program.out_shardings, program.jaxpr.out_avals, compiled, "output")
     outs = [_on_typed_mesh(a, s) for a, s in zip(program.jaxpr.out_avals, outs, strict=True)]
     donated = list(program.donated)
+    program.consts = [constant_at(c, s) for c, s in zip(program.consts, ins, strict=False)]
     program.executable = executable_class(program.keepalives, local)(
         compiled,
         [physical(a) for a in program.jaxpr.in_avals],
@@ -515,8 +519,8 @@ def committed_sharding(x: Any) -> Any:
     """The sharding of an argument that is bound to its place."""
     if type(x) is ArrayImpl and x._committed:
         return x.sharding
-    base = getattr(x, "_base", None)
-    return committed_sharding(base) if base is not None else None
+    is_key = getattr(x, "_base", None) is not None  # whose own sharding has no words
+    return x.sharding if is_key and x._committed else None
 
 
 def executable_for(
@@ -695,7 +699,3 @@ def _op_function(prim: Primitive, params: dict[str, Any]) -> Any:
 
 
 EvalTrace.dispatch = staticmethod(dispatch_op)  # type: ignore[assignment]
-
-
-def any_tracer(xs: Sequence[Any]) -> bool:
-    return any(isinstance(x, Tracer) for x in xs)
