@@ -16,7 +16,8 @@ MODULES = ["weft"] + [
         *("lax.linalg", "collectives"),
         *("pallas", "ffi", "sharding", "tree", "tree_util", "testing", "debug", "communication"),
         *("custom_batching", "custom_derivatives", "ad_checkpoint", "distributed", "dlpack"),
-        *("dtypes", "errors"),
+        *("dtypes", "errors", "flatten_util", "monitoring", "multihost_utils", "profiler", "ref"),
+        *("stages", "typing"),
     )
 ]
 

@@ -54,6 +54,7 @@ _PACKAGES = frozenset(
         *("tree", "tree_util", "sharding", "collectives", "partition", "distributed"),
         *("debug", "testing", "dtypes", "errors", "custom_batching", "custom_derivatives"),
         *("dlpack", "communication", "ad_checkpoint", "flatten_util", "ref", "stages", "typing"),
+        *("monitoring", "multihost_utils", "profiler"),
     )
 )
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from weft.core.namespace import seal
 from weft.runtime.array import Array
 
 __all__ = ["Array", "ArrayLike", "DTypeLike", "SupportsDType"]
@@ -23,3 +24,4 @@ ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | 
 
 DTypeLike: TypeAlias = str | type[Any] | np.dtype | SupportsDType
 """What functions take as a dtype; None, where it stands for the default, is not among them."""
+seal(globals())

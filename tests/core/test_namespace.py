@@ -19,7 +19,8 @@ NAMESPACES = (
     *("numpy", "numpy.linalg", "numpy.fft", "lax", "lax.linalg", "nn", "nn.initializers"),
     *("random", "tree", "tree_util", "ops", "pallas", "ffi", "sharding", "testing", "debug"),
     *("communication", "custom_batching", "custom_derivatives", "ad_checkpoint", "distributed"),
-    *("dlpack", "dtypes", "errors", "collectives", "partition"),
+    *("dlpack", "dtypes", "errors", "collectives", "partition", "flatten_util", "monitoring"),
+    *("multihost_utils", "profiler", "ref", "stages"),
 )
 
 

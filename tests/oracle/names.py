@@ -19,7 +19,7 @@ MODULES = [
     *["", "numpy", "numpy.linalg", "numpy.fft", "lax", "lax.linalg", "nn", "nn.initializers"],
     *["random", "tree", "tree_util", "dlpack", "ops", "sharding", "debug", "errors", "dtypes"],
     *["stages", "ref", "flatten_util", "typing", "ad_checkpoint", "custom_batching", "ffi"],
-    *["custom_derivatives", "distributed"],
+    *["custom_derivatives", "distributed", "monitoring", "profiler"],
 ]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from weft._xla import compile as _xla_compile
 from weft._xla.client import DeviceList
 from weft.core.config import config
+from weft.core.events import CACHE_ASKED, CACHE_HIT, CACHE_MISS, COMPILED, EVENTS, measured, tell
 from weft.core.source import warn
 from weft.runtime.in_flight import called_together
 
@@ -130,13 +131,18 @@ def compile_module(
         key = cache_key(module, options, flat)
         path = Path(directory) / f"{_file_name(name)}-{key}.xla"
         loaded = _read_cache(path, client, device_list, options)
+        tell(EVENTS, CACHE_ASKED)
+        tell(EVENTS, CACHE_MISS if loaded is None else CACHE_HIT)
         if loaded is not None:
             _log(name, start, "read from the cache")
             return LoadedExecutable(
                 loaded, flat, name, time.perf_counter() - start, True, keep_alive
             )
     try:
-        loaded = _xla_compile.compile_and_load(client, module, device_list, options, host_callbacks)
+        with measured(COMPILED, name):
+            loaded = _xla_compile.compile_and_load(
+                client, module, device_list, options, host_callbacks
+            )
     except _xla_compile.XlaRuntimeError as error:
         raise CompileError(f"XLA cannot compile {name}: {error}") from error
     seconds = time.perf_counter() - start

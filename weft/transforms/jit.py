@@ -17,6 +17,7 @@ from weft.core.boundary import api_boundary
 from weft.core.caches import clearable
 from weft.core.cell import Cell
 from weft.core.config import config
+from weft.core.events import TRACED, measured
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.state import axes_key, state
 from weft.core.trace import EVAL, Tracer, check_not_leaked, is_array_like, trace_to_jaxpr, typeof
@@ -183,7 +184,8 @@ class JitInfo:
         )
         if self.in_shardings is not None:
             avals = tuple(typed_as(a, s) for a, s in zip(avals, in_shardings, strict=True))
-        jaxpr, consts = trace_to_jaxpr(flat_fun, avals, self.name)
+        with measured(TRACED, self.name):
+            jaxpr, consts = trace_to_jaxpr(flat_fun, avals, self.name)
         entry = Entry()
         tracers = [isinstance(c, Tracer | Cell) for c in consts]
         entry.consts = [c for c, t in zip(consts, tracers, strict=True) if t]

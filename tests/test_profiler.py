@@ -1,0 +1,91 @@
+"""weft.profiler: traces with the user's names in them, and who holds memory."""
+
+import gzip
+import json
+import os
+import socket
+
+import numpy as np
+import pytest
+
+import weft
+from weft import profiler
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The files of one traced run."""
+    folder = tmp_path_factory.mktemp("trace")
+    f = weft.jit(lambda x: x @ x)
+    x = np.ones((64, 64), np.float32)
+    f(x).block_until_ready()
+
+    @profiler.annotate_function(name="all of it", size=64)
+    def work():
+        for i in range(2):
+            with profiler.StepTraceAnnotation("one step", step_num=i):
+                f(x).block_until_ready()
+        with profiler.TraceAnnotation("the end"):
+            return 3
+
+    with profiler.trace(folder, create_perfetto_trace=True):
+        assert work() == 3
+        with pytest.raises(RuntimeError, match=r"being recorded.*stop_trace"):
+            profiler.start_trace(folder)
+    [made] = (folder / "plugins" / "profile").iterdir()
+    return {path.name: path for path in made.iterdir()}
+
+
+def test_a_trace_is_written_for_xprof_and_perfetto_with_the_names_given(run):
+    names = {"all of it", "one step", "the end"}
+    with gzip.open(run["perfetto_trace.json.gz"], "rt") as file:
+        events = json.load(file)
+    assert "metadata" not in events
+    assert names <= {e.get("name") for e in events["traceEvents"]}
+    [path] = (p for n, p in run.items() if n.endswith(".xplane.pb"))
+    data = profiler.ProfileData.from_file(str(path))
+    host = data.find_plane_with_name("/host:CPU")
+    assert names <= {event.name for line in host.lines for event in line.events}
+
+
+def test_a_trace_ends_once():
+    with pytest.raises(RuntimeError, match="no trace is being recorded"):
+        profiler.stop_trace()
+
+
+def test_a_trace_that_fails_can_be_followed_by_another(tmp_path):
+    with pytest.raises(KeyError), profiler.trace(tmp_path):
+        raise KeyError
+    with profiler.trace(tmp_path, profiler_options=profiler.ProfileOptions()):
+        pass
+    with pytest.raises(ValueError, match=r"create_perfetto_trace=True"):
+        profiler.start_trace(tmp_path, create_perfetto_link=True)
+
+
+def test_annotated_functions_keep_their_names_and_results():
+    @profiler.annotate_function
+    def load(x, *, y):
+        """Loads."""
+        return x + y
+
+    assert (load.__name__, load.__doc__, load(1, y=2)) == ("load", "Loads.", 3)
+
+
+def test_memory_of_devices_is_profiled_for_pprof(tmp_path):
+    kept = weft.device_put(np.ones((256, 256), np.float32))
+    path = tmp_path / "memory.prof"
+    profiler.save_device_memory_profile(path, "cpu")
+    assert b"buffer" in gzip.decompress(path.read_bytes()) and kept.size
+
+
+def test_a_server_starts_once_and_stops():
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    profiler.start_server(port)
+    profiler.register_subprocess(os.getppid(), port)()
+    with pytest.raises(RuntimeError, match="stop_server"):
+        profiler.start_server(port)
+    profiler.stop_server()
+    with pytest.raises(RuntimeError, match="start_server"):
+        profiler.stop_server()
