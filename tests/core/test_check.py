@@ -71,6 +71,56 @@ def test_inner_programs_are_checked():
         check_jaxpr(j.replace(eqns=[call.replace(params={**call.params, "jaxpr": broken})]))
 
 
+MESH = weft.make_mesh((8,), ("x",), axis_types=(weft.sharding.AxisType.Auto,))
+ONES = np.ones((8, 2), np.float32)
+
+
+def shifted(part, params):
+    """Params whose inner program takes a last operand of another shape."""
+    closed = params[part]
+    inner = closed[0] if isinstance(closed, tuple) else closed
+    shapes = [a.shape for a in inner.in_avals]
+    shapes[-1] = (3, *shapes[-1])
+    args = [np.ones(d, a.dtype) for d, a in zip(shapes, inner.in_avals, strict=True)]
+    results = lambda *xs: [jnp.zeros(a.shape, a.dtype) for a in inner.out_avals]
+    broken = ClosedJaxpr(jaxpr_of(results, *args))
+    return {**params, part: (broken, *closed[1:]) if isinstance(closed, tuple) else broken}
+
+
+@pytest.mark.parametrize(
+    ("program", "part", "words"),
+    [
+        (weft.jit(jnp.sin), "jaxpr", "jit .*the program inside"),
+        (weft.checkpoint(jnp.sin), "jaxpr", "checkpoint .*the program inside"),
+        (lambda x: lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x), "branches", "cond .*branch 0"),
+        (lambda x: lax.scan(lambda c, r: (c + r, r), x[0], x), "jaxpr", "scan .*the body"),
+        (
+            lambda x: lax.while_loop(lambda c: c.sum() > 0, lambda c: c - 1, x),
+            "cond_jaxpr",
+            "while .*the condition",
+        ),
+        (
+            lambda x: lax.while_loop(lambda c: c.sum() > 0, lambda c: c - 1, x),
+            "body_jaxpr",
+            "while .*the body",
+        ),
+        (
+            weft.shard_map(jnp.sin, mesh=MESH, in_specs=weft.P("x"), out_specs=weft.P("x")),
+            "jaxpr",
+            "shard_map .*the body",
+        ),
+    ],
+    ids=["jit", "checkpoint", "cond", "scan", "condition", "while", "shard_map"],
+)
+def test_operands_that_an_inner_program_does_not_take_are_found(program, part, words):
+    j = jaxpr_of(program, ONES)
+    check_jaxpr(j)
+    at = next(i for i, e in enumerate(j.eqns) if part in e.params)
+    wrong = j.eqns[at].replace(params=shifted(part, j.eqns[at].params))
+    with pytest.raises(JaxprTypeError, match=words):
+        check_jaxpr(j.replace(eqns=[*j.eqns[:at], wrong, *j.eqns[at + 1 :]]))
+
+
 def test_missing_constants_are_found():
     closed = weft.make_jaxpr(lambda x: x + X)(1.0)
     with pytest.raises(JaxprTypeError, match="0 constants for 1 variables"):
