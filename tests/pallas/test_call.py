@@ -418,3 +418,11 @@ def test_metadata_and_costs_are_kept():
 )
 def test_helpers(f, args, result):
     assert f(*args) == result
+
+
+def test_a_block_spec_takes_its_pipeline_third_and_its_memory_by_name():
+    spec = pl.BlockSpec((2,), lambda i: (i,), pl.Buffered(2), memory_space=pl.ANY)
+    assert (spec.pipeline_mode.buffer_count, spec.memory_space) == (2, pl.ANY)
+    assert spec.replace(block_shape=(4,)).block_shape == (4,)
+    with pytest.raises(TypeError):
+        pl.BlockSpec((2,), None, None, pl.ANY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.core import dtypes
@@ -90,8 +90,12 @@ class BlockSpec:
 
     block_shape: Sequence[Any] | None = None
     index_map: Callable[..., Any] | None = None
-    memory_space: Any = None
     pipeline_mode: Any = None
+    memory_space: Any = field(default=None, kw_only=True)
+
+    def replace(self, **kwargs: Any) -> BlockSpec:
+        """A copy with fields replaced."""
+        return replace(self, **kwargs)
 
     def __post_init__(self) -> None:
         if self.block_shape is not None and not isinstance(self.block_shape, Sequence):
