@@ -460,6 +460,15 @@ def test_filled_arrays_stand_where_their_example_does(name):
     assert weft.typeof(weft.vmap(LIKE[name])(x)) is weft.typeof(x)
 
 
+def test_filled_arrays_follow_their_example_among_meshes_that_differ_in_devices_only():
+    devices = np.array(weft.devices()).reshape(4, 2)
+    for order in (devices, devices[::-1]):
+        mesh = weft.sharding.Mesh(order, ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+        x = weft.device_put(A, NamedSharding(mesh, P("x", "y")))
+        for like in (wnp.ones_like, weft.vmap(wnp.ones_like), lambda v: lax.broadcast_like(1.0, v)):
+            assert like(x).sharding.mesh is mesh
+
+
 def test_an_example_of_another_shape_says_nothing_of_the_placement():
     x = weft.device_put(A, NamedSharding(MESH, P("x", "y")))
     assert wnp.zeros_like(x, shape=(5,)).sharding.num_devices == 1

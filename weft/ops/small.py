@@ -153,8 +153,7 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
     """arr broadcast by NumPy's rules to the shape, and placed as, like_arr."""
     from weft.ops.promote import broadcast_to
 
-    aval = typeof(like_arr)
-    return _place(broadcast_to(arr, aval.shape), aval.sharding)
+    return _place(broadcast_to(arr, typeof(like_arr).shape), _placement_of(like_arr))
 
 
 # full ------------------------------------------------------------------------------------------
@@ -211,7 +210,7 @@ def stand_like(out: Any, x: Any, own_shape: bool = True) -> Any:
     own_shape: whether the shape was taken from x and not given.
     """
     if isinstance(x, Tracer):
-        return _place(out, x.aval.sharding) if own_shape else out
+        return _place(out, _placement_of(x)) if own_shape else out
     sharding = getattr(x, "sharding", None)
     if sharding is None or not getattr(x, "committed", True):
         return out
@@ -228,6 +227,19 @@ def stand_like(out: Any, x: Any, own_shape: bool = True) -> Any:
     from weft.runtime.device_put import device_put
 
     return device_put(out, sharding)
+
+
+def _placement_of(x: Any) -> Any:
+    """The explicit sharding of x's type; on the mesh of the array that x stands for, if known."""
+    from weft.sharding.mesh import Mesh
+
+    sharding = typeof(x).sharding
+    while isinstance(x, Tracer):  # mapped or differentiated
+        x = getattr(x, "val", getattr(x, "primal", None))
+    mesh = getattr(getattr(x, "sharding", None), "mesh", None)
+    return (
+        sharding.update(mesh=mesh) if sharding is not None and isinstance(mesh, Mesh) else sharding
+    )
 
 
 def vary_like(x: Any, aval: Any) -> Any:
