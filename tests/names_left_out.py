@@ -1,5 +1,6 @@
 """What weft does not have of JAX's public names, parameters and members, and why."""
 
+MADE_FOR_YOU = "objects of this kind are given to programs, not made by them"
 INTERNAL = "how JAX is made, not what programs are written with"
 HIJAX = "JAX's experimental types of types (hijax)"
 NUMBERS = "keys have no numbers to compute with; JAX has the method to raise an error"
@@ -75,6 +76,27 @@ PARAMETERS: dict[str, dict[str, str]] = {
             *("logical_and", "logical_or", "logical_xor", "maximum", "minimum", "multiply"),
             *("negative", "subtract"),
         )
+    },
+    "Ref": dict.fromkeys(["aval", "refs"], MADE_FOR_YOU),
+    "ref.Ref": dict.fromkeys(["aval", "refs"], MADE_FOR_YOU),
+    "ref.AbstractRef": {"inner_aval": "its first parameter, inner", "kind": "there is one kind"},
+    "Shard": dict.fromkeys(["sharding", "global_shape", "data"], MADE_FOR_YOU),
+    "ShapeDtypeStruct": {
+        "is_ref": "a function of refs is traced with weft.new_ref, or with an AbstractRef"
+    },
+    "numpy.ufunc": dict.fromkeys(
+        ["nargs", "call", "at", "reduceat"], "made of the function: weft.numpy.frompyfunc"
+    ),
+    "sharding.AbstractMesh": {
+        "abstract_device": "weft.HardwareModel tells what devices of a mesh are like"
+    },
+    **{
+        f"stages.{stage}": dict.fromkeys(parameters.split(), MADE_FOR_YOU)
+        for stage, parameters in {
+            "Compiled": "const_args args_info out_tree no_kwargs in_types out_types executable",
+            "Lowered": "lowering args_info out_tree no_kwargs in_types out_types",
+            "Traced": "meta_tys_flat params in_tree out_tree consts",
+        }.items()
     },
     "ffi.ffi_lowering": {"skip_ffi_layout_processing": INTERNAL},
     "ClosedJaxpr.pretty_print": dict.fromkeys(

@@ -4,6 +4,7 @@ Run it with JAX installed:  python tests/oracle/names.py
 With --check it writes nothing, and fails if the file is not what JAX has.
 """
 
+import enum
 import importlib
 import inspect
 import json
@@ -24,11 +25,12 @@ MODULES = [
 
 
 def parameters(value):
-    """[name, kind, default] of each parameter; None for what is no function or hides them.
+    """[name, kind, default] of each parameter; None for what is not called or hides them.
 
     The default is its repr, "" where there is none, and "?" where it is no plain value.
     """
-    if isinstance(value, type) or not callable(value):
+    kinds = (BaseException, enum.Enum)
+    if not callable(value) or (isinstance(value, type) and issubclass(value, kinds)):
         return None
     try:
         signature = inspect.signature(value)

@@ -35,9 +35,9 @@ class Mat:
 
     def __new__(
         cls,
-        varying: Iterable[Axis] = (),
-        unreduced: Iterable[Axis] = (),
-        reduced: Iterable[Axis] = (),
+        varying: Iterable[Axis] = frozenset(),
+        unreduced: Iterable[Axis] = frozenset(),
+        reduced: Iterable[Axis] = frozenset(),
     ) -> Mat:
         key = (frozenset(varying), frozenset(unreduced), frozenset(reduced))
         self = cls._interned.get(key)

@@ -297,11 +297,11 @@ def finfo(dtype: Any) -> Any:
     return ml_dtypes.finfo(np.dtype(dtype))
 
 
-def iinfo(dtype: Any) -> Any:
+def iinfo(int_type: Any) -> Any:
     """Limits of an integer dtype, ml_dtypes' included.
 
     >>> import weft
     >>> int(weft.dtypes.iinfo("int8").max)
     127
     """
-    return ml_dtypes.iinfo(np.dtype(dtype))
+    return ml_dtypes.iinfo(np.dtype(int_type))
