@@ -82,7 +82,7 @@ PARAMETERS: dict[str, dict[str, str]] = {
     "ref.AbstractRef": {"inner_aval": "its first parameter, inner", "kind": "there is one kind"},
     "Shard": dict.fromkeys(["sharding", "global_shape", "data"], MADE_FOR_YOU),
     "ShapeDtypeStruct": {
-        "is_ref": "a function of refs is traced with weft.new_ref, or with an AbstractRef"
+        "is_ref": "a function of refs is traced with refs that weft.new_ref makes"
     },
     "numpy.ufunc": dict.fromkeys(
         ["nargs", "call", "at", "reduceat"], "made of the function: weft.numpy.frompyfunc"
@@ -184,7 +184,7 @@ MEMBERS: dict[str, dict[str, str]] = {
     "Ref": {"format": LAYOUTS},
     "ShapeDtypeStruct": {
         "format": LAYOUTS,
-        "is_ref": "a function of refs is traced with weft.new_ref, or with an AbstractRef",
+        "is_ref": "a function of refs is traced with refs that weft.new_ref makes",
     },
     "ShapedArray": {
         **dict.fromkeys(_METHODS, TYPES_ONLY),
