@@ -19,11 +19,6 @@ from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
 
 SERIAL_WORK = 20_000
 """Below about so many vector operations (10 µs) a call stays on its thread."""
-CACHE_LINE = 64
-FAR_BYTES = 1 << 20
-"""An array of more bytes than these is read from far away."""
-FETCHED_BYTES = 16 << 10
-"""Bytes of a tile up to which the next one has room beside it."""
 LARGEST_EDGE = 8 << 20
 """Bytes up to which an edge block is laid out with the strides of its array."""
 
@@ -173,10 +168,8 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
 
 
 def _run_tiles(t: Translator, tile: Tile, refs: list[Buffer]) -> None:
-    """The body on its rows, a few at a time; those of the next tile are fetched meanwhile."""
+    """The body on its rows, a few at a time."""
     f = t.f
-    arrays = [b.array.shape for b in t.call.blocks]
-    shapes = [*[()] * t.call.num_scalars, *arrays, *[()] * len(t.call.scratch)]
     with f.loop(0, tile.count) as loop, t.region():
         first = f.mul(loop.index, tile.rows)
         operands = []
@@ -184,27 +177,8 @@ def _run_tiles(t: Translator, tile: Tile, refs: list[Buffer]) -> None:
             if k in tile.refs:
                 offset = f.mul(first, ref.strides[0])
                 ref = ref.view(f, offset, (tile.rows, *ref.shape[1:]), ref.strides)
-                far = size_of(shapes[k]) * ref.dtype.itemsize > FAR_BYTES
-                if far and not ref.group.streams:
-                    _fetch_next(f, ref, k not in tile.reads)
             operands.append(ref)
         t.run(tile.jaxpr, operands)
-
-
-def _fetch_next(f: Function, ref: Buffer, to_write: bool) -> None:
-    """Asks for the rows behind these, so that waiting for them overlaps with work on these."""
-    row = size_of(ref.shape[1:]) * ref.dtype.itemsize
-    count = max(0, ref.adjacent_dims() - 1)
-    if count < len(ref.shape) - 1 or row * ref.shape[0] > FETCHED_BYTES:
-        return
-    f.module.declare("llvm.prefetch.p0", "void", "ptr, i32 immarg, i32 immarg, i32 immarg")
-    behind = f.address(types.memory(ref.dtype), ref.pointer, f.mul(ref.strides[0], ref.shape[0]))
-    step = f.mul(ref.strides[0], ref.dtype.itemsize)
-    with f.loop(0, ref.shape[0]) as rows:
-        start = f.address("i8", behind, f.mul(rows.index, step))
-        with f.loop(0, row, step=CACHE_LINE) as lines:
-            line = f.address("i8", start, lines.index)
-            f.do(f"call void @llvm.prefetch.p0(ptr {line}, i32 {int(to_write)}, i32 3, i32 1)")
 
 
 def _squeezed(f: Function, buffer: Buffer, block: Any) -> Buffer:

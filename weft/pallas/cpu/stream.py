@@ -73,6 +73,11 @@ def strip_of(target: Buffer, shape: Sequence[int]) -> int:
     return wide * LINE // size
 
 
+def lines_at_once(size: int) -> int:
+    """Cache lines that one turn of a loop over `size` bytes takes; LLVM is not asked to unroll."""
+    return next(n for n in (8, 4, 2, 1) if not size % (n * LINE) or n == 1)
+
+
 def emit_copy(f: Function, target: str, strip: str, size: int) -> None:
     """Copies `size` bytes, whole lines, from a strip: past the caches if the target is aligned."""
     f.streams = True
@@ -82,9 +87,11 @@ def emit_copy(f: Function, target: str, strip: str, size: int) -> None:
     address = f.op(f"ptrtoint ptr {target} to i64")
     whole = f.op(f"icmp eq i64 {f.op(f'and i64 {address}, {LINE - 1}')}, 0")
 
+    step = lines_at_once(size) * LINE
+
     def copy(align: int, tail: str) -> None:
-        with f.loop(0, size, step=LINE) as loop:
-            for k in range(0, LINE, width):
+        with f.loop(0, size, step=step) as loop:
+            for k in range(0, step, width):
                 place: Index = f.add(loop.index, k)
                 value = f.load(type_, f.address("i8", strip, place), parallel=False, align=width)
                 where = f.address("i8", target, place)

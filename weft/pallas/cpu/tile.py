@@ -17,7 +17,7 @@ from weft.core.ref import Window
 from weft.pallas.cpu import scalar
 from weft.pallas.cpu.values import COSTLY, size_of
 
-TILE_BYTES = 16 << 10
+TILE_BYTES = 8 << 10
 """Bytes of refs that a tile is to touch: with what is stored on the way, a first cache's part."""
 POINTWISE = {"select_n", "pow", "convert_element_type", "bitcast_convert_type"}
 SCANS = {"cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"}
@@ -25,14 +25,12 @@ SCANS = {"cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"}
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A body for `count` tiles of `rows` rows each; refs: positions of the refs cut in tiles,
-    reads: those of them that are read."""
+    """A body for `count` tiles of `rows` rows each; refs: positions of the refs cut in tiles."""
 
     jaxpr: ClosedJaxpr
     rows: int
     count: int
     refs: frozenset[int]
-    reads: frozenset[int]
 
 
 class _Whole(Exception):
@@ -84,13 +82,11 @@ class _Tiling:
         rows = next((n for n in fitting if not self.size % n), 1)
         body = _Rewriting(self, rows).jaxpr(eqns[::-1])
         places: dict[Any, int] = {v: k for k, v in enumerate(jaxpr.invars)}
-        reads = {e.invars[0] for e in eqns if e.primitive.name == "get"} & cut
         return Tile(
             body,
             rows,
             self.size // rows,
             frozenset(places[v] for v in cut),
-            frozenset(places[v] for v in reads),
         )
 
     # Demands, from results to operands ---------------------------------------------------------

@@ -149,7 +149,7 @@ def _rsqrt(x: Any) -> Any:
 def _select(which: Any, *cases: Any) -> Any:
     if len(cases) == 2 and np.asarray(which).dtype == np.bool_:
         return np.where(which, cases[1], cases[0])
-    return np.choose(which, cases)
+    return np.choose(which, cases, mode="clip")
 
 
 def _div(x: Any, y: Any) -> Any:
