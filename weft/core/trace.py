@@ -249,13 +249,13 @@ def is_array_like(x: Any) -> bool:
 
 
 class EvalTrace:
-    """Runs each op at once. `dispatch` is replaced by the runtime side (transforms/compiled.py)."""
+    """Runs each op at once. `dispatch` is replaced by the runtime side (transforms/run.py)."""
 
     __slots__ = ()
 
     @staticmethod
     def dispatch(prim: Primitive, args: tuple, params: dict[str, Any]) -> Any:
-        import_module("weft.transforms.compiled")
+        import_module("weft.transforms.run")
         import_module("weft.numpy")  # the result needs its methods
         return EvalTrace.dispatch(prim, args, params)
 

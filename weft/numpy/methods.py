@@ -51,7 +51,7 @@ def _refuses(other: Any) -> bool:
 
 def _eager(prim: Primitive) -> Callable:
     """The compiled dispatch of an op without params."""
-    from weft.transforms.compiled import eager_call
+    from weft.transforms.run import eager_call
 
     return eager_call(prim, {})
 

@@ -97,7 +97,7 @@ def _is_spread(x: Any) -> bool:
 def run_eagerly(args: Sequence[Any], call: KernelCall) -> list:
     """Runs a kernel call on concrete arrays."""
     from weft.runtime.device_put import device_put
-    from weft.transforms.compiled import _op_function
+    from weft.transforms.run import op_function
 
     params = as_params(call.interpret)
     if params is None or any(_is_spread(x) for x in args):
@@ -105,7 +105,7 @@ def run_eagerly(args: Sequence[Any], call: KernelCall) -> list:
 
         key = "eager"
         if key not in call.cache:
-            call.cache[key] = _op_function(pallas_call_p, {"call": call})
+            call.cache[key] = op_function(pallas_call_p, {"call": call})
         return call.cache[key](*args)
     outs = Interpreted(call, params)(*(np.asarray(x, typeof(x).dtype) for x in args))
     return [device_put(o) for o in outs]

@@ -1,4 +1,4 @@
-"""From a jaxpr to an executable: devices, shardings, lowering, partitioning, compilation."""
+"""From a jaxpr to an executable: shardings, lowering, partitioning, compilation."""
 
 from __future__ import annotations
 
@@ -12,31 +12,21 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.events import LOWERED, measured
-from weft.core.jaxpr import ClosedJaxpr, open_jaxpr, subjaxprs, walk_eqns
-from weft.core.primitive import Primitive
+from weft.core.jaxpr import ClosedJaxpr, walk_eqns
 from weft.core.source import warn
-from weft.core.trace import (
-    EvalTrace,
-    _check_hashable,
-    check_not_leaked,
-    trace_to_jaxpr,
-    typeof,
-)
 from weft.lowering import call_device
 from weft.runtime.array import ArrayImpl
-from weft.runtime.device_put import constant_at, default_sharding
-from weft.runtime.dispatch import cached_call, fastpath
-from weft.runtime.executable import Executable, effects_barrier
+from weft.runtime.device_put import constant_at
+from weft.runtime.executable import Executable
 from weft.runtime.together import executable_class
-from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
+from weft.sharding.mesh import Mesh
 from weft.sharding.named import (
     NamedSharding,
     SingleDeviceSharding,
     from_hlo,
-    spec_from_hlo,
 )
 from weft.sharding.spec import PartitionSpec
-from weft.transforms.guarded import guarded
+from weft.transforms.devices import choose_devices, committed_sharding, inner_shardings, on_mesh
 
 observers: list[Callable[[Program], None]] = []
 """Called with every lowered program of a user's function; `weft explain` listens here."""
@@ -81,115 +71,6 @@ def physical(aval: Any) -> Any:
     if isinstance(aval, ShapedArray) and dtypes.is_extended(aval.dtype):
         return ShapedArray(aval.shape + aval.dtype.physical_shape, aval.dtype.physical_dtype)
     return aval
-
-
-# Devices and shardings --------------------------------------------------------------------------
-
-
-def inner_shardings(jaxpr: ClosedJaxpr) -> list:
-    """Shardings and meshes that the program itself names (constraints, shard_maps, jits)."""
-
-    def find() -> list:
-        found: list = []
-        for eqn in open_jaxpr(jaxpr).eqns:
-            if not eqn.primitive.own_types:  # ops that place or call say their own types
-                continue
-            for value in eqn.params.values():
-                items = value if isinstance(value, tuple) else (value,)
-                found += [v for v in items if isinstance(v, NamedSharding | Mesh | AbstractMesh)]
-            for _, inner in subjaxprs(eqn.params):
-                found += (
-                    inner_shardings(inner)
-                    if isinstance(inner, ClosedJaxpr)
-                    else inner_shardings(ClosedJaxpr(inner))
-                )
-        return list(dict.fromkeys(found))
-
-    return jaxpr.memo("inner_shardings", find)
-
-
-def _mesh_of(x: Any) -> Any:
-    return x if isinstance(x, Mesh | AbstractMesh) else getattr(x, "mesh", None)
-
-
-def choose_devices(
-    name: str,
-    shardings: Sequence[Any],
-    inner: Sequence[Any],
-    names: Sequence[str],
-    unused: Sequence[Any] = (),
-) -> tuple[tuple, Any]:
-    """The program's devices and the mesh its shardings refer to.
-
-    shardings: those of the arguments and results (None: free). unused: of arguments the program
-    does not need, whose devices serve types that name none. Raises ValueError if two of
-    them name different sets of devices.
-    """
-    devices: tuple | None = None
-    owner = ""
-    mesh: Any = None
-    for i, s in enumerate([*shardings, *inner]):
-        if s is None:
-            continue
-        m = _mesh_of(s)
-        if isinstance(m, AbstractMesh):
-            concrete = context_mesh()
-            if isinstance(concrete, Mesh) and concrete.axis_sizes == m.axis_sizes:
-                m = concrete
-            else:
-                if mesh is None:
-                    mesh = m
-                continue
-        own = tuple(m.devices.flat) if isinstance(m, Mesh) else s._devices_in_order
-        if devices is None:
-            devices, owner = own, names[i] if i < len(names) else "the program's own shardings"
-        elif set(own) != set(devices):
-            if len(own) == 1 and len(devices) > 1 and i >= len(shardings):
-                continue
-            here = names[i] if i < len(names) else "a sharding inside the program"
-            raise ValueError(
-                f"{name}: {owner} is on devices {_ids(devices)} but {here} is on devices "
-                f"{_ids(own)}; one program runs on one set of devices. Move one of them with "
-                "weft.device_put(x, sharding)"
-            )
-        if isinstance(m, Mesh) and (mesh is None or isinstance(mesh, AbstractMesh)):
-            mesh = m
-    if isinstance(mesh, Mesh) and devices is not None:
-        devices = tuple(mesh.devices.flat)
-    if devices is None:
-        current = context_mesh()
-        if isinstance(mesh, AbstractMesh):
-            for s in unused:
-                m = getattr(s, "mesh", None)
-                if isinstance(m, Mesh) and m.shape == mesh.shape:
-                    return tuple(m.devices.flat), m
-            return (), mesh
-        if isinstance(current, Mesh):
-            return tuple(current.devices.flat), current
-        return default_sharding()._devices_in_order, None
-    return devices, mesh
-
-
-def _ids(devices: Sequence[Any]) -> str:
-    return "[" + ", ".join(str(d) for d in devices[:9]) + (", …" if len(devices) > 9 else "") + "]"
-
-
-def on_mesh(sharding: Any, mesh: Any, ndim: int) -> Any:
-    """The sharding in terms of the program's mesh; None leaves the placement to propagation."""
-    if sharding is None or mesh is None:
-        return sharding
-    if isinstance(sharding, NamedSharding):
-        if sharding.mesh is mesh:
-            return sharding
-        abstract = isinstance(sharding.mesh, AbstractMesh) or isinstance(mesh, AbstractMesh)
-        if abstract and sharding.mesh.shape == mesh.shape:
-            return NamedSharding(mesh, sharding.spec, memory_kind=sharding.memory_kind)
-    if isinstance(sharding, SingleDeviceSharding):
-        return NamedSharding(mesh, PartitionSpec()) if mesh.size == 1 else None
-    if tuple(sharding._devices_in_order) != tuple(mesh.devices.flat):
-        return None
-    spec = spec_from_hlo(sharding._to_xla_hlo_sharding(ndim), mesh, ndim)
-    return None if spec is None else NamedSharding(mesh, spec)
 
 
 # Lowering ---------------------------------------------------------------------------------------
@@ -510,192 +391,3 @@ def _final(
             )
         result.append(s)
     return result
-
-
-# Running ----------------------------------------------------------------------------------------
-
-
-def committed_sharding(x: Any) -> Any:
-    """The sharding of an argument that is bound to its place."""
-    if type(x) is ArrayImpl and x._committed:
-        return x.sharding
-    is_key = getattr(x, "_base", None) is not None  # whose own sharding has no words
-    return x.sharding if is_key and x._committed else None
-
-
-def executable_for(
-    closed: ClosedJaxpr,
-    name: str,
-    args: Sequence[Any],
-    in_shardings: Sequence[Any],
-    out_shardings: Sequence[Any],
-    donated: Sequence[bool],
-    arg_names: Callable[[], Sequence[str]] = list,
-    **options: Any,
-) -> tuple[Executable, list]:
-    """The executable for arguments placed as these are, and the constants to pass in front.
-
-    arg_names: asked for where a program is made, for messages.
-    """
-    placed = tuple(committed_sharding(x) for x in args)
-    key = (
-        "executable",
-        name,
-        placed,
-        tuple(in_shardings),
-        tuple(out_shardings),
-        tuple(donated),
-        tuple(sorted((k, _freeze(v)) for k, v in options.items())),
-        config.trace_key(),
-        default_sharding() if not any(placed) else None,
-    )
-
-    def make() -> tuple:
-        program = lower_program(
-            closed,
-            name,
-            placed,
-            in_shardings,
-            out_shardings,
-            donated,
-            arg_names=arg_names(),
-            **options,
-        )
-        executable = compile_program(program)
-        executable.committed = (
-            executable.committed
-            or any(p is not None for p in placed)
-            or any(s is not None for s in (*in_shardings, *out_shardings))
-        )
-        return executable, program.consts
-
-    return closed.memo(key, make)
-
-
-def _freeze(v: Any) -> Any:
-    if isinstance(v, dict):
-        return tuple(sorted(v.items()))
-    return tuple(v) if isinstance(v, list) else v
-
-
-def execute(
-    executable: Executable, consts: Sequence[Any], args: Sequence[Any], closed: Any
-) -> list:
-    """Runs an executable on any array-like arguments; results of extended dtypes are wrapped."""
-    flat = [getattr(a, "_base", a) for a in (*consts, *args)]
-    ordered = any(e.ordered for e in closed.effects)
-    if ordered:
-        effects_barrier()
-    outs = executable.call(flat)
-    if ordered:
-        effects_barrier()
-    outs = [
-        a.dtype.wrap(o) if isinstance(a, ShapedArray) and dtypes.is_extended(a.dtype) else o
-        for o, a in zip(outs, closed.out_avals, strict=True)
-    ]
-    if config.debug_nans or config.debug_infs:
-        from weft.transforms.debug_nans import check_results
-
-        check_results(outs, closed, args)
-    return outs
-
-
-def is_debugging() -> bool:
-    return bool(config.debug_nans or config.debug_infs)
-
-
-def run_jaxpr(closed: ClosedJaxpr, args: Sequence[Any], params: dict[str, Any]) -> list:
-    """Runs the jit op eagerly, through a compiled dispatch function kept with the jaxpr."""
-    if config.disable_jit:
-        from weft.core.jaxpr import eval_closed
-
-        return eval_closed(closed, *args)
-    key = ("dispatch", *params.items())
-    return closed.memo(key, lambda: _jaxpr_function(closed, params))(*args)
-
-
-def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
-    name = params["name"]
-
-    def fun(*args: Any) -> list:
-        from weft.core.jaxpr import eval_closed
-
-        return eval_closed(closed, *args)
-
-    def miss(*args: Any) -> tuple:
-        check_not_leaked(args)
-        executable, consts = executable_for(
-            closed,
-            name,
-            args,
-            params["in_shardings"],
-            params["out_shardings"],
-            params["donated"],
-            keep_unused=params["keep_unused"],
-            options=dict(params["options"]) or None,
-            partitioner=params["partitioner"],
-        )
-        result = execute(executable, consts, args, closed)
-        fast = None if is_debugging() else fastpath(executable, result, len(args), consts)
-        return result, fast, False
-
-    function = cached_call(fun, miss, cache_key=object(), name=name)
-    donated = [i for i, d in enumerate(params["donated"]) if d]
-    return guarded(function, name, donated, ()) if donated else function
-
-
-# Eager ops --------------------------------------------------------------------------------------
-
-
-def dispatch_op(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Runs one op eagerly: a compiled program for each (op, params, operand types)."""
-    return eager_call(prim, params)(*args)
-
-
-def eager_call(prim: Primitive, params: dict[str, Any]) -> Any:
-    """The compiled call that runs an op with these params."""
-    key = tuple(params.items())
-    try:
-        function = prim.eager_cache.get(key)
-    except TypeError:
-        _check_hashable(prim, params)
-        raise
-    if function is None:
-        function = prim.eager_cache[key] = _op_function(prim, params)
-    return function
-
-
-def _op_function(prim: Primitive, params: dict[str, Any]) -> Any:
-    programs: dict[Any, ClosedJaxpr] = {}
-
-    def fun(*args: Any) -> Any:  # what the dispatch path calls under disable_jit
-        return miss(*args)[0]
-
-    def miss(*args: Any) -> tuple:
-        check_not_leaked(args)
-        args = tuple(a.__weft_array__() if hasattr(a, "__weft_array__") else a for a in args)
-        avals = tuple(typeof(a) for a in args)
-        key = (avals, config.trace_key())
-        closed = programs.get(key)
-        if closed is None:
-            jaxpr, consts = trace_to_jaxpr(
-                (lambda *xs: list(prim.bind(*xs, **params)))
-                if prim.multiple_results
-                else lambda *xs: [prim.bind(*xs, **params)],
-                avals,
-                prim.name,
-            )
-            closed = programs[key] = ClosedJaxpr(jaxpr, consts)
-        n_out = len(closed.out_avals)
-        executable, consts = executable_for(
-            closed, prim.name, args, (None,) * len(args), (None,) * n_out, (False,) * len(args)
-        )
-        outs = execute(executable, consts, args, closed)
-        result = outs if prim.multiple_results else outs[0]
-        fast = None if is_debugging() else fastpath(executable, result, len(args), consts)
-        return result, fast, False
-
-    return cached_call(fun, miss, cache_key=(prim.name, object()), name=prim.name)
-
-
-EvalTrace.dispatch = staticmethod(dispatch_op)  # type: ignore[assignment]

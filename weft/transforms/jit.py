@@ -30,9 +30,9 @@ from weft.core.tree import (
     position_names,
 )
 from weft.runtime.dispatch import cached_call, clear_cache, fastpath
-from weft.transforms.compiled import executable_for, execute, is_debugging
 from weft.transforms.guarded import guarded
 from weft.transforms.jit_op import jit_p, typed_as
+from weft.transforms.run import executable_for, execute, is_debugging
 from weft.transforms.staging import _check_callable, aval_of_spec, function_name, split_static
 
 

@@ -189,7 +189,7 @@ def _lower(
 
 
 def _impl(*args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list:
-    from weft.transforms.compiled import run_jaxpr
+    from weft.transforms.run import run_jaxpr
 
     return run_jaxpr(jaxpr, args, params)
 

@@ -14,16 +14,10 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import PyTreeDef, flatten, names_in
 from weft.runtime.dispatch import cached_call, fastpath
-from weft.transforms.compiled import (
-    committed_sharding,
-    compile_program,
-    execute,
-    is_debugging,
-    lower_program,
-    misplaced,
-    misplaced_error,
-)
+from weft.transforms.compiled import compile_program, lower_program, misplaced, misplaced_error
+from weft.transforms.devices import committed_sharding
 from weft.transforms.guarded import guarded
+from weft.transforms.run import execute, is_debugging
 from weft.transforms.staging import ShapeDtypeStruct, struct_of
 
 

@@ -164,10 +164,10 @@ def eager(holder: Callable[[dict], ClosedJaxpr], prim: Callable[[], Primitive]) 
     """An eager rule that keeps the compiled op with the jaxpr it came from."""
 
     def impl(*args: Any, **params: Any) -> Any:
-        from weft.transforms.compiled import _op_function
+        from weft.transforms.run import op_function
 
         key = ("eager", prim(), *params.items())
-        return holder(params).memo(key, lambda: _op_function(prim(), params))(*args)
+        return holder(params).memo(key, lambda: op_function(prim(), params))(*args)
 
     return impl
 
