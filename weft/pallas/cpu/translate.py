@@ -51,6 +51,8 @@ class Translator:
         self.core: Any = None
         self.scopes: list[dict[Var, Value]] = []
         self.eqn: Any = None
+        self.composed: Any = None
+        """The equation of the kernel whose formula is being written, if one is."""
         self.depth = 0
 
     # Jaxprs ------------------------------------------------------------------------------------
@@ -143,11 +145,14 @@ class Translator:
         """An op whose StableHLO lowering is a formula of other ops."""
         if eqn.primitive.lower is None:
             raise self.unsupported(eqn)
-        context = _Formulas(self, eqn)
+        context, before = _Formulas(self, eqn), self.composed
+        self.composed = before or eqn
         try:
             out = eqn.primitive.lower(context, *operands, **eqn.params)
         except _Emits:
             raise self.unsupported(eqn) from None
+        finally:
+            self.composed = before
         return list(out) if isinstance(out, list | tuple) else [out]
 
     # Values ------------------------------------------------------------------------------------
@@ -298,6 +303,9 @@ class Translator:
     # Errors ------------------------------------------------------------------------------------
 
     def unsupported(self, eqn: Any, why: str = "") -> Exception:
+        if self.composed is not None and eqn is not self.composed:
+            why = f"it is made of {eqn.primitive.name}" + (f", which is not: {why}" if why else "")
+            eqn = self.composed
         return unsupported("CPU", self.call, eqn, why)
 
     def check_dtypes(self, eqn: Eqn, operands: Sequence[Any]) -> None:
