@@ -64,6 +64,20 @@ def test_groups_that_share_a_value_are_one():
     assert '[{"x", ?}' in line_of(text, "stablehlo.exponential")
 
 
+def test_equal_constants_may_stand_in_several_groups():
+    text = module("""
+  func.func public @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = stablehlo.constant dense<1.0> : tensor<8xf32>
+    %1 = stablehlo.constant dense<1.0> : tensor<8xf32>
+    sdy.sharding_group %0 group_id=0 : tensor<8xf32>
+    sdy.sharding_group %1 group_id=1 : tensor<8xf32>
+    %2 = stablehlo.add %0, %1 : tensor<8xf32>
+    %3 = stablehlo.add %a, %2 : tensor<8xf32>
+    return %3 : tensor<8xf32>
+  }""")
+    assert "stablehlo.add" in line_of(text, "stablehlo.add")
+
+
 def test_a_barrier_stops_propagation():
     text = module(f"""
   func.func public @main(%a: tensor<8x8xf32> {sharding('{"x"}', "{}")}) -> tensor<8x8xf32> {{

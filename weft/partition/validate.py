@@ -19,6 +19,7 @@ def validate(module: ir.Module) -> None:
         raise ValueError(f"the module's shardings cannot hold: {_first_line(error)}") from error
     groups: dict[int, list[ir.Operation]] = {}
     _find_groups(module.operation, groups)
+    _drop_equal_constants(groups)
     for number, members in _joined(groups).items():
         _check_group(number, members)
 
@@ -39,11 +40,31 @@ def _find_groups(op: ir.Operation, groups: dict[int, list[ir.Operation]]) -> Non
                     _find_groups(inner, groups)
 
 
+def _drop_equal_constants(groups: dict[int, list[ir.Operation]]) -> None:
+    """Takes constants that stand in several groups out of all but one, in the module too.
+
+    Shardy makes equal constants one, and then ends the process on its two groups (jaxlib 0.10.2).
+    A constant is made in any sharding for nothing, so its group loses nothing.
+    """
+    group_of: dict[str, int] = {}
+    for number, members in groups.items():
+        for member in list(members):
+            owner = member.operands[0].owner
+            if isinstance(owner, ir.Block) or owner.operation.name != "stablehlo.constant":
+                continue
+            text = str(owner.operation).partition("=")[2]
+            if group_of.setdefault(text, number) != number:
+                members.remove(member)
+                member.erase()
+
+
 def _joined(groups: dict[int, list[ir.Operation]]) -> dict[int, list[ir.Operation]]:
     """Groups that share a value as one, in the module too: Shardy ends the process on them."""
     group_of: dict[ir.Value, int] = {}
     out: dict[int, list[ir.Operation]] = {}
     for number, members in groups.items():
+        if not members:
+            continue
         shared = {group_of[m.operands[0]] for m in members if m.operands[0] in group_of}
         for other in shared:
             members = out.pop(other) + members
