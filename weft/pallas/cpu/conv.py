@@ -38,21 +38,25 @@ def _convolution(t: Translator, eqn: Any, x: Array, y: Array) -> Any:
 
 def convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequence[int]) -> Any:
     """The convolution as other ops, summed in `dtype`; shape: of the result."""
-    from weft import lax
-    from weft import numpy as wnp
+    from weft.ops.control.loops import fori_loop
+    from weft.ops.dot import dot_general
+    from weft.ops.shape import moveaxis, pad, transpose
+    from weft.ops.slicing import dynamic_slice
+    from weft.ops.slicing import slice as window_of
+    from weft.ops.special import full
 
     ls, rs, os = params["dimension_numbers"]
     groups, batch_groups = params["feature_group_count"], params["batch_group_count"]
     strides, steps = params["window_strides"], params["rhs_dilation"]
     rank = len(strides)
-    x = lax.transpose(x, (ls[0], *ls[2:], ls[1]))
-    y = lax.transpose(y, (*rs[2:], rs[1], rs[0]))
+    x = transpose(x, (ls[0], *ls[2:], ls[1]))
+    y = transpose(y, (*rs[2:], rs[1], rs[0]))
     zero = x.dtype.type(0)
     between = [
         (low, high, d - 1)
         for (low, high), d in zip(params["padding"], params["lhs_dilation"], strict=True)
     ]
-    x = lax.pad(x, zero, [(0, 0, 0), *between, (0, 0, 0)])
+    x = pad(x, zero, [(0, 0, 0), *between, (0, 0, 0)])
     out = [shape[d] for d in os[2:]]
     window, outs = y.shape[:rank], y.shape[-1]
     split = max(groups, batch_groups)
@@ -60,8 +64,8 @@ def convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequenc
     if batch_groups > 1:
         x = x.reshape(split, x.shape[0] // split, *x.shape[1:])
     else:
-        x = wnp.moveaxis(x.reshape(*x.shape[:-1], split, x.shape[-1] // split), -2, 0)
-    y = wnp.moveaxis(y.reshape(*window, y.shape[rank], split, outs // split), -2, rank)
+        x = moveaxis(x.reshape(*x.shape[:-1], split, x.shape[-1] // split), rank + 1, 0)
+    y = moveaxis(y.reshape(*window, y.shape[rank], split, outs // split), rank + 1, rank)
     spans = [(n - 1) * s + 1 for n, s in zip(out, strides, strict=True)]
     features = x.shape[-1]
 
@@ -71,7 +75,7 @@ def convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequenc
             scale = weights.reshape(split, *(1,) * (rank + 1), outs // split)
             return covered.astype(dtype) * scale.astype(dtype)
         flat = covered.reshape(split, -1, features)
-        part = lax.dot_general(
+        part = dot_general(
             flat, weights, (((2,), (1,)), ((0,), (0,))), preferred_element_type=dtype
         )
         return part.reshape(*covered.shape[:-1], outs // split)
@@ -81,15 +85,15 @@ def convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequenc
         if steady:
             ends = [f + n for f, n in zip(first, spans, strict=True)]
             starts, limits = [0, 0, *first, 0], [*x.shape[:2], *ends, features]
-            covered = lax.slice(x, starts, limits, (1, 1, *strides, 1))
+            covered = window_of(x, starts, limits, (1, 1, *strides, 1))
             return term(covered, y[tuple(place)])
-        covered = lax.dynamic_slice(x, (0, 0, *first, 0), (*x.shape[:2], *spans, features))[
+        covered = dynamic_slice(x, (0, 0, *first, 0), (*x.shape[:2], *spans, features))[
             (slice(None), slice(None), *(slice(None, None, s) for s in strides))
         ]
-        weights = lax.dynamic_slice(y, (*place, 0, 0, 0), (*(1,) * rank, *y.shape[rank:]))
+        weights = dynamic_slice(y, (*place, 0, 0, 0), (*(1,) * rank, *y.shape[rank:]))
         return term(covered, weights.reshape(y.shape[rank:]))
 
-    start = wnp.zeros((*x.shape[:2], *out, outs // split), dtype)
+    start = full((*x.shape[:2], *out, outs // split), 0, dtype)
     if 0 in (*shape, size_of(window), features):
         total = start
     elif size_of(window) <= UNROLLED:
@@ -106,10 +110,10 @@ def convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequenc
                 k = k // n
             return total + at(place, False)
 
-        total = lax.fori_loop(0, size_of(window), add, start)
+        total = fori_loop(0, size_of(window), add, start)
     # Results of a group are adjacent: groups stand before them, or before the batch.
-    total = wnp.moveaxis(total, 0, -2).reshape(*total.shape[1:-1], outs)
+    total = moveaxis(total, 0, rank + 1).reshape(*total.shape[1:-1], outs)
     inverse = [0] * (rank + 2)
     for k, d in enumerate((os[0], *os[2:], os[1])):
         inverse[d] = k
-    return lax.transpose(total, inverse)
+    return transpose(total, inverse)
