@@ -14,7 +14,6 @@ NAMES: dict[str, dict[str, str]] = {
         "allow_f16_reductions": "nothing refuses sums of 16-bit floats",
         "auto_pcast": "values are always made to vary where they meet varying ones",
         "debug_key_reuse": "an experiment of JAX's; weft.errors.KeyReuseError is there",
-        "ds": "stands in weft.pallas, whose refs it indexes",
         "explain_cache_misses": "log_compiles names what is traced, no_tracing refuses it",
         "host_count": "process_count",
         "host_id": "process_index",

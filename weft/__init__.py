@@ -45,6 +45,7 @@ _HOMES = {
     "weft.runtime.array": "Array Shard live_arrays make_array_from_single_device_arrays",
     "weft.pallas.ref_api": "new_ref freeze Ref",
     "weft.ref": "empty_ref free_ref",
+    "weft.pallas.indexing": "ds",
     "weft.communication": "comm HardwareModel",
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -16,6 +16,7 @@ from weft.core.boundary import show_user_frames
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, is_array_like, typeof
+from weft.numpy import windows
 from weft.numpy.index_plan import Plan, plan_of, program, table
 from weft.numpy.indexing import (
     CLIP,
@@ -29,6 +30,7 @@ from weft.numpy.indexing import (
     index_grid,
     window_starts,
 )
+from weft.numpy.windows import WindowInIndex
 from weft.ops import elementwise as ops
 from weft.ops import scatter as scatters
 from weft.ops.scatter_apply import scatter_apply
@@ -253,7 +255,11 @@ _updaters: dict[Any, Callable] = table()
 def _run(x: Any, index: Any, y: Any, options: Options, name: str) -> Any:
     if name != "apply" and y.__class__ not in _SCALARS:
         y = _check_values(y, name)
-    x, plan, arrays, dims = plan_of(x, index, options.wrap)
+    try:
+        x, plan, arrays, dims = plan_of(x, index, options.wrap)
+    except WindowInIndex:
+        clamps = options.mode in (CLIP, PROMISE)
+        return windows.update(x, index, lambda v, i: _run(v, i, y, options, name), clamps)
     if state.trace is not EVAL or name == "apply":
         out = update(plan, x, y, arrays, options, name)
     elif plan.kind == "static":

@@ -20,6 +20,7 @@ from weft.core import dtypes, errors
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
 from weft.core.trace import Tracer, typeof
+from weft.numpy.windows import WindowInIndex
 from weft.ops.shape import broadcast_shapes, rev_p
 from weft.ops.slicing import slice_p
 
@@ -402,6 +403,8 @@ def _as_index_array(i: Any) -> Any:
         return i.__weft_array__()
     if isinstance(i, float | complex | np.generic):
         raise _bad_dtype(np.asarray(i).dtype)
+    if type(i).__name__ == "Slice":  # of weft.pallas, which arrays need not load
+        raise WindowInIndex
     raise TypeError(
         "an index consists of integers, slices, Ellipsis, None and integer or boolean arrays; got "
         f"{type(i).__name__} {i!r:.80}"

@@ -11,7 +11,9 @@ from weft.core import dtypes
 from weft.core.boundary import show_user_frames
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
+from weft.numpy import windows
 from weft.numpy.index_plan import Plan, make_plan, plan_of, program, table
+from weft.numpy.windows import WindowInIndex
 from weft.ops.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -252,6 +254,13 @@ def getitem(x: Any, index: Any) -> Any:
         if plan.kind == "static":
             return _reshaped(plan.strided.take(x), plan.final)
         return take(plan, x, arrays, DEFAULT)
+    except WindowInIndex:
+        pass
+    except Exception as error:
+        show_user_frames(error)
+        raise
+    try:
+        return windows.take(x, index, getitem)
     except Exception as error:
         show_user_frames(error)
         raise
@@ -267,7 +276,10 @@ def _row_function(aval: Any, index: int) -> Callable:
 
 def get(x: Any, index: Any, options: Options, out_sharding: Any = None) -> Any:
     """x.at[index].get(...)."""
-    x, plan, arrays, _ = plan_of(x, index, options.wrap)
+    try:
+        x, plan, arrays, _ = plan_of(x, index, options.wrap)
+    except WindowInIndex:
+        return windows.take(x, index, lambda v, i: get(v, i, options, out_sharding))
     if options.fill_value is not None and np.ndim(options.fill_value):
         raise ValueError(f"fill_value must be a scalar, got {options.fill_value!r}")
     if out_sharding is not None:

@@ -31,7 +31,10 @@ class Slice:
 
 
 def ds(start: Any, size: int | None = None, stride: int | None = None) -> Slice:
-    """A window of a ref's dimension, of static size at a start that may be traced.
+    """A window of a dimension of a ref or an array, of static size at a start that may be traced.
+
+    In an array a window that reaches out of bounds is moved into them when it is read; an update
+    there is dropped.
 
     start: an integer, a traced int scalar, or a Python slice (then nothing else is given). size:
     a Python int. With one integer argument, ds(n) is the first n positions, as slice(n).
@@ -43,6 +46,8 @@ def ds(start: Any, size: int | None = None, stride: int | None = None) -> Slice:
     >>> ref = weft.new_ref(weft.numpy.arange(8))
     >>> ref[weft.pallas.ds(2, 3)]
     Array([2, 3, 4], dtype=int32)
+    >>> weft.numpy.arange(8).at[weft.ds(2, 3)].set(0)
+    Array([0, 1, 0, 0, 0, 5, 6, 7], dtype=int32)
     """
     if isinstance(start, slice):
         if start.stop is None:
