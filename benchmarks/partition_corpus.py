@@ -123,7 +123,7 @@ def summary(rows: list[Row], sizes: list[float]) -> list[str]:
     return [
         f"{n} cases of {len({r.name.rpartition('-')[0] for r in rows})} programs",
         f"bytes sent, weft ÷ XLA: below 0.9 in {len(less)} ({len(less) / n:.0%}), "
-        f"at most 1.0 in {n - len(worse)} ({1 - len(worse) / n:.0%}), "
+        f"at most 1.0 in {n - len(worse)} ({1 - len(worse) / n:.1%}), "
         f"in sum {sum(r.ours for r in rows) / sum(r.theirs for r in rows):.2f}",
         f"cases that need XLA's partitioner: {sum(r.fell_back for r in rows)}",
         f"partitioning ÷ compiling, CPU time: {partition / compiled:.1%}",

@@ -8,7 +8,7 @@ import pytest
 
 from tests.partition.test_localize import module, sharding
 from weft._xla import mlir
-from weft.partition import make_explicit, propagate
+from weft.partition import Unsupported, make_explicit, partition, propagate
 
 
 def line_of(text: str, needle: str, *, explicit: bool = False) -> str:
@@ -62,6 +62,18 @@ def test_groups_that_share_a_value_are_one():
         "    sdy.sharding_group %2 group_id=4 : tensor<8x8xf32>\n    return %0",
     )
     assert '[{"x", ?}' in line_of(text, "stablehlo.exponential")
+
+
+def test_several_different_meshes_are_refused_before_shardy_sees_them():
+    text = module("""
+  sdy.mesh @other = <["w"=8]>
+  func.func public @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = sdy.sharding_constraint %a <@mesh, [{"x"}]> : tensor<8xf32>
+    %1 = sdy.sharding_constraint %0 <@other, [{"w"}]> : tensor<8xf32>
+    return %1 : tensor<8xf32>
+  }""")
+    with pytest.raises(Unsupported, match=r"several different meshes: \['mesh', 'other'\]"):
+        partition(mlir.parse(text))
 
 
 def test_equal_constants_may_stand_in_several_groups():

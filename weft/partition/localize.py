@@ -20,6 +20,7 @@ from weft.partition.emit import Emitter
 from weft.partition.explain import nearest_location
 from weft.partition.layout import Atoms, DeviceMesh, Layout, Unsupported
 from weft.partition.local import Local
+from weft.partition.validate import only_mesh
 
 Rule = Callable[["Localizer", ir.Operation], "Sequence[Local] | None"]
 RULES: dict[str, Rule] = {}
@@ -84,20 +85,8 @@ def localize(module: ir.Module, *, explain: bool = False) -> Localized:
 
 def read_mesh(module: ir.Module) -> tuple[DeviceMesh, frozenset[str]]:
     """The module's mesh (cut where its shardings cut it) and the names that refer to it."""
-    found: dict[str, tuple[dict[str, int], list[int]]] = {}
-    for op in module.body.operations:
-        if op.operation.name == "sdy.mesh":
-            name = ir.StringAttr(op.attributes["sym_name"]).value
-            mesh = op.attributes["mesh"]
-            found[name] = (sdy.mesh_axes(mesh), sdy.mesh_device_ids(mesh))
-    whole = {k: v for k, v in found.items() if v[0]}
-    distinct = {(tuple(axes.items()), tuple(ids)) for axes, ids in whole.values()}
-    if len(distinct) > 1:
-        raise Unsupported("sdy.mesh", "module", f"several different meshes: {sorted(whole)}")
-    if any(ids and not axes for axes, ids in found.values()):
-        raise Unsupported("sdy.mesh", "module", "a value assigned to a single device")
-    axes, ids = next(iter(whole.values()), ({}, []))
-    return DeviceMesh(axes, ids, _axis_cuts(module, axes)), frozenset(whole)
+    axes, ids, names = only_mesh(module)
+    return DeviceMesh(axes, ids, _axis_cuts(module, axes)), names
 
 
 def _axis_cuts(module: ir.Module, axes: dict[str, int]) -> dict[str, set[int]]:

@@ -5,23 +5,48 @@ from __future__ import annotations
 from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.collect import source_line
+from weft.partition.layout import Unsupported
 
 
 def validate(module: ir.Module) -> None:
     """Raises ValueError for shardings that do not fit the module; joins groups that share a value.
 
     The dialect's verifier covers unknown meshes and axes, axes used twice, and wrong ranks; this
-    adds what it does not look at: sharding groups.
+    adds what it does not look at: several meshes, and sharding groups.
     """
     try:
         module.operation.verify()
     except ir.MLIRError as error:
         raise ValueError(f"the module's shardings cannot hold: {_first_line(error)}") from error
+    only_mesh(module)
     groups: dict[int, list[ir.Operation]] = {}
     _find_groups(module.operation, groups)
     _drop_equal_constants(groups)
     for number, members in _joined(groups).items():
         _check_group(number, members)
+
+
+def only_mesh(module: ir.Module) -> tuple[dict[str, int], list[int], frozenset[str]]:
+    """Axes and device ids of the module's one mesh, and the names that refer to it.
+
+    Raises:
+      Unsupported: several different meshes, on which Shardy ends the process where their shardings
+        meet (jaxlib 0.10.2), or a value assigned to one device.
+    """
+    found: dict[str, tuple[dict[str, int], list[int]]] = {}
+    for op in module.body.operations:
+        if op.operation.name == "sdy.mesh":
+            name = ir.StringAttr(op.attributes["sym_name"]).value
+            mesh = op.attributes["mesh"]
+            found[name] = (sdy.mesh_axes(mesh), sdy.mesh_device_ids(mesh))
+    whole = {k: v for k, v in found.items() if v[0]}
+    distinct = {(tuple(axes.items()), tuple(ids)) for axes, ids in whole.values()}
+    if len(distinct) > 1:
+        raise Unsupported("sdy.mesh", "module", f"several different meshes: {sorted(whole)}")
+    if any(ids and not axes for axes, ids in found.values()):
+        raise Unsupported("sdy.mesh", "module", "a value assigned to a single device")
+    axes, ids = next(iter(whole.values()), ({}, []))
+    return axes, ids, frozenset(whole)
 
 
 def _first_line(error: Exception) -> str:
