@@ -53,8 +53,8 @@ class Program:
     in_shardings: list
     out_shardings: list
     platforms: tuple[str, ...]
-    options: Any
     use_shardy: bool
+    options: dict | None = None
     module: Any = None
     host_callbacks: list = field(default_factory=list)
     keepalives: list = field(default_factory=list)
@@ -64,6 +64,11 @@ class Program:
     @property
     def effects(self) -> Any:
         return self.jaxpr.effects
+
+    @property
+    def partitions(self) -> int:
+        """How many devices it is for; an abstract mesh tells it without any."""
+        return len(self.devices) or self.mesh.size
 
 
 def physical(aval: Any) -> Any:
@@ -120,7 +125,45 @@ def lower_program(
     arg_shardings: of committed arguments, None for others. in_shardings, out_shardings: as the
     user gave them to jit.
     """
-    from weft.lowering.module import lower_module
+    program = _placed(
+        closed,
+        name,
+        arg_shardings,
+        in_shardings,
+        out_shardings,
+        donated,
+        keep_unused,
+        arg_names,
+        result_names,
+    )
+    program.options = options
+    if platforms:
+        program.platforms = tuple(platforms)
+    with measured(LOWERED, name):
+        _emit(program, result_names)
+    for observe in observers:
+        observe(program)
+    if partitioner is None:
+        partitioner = config.partitioner
+    if program.partitions > 1 and program.use_shardy and partitioner != "xla":
+        from weft.transforms.partitioned import partition_program
+
+        partition_program(program, partitioner)
+    return program
+
+
+def _placed(
+    closed: ClosedJaxpr,
+    name: str,
+    arg_shardings: Sequence[Any],
+    in_shardings: Sequence[Any],
+    out_shardings: Sequence[Any],
+    donated: Sequence[bool],
+    keep_unused: bool,
+    arg_names: Sequence[str],
+    result_names: Sequence[str],
+) -> Program:
+    """The program, not lowered yet: what it reads, its devices and all placements, checked."""
     from weft.transforms.dce import dce_closed
 
     closed, used = dce_closed(closed)
@@ -162,21 +205,8 @@ def lower_program(
     )
     for i, own in enumerate(committed_sharding(c) for c in consts):  # they stay where they can
         given[i] = own if own is not None and own.device_set == set(devices) else None
-    partitions = len(devices) or mesh.size
-    if partitions > 1 and mesh is None:
+    if len(devices) > 1 and mesh is None:
         mesh = Mesh(np.array(devices, dtype=object), ("devices",))
-    multi = partitions > 1
-
-    from weft.lowering.sharding import fixed_by_type
-
-    def place(shardings: Sequence[Any], avals: Sequence[Any]) -> list:
-        if not multi:
-            return [None] * len(avals)
-        return [
-            on_mesh(s if s is not None else fixed_by_type(a), mesh, a.ndim)
-            for s, a in zip(shardings, avals, strict=True)
-        ]
-
     program = Program(
         name=name,
         jaxpr=closed,
@@ -186,12 +216,12 @@ def lower_program(
         donated=keep(donated),
         devices=devices,
         mesh=mesh,
-        in_shardings=place(given, closed.in_avals),
-        out_shardings=place(out_shardings, closed.out_avals),
-        platforms=tuple(platforms or ((devices[0].platform,) if devices else ("cpu",))),
-        options=options,
+        in_shardings=given,
+        out_shardings=list(out_shardings),
+        platforms=(devices[0].platform if devices else "cpu",),
         use_shardy=bool(config.use_shardy),
     )
+    _put_on_mesh(program)
     for s, a, who in zip(
         [*program.in_shardings, *program.out_shardings],
         [*closed.in_avals, *closed.out_avals],
@@ -200,34 +230,48 @@ def lower_program(
     ):
         if s is not None and isinstance(a, ShapedArray):
             _check_divides(s, a, who, name)
+    return program
+
+
+def _put_on_mesh(program: Program) -> None:
+    """Says all shardings in terms of the program's mesh; none on one device."""
+    from weft.lowering.sharding import fixed_by_type
+
+    def placed(shardings: Sequence[Any], avals: Sequence[Any]) -> list:
+        if program.partitions == 1:
+            return [None] * len(avals)
+        return [
+            on_mesh(s if s is not None else fixed_by_type(a), program.mesh, a.ndim)
+            for s, a in zip(shardings, avals, strict=True)
+        ]
+
+    program.in_shardings = placed(program.in_shardings, program.jaxpr.in_avals)
+    program.out_shardings = placed(program.out_shardings, program.jaxpr.out_avals)
+
+
+def _emit(program: Program, result_names: Sequence[str]) -> None:
+    """Lowers the program to StableHLO."""
+    from weft.lowering.module import lower_module
+
     aliases, donors = _aliases(program)
-    with measured(LOWERED, name):
-        lowered = lower_module(
-            closed,
-            name,
-            num_partitions=partitions,
-            platforms=program.platforms,
-            mesh=mesh if multi else None,
-            in_shardings=program.in_shardings if multi else None,
-            out_shardings=program.out_shardings if multi else None,
-            donated=donors,
-            aliases=aliases,
-            arg_names=[n.removeprefix("argument ") for n in names],
-            result_names=result_names,
-            use_shardy=program.use_shardy,
-        )
+    multi = program.partitions > 1
+    lowered = lower_module(
+        program.jaxpr,
+        program.name,
+        num_partitions=program.partitions,
+        platforms=program.platforms,
+        mesh=program.mesh if multi else None,
+        in_shardings=program.in_shardings if multi else None,
+        out_shardings=program.out_shardings if multi else None,
+        donated=donors,
+        aliases=aliases,
+        arg_names=[n for n, k in zip(program.arg_names, program.kept, strict=True) if k],
+        result_names=result_names,
+        use_shardy=program.use_shardy,
+    )
     program.module = lowered.module
     program.host_callbacks = lowered.host_callbacks
     program.keepalives = lowered.keepalives
-    for observe in observers:
-        observe(program)
-    if partitioner is None:
-        partitioner = config.partitioner
-    if multi and program.use_shardy and partitioner != "xla":
-        from weft.transforms.partitioned import partition_program
-
-        partition_program(program, partitioner)
-    return program
 
 
 def misplaced(aval: Any, asked: Any, have: Any) -> bool:
