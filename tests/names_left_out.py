@@ -14,7 +14,6 @@ NAMES: dict[str, dict[str, str]] = {
         "allow_f16_reductions": "nothing refuses sums of 16-bit floats",
         "auto_pcast": "values are always made to vary where they meet varying ones",
         "debug_key_reuse": "an experiment of JAX's; weft.errors.KeyReuseError is there",
-        "explain_cache_misses": "log_compiles names what is traced, no_tracing refuses it",
         "host_count": "process_count",
         "host_id": "process_index",
         "host_ids": "process_indices",
@@ -135,7 +134,7 @@ _OPTIONS = """
     disable_vmap_shmap_error disallow_mesh_context_manager distributed_debug
     embedded_constants_max_bytes enable_pgle enable_preemption_service enable_recoverability
     error_checking_behavior_divide error_checking_behavior_nan error_checking_behavior_oob
-    exec_time_optimization_effort experimental_unsafe_xla_runtime_errors explain_cache_misses
+    exec_time_optimization_effort experimental_unsafe_xla_runtime_errors
     explicit_x64_dtypes export_calling_convention_version export_ignore_forward_compatibility
     high_dynamic_range_gumbel hlo_source_file_canonicalization_regex
     include_full_tracebacks_in_locations log_checkpoint_residuals logging_level

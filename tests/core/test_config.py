@@ -61,6 +61,7 @@ def test_traced_options_change_the_trace_key_and_others_do_not():
         untraced |= {"cpu_collectives", "compilation_cache_dir"}
         untraced |= {"persistent_cache_min_compile_time_secs", "enable_compilation_cache"}
         untraced |= {"persistent_cache_min_entry_size_bytes", "no_tracing", "thread_guard"}
+        untraced |= {"explain_cache_misses"}
         untraced |= {name for name in options if name.endswith("_guard") or "_guard_" in name}
         with option(other):
             assert (config.trace_key() != before) == (option.name not in untraced), option.name

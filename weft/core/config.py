@@ -227,6 +227,8 @@ _define("pallas_enable_debug_checks", False, _boolean,
         "native kernels check bounds and pl.debug_check", traced=True)
 _define("pallas_poison_buffers", False, _boolean,
         "scratch of native kernels starts as NaN", traced=True)
+_define("explain_cache_misses", False, _boolean, "log why a jitted function is traced again",
+        traced=False)
 _define("no_tracing", False, _boolean, "raise when a jitted function is traced", traced=False)
 _define("no_execution", False, _boolean, "raise when a compiled program runs", traced=True)
 _define("legacy_prng_key", "allow", _one_of("allow", "warn", "error"),

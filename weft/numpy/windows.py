@@ -34,7 +34,7 @@ def update(x: Any, index: Any, change: Callable[[Any, Any], Any], clamps: bool) 
     out = dynamic_update_slice(x, part, starts)
     if clamps or inside is True:
         return out
-    from weft.numpy import where
+    from weft.numpy.selection import where
 
     return where(inside, out, x)
 
@@ -91,8 +91,8 @@ def _start(start: Any, size: int, last: int) -> tuple[Any, Any]:
     if isinstance(start, int | np.integer):
         at = int(start) + size * (start < 0)
         return min(max(at, 0), last), 0 <= at <= last
-    from weft.numpy import clip, where
+    from weft.numpy.selection import where
 
     zero = typeof(start).dtype.type(0)
     at = where(ew.lt(start, zero), start + size, start)
-    return clip(at, 0, last), (at >= 0) & (at <= last)
+    return ew.clamp(zero, at, zero + last), (at >= 0) & (at <= last)

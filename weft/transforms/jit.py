@@ -150,6 +150,10 @@ class JitInfo:
         entries = self.entries
         entry = entries.get(key)
         if entry is None:
+            if config.explain_cache_misses:
+                from weft.transforms.explain_miss import log_miss
+
+                log_miss(self.name, arg_names(self.fun, in_tree, statics), key, [*entries])
             entry = self.trace(fun, in_tree, avals)
             entry.statics = statics
             while len(entries) >= KEPT:

@@ -1,0 +1,67 @@
+"""Why a call of a jitted function was traced: what differs from the calls before."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from weft.core.config import options
+
+Key = tuple[Any, Any, tuple, Any, Any, Any]
+"""(options of jit, tree, types, static arguments, options of weft.config, axes in scope)"""
+
+
+def log_miss(name: str, arg_names: Sequence[str], key: Key, known: Sequence[Key]) -> None:
+    """Logs how a call differs from the most similar one of those that are known."""
+    logging.getLogger("weft").warning("%s", explain(name, arg_names, key, known))
+
+
+def explain(name: str, arg_names: Sequence[str], key: Key, known: Sequence[Key]) -> str:
+    """The text that is logged."""
+    types = ", ".join(f"{n}: {_type(a)}" for n, a in zip(arg_names, key[2], strict=True))
+    what = f"{name}({types}) is traced"
+    if not known:
+        return f"{what}: it is the function's first call"
+    found = min((list(_differences(arg_names, key, old)) for old in known), key=len)
+    return "\n  ".join([f"{what}; unlike the most similar call before,", *found])
+
+
+def _differences(arg_names: Sequence[str], new: Key, old: Key) -> Iterator[str]:
+    if new[1] != old[1]:
+        yield f"the structure of the arguments is {new[1]}, it was {old[1]}"
+    else:
+        for name, a, b in zip(arg_names, new[2], old[2], strict=True):
+            if a is not b:
+                yield f"{name} is {_type(a)}, it was {_type(b)}"
+    if new[3] != old[3]:
+        yield f"static arguments are {_statics(new[3])}, they were {_statics(old[3])}"
+    yield from _options(new[4], old[4])
+    if new[5] != old[5]:
+        yield f"the named axes in scope are {new[5]}, they were {old[5]}"
+    if new[0] != old[0]:
+        yield "it is jitted with other donate_argnums or shardings"
+
+
+def _type(aval: Any) -> str:
+    return aval.str_short() + (" (weak)" if getattr(aval, "weak_type", False) else "")
+
+
+def _statics(static: Any) -> str:
+    positions, names = static or ((), ())
+    return repr({**dict(positions), **dict(names)})
+
+
+def _options(new: Any, old: Any) -> Iterator[str]:
+    names = [o.name for o in options.values() if o.traced]
+    for a, b in zip(new, old, strict=True):
+        if a == b:
+            continue
+        given, before = getattr(a, "values", None), getattr(b, "values", None)
+        if isinstance(given, tuple) and isinstance(before, tuple) and len(given) == len(before):
+            more = [*names, *["a context of yours"] * (len(given) - len(names))]
+            for name, x, y in zip(more, given, before, strict=True):
+                if x != y:
+                    yield f"{name} is {x!r}, it was {y!r}"
+        else:
+            yield f"options are set on this thread: {a}, they were {b}"
