@@ -72,6 +72,30 @@ def test_loops_multiply():
     assert report.total_bytes == 5 * sum(c.bytes for c in report.collectives)
 
 
+def test_started_collectives_count_as_those_that_are_not():
+    lax = weft.lax
+    started = {
+        True: lambda v: lax.all_gather_start(v, "x", tiled=True).done().sum(),
+        False: lambda v: lax.all_gather(v, "x", tiled=True).sum(),
+    }
+
+    def report(start):
+        def body(v):
+            gathered = lambda c, s: (c + started[start](v * s), None)
+            total = lax.pcast(np.float32(0), "x", to="varying")
+            return lax.psum(lax.scan(gathered, total, np.ones(5, np.float32))[0], "x")
+
+        mapped = weft.shard_map(body, mesh=mesh_of(x=8), in_specs=P("x"), out_specs=P())
+        return weft.comm(mapped, np.ones((16, 4), np.float32))
+
+    table = lambda start: [
+        (c.kind, c.axes, c.bytes, c.trips, c.shape, c.exact_trips)
+        for c in report(start).collectives
+    ]
+    assert table(True) == table(False)
+    assert table(True)[0] == ("all_gather", ("x",), 2 * 4 * 4 * 7, 5, "2x4xf32", True)
+
+
 def test_own_hardware_models_give_the_times():
     function, args = perceptron(mesh_of(data=4, model=2))
     link = weft.partition.cost.Link(latency=0.0, bandwidth=1e6)

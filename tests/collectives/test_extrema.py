@@ -73,6 +73,22 @@ def test_of_equal_values_the_lowest_index_counts(run):
 
 
 @pytest.mark.parametrize("run", [on_devices, on_examples])
+def test_over_several_axes_the_index_counts_the_first_as_major(run):
+    for function, numpys in ((lax.pargmax, np.argmax), (lax.pargmin, np.argmin)):
+        for axes, rows in ((("i", "j"), TIED), (("j", "i"), TIED.T)):
+            found = run(TIED, lambda v, f=function, axes=axes: f(v, axes))
+            np.testing.assert_array_equal(found, np.full(TIED.shape, numpys(rows)))
+
+
+@pytest.mark.parametrize("run", [on_devices, on_examples])
+def test_nans_come_before_numbers(run):
+    x = np.where(TIED == 2, np.nan, TIED)
+    for function, numpys in ((lax.pargmax, np.argmax), (lax.pargmin, np.argmin)):
+        found = run(x, lambda v, f=function: f(v, "i"))
+        np.testing.assert_array_equal(found, [numpys(x, axis=0)] * 4)
+
+
+@pytest.mark.parametrize("run", [on_devices, on_examples])
 def test_the_derivative_of_an_index_is_zero(run):
     f = lambda x: run(x, lambda v: v * lax.pargmax(v, "i").astype(v.dtype)).sum()
     np.testing.assert_allclose(weft.grad(f)(TIED), [[0, 2]] * 4)

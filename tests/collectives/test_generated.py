@@ -100,7 +100,6 @@ def programs(draw, collectives=COLLECTIVES, dtypes=tuple(DTYPES)):
     if kind in ("psum", "pmax", "pmin"):
         pair = call(kind, groups=draw(groups_of(size, equal=False)))
     elif kind == "pargmax":
-        axes = axes[0]
         pair = call(kind)
     elif kind == "axis_index":
         pair = (

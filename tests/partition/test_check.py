@@ -94,3 +94,29 @@ def test_random_programs_pass():
     for seed in range(300):
         text, _, _ = programs.random_program(np.random.default_rng(seed), steps=8)
         check(partition(mlir.parse(text), keep_stages=False))
+
+
+STARTED = module("""
+  func.func public @main(%a: tensor<8xf32>) -> tensor<4xf32> {
+    %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"y"}]>] out_shardings=[<@mesh, [{}]>] manual_axes={"x", "y"} (%b: tensor<4xf32>) {
+      %1 = "stablehlo.async_start"(%b) ({
+        ^bb0(%c: tensor<4xf32>):
+          %3 = "stablehlo.all_reduce"(%c) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<GROUPS> : tensor<4x2xi64>, use_global_device_ids}> ({
+            ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+              %4 = stablehlo.add %p, %q : tensor<f32>
+              stablehlo.return %4 : tensor<f32>
+          }) : (tensor<4xf32>) -> tensor<4xf32>
+          stablehlo.return %3 : tensor<4xf32>
+      }) : (tensor<4xf32>) -> !stablehlo.future<tensor<4xf32>>
+      %2 = "stablehlo.async_done"(%1) : (!stablehlo.future<tensor<4xf32>>) -> tensor<4xf32>
+      sdy.return %2 : tensor<4xf32>
+    } : (tensor<8xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }""")
+
+
+def test_a_started_sum_is_equal_where_it_was_summed():
+    over_y, over_x = "[[0, 1], [2, 3], [4, 5], [6, 7]]", "[[0, 2], [1, 3], [4, 6], [5, 7]]"
+    assert check(partition(mlir.parse(STARTED.replace("GROUPS", over_y)))) == [()]
+    with pytest.raises(TypeError, match="varies over y"):
+        check(partition(mlir.parse(STARTED.replace("GROUPS", over_x))))

@@ -190,21 +190,18 @@ pmin = _extremum(pmin_p, reduce_min, "minimum")
 
 def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
     def arg(x: Any, axis_name: Any) -> Any:
-        if isinstance(axis_name, tuple | list):
-            raise TypeError(
-                f"{who} takes a single axis name, got {axis_name!r}: an index along several axes "
-                "is not one number. Call it for one axis"
-            )
+        team_of(who, axis_name)  # raises for names that are not in scope, or twice there
         return tree_map(lambda leaf: _index_of(leaf, axis_name, extremum), x)
 
     arg.__name__ = arg.__qualname__ = who
-    arg.__doc__ = f"""The index along a named axis of the device with the {what}, int32.
+    arg.__doc__ = f"""The index along named axes of the device with the {what}, int32.
 
-    x: arrays of real numbers, pytrees leaf by leaf. Of equal values, the lowest index counts.
-    axis_name: one axis. The derivative is zero.
+    x: arrays of real numbers, pytrees leaf by leaf. Of equal values, the lowest index counts, and
+    NaNs come before numbers, as in numpy.{who[1:]}. axis_name: an axis, or a tuple of axes, whose
+    index is that of `axis_index`: the first is the major one. The derivative is zero.
 
     Raises:
-      NameError: the axis is not in scope. TypeError: several axes, or complex values.
+      NameError: an axis is not in scope. TypeError: complex values.
 
     >>> import weft
     >>> weft.vmap(lambda x: weft.lax.{who}(x, "i"), axis_name="i")(weft.numpy.array([3, 1, 2]))
@@ -214,12 +211,14 @@ def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
 
 
 def _index_of(x: Any, axis_name: Any, extremum: Callable) -> Any:
-    from weft.ops.elementwise import eq, select
+    from weft.ops.elementwise import bitwise_or, eq, ne, select
     from weft.ops.shape import broadcast_in_dim
     from weft.ops.special import stop_gradient
 
     x = stop_gradient(x)
     best = eq(x, extremum(x, axis_name))
+    if dtypes.is_float(typeof(x).dtype):
+        best = bitwise_or(best, ne(x, x))
     shape = typeof(best).shape
     index = broadcast_in_dim(axis_index(axis_name), shape, ())
     last = broadcast_in_dim(np.int32(np.iinfo(np.int32).max), shape, ())

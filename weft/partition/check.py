@@ -123,10 +123,12 @@ class _Checker:
             return self._case(op, operands[0])
         if name == "stablehlo.while":
             return self._while(op, operands)
+        if name == "stablehlo.async_start":
+            return self.block(op.regions[0].blocks[0], operands)
         if name == "func.call":
             callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
             return self.function(callee, operands)
-        if name == "stablehlo.optimization_barrier":
+        if name in ("stablehlo.optimization_barrier", "stablehlo.async_done"):
             return operands
         value = self._computed(op)
         if value is not None:

@@ -98,6 +98,8 @@ def collect(module: ir.Module, mesh: DeviceMesh) -> list[Collective]:
                 entry = _read(op, mesh, trips, exact, names)
                 if entry is not None:
                     found.append(entry)
+            elif name == "stablehlo.async_start":
+                visit(op.regions[0].blocks[0], trips, exact)
             elif name == "stablehlo.while":
                 count = trip_count(op)
                 for region in op.regions:
