@@ -123,22 +123,46 @@ def _fail_count(shape: Shape, used: int) -> IndexError:
     )
 
 
-def make_plan(shape: Shape, parts: Sequence[Any]) -> Plan:
-    """The plan for an index whose static structure is `parts`; see `structure`."""
+def _expanded(shape: Shape, parts: Sequence[Any]) -> list[Any]:
+    """The parts with whole slices for an Ellipsis and for the dimensions left out."""
     used = sum(1 for p in parts if p is not None and p is not Ellipsis)
     dots = sum(1 for p in parts if p is Ellipsis)
     if dots > 1:
         raise IndexError("an index can have only one ellipsis ('...')")
     if used > len(shape):
         raise _fail_count(shape, used)
-    whole = (None, None, None)
-    rest = [whole] * (len(shape) - used)
+    rest = [(None, None, None)] * (len(shape) - used)
     expanded: list[Any] = []
     for p in parts:
         expanded += rest if p is Ellipsis else [p]
-    if not dots:
-        expanded += rest
+    return expanded if dots else expanded + rest
 
+
+def _arrange(plan: Plan, outputs: Sequence[tuple[str, int]], block_first: bool) -> None:
+    """Sets the result's shape, with the index arrays' block in its place, and the gather's."""
+    final: list[int] = []
+    gathered: list[int] = []
+    place = None
+    if block_first:
+        final += plan.block
+        gathered += plan.block
+        place = 0
+    for kind, n in outputs:
+        if kind == "block":
+            if place is None:
+                place = len(gathered)
+                final += plan.block
+                gathered += plan.block
+        else:
+            final.append(n)
+            if kind == "dim":
+                gathered.append(n)
+    plan.place = place or 0
+    plan.final, plan.gathered = tuple(final), tuple(gathered)
+
+
+def make_plan(shape: Shape, parts: Sequence[Any]) -> Plan:
+    """The plan for an index whose static structure is `parts`; see `plan_of`."""
     has_arrays = any(_aval(p) is not None and _aval(p).ndim for p in parts)
     # With index arrays, ints and scalars take part in their broadcasting, and everything that is
     # neither (also None and an Ellipsis of no dimensions) stands between them.
@@ -153,7 +177,7 @@ def make_plan(shape: Shape, parts: Sequence[Any]) -> Plan:
     strided_shape: list[int] = []
     plan.oob = False
     k = 0
-    for p in expanded:
+    for p in _expanded(shape, parts):
         if p is None:
             outputs.append(("new", 1))
             continue
@@ -204,25 +228,7 @@ def make_plan(shape: Shape, parts: Sequence[Any]) -> Plan:
     )
     plan.kind = "gather" if has_arrays else "window" if avals else "static"
 
-    final: list[int] = []
-    gathered: list[int] = []
-    place = None
-    if has_arrays and not together:
-        final += plan.block
-        gathered += plan.block
-        place = 0
-    for kind, n in outputs:
-        if kind == "block":
-            if place is None:
-                place = len(gathered)
-                final += plan.block
-                gathered += plan.block
-        else:
-            final.append(n)
-            if kind == "dim":
-                gathered.append(n)
-    plan.place = place or 0
-    plan.final, plan.gathered = tuple(final), tuple(gathered)
+    _arrange(plan, outputs, block_first=has_arrays and not together)
     plan.entries, plan.window = entries, tuple(window)
     plan.compiled = {}
 
