@@ -16,8 +16,8 @@ MODULES = ["weft"] + [
         *("lax.linalg", "collectives"),
         *("pallas", "ffi", "sharding", "tree", "tree_util", "testing", "debug", "communication"),
         *("custom_batching", "custom_derivatives", "ad_checkpoint", "distributed", "dlpack"),
-        *("dtypes", "errors", "flatten_util", "monitoring", "multihost_utils", "profiler", "ref"),
-        *("stages", "typing"),
+        *("dtypes", "errors", "flatten_util", "mesh_utils", "monitoring", "profiler", "ref"),
+        *("multihost_utils", "stages", "typing"),
     )
 ]
 

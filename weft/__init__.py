@@ -26,7 +26,8 @@ _HOMES = {
     "weft.transforms.context": """disable_jit enable_x64 default_device debug_nans debug_infs
         default_matmul_precision numpy_dtype_promotion numpy_rank_promotion default_prng_impl
         check_tracer_leaks checking_leaks enable_checks threefry_partitionable clear_caches
-        log_compiles explain_cache_misses effects_barrier no_tracing no_execution legacy_prng_key enable_custom_prng
+        log_compiles explain_cache_misses effects_barrier no_tracing no_execution
+        legacy_prng_key enable_custom_prng
         transfer_guard transfer_guard_host_to_device transfer_guard_device_to_device
         transfer_guard_device_to_host array_garbage_collection_guard thread_guard
         make_user_context""",
@@ -55,7 +56,7 @@ _PACKAGES = frozenset(
         *("tree", "tree_util", "sharding", "collectives", "partition", "distributed"),
         *("debug", "testing", "dtypes", "errors", "custom_batching", "custom_derivatives"),
         *("dlpack", "communication", "ad_checkpoint", "flatten_util", "ref", "stages", "typing"),
-        *("monitoring", "multihost_utils", "profiler"),
+        *("mesh_utils", "monitoring", "multihost_utils", "profiler"),
     )
 )
 

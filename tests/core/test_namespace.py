@@ -20,7 +20,7 @@ NAMESPACES = (
     *("random", "tree", "tree_util", "ops", "pallas", "ffi", "sharding", "testing", "debug"),
     *("communication", "custom_batching", "custom_derivatives", "ad_checkpoint", "distributed"),
     *("dlpack", "dtypes", "errors", "collectives", "partition", "flatten_util", "monitoring"),
-    *("multihost_utils", "profiler", "ref", "stages"),
+    *("mesh_utils", "multihost_utils", "profiler", "ref", "stages"),
 )
 
 
