@@ -23,6 +23,7 @@ from weft.collectives.joined import joining
 from weft.collectives.states import VARYING, result_mat
 from weft.collectives.under_way import UnderWay, no_keys
 from weft.core.aval import ShapedArray
+from weft.core.caches import clearable
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
@@ -159,7 +160,7 @@ def check_perm(who: str, perm: Any, over: Team) -> Pairs:
     return result
 
 
-_checked: dict[Any, Pairs] = {}
+_checked: dict[Any, Pairs] = clearable({})
 
 
 def _pairs(who: str, perm: Any, over: Team) -> Pairs:

@@ -9,21 +9,24 @@ from typing import Any
 
 from weft.core.aval import ShapedArray
 from weft.core.config import config
-from weft.core.jaxpr import ClosedJaxpr
+from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.state import axes_key
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
 from weft.transforms.jit_op import jaxpr_axes
 from weft.transforms.jvp import tangent_aval
 from weft.transforms.transpose import backward_pass
-from weft.transforms.vmap import AxisData, batch_jaxpr, to_front
+from weft.transforms.vmap import AxisData, batch_flat, batch_jaxpr, to_front
 
 
 def call_primitive(name: str, **rules: Any) -> Primitive:
     """The op of calls of functions with rules: params call, jaxpr (the body, once traced) and
-    num_consts. Lowered and transposed it is its body; `rules` are impl, jvp, batch, stage, …"""
+    num_consts. Run, lowered and transposed it is its body; `rules` are jvp, batch, stage, …"""
     return Primitive(
         name,
+        impl=lambda *args, call, jaxpr, num_consts: (
+            call.fun(*args) if jaxpr is None else eval_closed(jaxpr, *args)
+        ),
         abstract=lambda *avals, call, jaxpr, num_consts: list(jaxpr.out_avals),
         effects=lambda avals, params: params["jaxpr"].effects,
         transpose=lambda cts, *args, call, jaxpr, num_consts: backward_pass(
@@ -62,6 +65,27 @@ def batch_call(prim: Callable[[], Primitive], batched_call: Callable[..., Any]) 
         return outs, out_dims
 
     return batch
+
+
+class BatchedCall:
+    """A call over a batch; how its rules are batched, subclasses say."""
+
+    __slots__ = ("axis", "call", "dims", "name", "out_dims", "owner", "traces")
+
+    def __init__(
+        self, call: Any, axis: AxisData, dims: Sequence[Any], out_dims: Any = None
+    ) -> None:
+        self.call = call
+        self.name = call.name
+        self.owner = getattr(call, "owner", None)
+        self.axis = axis
+        self.dims = list(dims)
+        self.out_dims = out_dims  # known from the start where the call has a jaxpr
+        self.traces = None
+
+    def fun(self, *vals: Any) -> list:
+        outs, self.out_dims = batch_flat(self.call.fun, self.axis, vals, self.dims)
+        return outs
 
 
 class SymbolicZero:

@@ -14,6 +14,7 @@ from weft.core.state import current_trace, state
 from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten, names_in
 from weft.transforms.custom_common import (
+    BatchedCall,
     Signature,
     SymbolicZero,
     batch_call,
@@ -24,7 +25,7 @@ from weft.transforms.custom_common import (
     tracing_rules,
 )
 from weft.transforms.jvp import DualTrace, RuleTrace, has_tangent, tangent_aval
-from weft.transforms.vmap import AxisData, batch_flat, move_dim
+from weft.transforms.vmap import batch_flat, move_dim
 
 # The op. It takes `call`, which knows the function and its rule on flat arguments. Recorded, it has
 # a jaxpr of the function too, and in front of its operands what the function closes over.
@@ -138,25 +139,10 @@ class ClosedCall:
         ]
 
 
-class BatchedCall:
+class BatchedJVP(BatchedCall):
     """A call over a batch."""
 
-    __slots__ = ("axis", "call", "dims", "name", "out_dims", "owner", "traces")
-
-    def __init__(
-        self, call: Any, axis: AxisData, dims: Sequence[Any], out_dims: Any = None
-    ) -> None:
-        self.call = call
-        self.name = call.name
-        self.owner = getattr(call, "owner", None)
-        self.axis = axis
-        self.dims = list(dims)
-        self.out_dims = out_dims  # known from the start where the call has a jaxpr
-        self.traces = None
-
-    def fun(self, *vals: Any) -> list:
-        outs, self.out_dims = batch_flat(self.call.fun, self.axis, vals, self.dims)
-        return outs
+    __slots__ = ()
 
     def rule(self, consts: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
         n, m = len(consts), len(primals)
@@ -186,10 +172,6 @@ class BatchedCall:
             out_tangents.append(t)
         self.out_dims = out_dims
         return outs, out_tangents
-
-
-def _impl(*args: Any, call: Any, jaxpr: ClosedJaxpr | None, num_consts: int) -> list:
-    return call.fun(*args) if jaxpr is None else eval_closed(jaxpr, *args)
 
 
 def _jvp(
@@ -261,9 +243,8 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
 
 custom_jvp_p = call_primitive(
     "custom_jvp_call",
-    impl=_impl,
     jvp=_jvp,
-    batch=batch_call(lambda: custom_jvp_p, BatchedCall),
+    batch=batch_call(lambda: custom_jvp_p, BatchedJVP),
     stage=_stage,
 )
 

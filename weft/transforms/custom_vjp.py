@@ -15,6 +15,7 @@ from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten, names_in
 from weft.transforms.custom_common import (
+    BatchedCall,
     Signature,
     SymbolicZero,
     batch_call,
@@ -218,25 +219,10 @@ class ClosedCall:
         return [next(found) if has_tangent(a) else None for a in primals]
 
 
-class BatchedCall:
+class BatchedVJP(BatchedCall):
     """A call over a batch."""
 
-    __slots__ = ("axis", "call", "dims", "name", "out_dims", "owner", "traces")
-
-    def __init__(
-        self, call: Any, axis: AxisData, dims: Sequence[Any], out_dims: Any = None
-    ) -> None:
-        self.call = call
-        self.name = call.name
-        self.owner = getattr(call, "owner", None)
-        self.axis = axis
-        self.dims = list(dims)
-        self.out_dims = out_dims  # known from the start where the call has a jaxpr
-        self.traces = None
-
-    def fun(self, *vals: Any) -> list:
-        outs, self.out_dims = batch_flat(self.call.fun, self.axis, vals, self.dims)
-        return outs
+    __slots__ = ()
 
     def forward(self, consts: Any, primals: Sequence[Any], nonzero: Sequence[bool]) -> tuple:
         n = len(consts)
@@ -299,10 +285,6 @@ class BatchedCall:
             else:
                 result.append(move_dim(ct, d, target, self.axis))
         return result
-
-
-def _impl(*args: Any, call: Any, jaxpr: ClosedJaxpr | None, num_consts: int) -> list:
-    return call.fun(*args) if jaxpr is None else eval_closed(jaxpr, *args)
 
 
 def _forward_mode(name: str) -> TypeError:
@@ -447,10 +429,9 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
 
 custom_vjp_p = call_primitive(
     "custom_vjp_call",
-    impl=_impl,
     jvp=_jvp,
     linearize=_linearize,
-    batch=batch_call(lambda: custom_vjp_p, BatchedCall),
+    batch=batch_call(lambda: custom_vjp_p, BatchedVJP),
     stage=_stage,
 )
 

@@ -63,10 +63,6 @@ class Call:
         return outs, flags
 
 
-def _impl(*args: Any, call: Any, jaxpr: ClosedJaxpr | None, num_consts: int) -> list:
-    return call.fun(*args) if jaxpr is None else eval_closed(jaxpr, *args)
-
-
 def push_inline(
     fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[list, list]:
@@ -123,7 +119,7 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
     )
 
 
-custom_vmap_p = call_primitive("custom_vmap_call", impl=_impl, jvp=_jvp, batch=_batch, stage=_stage)
+custom_vmap_p = call_primitive("custom_vmap_call", jvp=_jvp, batch=_batch, stage=_stage)
 
 
 class custom_vmap:  # noqa: N801  (the public name is JAX's)
