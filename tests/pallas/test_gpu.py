@@ -498,3 +498,19 @@ def test_an_op_that_triton_lacks_is_named_with_its_line():
     call = call_of(pl.pallas_call(kernel, shape(8)), normal(8))
     with pytest.raises(TypeError, match=r"sort \(.*test_gpu.py:\d+.*\).*GPU.*interpret=True"):
         build(call)
+
+
+def test_integers_of_4_bits_are_refused_with_the_remedy():
+    def kernel(x, out):
+        out[...] = x[...].astype("float32")
+
+    call = call_of(pl.pallas_call(kernel, shape(8)), np_.ones(8, "int4"))
+    with pytest.raises(pl.UnsupportedKernelError, match=r"int4.*GPU.*int8 outside"):
+        build(call)
+
+    def inside(x, out):
+        out[...] = (x[...].astype("int4") + np_.int4(7)).astype("int8")
+
+    call = call_of(pl.pallas_call(inside, shape(8, dtype="int8")), np_.ones(8, "int8"))
+    with pytest.raises(pl.UnsupportedKernelError, match=r"int4 has no Triton type"):
+        build(call)

@@ -135,10 +135,6 @@ class Emitter:
     def of(self, aval: ShapedArray) -> ir.Type:
         if dtypes.is_complex(aval.dtype):
             raise self.fail("complex numbers have no Triton type; compute real and imaginary parts")
-        if aval.dtype.name in dtypes.int4_names:
-            raise self.fail(
-                f"{aval.dtype} has no Triton type; convert to int8 outside of the kernel"
-            )
         return self.type(aval.shape, aval.dtype)
 
     # Constants and shapes ------------------------------------------------------------------
@@ -318,6 +314,9 @@ class Emitter:
         outer = self.eqn, self.loc
         for eqn in jaxpr.eqns:
             self.eqn, self.loc = eqn, _location(eqn)
+            for var in eqn.outvars:
+                if getattr(var.aval, "dtype", INT).name in dtypes.int4_names:
+                    raise self.fail(f"{var.aval.dtype} has no Triton type; compute in int8")
             values = [read(v) for v in eqn.invars]
             emit = RULES.get(eqn.primitive.name)
             with self.loc:
