@@ -66,3 +66,19 @@ def test_operands_that_send_more_than_the_result_stay():
     return %y : tensor<8x8xf32>
   }}""")
     assert [kind for kind, _, _ in collectives(text)] == ["all_to_all"]
+
+
+def test_a_free_dimension_stays_split_where_the_sum_takes_fewer_axes_for_it(rng):
+    text = module(f"""
+  func.func public @main(%a: tensor<16x64xf32> {sharding("{}", '{"x", "y"}')}, %b: tensor<64x32xf32> {sharding('{"x"}', '{"y"}')})
+      -> (tensor<16x32xf32> {sharding("{}", '{"y"}')}) {{
+    %c = sdy.sharding_constraint %b <@mesh, [{{"x", "y"}}, {{}}]> : tensor<64x32xf32>
+    %d = stablehlo.dot_general %a, %c, contracting_dims = [1] x [0] : (tensor<16x64xf32>, tensor<64x32xf32>) -> tensor<16x32xf32>
+    %e = sdy.sharding_constraint %d <@mesh, [{{}}, {{}}]> : tensor<16x32xf32>
+    %y = sdy.sharding_constraint %e <@mesh, [{{}}, {{"y"}}]> : tensor<16x32xf32>
+    return %y : tensor<16x32xf32>
+  }}""")
+    gathered, summed = 16 * 8 * 4, 2 * 16 * 16 * 4 * 3 // 4
+    assert collectives(text) == [("all_gather", gathered, 1), ("all_reduce", summed, 1)]
+    a, b = (rng.integers(-4, 5, s).astype(np.float32) for s in ((16, 64), (64, 32)))
+    np.testing.assert_array_equal(harness.run(text, a, b)[0], a @ b)

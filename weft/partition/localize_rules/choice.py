@@ -93,6 +93,18 @@ def _steps(lz: Localizer, op: ir.Operation) -> list[Layout]:
     return found
 
 
+def chain_of(lz: Localizer, op: ir.Operation) -> list[Layout]:
+    """The layouts of the reductions and moves that alone use the result, one after the other."""
+    found = []
+    users = [use.owner.operation for use in op.results[0].uses]
+    while len(users) == 1 and users[0].name in (*MOVES, "sdy.reduce_scatter", "sdy.all_reduce"):
+        if users[0].block != op.block:
+            break
+        found.append(move_target(lz, users[0]))
+        users = [use.owner.operation for use in users[0].results[0].uses]
+    return found
+
+
 def result_cost(
     lz: Localizer, op: ir.Operation, now: Layout, target: Layout, via: Sequence[Layout] = ()
 ) -> int:

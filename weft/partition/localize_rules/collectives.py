@@ -67,6 +67,8 @@ def all_reduce(lz: Localizer, op: ir.Operation) -> list[Local]:
     axes = lz.atoms(sdy.axis_refs(op.attributes["reduction_axes"]))
     out = lz.layout(op.attributes["out_sharding"], op.results[0].type.shape)
     x = _reduce_over(lz, lz.local(op.operands[0]), axes)
+    if x.partial is None and x.layout != out and _next_in_chain(op):
+        return lz.replace(op, Local(x.value, x.layout, via=(out,)))
     return lz.replace(op, Local(lz.at(Local(x.value, x.layout), out), out, x.partial))
 
 

@@ -15,6 +15,7 @@ from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.choice import (
     FLOPS_PER_BYTE,
     Share,
+    chain_of,
     result_cost,
     share,
     wanted,
@@ -56,7 +57,8 @@ def dot_general(lz: Localizer, op: ir.Operation) -> list[Local]:
     [z] = lz.keep(op, [x.value, y.value], [plan.out])
     if plan.across:
         z.partial = (plan.across, "add")
-    if plan.out != out and _scattered(lz, op) is None and wanted(lz, op) != plan.out:
+    chain = chain_of(lz, op)
+    if plan.out != out and _scattered(lz, op) is None and (not chain or chain[-1] != plan.out):
         lz.after(op)
         return [lz.move(z, out)]
     return [z]
@@ -138,9 +140,7 @@ def _cheapest(
     natural = _comes_split(split.lhs, numbers.lhs_contract)
     natural = natural and _comes_split(split.rhs, numbers.rhs_contract)
     best, least = split, split.sent(lz.e)
-    flops = 2 * math.prod(split.out.local)
-    for a in numbers.lhs_contract:
-        flops *= split.left.local[a]
+    flops = _flops(split, numbers)
     for out in (split.out,) if scattered is None else (split.out, scattered):
         more = math.prod(out.local) * lz.mesh.count(split.across) / math.prod(split.out.local) - 1
         if more > 0 and natural:
@@ -153,7 +153,34 @@ def _cheapest(
                     sent += result_cost(lz, op, out, scattered)
                 if sent < least and flops * more <= FLOPS_PER_BYTE * (least - sent):
                     best, least = plan, sent
+    return best if scattered is not None else _summed_in_place(lz, op, numbers, split, best)
+
+
+def _summed_in_place(
+    lz: Localizer, op: ir.Operation, numbers: stablehlo.DotDimensions, split: _Plan, best: _Plan
+) -> _Plan:
+    """The best plan, or one that sums fewer terms in the layout that the result is moved to.
+
+    Free dimensions then stay split along axes that the contraction would otherwise take.
+    """
+    chain = chain_of(lz, op)
+    if not chain or chain[-1] == best.out:
+        return best
+    end = chain[-1]
+    least = best.sent(lz.e) + result_cost(lz, op, best.out, end)
+    for lhs in filter(None, (split.lhs, split.lhs.before)):
+        for rhs in filter(None, (split.rhs, split.rhs.before)):
+            plan = _plan(lz, op, numbers, lhs, rhs, end, split=True)
+            if plan.across and _flops(plan, numbers) <= _flops(split, numbers):
+                sent = plan.sent(lz.e)
+                if sent < least:
+                    best, least = plan, sent
     return best
+
+
+def _flops(plan: _Plan, numbers: stablehlo.DotDimensions) -> int:
+    summed = math.prod(plan.left.local[a] for a in numbers.lhs_contract)
+    return 2 * math.prod(plan.out.local) * summed
 
 
 def _comes_split(x: Local, contract: tuple[int, ...]) -> bool:

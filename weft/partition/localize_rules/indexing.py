@@ -12,8 +12,8 @@ from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local, index_mask, mask
 from weft.partition.localize import Localizer, rule
-from weft.partition.localize_rules.choice import deliver, imagined
-from weft.partition.localize_rules.collectives import MOVES, move_target, scatter_partial
+from weft.partition.localize_rules.choice import chain_of, deliver, imagined
+from weft.partition.localize_rules.collectives import scatter_partial
 from weft.partition.localize_rules.reduction import combiner_kind
 from weft.partition.reshard import relayout, relayout_cost, reordered
 from weft.partition.tally import Tally
@@ -145,7 +145,7 @@ def gather(lz: Localizer, op: ir.Operation) -> list[Local]:
     shape = x.layout.shape
     batch_out = [i for i in range(len(out.shape)) if i not in d.offset_dims]
     plan, end = _gather_plan(x.layout, indices.layout, d, sizes, out), None
-    chain = _chain(lz, op)
+    chain = chain_of(lz, op)
     if chain:
         source = indices.before or indices
         wide = _split_further(x.layout, source.layout, d, plan, batch_out)
@@ -268,21 +268,6 @@ def _split_further(
         wide = wide.with_dim(o, wide.dims[o] + more)
         taken.update(more)
     return wide
-
-
-_COMPLETIONS = ("sdy.reduce_scatter", "sdy.all_reduce")
-
-
-def _chain(lz: Localizer, op: ir.Operation) -> list[Layout]:
-    """The layouts of the reductions and moves that alone use the result, one after the other."""
-    found = []
-    users = [use.owner.operation for use in op.results[0].uses]
-    while len(users) == 1 and users[0].name in (*MOVES, *_COMPLETIONS):
-        if users[0].block != op.block:
-            break
-        found.append(move_target(lz, users[0]))
-        users = [use.owner.operation for use in users[0].results[0].uses]
-    return found
 
 
 def _gather_cost(
