@@ -51,3 +51,24 @@ def test_a_size_without_a_unit_that_exists_is_refused(rows):
 def test_static_and_keyword_arguments_reach_the_function(rows):
     function = lambda x, *, scale: total(x) * scale
     assert_comm(function, (rows,), {"scale": 2.0}, all_reduce=1)
+
+
+def _square_jvp(factor):
+    return lambda primals, tangents: (primals[0] ** 2, factor * primals[0] * tangents[0])
+
+
+def _square_vjp(factor):
+    return lambda x: (x**2, lambda ct: (factor * x * ct,))
+
+
+@pytest.mark.parametrize(
+    ("check", "rule"),
+    [(weft.testing.check_jvp, _square_jvp), (weft.testing.check_vjp, _square_vjp)],
+)
+def test_rules_of_ones_own_are_checked_against_differences(check, rule):
+    x = np.array([0.5, -1.5], np.float32)
+    check(lambda x: x**2, rule(2), (x,))
+    with pytest.raises(AssertionError, match="of the square"):
+        check(lambda x: x**2, rule(3), (x,), err_msg="of the square")
+    with pytest.raises(AssertionError, match="value"):
+        check(lambda x: x**2 + 1, rule(2), (x,))

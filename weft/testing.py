@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from weft.core.namespace import seal
+from weft.core.tree import flatten, tree_map
 from weft.partition.collect import KINDS
 from weft.partition.report import format_bytes, parse_bytes
 
-__all__ = ["assert_comm", "check_grads"]
+__all__ = ["assert_comm", "check_grads", "check_jvp", "check_vjp"]
 
 _KINDS = frozenset(KINDS.values())
 
@@ -71,68 +72,144 @@ def assert_comm(
 
 
 def check_grads(
-    fun: Callable,
+    f: Callable,
     args: Sequence[Any],
     order: int = 1,
     modes: Sequence[str] = ("fwd", "rev"),
-    atol: float = 1e-2,
-    rtol: float = 1e-2,
+    atol: float | None = None,
+    rtol: float | None = None,
     eps: float | None = None,
 ) -> None:
     """Fails unless derivatives agree with central differences along random directions.
 
-    fun: any differentiable function of arrays. order: how many derivatives. modes: 'fwd', 'rev'.
-    Compute in float64 (weft.enable_x64) for tight tolerances.
+    f: any differentiable function of arrays. order: how many derivatives. modes: 'fwd', 'rev'.
+    atol, rtol: tolerances, 1e-2 unless given. eps: the step of the differences. Compute in
+    float64 (weft.enable_x64) for tight tolerances.
 
     >>> import weft
     >>> weft.testing.check_grads(weft.numpy.sin, (0.5,), order=2)
     """
-    from weft.core.tree import flatten, tree_map
     from weft.transforms.autodiff import jvp, vjp
 
-    rng = np.random.default_rng(0)
-
-    def host(tree: Any) -> Any:
-        return tree_map(lambda x: np.asarray(x), tree)
-
-    def direction(tree: Any) -> Any:
-        return tree_map(lambda x: rng.standard_normal(x.shape).astype(x.dtype), tree)
-
-    def dot(a: Any, b: Any) -> float:
-        return sum(
-            float(np.sum(np.asarray(x, np.float64) * np.asarray(y, np.float64)))
-            for x, y in zip(flatten(a)[0], flatten(b)[0], strict=True)
-        )
-
-    primals = host(tuple(args))
-    dtype = flatten(primals)[0][0].dtype
-    step = eps or (1e-4 if dtype == np.float64 else 1e-2)
-    tangents = direction(primals)
-    shifted = [
-        tree_map(lambda p, t, s=s: (p + s * step * t).astype(p.dtype), primals, tangents)
-        for s in (1, -1)
-    ]
-    plus, minus = (host(fun(*x)) for x in shifted)
-    numeric = tree_map(lambda a, b: (a - b) / (2 * step), plus, minus)
-    ct = direction(plus)
-    expected = dot(numeric, ct)
+    found = _Differences(f, args, eps, atol, rtol)
     if "fwd" in modes:
-        _, pushed = jvp(fun, primals, tangents)
-        np.testing.assert_allclose(
-            dot(pushed, ct), expected, atol=atol, rtol=rtol, err_msg="forward mode"
-        )
+        found.check_jvp(lambda xs, ts: jvp(f, xs, ts), "forward mode")
     if "rev" in modes:
-        _, pull = vjp(fun, *primals)
-        np.testing.assert_allclose(
-            dot(pull(ct), tangents), expected, atol=atol, rtol=rtol, err_msg="reverse mode"
-        )
+        found.check_vjp(lambda *xs: vjp(f, *xs), "reverse mode")
     if order > 1:
+        rest = (args, order - 1, modes, atol, rtol, eps)
         if "fwd" in modes:
-            check_grads(
-                lambda *xs: jvp(fun, xs, tangents)[1], args, order - 1, modes, atol, rtol, eps
-            )
+            check_grads(lambda *xs: jvp(f, xs, found.tangents)[1], *rest)
         if "rev" in modes:
-            check_grads(lambda *xs: vjp(fun, *xs)[1](ct), args, order - 1, modes, atol, rtol, eps)
+            check_grads(lambda *xs: vjp(f, *xs)[1](found.cotangents), *rest)
+
+
+def check_jvp(
+    f: Callable,
+    f_jvp: Callable,
+    args: Sequence[Any],
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float | None = None,
+    err_msg: str = "",
+) -> None:
+    """Fails unless a derivative agrees with central differences along a random direction.
+
+    f_jvp(primals, tangents) returns (f(*primals), the output's tangents), as a partial `weft.jvp`
+    does. The other arguments are those of `check_grads`; err_msg comes with the failure.
+
+    >>> import weft
+    >>> def rule(primals, tangents):
+    ...     (x,), (t,) = primals, tangents
+    ...     return x * x, 2 * x * t
+    >>> weft.testing.check_jvp(lambda x: x * x, rule, (3.0,))
+    """
+    _Differences(f, args, eps, atol, rtol).check_jvp(f_jvp, err_msg)
+
+
+def check_vjp(
+    f: Callable,
+    f_vjp: Callable,
+    args: Sequence[Any],
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float | None = None,
+    err_msg: str = "",
+) -> None:
+    """Fails unless a derivative agrees with central differences along a random direction.
+
+    f_vjp(*args) returns (f(*args), function from the output's cotangents to those of the
+    arguments), as a partial `weft.vjp` does. The other arguments are those of `check_jvp`.
+
+    >>> import weft
+    >>> weft.testing.check_vjp(lambda x: x * x, lambda x: (x * x, lambda ct: (2 * x * ct,)), (3.0,))
+    """
+    _Differences(f, args, eps, atol, rtol).check_vjp(f_vjp, err_msg)
+
+
+class _Differences:
+    """What central differences say of a function along a random direction, for random weights."""
+
+    def __init__(
+        self,
+        f: Callable,
+        args: Sequence[Any],
+        eps: float | None,
+        atol: float | None,
+        rtol: float | None,
+    ) -> None:
+        rng = np.random.default_rng(0)
+
+        def direction(tree: Any) -> Any:
+            return tree_map(lambda x: rng.standard_normal(x.shape).astype(x.dtype), tree)
+
+        self.tolerances: dict[str, Any] = {
+            "atol": 1e-2 if atol is None else atol,
+            "rtol": 1e-2 if rtol is None else rtol,
+        }
+        self.primals = _host(tuple(args))
+        dtype = flatten(self.primals)[0][0].dtype
+        step = eps or (1e-4 if dtype == np.float64 else 1e-2)
+        self.tangents = direction(self.primals)
+        shifted = [
+            tree_map(lambda p, t, s=s: (p + s * step * t).astype(p.dtype), *self._pair)
+            for s in (1, -1)
+        ]
+        plus, minus = (_host(f(*x)) for x in shifted)
+        numeric = tree_map(lambda a, b: (a - b) / (2 * step), plus, minus)
+        self.cotangents = direction(plus)
+        self.value = _host(f(*self.primals))
+        self.expected = _dot(numeric, self.cotangents)
+
+    @property
+    def _pair(self) -> tuple:
+        return self.primals, self.tangents
+
+    def check_jvp(self, f_jvp: Callable, err_msg: str) -> None:
+        value, pushed = f_jvp(*self._pair)
+        self._check(value, _dot(pushed, self.cotangents), err_msg)
+
+    def check_vjp(self, f_vjp: Callable, err_msg: str) -> None:
+        value, pull = f_vjp(*self.primals)
+        self._check(value, _dot(pull(self.cotangents), self.tangents), err_msg)
+
+    def _check(self, value: Any, slope: float, err_msg: str) -> None:
+        for got, want in zip(flatten(value)[0], flatten(self.value)[0], strict=True):
+            np.testing.assert_allclose(
+                np.asarray(got), want, err_msg=f"{err_msg} (value)", **self.tolerances
+            )
+        np.testing.assert_allclose(slope, self.expected, err_msg=err_msg, **self.tolerances)
+
+
+def _host(tree: Any) -> Any:
+    return tree_map(lambda x: np.asarray(x), tree)
+
+
+def _dot(a: Any, b: Any) -> float:
+    return sum(
+        float(np.sum(np.asarray(x, np.float64) * np.asarray(y, np.float64)))
+        for x, y in zip(flatten(a)[0], flatten(b)[0], strict=True)
+    )
 
 
 seal(globals())
