@@ -185,3 +185,40 @@ def test_a_sealed_module_has_its_functions_wrapped_and_the_rest_as_it_was():
 def test_an_example_ends_a_docstring():
     assert with_example("Adds.", ">>> 1 + 1\n2") == "Adds.\n\n    >>> 1 + 1\n    2\n    "
     assert with_example("Adds.", None) == "Adds."
+
+
+MESH = weft.make_mesh((8,), ("x",))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: weft.NamedSharding(MESH, weft.P("y")),
+        lambda: weft.P("x", "x"),
+        lambda: weft.Mesh(np.array(weft.devices()), ("a", "b")),
+        lambda: weft.set_mesh(3),
+        lambda: wnp.float32("a"),
+        lambda: wnp.r_["q", 1],
+        lambda: weft.pallas.BlockSpec("a", 3),
+        lambda: weft.ShapeDtypeStruct("a", 3),
+        lambda: weft.nn.initializers.he_normal()(weft.random.key(0), (3,)),
+        lambda: wnp.vectorize(lambda a, b: a)(wnp.ones(2), wnp.ones(3)),
+        lambda: bool(wnp.ones(2)),
+        lambda: range(wnp.ones(2)),
+        lambda: len(wnp.float32(1)),
+        lambda: hash(wnp.ones(2)),
+        lambda: list(wnp.float32(1)),
+    ],
+)
+def test_classes_made_functions_and_conversions_of_arrays_are_boundaries_too(call):
+    text, frames = printed(call)
+    assert text is not None
+    assert not any(map(is_internal_file, frames))
+
+
+def test_classes_stay_what_they_are():
+    assert str(inspect.signature(weft.NamedSharding)).startswith("(mesh")
+    sharding = weft.NamedSharding(MESH, weft.P("x"))
+    assert weft.NamedSharding(MESH, weft.P("x")) is sharding
+    assert pickle.loads(pickle.dumps(weft.P("x", None))) == weft.P("x", None)
+    assert isinstance(weft.ShapeDtypeStruct((2,), "int8"), weft.ShapeDtypeStruct)

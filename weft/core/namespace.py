@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
@@ -17,6 +18,8 @@ _BOUNDARY = api_boundary(lambda: None).__code__
 _VARARGS, _VARKEYWORDS = 4, 8  # inspect.CO_VARARGS, CO_VARKEYWORDS
 _public: dict[tuple[str, Callable], Callable] = {}
 _made: set[Callable] = set()
+_entered: set[type] = set()
+_ENTRANCES = ("__new__", "__init__", "__call__", "__getitem__")
 
 
 def public(
@@ -31,19 +34,39 @@ def public(
 
     The function has the parameters of the original written out, so that a call costs 15 to 40 ns
     more and no tuple or dict is made. Other values, and functions that are boundaries already, are
-    given back as they are.
+    given back as they are; what constructs and calls classes of weft becomes a boundary in place.
 
     name: what the module calls it, if that is not the function's own name.
     refuse: is called with arguments that the function does not take.
     example: lines that the docstring is extended by.
     """
-    if type(value) is not FunctionType or value in _made or value.__code__ is _BOUNDARY:
+    if type(value) is not FunctionType:
+        for cls in (value, type(value)):
+            if isinstance(cls, type):
+                _bound_class(cls)
+        return value
+    if value in _made or value.__code__ is _BOUNDARY:
         return value
     known = _public.get((module, value))
     if known is None:
         known = _public[module, value] = bounded(value, module, name, refuse, example)
         _made.add(known)
     return known
+
+
+def _bound_class(cls: type) -> None:
+    """Makes a class's own entrances boundaries, once; exceptions, enums and protocols have none."""
+    if cls in _entered or not cls.__module__.startswith("weft."):
+        return
+    _entered.add(cls)
+    if issubclass(cls, BaseException | Enum) or getattr(cls, "_is_protocol", False):
+        return
+    for name in _ENTRANCES:
+        method = cls.__dict__.get(name)
+        function = method.__func__ if isinstance(method, staticmethod) else method
+        if type(function) is FunctionType and function.__code__ is not _BOUNDARY:
+            wrapped = bounded(function, function.__module__, function.__qualname__)
+            setattr(cls, name, staticmethod(wrapped) if function is not method else wrapped)
 
 
 def bounded(

@@ -11,6 +11,7 @@ import numpy as np
 import weft.numpy as wnp
 from weft import random
 from weft.core import dtypes
+from weft.core.boundary import api_boundary
 from weft.core.namespace import seal, with_example
 from weft.ops.base import canonical_axis
 
@@ -58,6 +59,7 @@ def constant(value: Any, dtype: Any = None) -> Callable:
     Array([3., 3.], dtype=float32)
     """
 
+    @api_boundary
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         return wnp.full(shape, value, _dtype(dtype), device=out_sharding)
 
@@ -72,6 +74,7 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Callable:
     (2, 3)
     """
 
+    @api_boundary
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype = _dtype(dtype)
         x = random.uniform(key, shape, dtype, out_sharding=out_sharding)
@@ -88,6 +91,7 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Callable:
     (2, 3)
     """
 
+    @api_boundary
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype = _dtype(dtype)
         x = random.normal(key, shape, dtype, out_sharding=out_sharding)
@@ -106,6 +110,7 @@ def truncated_normal(
     (2, 3)
     """
 
+    @api_boundary
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype = _dtype(dtype)
         x = random.truncated_normal(key, lower, upper, shape, dtype, out_sharding=out_sharding)
@@ -171,6 +176,7 @@ def variance_scaling(
             f"{distribution!r}"
         )
 
+    @api_boundary
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype, shape = _dtype(dtype), tuple(shape)
         fan = _MODES[mode](*_fans(shape, in_axis, out_axis, batch_axis))
@@ -296,6 +302,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Ca
     True
     """
 
+    @api_boundary
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype, shape = _dtype(dtype), tuple(shape)
         if len(shape) < 2:
@@ -334,6 +341,7 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     (Array(0., dtype=float32), Array([1., 0., 0., 0.], dtype=float32))
     """
 
+    @api_boundary
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype, shape = _dtype(dtype), tuple(shape)
         if len(shape) not in (3, 4, 5):

@@ -12,6 +12,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.boundary import api_boundary, show_user_frames
 from weft.core.config import config
+from weft.core.namespace import bounded
 from weft.core.primitive import Primitive
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, is_array_like
@@ -487,6 +488,11 @@ _ONE_PROGRAM = """
 """.split()  # noqa: SIM905
 
 
+_ON_HOST = """
+    item __len__ __iter__ __bool__ __int__ __float__ __complex__ __index__ __hash__ __format__
+""".split()  # noqa: SIM905
+
+
 def install() -> None:
     """Gives arrays and tracers their operators and methods."""
     for name, member in _members().items():
@@ -495,6 +501,9 @@ def install() -> None:
     for name in _ONE_PROGRAM:
         doc = f"See weft.numpy.{name}."
         setattr(ArrayImpl, name, one_program(functools.partial(_function, name), name, doc))
+    for name in _ON_HOST:
+        method = getattr(ArrayImpl, name)
+        setattr(ArrayImpl, name, bounded(method, method.__module__, name))
     Tracer.copy = _forward("copy")  # type: ignore[attr-defined]
 
 

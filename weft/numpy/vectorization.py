@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core.boundary import api_boundary
 from weft.core.trace import typeof
 from weft.numpy.common import to_array
 from weft.ops import shape as ops
@@ -56,6 +57,7 @@ def vectorize(
             )
     cores = None if signature is None else _parse(signature)
 
+    @api_boundary
     @functools.wraps(pyfunc)
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         fixed = {i: args[i] for i in excluded if isinstance(i, int) and i < len(args)}
