@@ -20,10 +20,11 @@ os.environ.setdefault("WEFT_NUM_CPU_DEVICES", "8")
 def switches() -> dict[str, Callable[[], AbstractContextManager]]:
     """For each optimization, a context that leaves it out."""
     names = ("optimize", "propagate", "reshard", "stages", "window")
-    rules = ("localize_rules.collectives", "localize_rules.dot")
+    rules = ("choice", "collectives", "dot", "indexing")
     # By name, since the package gives functions the names of some of these.
-    optimize, propagate, reshard, stages, window, collectives, dot = (
-        importlib.import_module(f"weft.partition.{name}") for name in (*names, *rules)
+    modules = (*names, *(f"localize_rules.{name}" for name in rules))
+    optimize, propagate, reshard, stages, window, choice, collectives, dot, indexing = (
+        importlib.import_module(f"weft.partition.{name}") for name in modules
     )
 
     nothing = lambda *args, **options: 0
@@ -45,6 +46,12 @@ def switches() -> dict[str, Callable[[], AbstractContextManager]]:
         ),
         "contractions move operands where cheaper": lambda: patch.object(
             dot, "_cheapest", lambda lz, op, numbers, split: split
+        ),
+        "operations where their results are wanted": lambda: patch.object(
+            choice, "_plan", lambda *args: None
+        ),
+        "indices of lookups stay split": lambda: patch.object(
+            indexing, "chain_of", lambda lz, op: []
         ),
         "windows in rounds": lambda: patch.object(
             window, "_by_rounds", lambda *args: window._Rounds([], 1 << 60)
