@@ -21,7 +21,13 @@ from weft.ops.control.common import (
 )
 from weft.ops.control.scan_lower import lower_scan
 from weft.transforms.dce import DCE_RULES, dce_closed, dce_jaxpr
-from weft.transforms.jvp import cotangent_aval, jvp_jaxpr, linearize_jaxpr, tangent_aval
+from weft.transforms.jvp import (
+    LinearizedJaxpr,
+    cotangent_aval,
+    jvp_jaxpr,
+    linearize_jaxpr,
+    tangent_aval,
+)
 from weft.transforms.transpose import is_undefined, transpose_jaxpr
 from weft.transforms.vmap import AxisData, add_dim, batch_jaxpr, move_dim
 
@@ -109,7 +115,7 @@ def _jvp(
 class _Split:
     """A scan's body split by linearization into a primal and a tangent body.
 
-    `hoisted` computes the residuals that do not change from one iteration to the next. Residuals
+    `hoist` computes the residuals that do not change from one iteration to the next. Residuals
     are (kind, index): a "const" or "xs" input, a "hoisted" value, or an output "ys".
     """
 
@@ -142,12 +148,40 @@ def _without(eqn: Eqn, given: set[Any]) -> Eqn:
 def _split_body(
     jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], num_consts: int, num_carry: int
 ) -> _Split:
-    n_out, end = len(jaxpr.out_avals), num_consts + num_carry
-    carry_mask = nonzero[num_consts:end]
+    n_out = len(jaxpr.out_avals)
+    carry_mask = nonzero[num_consts : num_consts + num_carry]
     lin = linearize_jaxpr(jaxpr, nonzero, [*carry_mask, *(False,) * (n_out - num_carry)])
-    p = lin.primal.jaxpr
     tangent = dce_closed(lin.tangent)[0]
     t = tangent.jaxpr
+    residuals, stacked, hoisted = _residual_slots(lin, t, num_consts, num_carry, n_out)
+    split = _Split()
+    _split_primal(split, lin.primal, num_consts, n_out, stacked, hoisted)
+    kept = {i: r for i, r in enumerate(residuals) if r is not None}
+    invariant = [i for i, (kind, _) in kept.items() if kind in ("const", "hoisted")]
+    changing = [i for i, (kind, _) in kept.items() if kind in ("xs", "ys")]
+    a, b = sum(nonzero[:num_consts]), sum(carry_mask)
+    first = len(residuals)
+    order = [
+        *invariant,
+        *range(first, first + a),
+        *range(first + a, first + a + b),
+        *changing,
+        *range(first + a + b, len(t.invars)),
+    ]
+    split.tangent = ClosedJaxpr(t.replace(invars=[t.invars[i] for i in order]), tangent.consts)
+    split.residuals = ([kept[i] for i in invariant], [kept[i] for i in changing])
+    split.out_nonzero = lin.nonzero_out
+    return split
+
+
+def _residual_slots(
+    lin: LinearizedJaxpr, t: Jaxpr, num_consts: int, num_carry: int, n_out: int
+) -> tuple[list, list, list]:
+    """Where the tangent body finds each residual, None for one it does not read.
+
+    Also the values that the primal body stacks for it, and those that are made before the loop.
+    """
+    p, end = lin.primal.jaxpr, num_consts + num_carry
     read = {v for eqn in t.eqns for v in eqn.invars if v.__class__ is Var}
     read.update(v for v in t.outvars if v.__class__ is Var)
     varying = dependents(p, p.invars[num_consts:])
@@ -158,9 +192,8 @@ def _split_body(
     hoisted: list[Any] = []
     slots: dict[Any, tuple[str, int]] = {}
     extra = iter(p.outvars[n_out:])
-    num_residuals = len(lin.residual_inputs)
     residuals: list[tuple[str, int] | None] = []
-    for var, position in zip(t.invars[:num_residuals], lin.residual_inputs, strict=True):
+    for var, position in zip(t.invars, lin.residual_inputs, strict=False):
         v = next(extra) if position is None else p.invars[position]
         if var not in read:
             residuals.append(None)
@@ -182,14 +215,26 @@ def _split_body(
                 hoisted.append(v)
             slots[v] = slot
         residuals.append(slot)
-    split = _Split()
+    return residuals, stacked, hoisted
+
+
+def _split_primal(
+    split: _Split,
+    primal: ClosedJaxpr,
+    num_consts: int,
+    n_out: int,
+    stacked: list[Any],
+    hoisted: list[Any],
+) -> None:
+    """Sets the body that stacks residuals, and the program of what is made before the loop."""
+    p, consts = primal.jaxpr, primal.consts
     split.hoist = None
     body = p.replace(outvars=[*p.outvars[:n_out], *stacked])
     if hoisted:
         eqns = needed_eqns(p.eqns, hoisted)
         split.hoist = (
             Jaxpr(p.constvars, p.invars[:num_consts], hoisted, eqns, NO_EFFECTS, p.debug),
-            lin.primal.consts,
+            consts,
         )
         given = set(hoisted)
         constvars = [v for v in p.constvars if v not in given]
@@ -202,9 +247,7 @@ def _split_body(
             ],
             constvars=constvars,
         )
-        consts = [c for v, c in zip(p.constvars, lin.primal.consts, strict=True) if v not in given]
-    else:
-        consts = lin.primal.consts
+        consts = [c for v, c in zip(p.constvars, consts, strict=True) if v not in given]
     split.primal, read_inputs = dce_closed(ClosedJaxpr(body, consts))
     # Hoisted values that only the tangent body reads are no operands of the primal one.
     split.hoisted_read = read_inputs[num_consts : num_consts + len(hoisted)]
@@ -214,22 +257,6 @@ def _split_body(
         split.primal = ClosedJaxpr(
             pj.replace(invars=[v for v in pj.invars if v not in unread]), split.primal.consts
         )
-    kept = {i: r for i, r in enumerate(residuals) if r is not None}
-    invariant = [i for i, (kind, _) in kept.items() if kind in ("const", "hoisted")]
-    changing = [i for i, (kind, _) in kept.items() if kind in ("xs", "ys")]
-    a, b = sum(nonzero[:num_consts]), sum(carry_mask)
-    first = num_residuals
-    order = [
-        *invariant,
-        *range(first, first + a),
-        *range(first + a, first + a + b),
-        *changing,
-        *range(first + a + b, len(t.invars)),
-    ]
-    split.tangent = ClosedJaxpr(t.replace(invars=[t.invars[i] for i in order]), tangent.consts)
-    split.residuals = ([kept[i] for i in invariant], [kept[i] for i in changing])
-    split.out_nonzero = lin.nonzero_out
-    return split
 
 
 def _linearize(
