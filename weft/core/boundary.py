@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from weft.core.config import config
+from weft.core.config import WeftConfig, config
 from weft.core.source import is_internal_file
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -71,6 +71,10 @@ def api_boundary(fun: F) -> F:
             raise  # bare, so that Python does not add this frame again
 
     return cast(F, wrapped)
+
+
+# The configuration stands below the boundaries, which ask it whether to filter.
+setattr(WeftConfig, "update", api_boundary(WeftConfig.update))  # noqa: B010
 
 
 def install_excepthook() -> None:

@@ -126,9 +126,11 @@ class Option:
         if self.apply is not None:
             self.apply(value, False)
 
+    def __call__(self, new_val: Any = True) -> contextlib.AbstractContextManager[None]:
+        return self._local(self.checked(new_val, f"config option {self.name}"))
+
     @contextlib.contextmanager
-    def __call__(self, new_val: Any = True) -> Iterator[None]:
-        value = self.checked(new_val, f"config option {self.name}")
+    def _local(self, value: Any) -> Iterator[None]:
         previous = self.state.swap_local(value)
         self._publish_local(value)
         try:

@@ -10,7 +10,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
@@ -101,8 +101,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-@contextmanager
-def named_scope(name: str) -> Iterator[None]:
+def named_scope(name: str) -> AbstractContextManager[None]:
     """Names the operations traced inside, in jaxprs' sources and in compiled programs.
 
     >>> import weft
@@ -111,6 +110,11 @@ def named_scope(name: str) -> Iterator[None]:
     """
     if not isinstance(name, str):
         raise TypeError(f"named_scope: name must be a string, got {type(name).__name__}")
+    return _scope(name)
+
+
+@contextmanager
+def _scope(name: str) -> Iterator[None]:
     before = state.scopes
     state.scopes = (*before, name)
     try:
