@@ -16,11 +16,8 @@ from weft.core.namespace import public, seal, with_example
 from weft.core.source import is_internal_file
 
 NAMESPACES = (
-    *("numpy", "numpy.linalg", "numpy.fft", "lax", "lax.linalg", "nn", "nn.initializers"),
-    *("random", "tree", "tree_util", "ops", "pallas", "ffi", "sharding", "testing", "debug"),
-    *("communication", "custom_batching", "custom_derivatives", "ad_checkpoint", "distributed"),
-    *("dlpack", "dtypes", "errors", "collectives", "partition", "flatten_util", "monitoring"),
-    *("mesh_utils", "multihost_utils", "profiler", "ref", "stages"),
+    *sorted(weft._PACKAGES),
+    *("numpy.linalg", "numpy.fft", "lax.linalg", "nn.initializers"),
 )
 
 
