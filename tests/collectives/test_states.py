@@ -255,3 +255,30 @@ def test_products_with_partial_sums_and_reduced_values_have_derivatives(name):
     np.testing.assert_allclose(value, want, rtol=1e-6)
     np.testing.assert_allclose(by_v, np.full(N, want_v), rtol=1e-6)
     np.testing.assert_allclose(by_w, want_w, rtol=1e-6)
+
+
+WEAK = {
+    "psum": lambda v: lax.psum(v, "x"),
+    "pmax": lambda v: lax.pmax(v, "x"),
+    "all_gather": lambda v: lax.all_gather(v, "x"),
+    "psum_scatter": lambda v: lax.psum_scatter(v, "x"),
+    "ppermute": lambda v: lax.ppermute(v, "x", [(0, 1)]),
+    "pbroadcast": lambda v: lax.pbroadcast(v, "x", 1),
+    "psum_start": lambda v: lax.psum_start(v, "x").done(),
+}
+
+
+@pytest.mark.parametrize("name", WEAK)
+def test_a_weak_type_stays_weak(name):
+    """A Python scalar gives way to other types, also where it went from device to device."""
+
+    seen = []
+
+    def body(v):
+        moved = WEAK[name](v.astype("int32") * 2.0)
+        seen.append((moved.weak_type, (moved + np.ones((), weft.dtypes.bfloat16)).dtype))
+        return v
+
+    on_devices(body)
+    weft.vmap(body, axis_name="x")(np.ones((N, N), np.float32))
+    assert seen == [(True, weft.dtypes.bfloat16)] * 2

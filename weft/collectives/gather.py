@@ -296,7 +296,7 @@ all_slice_p = Primitive(
 
 
 def _broadcast_abstract(x: ShapedArray, *, over: Team, source: int) -> ShapedArray:
-    return x.update(mat=result_mat("pbroadcast", x, over, VARYING), weak_type=False)
+    return x.update(mat=result_mat("pbroadcast", x, over, VARYING))
 
 
 def _broadcast_transpose(ct: Any, x: Any, *, over: Team, source: int) -> list:

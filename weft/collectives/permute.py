@@ -32,7 +32,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 def _abstract(x: ShapedArray, *, over: Team, perm: Pairs) -> ShapedArray:
-    return x.update(mat=result_mat("ppermute", x, over, VARYING), weak_type=False)
+    return x.update(mat=result_mat("ppermute", x, over, VARYING))
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
@@ -90,6 +90,7 @@ class _Routes:
 
 
 def _batch(axis: Any, args: Any, dims: Any, *, over: Team, perm: Pairs) -> tuple:
+    from weft.ops.elementwise import convert
     from weft.ops.shape import concatenate
     from weft.ops.special import full
 
@@ -104,7 +105,7 @@ def _batch(axis: Any, args: Any, dims: Any, *, over: Team, perm: Pairs) -> tuple
         parts.append(ppermute_p.bind(s.take(x, send), over=s.devices, perm=pairs))
     if routes.zeros:
         aval = typeof(x)
-        parts.append(full((1, *aval.shape[1:]), 0, aval.dtype))
+        parts.append(convert(full((1, *aval.shape[1:]), 0, aval.dtype), aval.dtype, aval.weak_type))
     return s.take(concatenate(parts, 0) if len(parts) > 1 else x, routes.take), 0
 
 

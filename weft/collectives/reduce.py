@@ -92,7 +92,7 @@ def _equal_rows(slot: Any, slots: int) -> Any:
 
 def _abstract(x: ShapedArray, *, over: Team) -> ShapedArray:
     check_kind("psum", x.dtype, NUMBER)
-    return x.update(mat=result_mat("psum", x, over, INVARYING), weak_type=False)
+    return x.update(mat=result_mat("psum", x, over, INVARYING))
 
 
 def _batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], *, over: Team) -> tuple:

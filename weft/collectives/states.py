@@ -153,4 +153,4 @@ def result_type(
                     f"into {sharding.num_parts(d)} parts. Join it first with weft.reshard(x, "
                     "P(...)), or communicate along another dimension"
                 )
-    return ShapedArray(tuple(shape), x.dtype, False, sharding, mat)
+    return ShapedArray(tuple(shape), x.dtype, x.weak_type, sharding, mat)
