@@ -12,6 +12,7 @@ import weft
 from weft import P
 from weft.core.aval import ShapedArray
 from weft.core.config import options
+from weft.core.primitive import PRIMITIVES
 from weft.sharding import AxisType, NamedSharding
 
 PROGRAM = """
@@ -175,3 +176,13 @@ def test_signatures_beyond_those_kept_are_forgotten(monkeypatch):
     for n in (1, 2, 3, 3, 1):
         f.trace(np.ones((n, 2), np.float32))
     assert traces == ["f32[1,2]", "f32[2,2]", "f32[3,2]", "f32[1,2]"]
+
+
+def test_programs_of_ops_beyond_those_kept_are_forgotten(monkeypatch):
+    monkeypatch.setattr("weft.transforms.run.KEPT", 2)
+    weft.clear_caches()
+    for n in range(1, 6):
+        x = np.arange(n, dtype=np.float32)
+        np.testing.assert_array_equal(weft.lax.neg(x), -x)
+        np.testing.assert_array_equal(weft.lax.broadcast(np.float32(n), (n,)), np.full(n, n))
+    assert len(PRIMITIVES["broadcast_in_dim"].eager_cache) == 2

@@ -23,6 +23,9 @@ from weft.runtime.executable import Executable, effects_barrier
 from weft.transforms.devices import committed_sharding
 from weft.transforms.guarded import guarded
 
+KEPT = 2048
+"""How many params of one op, and types of operands of each, have programs outside of jit."""
+
 
 def executable_for(
     closed: ClosedJaxpr,
@@ -155,6 +158,11 @@ def dispatch_op(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
     return eager_call(prim, params)(*args)
 
 
+def _make_room(cache: dict) -> None:
+    while len(cache) >= KEPT:
+        del cache[next(iter(cache))]
+
+
 def eager_call(prim: Primitive, params: dict[str, Any]) -> Any:
     """The compiled call that runs an op with these params."""
     key = tuple(params.items())
@@ -164,6 +172,7 @@ def eager_call(prim: Primitive, params: dict[str, Any]) -> Any:
         _check_hashable(prim, params)
         raise
     if function is None:
+        _make_room(prim.eager_cache)
         function = prim.eager_cache[key] = op_function(prim, params)
     return function
 
@@ -188,6 +197,7 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
                 avals,
                 prim.name,
             )
+            _make_room(programs)
             closed = programs[key] = ClosedJaxpr(jaxpr, consts)
         n_out = len(closed.out_avals)
         executable, consts = executable_for(
