@@ -17,6 +17,12 @@ def clearable(cache: C) -> C:
     return cache
 
 
+def make_room(cache: dict, most: int) -> None:
+    """Drops the oldest entries of a cache, so that one more fits."""
+    while len(cache) >= most:
+        cache.pop(next(iter(cache)), None)  # another thread may have dropped it
+
+
 def clear_listed() -> None:
     for clear in _clear:
         clear()

@@ -17,7 +17,7 @@ from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.aval import AbstractToken, ShapedArray
-from weft.core.caches import clearable
+from weft.core.caches import clearable, make_room
 from weft.core.jaxpr import Literal
 
 _create = ir.Operation.create
@@ -387,8 +387,7 @@ class RuleContext:
         key = (*key, *self.avals_out, id(fun.__code__), self.module.platforms)
         known = _traced.get(key)
         if known is None:
-            while len(_traced) >= _MOST_TRACED:
-                del _traced[next(iter(_traced))]
+            make_room(_traced, _MOST_TRACED)
             known = _traced[key] = (self._trace(fun, avals or self.avals_in), fun.__code__)
         return self.inline(known[0], *operands)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.core.caches import clearable
+from weft.core.caches import clearable, make_room
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var, subjaxprs
 from weft.core.state import state
@@ -87,8 +87,8 @@ def _find(jaxpr: Jaxpr, unit: bool) -> Callable | None:
     def backward(residuals: Sequence[Any], cts: Sequence[Any] | None) -> list:
         return _run(jaxpr, residuals, cts)
 
-    while table is _compiled and len(table) >= KEPT:
-        del table[next(iter(table))]
+    if table is _compiled:
+        make_room(table, KEPT)
     run = table[key] = jit(backward)
     return run
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from weft._xla.dispatch import PjitFunction as PjitFunctionType
 from weft.core.boundary import api_boundary
-from weft.core.caches import clearable
+from weft.core.caches import clearable, make_room
 from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.events import TRACED, measured
@@ -156,8 +156,7 @@ class JitInfo:
                 log_miss(self.name, arg_names(self.fun, in_tree, statics), key, [*entries])
             entry = self.trace(fun, in_tree, avals)
             entry.statics = statics
-            while len(entries) >= KEPT:
-                del entries[next(iter(entries))]
+            make_room(entries, KEPT)
             entries[key] = entry
         return entry, leaves
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.caches import make_room
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
@@ -158,11 +159,6 @@ def dispatch_op(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
     return eager_call(prim, params)(*args)
 
 
-def _make_room(cache: dict) -> None:
-    while len(cache) >= KEPT:
-        del cache[next(iter(cache))]
-
-
 def eager_call(prim: Primitive, params: dict[str, Any]) -> Any:
     """The compiled call that runs an op with these params."""
     key = tuple(params.items())
@@ -172,7 +168,7 @@ def eager_call(prim: Primitive, params: dict[str, Any]) -> Any:
         _check_hashable(prim, params)
         raise
     if function is None:
-        _make_room(prim.eager_cache)
+        make_room(prim.eager_cache, KEPT)
         function = prim.eager_cache[key] = op_function(prim, params)
     return function
 
@@ -197,7 +193,7 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
                 avals,
                 prim.name,
             )
-            _make_room(programs)
+            make_room(programs, KEPT)
             closed = programs[key] = ClosedJaxpr(jaxpr, consts)
         n_out = len(closed.out_avals)
         executable, consts = executable_for(
