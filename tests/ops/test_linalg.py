@@ -337,3 +337,23 @@ def test_empty_matrices_have_empty_decompositions():
 def test_errors_say_what_to_do(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize(
+    ("f", "reference"),
+    [
+        (lambda a: weft.lax.linalg.lu(a)[2], lambda a: np.arange(3)),
+        (
+            lambda a: weft.lax.linalg.cholesky_update(a, np.ones(3, np.float32)),
+            lambda a: np.linalg.cholesky(a.T @ a + 1).T,
+        ),
+    ],
+    ids=["lu", "cholesky_update"],
+)
+def test_loops_inside_run_on_each_device_of_a_tracked_region(f, reference):
+    mesh = weft.make_mesh((2,), ("x",))
+    a = np.stack([np.diag(np.float32([3, 4, 5])), np.diag(np.float32([2, 3, 4]))])
+    body = lambda v: f(v[0])[None]
+    g = weft.shard_map(body, mesh=mesh, in_specs=weft.P("x"), out_specs=weft.P("x"))
+    want = np.stack([reference(m) for m in a])
+    np.testing.assert_allclose(weft.jit(g)(a), want, rtol=1e-5, atol=1e-5)

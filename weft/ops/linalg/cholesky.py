@@ -95,6 +95,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
 
     One rotation per row (Golub and Van Loan, "Matrix Computations", 6.5.4).
     """
+    from weft.ops.control.divergence import vary
     from weft.ops.control.loops import fori_loop
     from weft.ops.elementwise import div, sqrt
     from weft.ops.slicing import dynamic_index_in_dim, dynamic_update_index_in_dim
@@ -117,7 +118,8 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
         vector = sub(mul(c, vector), mul(s, line))
         return dynamic_update_index_in_dim(matrix, new, k, 0), vector
 
-    return fori_loop(0, r.shape[0], rotate, (r_matrix, w_vector))[0]
+    axes = r.mat.varying | w.mat.varying
+    return fori_loop(0, r.shape[0], rotate, (vary(r_matrix, axes), vary(w_vector, axes)))[0]
 
 
 def symmetric_product(

@@ -167,7 +167,8 @@ def _pivots_lower(ctx: Any, pivots: Any, *, permutation_size: int) -> Any:
         order = fori_loop(aval.dtype.type(0), aval.dtype.type(k), swap, rows)
         return reshape(transpose(order, (1, 0)), (*batch, permutation_size))
 
-    return ctx.lower_fun(run, pivots)[0]
+    # The loop starts from equal rows, so inside a shard_map types must not tell what varies.
+    return ctx.lower_fun(run, pivots, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
 
 
 lu_pivots_to_permutation_p = Primitive(
