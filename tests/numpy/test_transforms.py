@@ -103,3 +103,19 @@ def test_the_derivative_of_slogdet_is_the_trace_of_the_inverse_times_the_change(
     np.testing.assert_allclose(log, want_log, rtol=1e-4)
     np.testing.assert_allclose(change, trace.real, rtol=1e-3)
     np.testing.assert_allclose(turn, want_sign * 1j * trace.imag, rtol=1e-3, atol=1e-5)
+
+
+def test_a_ufunc_is_applied_at_indices_inside_shard_map():
+    """The array may be the same on all devices while the values are not."""
+    mesh = weft.make_mesh((8,), ("d",))
+    index = np.array([1, 1, 2])
+
+    def body(v):
+        return wnp.logaddexp.at(wnp.ones(4), index, v[:3], inplace=False)
+
+    x = np.arange(32, dtype=np.float32)
+    got = weft.shard_map(body, mesh=mesh, in_specs=weft.P("d"), out_specs=weft.P("d"))(x)
+    expected = np.ones((8, 4), np.float32)
+    for row, values in zip(expected, x.reshape(8, 4), strict=True):
+        np.logaddexp.at(row, index, values[:3])
+    np.testing.assert_allclose(got, expected.ravel(), rtol=1e-6)

@@ -16,7 +16,7 @@ ABSENT = {
     "an index map that sees prefetched scalars",
     "get_global": "memory that lasts is scratch of the call, or weft.new_ref outside of it",
     "lower_as_mlir": "weft.jit(f).lower(...).as_text()",
-    "pallas_export_experimental": "weft.export serializes programs with kernels as any other",
+    "pallas_export_experimental": "compiled programs are kept on disk by the compilation cache",
     "select_ref": "copies from refs that are chosen at run time stand in branches: pl.when",
     "semaphore": "a dtype of TPU memory; semaphores are scratch types here: pl.SemaphoreType",
 }

@@ -8,6 +8,7 @@ from weft import lax
 from weft.errors import (
     ConcretizationTypeError,
     NonConcreteBooleanIndexError,
+    ShapeError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
@@ -649,16 +650,16 @@ def scan_body_that_returns_a_string():
 # Shapes, inside transformed functions ------------------------------------------------------------
 
 
-@case(ValueError, "do not broadcast", "(3,)", "(4,)")
+@case(ShapeError, "do not broadcast", "(3,)", "(4,)")
 def addition_of_other_shapes():
     weft.jit(lambda x: x + Y)(X)
 
 
-@case(TypeError, "concatenate", "f32[2,4]", "f32[2,3]")
+@case(ShapeError, "concatenate", "f32[2,4]", "f32[2,3]")
 def concatenation_of_other_shapes():
     weft.grad(lambda x: lax.concatenate([x, jnp.ones((2, 4))], 0).sum())(np.ones((2, 3), "float32"))
 
 
-@case(ValueError, "summed dimensions differ", "f32[2,3]", "f32[4,5]")
+@case(ShapeError, "summed dimensions differ", "f32[2,3]", "f32[4,5]")
 def product_of_other_shapes():
     weft.vmap(lambda x: jnp.dot(x, jnp.ones((4, 5))))(np.ones((2, 2, 3), np.float32))

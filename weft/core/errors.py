@@ -42,8 +42,17 @@ class KeyReuseError(JAXTypeError):
     """A random key was used twice."""
 
 
+class ShapeError(TypeError, ValueError):
+    """Shapes of operands do not fit: a TypeError as in JAX, and a ValueError as in NumPy."""
+
+
 class ShardingTypeError(TypeError):
     """Explicit shardings of operands conflict, or leave the result's sharding open."""
+
+
+for _name, _value in list(globals().items()):
+    if isinstance(_value, type) and issubclass(_value, Exception):
+        _value.__module__ = "weft.errors"  # where users find it
 
 
 def made_at(tracer: Any) -> str:

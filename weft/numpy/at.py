@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.boundary import show_user_frames
+from weft.core.errors import ShapeError
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, is_array_like, typeof
@@ -92,7 +93,7 @@ def _spread(y: Any, final: Shape, target: Shape, name: str) -> Any:
             a in (1, b) for a, b in zip(old, final[len(final) - len(old) :], strict=True)
         )
         if not fits:
-            raise ValueError(
+            raise ShapeError(
                 f"x.at[index].{name}: values of shape {aval.shape} do not broadcast to the indexed "
                 f"shape {final}"
             )

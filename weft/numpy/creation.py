@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import NO_MAT
+from weft.core.errors import ShapeError
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, typeof
@@ -415,7 +416,7 @@ def _check_fits(old: tuple, new: tuple, name: str) -> None:
     if len(old) > len(new) or any(
         a not in (1, b) for a, b in zip(old[::-1], new[::-1], strict=False)
     ):
-        raise ValueError(f"weft.numpy.{name}: shape {old} does not broadcast to {new}")
+        raise ShapeError(f"weft.numpy.{name}: shape {old} does not broadcast to {new}")
 
 
 def _like(

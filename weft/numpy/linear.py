@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.errors import mark_dimensions
+from weft.core.errors import ShapeError, mark_dimensions
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, canonical, cast, check_array, refuse_out, to_array
 from weft.numpy.einsums import einsum, einsum_path
@@ -56,8 +56,8 @@ def _no_scalar(name: str, a: Any, b: Any) -> tuple[Any, Any]:
     return x, y
 
 
-def _mismatch(name: str, x: Any, y: Any, i: int, j: int) -> ValueError:
-    return ValueError(
+def _mismatch(name: str, x: Any, y: Any, i: int, j: int) -> ShapeError:
+    return ShapeError(
         f"weft.numpy.{name}: the summed dimensions differ: dimension {i} of the first operand has "
         f"size {x.shape[i]}, dimension {j} of the second has size {y.shape[j]}; transpose or "
         "reshape one of them:\n"
@@ -105,7 +105,8 @@ def matmul(
 ) -> Any:
     """The matrix product; leading dimensions are batches and broadcast. Vectors gain a dimension.
 
-    Raises ValueError for scalars and where the summed dimensions differ. Source: numpy.matmul.
+    Raises ValueError for scalars, `weft.errors.ShapeError` where the summed dimensions differ.
+    Source: numpy.matmul.
 
     >>> import weft
     >>> weft.numpy.matmul(weft.numpy.ones((2, 3)), weft.numpy.ones((3, 1)))

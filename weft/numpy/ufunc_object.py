@@ -176,10 +176,12 @@ class ufunc(functools.partial):
         from weft.numpy.common import cast
         from weft.numpy.creation import arange
         from weft.numpy.shaping import broadcast_to, ravel, reshape
+        from weft.ops.control.divergence import vary
 
         slots = reshape(arange(a.size), a.shape)[indices]
         values = ravel(broadcast_to(to_array(b), slots.shape))
         slots, flat = ravel(slots), ravel(a)
+        flat = vary(flat, typeof(values).mat.varying | typeof(slots).mat.varying)
 
         def step(i: Any, flat: Any) -> Any:
             at = slots[i]

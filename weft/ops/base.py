@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.errors import ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.transforms.transpose import is_undefined
@@ -78,7 +79,7 @@ def common_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
                 shape = a.shape
             elif a.shape != shape:
                 listing = ", ".join(x.str_short() for x in avals)
-                raise TypeError(
+                raise ShapeError(
                     f"{name} takes operands of equal shapes (or scalars), got {listing}; "
                     "broadcast first (weft.numpy functions do it for you)"
                 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.errors import mark_dimensions
+from weft.core.errors import ShapeError, mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.arithmetic import convert
@@ -53,7 +53,7 @@ def _abstract(
             )
         for i, j in zip(ls, rs, strict=True):
             if lhs.shape[i] != rhs.shape[j]:
-                raise TypeError(
+                raise ShapeError(
                     f"dot_general: {what} dimension {i} of lhs has size {lhs.shape[i]}, but "
                     f"dimension {j} of rhs has size {rhs.shape[j]}; they must be equal:\n"
                     + mark_dimensions(("lhs", lhs, [i]), ("rhs", rhs, [j]))

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.errors import mark_difference, mark_dimensions
+from weft.core.errors import ShapeError, mark_difference, mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import (
@@ -175,7 +175,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
             j = i - rank + len(s)
             if j >= 0 and s[j] != 1:
                 if size not in (1, s[j]):
-                    raise ValueError(
+                    raise ShapeError(
                         f"shapes {', '.join(map(str, map(tuple, shapes)))} do not broadcast: "
                         f"dimension {i - rank} has sizes {size} and {s[j]}"
                     )
@@ -205,7 +205,7 @@ def broadcast_to_dim(x: Any, dim: int, size: int) -> Any:
 
 def _reshape_abstract(x: ShapedArray, *, new_sizes: Shape) -> ShapedArray:
     if math.prod(new_sizes) != x.size:
-        raise TypeError(
+        raise ShapeError(
             f"reshape: cannot reshape {x.str_short()} of {x.size} elements to {new_sizes}, "
             f"which has {math.prod(new_sizes)}"
         )
@@ -362,7 +362,7 @@ def _concatenate_abstract(*avals: ShapedArray, dimension: int) -> ShapedArray:
                 for d, (x, y) in enumerate(zip(a.shape, first.shape, strict=False))
                 if x != y and d != dimension
             ]
-            raise TypeError(
+            raise (ShapeError if a.dtype == first.dtype else TypeError)(
                 f"concatenate: operands 0 and {i} differ; dtypes must be equal, and shapes in all "
                 f"dimensions but {dimension}:\n"
                 + (

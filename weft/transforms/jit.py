@@ -470,13 +470,13 @@ def jit(
     compiled = cached_call(
         fun, miss, static_argnums=numbers, static_argnames=names, cache_key=key, name=info.name
     )
-    compiled._jit_info, compiled._fun = info, fun
+    compiled._jit_info = info
     if not (numbers or names or donate_numbers or donate_names):
         return compiled
     explain = info.explain_unhashable if numbers or names else None
     function = guarded(compiled, info.name, donate_numbers, donate_names, explain)
     functools.update_wrapper(function, fun)
-    function._jit_info, function._fun = info, fun
+    function._jit_info = info
     for method in _METHODS:
         setattr(function, method, getattr(compiled, method))
     return function
