@@ -1,4 +1,4 @@
-"""Calls of a compiled function: on one device, on eight, with many arguments."""
+"""Calls of a compiled function on one device, with arguments of all kinds, and many."""
 
 import numpy as np
 
@@ -38,15 +38,6 @@ def static_argument(xx):
     return lambda: function(x, 3)
 
 
-@case("cached call, 8 devices", budget=1.0, clock="wall")
-def eight_devices(xx):
-    mesh = mesh_of(xx, (8,), ("data",))
-    function = xx.jit(lambda x: x + 1)
-    x = xx.device_put(np.ones(64, np.float32), xx.NamedSharding(mesh, xx.P("data")))
-    # Waiting is part of the call: eight devices' queues must not fill up.
-    return lambda: function(x).block_until_ready()
-
-
 @case("cached call, 200 leaves in and out", budget=1.0)
 def many_leaves(xx):
     function = xx.jit(lambda tree: xx.tree.map(lambda x: x + 1, tree))
@@ -55,14 +46,6 @@ def many_leaves(xx):
     for layer, part in names:
         tree.setdefault(layer, {})[part] = xx.device_put(np.ones(4, np.float32), xx.devices()[0])
     return lambda: function(tree)
-
-
-@case("cached call, 200 leaves in and out, 8 devices", budget=1.0, clock="wall")
-def many_sharded_leaves(xx):
-    sharding = xx.NamedSharding(mesh_of(xx, (8,), ("data",)), xx.P("data"))
-    function = xx.jit(lambda tree: xx.tree.map(lambda x: x + 1, tree))
-    tree = [xx.device_put(np.ones(8, np.float32), sharding) for _ in range(200)]
-    return lambda: function(tree)[-1].block_until_ready()
 
 
 @case("flatten and unflatten 200 leaves", budget=1.0)

@@ -6,6 +6,7 @@ GROUPS = (
     "startup",
     "tracing",
     "dispatch",
+    "devices",
     "eager",
     "training",
     "collectives",

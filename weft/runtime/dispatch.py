@@ -72,7 +72,7 @@ def cached_call(
                 return result, None, remove  # Python checks such runs, or keeps their tokens
             calls.add(place, fast.out_avals)
             if place != in_flight.FIRST:
-                set_post_hook(_count_run)
+                set_post_hook(in_flight.count_run)
         return result, fast, remove
 
     function: Any = pjit(
@@ -89,11 +89,6 @@ def cached_call(
     functools.update_wrapper(function, fun)
     function._calls = calls
     return function
-
-
-def _count_run(function: Any, args: tuple, kwargs: dict, result: Any) -> None:
-    """What C++ calls after each run that it started without Python."""
-    function._calls.note(result)
 
 
 def clear_cache(function: Any) -> None:

@@ -30,11 +30,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft._xla import pytree
+from weft._xla.arrays import batched_block_until_ready
 from weft._xla.compile import XlaRuntimeError
 from weft.core.state import tracing
 from weft.runtime.array import ArrayImpl
 
-LIMIT = 8
+LIMIT = 16
 """Runs in flight; XLA's own limit is 32."""
 
 EVERY = 4
@@ -79,11 +80,11 @@ class Calls:
     positions: number of results -> which of them is the smallest.
     """
 
-    __slots__ = ("__weakref__", "large", "places", "positions")
+    __slots__ = ("__weakref__", "each", "large", "places", "positions")
 
     def __init__(self) -> None:
         self.places = 0
-        self.large = False
+        self.each = self.large = False
         self.positions: dict[int, int] = {}
 
     def add(self, place: int, out_avals: Sequence[Any]) -> None:
@@ -92,33 +93,52 @@ class Calls:
         sizes = [aval.size * aval.dtype.itemsize for aval in out_avals] or [0]
         self.positions[len(out_avals)] = sizes.index(min(sizes))
         self.large = self.large or min(sizes) > SMALL
+        self.each = self.places != SEVERAL and not self.large
 
     def note(self, result: Any) -> None:
         """Counts a started run with this result, and waits until there is room for the next."""
-        places = self.places
-        if places == SEVERAL:
-            if next(_ticks) % EVERY == 0:
-                handle = self._handle(result)
-                with _gate:
-                    if handle.nbytes > SMALL:
-                        wait_quietly(handle)
-                    else:
-                        _keep(_groups, handle, 1, newest=handle)
-            elif _gate.locked():
-                with _gate:
-                    pass
-        elif places:
-            handle = self._handle(result)
-            if self.large and handle.nbytes > SMALL:
-                _keep(_large, handle, LARGE)
-            else:
-                _keep(_runs, handle, LIMIT)
+        handle = self._handle(result)
+        if self.places != SEVERAL:
+            _keep(*((_large, handle, LARGE) if handle.nbytes > SMALL else (_runs, handle, LIMIT)))
+        elif next(_ticks) % EVERY == 0:
+            with _gate:
+                if handle.nbytes > SMALL:
+                    wait_quietly(handle)
+                else:
+                    _keep(_groups, handle, 1, newest=handle)
+        elif _gate.locked():
+            with _gate:
+                pass
 
     def _handle(self, result: Any) -> Any:
         if type(result) is ArrayImpl:
             return result
         leaves = pytree.dispatch_registry.flatten(result)[0]
         return leaves[self.positions.get(len(leaves), 0)]
+
+
+def count_run(function: Any, args: tuple, kwargs: dict, result: Any) -> None:
+    """What C++ calls after each run that it started without Python."""
+    calls = function._calls
+    if calls.each:
+        _runs.append(result if type(result) is ArrayImpl else calls._handle(result))
+        if len(_runs) > LIMIT:
+            _make_half_free()
+    elif calls.places:
+        calls.note(result)
+
+
+def _make_half_free() -> None:
+    """Waits for the older half of the runs on one device: one call into C++ for all."""
+    older = []
+    with contextlib.suppress(IndexError):  # another thread took them
+        for _ in range(LIMIT // 2):
+            older.append(_runs.popleft())
+    try:
+        batched_block_until_ready(older)
+    except (RuntimeError, TypeError, ValueError):  # a failure, a deleted array or a token
+        for run in older:
+            _wait_for(run)
 
 
 def _keep(runs: collections.deque, handle: Any, limit: int, newest: Any = None) -> None:
@@ -168,12 +188,13 @@ def note(handle: Any) -> None:
 
 def _wait_for_oldest(runs: collections.deque, newest: Any = None) -> None:
     """Waits for the first of these runs; `newest`: for this one, where the first has no handle."""
-    try:
-        oldest = runs.popleft()
-    except IndexError:  # another thread took it
-        return
-    if not (hasattr(oldest, "is_deleted") and oldest.is_deleted()):
-        wait_quietly(oldest)
+    with contextlib.suppress(IndexError):  # another thread took it
+        _wait_for(runs.popleft(), newest)
+
+
+def _wait_for(run: Any, newest: Any = None) -> None:
+    if not (hasattr(run, "is_deleted") and run.is_deleted()):
+        wait_quietly(run)
     elif newest is not None:  # a later run took its memory, and so ends after it
         wait_quietly(newest)
     else:
