@@ -82,7 +82,7 @@ def test_a_leaked_tracer_is_reported_with_the_line_that_made_it():
         return y
 
     f(1.0)
-    line = f._fun.__code__.co_firstlineno + 2
+    line = f.__wrapped__.__code__.co_firstlineno + 2
     with pytest.raises(weft.errors.UnexpectedTracerError, match=rf"test_trace\.py:{line}"):
         lax.cos(kept[0])
     with pytest.raises(weft.errors.UnexpectedTracerError, match="ended"):
