@@ -12,14 +12,15 @@ from jaxlib import _jax
 
 _lib = _jax.guard_lib
 
-TRANSFERS = ("host_to_device", "device_to_device", "device_to_host")
-
 guarding = False
 """Whether transfers have ever been guarded: only then the explicit ones are marked as such."""
 
 
 def guard_transfers(direction: str, level: str | None, *, local: bool) -> None:
-    """Sets what happens at transfers in one of the `TRANSFERS`; None: the process's level."""
+    """Sets what happens at transfers "host_to_device", "device_to_device" or "device_to_host".
+
+    level: None stands for the process's.
+    """
     global guarding
     guarding = guarding or level is not None
     value = None if level is None else getattr(_lib.TransferGuardLevel, level.upper())

@@ -91,11 +91,6 @@ def cached_call(
     return function
 
 
-def clear_cache(function: Any) -> None:
-    """Forget every signature of one function."""
-    function._clear_cache()
-
-
 def fastpath(
     executable: Executable, result: Any, num_args: int, const_args: Sequence[Any] = ()
 ) -> FastpathData | None:

@@ -97,10 +97,14 @@ class Calls:
 
     def note(self, result: Any) -> None:
         """Counts a started run with this result, and waits until there is room for the next."""
-        handle = self._handle(result)
         if self.places != SEVERAL:
-            _keep(*((_large, handle, LARGE) if handle.nbytes > SMALL else (_runs, handle, LIMIT)))
+            handle = self._handle(result)
+            if handle.nbytes > SMALL:
+                _keep(_large, handle, LARGE)
+            else:
+                _keep(_runs, handle, LIMIT)
         elif next(_ticks) % EVERY == 0:
+            handle = self._handle(result)  # not of every run: it may flatten a large tree
             with _gate:
                 if handle.nbytes > SMALL:
                     wait_quietly(handle)

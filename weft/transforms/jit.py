@@ -29,7 +29,7 @@ from weft.core.tree import (
     flatten_fun,
     position_names,
 )
-from weft.runtime.dispatch import cached_call, clear_cache, fastpath
+from weft.runtime.dispatch import cached_call, fastpath
 from weft.transforms.guarded import guarded
 from weft.transforms.jit_op import jit_p, typed_as
 from weft.transforms.run import executable_for, execute, is_debugging
@@ -507,7 +507,7 @@ def _eval_shape(function: Any, *args: Any, **kwargs: Any) -> Any:
 def _clear_cache(function: Any) -> None:
     """Forgets the function's traces and programs: its next call traces and compiles anew."""
     function._jit_info.entries.clear()
-    clear_cache(function)
+    function._clear_cache()
 
 
 PjitFunctionType.trace = api_boundary(_trace)
