@@ -17,6 +17,7 @@ import numpy as np
 
 from weft.core import dtypes, errors
 from weft.core.aval import ShapedArray
+from weft.core.caches import make_room
 from weft.core.cell import Cell, cell_aval
 from weft.core.config import config
 from weft.core.jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
@@ -358,8 +359,7 @@ class StagingTrace:
                 _check_hashable(prim, params)
                 raise
             if known is None:
-                if len(prim.rule_cache) >= MOST_RULES:
-                    prim.rule_cache.clear()
+                make_room(prim.rule_cache, MOST_RULES)
                 known = prim.rule_cache[key] = infer(prim, avals, params)
             out, effects, casts = known
         if casts is not None:

@@ -273,25 +273,27 @@ class RuleContext:
     def reduce(self, hlo: str, x: ir.Value, identity: Any, axes: Sequence[int], dtype: Any) -> Any:
         """stablehlo.reduce of one operand by a binary StableHLO op."""
         init = self.splat(identity, (), dtype)
-        # A copy of an equal reduction is made in half the time: it needs no region.
-        equal = self.module.reductions
-        key = (hlo, self.avals_in[0], *self.out_types(), axes, dtype, self.loc)
-        known = equal.get(key)
-        if known is not None:
-            operation = known.clone()
-            operation.operands[0], operation.operands[1] = x, init
-            return operation.results[0]
+        types, axes = self.out_types(), tuple(axes)
+        key = None
+        if self.module.mesh is None:  # elsewhere each may get a sharding of its own
+            # A copy of an equal reduction is made in half the time: it needs no region.
+            key = (hlo, self.avals_in[0], *types, axes, dtype, self.loc)
+            known = self.module.reductions.get(key)
+            if known is not None:
+                operation = known.clone()
+                operation.operands[0], operation.operands[1] = x, init
+                return operation.results[0]
         operation = self.operation(
             "stablehlo.reduce",
             [x, init],
-            self.out_types(),
-            {"dimensions": i64_array(tuple(axes))},
+            types,
+            {"dimensions": i64_array(axes)},
             regions=1,
         )
         scalar = mlir.tensor_type((), dtype)
         self.region(operation, 0, [scalar, scalar], lambda a, b: [self.combine(hlo, a, b, dtype)])
-        if self.module.mesh is None:  # elsewhere it may get a sharding of its own
-            equal[key] = operation
+        if key is not None:
+            self.module.reductions[key] = operation
         return operation.results[0]
 
     def combine(self, hlo: str, x: ir.Value, y: ir.Value, dtype: Any) -> ir.Value:
