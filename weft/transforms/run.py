@@ -100,7 +100,7 @@ def execute(
         a.dtype.wrap(o) if isinstance(a, ShapedArray) and dtypes.is_extended(a.dtype) else o
         for o, a in zip(outs, closed.out_avals, strict=True)
     ]
-    if config.debug_nans or config.debug_infs:
+    if is_debugging():
         from weft.transforms.debug_nans import check_results
 
         check_results(outs, closed, args)
