@@ -1,84 +1,96 @@
-"""One library's measurements in a process of its own: `python -m benchmarks.child weft NAME...`.
+"""One library's side in a process of its own, `python -m benchmarks.child weft`, told what to do.
 
-Prints a line of JSON for each case: its name with a value in seconds or bytes, or with an error.
+Each line of standard input asks for something, and a line of JSON answers it: the name of a case
+sets that case up and warms it up; an empty line takes one sample of it.
 """
 
 import importlib
 import json
-import statistics
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from benchmarks.case import CASES, Case, Timed
 from benchmarks.groups import load_groups
 
-BATCH_SECONDS = 0.01  # a batch of calls is repeated until the clock's grain no longer matters
-BATCHES = 7
-BUDGET_SECONDS = 2.0  # of timed calls for one case in one process
+SAMPLE_SECONDS = 0.02  # a call is repeated until the clock's grain no longer matters
 CLOCKS = {"cpu": time.process_time, "wall": time.perf_counter}
+NOTHING = object()
 
 
-def measure(case: Case, xx: Any) -> dict[str, Any]:
-    """Set the case up, warm it up and return its median over several batches."""
-    subject = case.setup(xx)
-    if case.clock == "value":
-        return {"value": float(subject)}
-    timed = subject if isinstance(subject, Timed) else Timed(subject)
-    clock = CLOCKS[case.clock]
-    seconds = time_prepared(timed, clock) if timed.prepare else time_calls(timed.run, clock)
-    result = {"value": seconds}
-    if timed.equations:
-        result["equations"] = timed.equations
-    return result
+class Subject:
+    """A case that is set up: `answer` says so, `sample()` measures it once."""
 
+    def __init__(self, case: Case, xx: Any) -> None:
+        subject = case.setup(xx)
+        if case.clock == "value":
+            self.answer: dict[str, Any] = {"value": float(subject)}
+            return
+        timed = subject if isinstance(subject, Timed) else Timed(subject)
+        self.clock = CLOCKS[case.clock]
+        self.run: Callable = timed.run
+        self.prepare = timed.prepare
+        self.calls = 1
+        began = time.perf_counter()
+        self.sample()  # warms up
+        if not self.prepare:
+            self._choose_calls()
+            began = time.perf_counter()
+            self.sample()
+        self.answer = {"seconds": time.perf_counter() - began}
+        if timed.equations:
+            self.answer["equations"] = timed.equations
 
-def time_calls(run, clock) -> float:
-    """Seconds a call: median over batches, each long enough for the clock."""
-    run()
-    calls, elapsed = 1, 0.0
-    while True:
-        elapsed = time_batch(run, calls, clock)
-        if elapsed >= BATCH_SECONDS:
-            break
-        calls = max(2 * calls, int(calls * BATCH_SECONDS / max(elapsed, 1e-5)))
-    batches = max(3, min(BATCHES, int(BUDGET_SECONDS / elapsed)))
-    return statistics.median(time_batch(run, calls, clock) / calls for _ in range(batches))
+    def _choose_calls(self) -> None:
+        while (elapsed := self._time(self.calls)) < SAMPLE_SECONDS:
+            wanted = int(self.calls * SAMPLE_SECONDS / max(elapsed, 1e-5))
+            self.calls = max(2 * self.calls, wanted)
 
-
-def time_batch(run, calls: int, clock) -> float:
-    start = clock()
-    for _ in range(calls):
-        run()
-    return clock() - start
-
-
-def time_prepared(timed: Timed, clock) -> float:
-    """Seconds a call where each call consumes a fresh, untimed argument."""
-    timed.run(timed.prepare())
-    samples: list[float] = []
-    while len(samples) < 3 or (len(samples) < BATCHES and sum(samples) < BUDGET_SECONDS):
-        argument = timed.prepare()
+    def _time(self, calls: int, argument: Any = NOTHING) -> float:
+        run, clock = self.run, self.clock
+        if argument is not NOTHING:
+            start = clock()
+            run(argument)
+            return clock() - start
         start = clock()
-        timed.run(argument)
-        samples.append(clock() - start)
-    return statistics.median(samples)
+        for _ in range(calls):
+            run()
+        return clock() - start
+
+    def sample(self) -> float:
+        """Seconds a call. The caches are the other library's at first: a tenth goes untimed."""
+        if self.prepare:
+            return self._time(1, self.prepare())
+        if self.calls > 1:
+            self._time(1 + self.calls // 10)
+        return self._time(self.calls) / self.calls
 
 
-def main(library: str, names: list[str]) -> None:
+def describe(error: Exception) -> str:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    said = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {said[0]} ({where.name}:{where.lineno})"
+
+
+def main(library: str) -> None:
     load_groups()
     xx = importlib.import_module(library)
-    for name in names:
+    subject: Subject | None = None
+    for line in sys.stdin:
+        name = line.strip()
         try:
-            result = measure(CASES[name], xx)
+            if name:
+                subject = None  # frees the memory of the case before
+                subject = Subject(CASES[name], xx)
+                answer = subject.answer
+            else:
+                answer = {"value": subject.sample()}
         except Exception as error:
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            said = str(error).strip().splitlines() or [""]
-            text = f"{type(error).__name__}: {said[0]}"
-            result = {"error": f"{text} ({where.name}:{where.lineno})"}
-        print(json.dumps({"name": name, **result}), flush=True)
+            answer = {"error": describe(error)}
+        print(json.dumps({"answer": answer}), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1])

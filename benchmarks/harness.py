@@ -1,21 +1,28 @@
-"""Run cases in interleaved child processes, weft then JAX in every round, and take medians.
+"""Run cases in two child processes at a time, one for each library, and take medians.
 
-Interleaving makes a slow spell of the machine hit both sides; a ratio is the median over the rounds
-of weft's value divided by the JAX value measured right after it.
+In a round both processes are new. They take turns, a sample each, so that a slow spell of the
+machine hits both; a round's value is the median of its samples, and a ratio the median over the
+rounds of weft's value divided by JAX's. Who does not measure waits and takes no CPU time.
 """
 
+import contextlib
 import json
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from benchmarks.case import CASES, Case
 
 LIBRARIES = ("weft", "jax")
 CHILD_TIMEOUT = 600.0
+SAMPLES = 15  # of each side in a round, fewer where they would take longer than:
+CASE_SECONDS = 2.0
 
 
 @dataclass(slots=True)
@@ -56,54 +63,107 @@ def child_environment() -> dict[str, str]:
     return env
 
 
-def run_process(arguments: list[str]) -> tuple[str, str]:
-    """The child's standard output and, when it failed, the last line of its standard error."""
-    try:
-        done = subprocess.run(
-            [sys.executable, *arguments],
+class Child:
+    """A process that measures one library's side of case after case."""
+
+    def __init__(self, library: str) -> None:
+        self.library = library
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 — closed with the child
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.child", library],
             env=child_environment(),
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
             text=True,
-            timeout=CHILD_TIMEOUT,
         )
-    except subprocess.TimeoutExpired as late:
-        out = late.stdout or b""
-        return (out.decode() if isinstance(out, bytes) else out), "ran past its time limit"
-    if done.returncode == 0:
-        return done.stdout, ""
-    lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-    return done.stdout, lines[-1]
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, line: str) -> dict[str, Any]:
+        """The answer to a line (`benchmarks/child.py`); an error where the process dies of it."""
+        late = threading.Timer(CHILD_TIMEOUT, self._process.kill)
+        late.start()
+        try:
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+            for said in self._process.stdout:
+                if said.startswith('{"answer"'):
+                    return json.loads(said)["answer"]
+        except BrokenPipeError:
+            pass
+        finally:
+            late.cancel()
+        self.close()
+        self._errors.seek(0)
+        lines = self._errors.read().strip().splitlines()
+        return {"error": lines[-1] if lines else f"exit status {self._process.returncode}"}
+
+    def close(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+        self._process.wait()
 
 
-def run_group(library: str, cases: list[Case], rows: dict[str, Row]) -> None:
-    """One child measures all cases of a group that share a process.
-
-    A child that dies has died in the first case without an answer; another child goes on behind it.
-    """
-    names = [case.name for case in cases]
-    while names:
-        out, failure = run_process(["-m", "benchmarks.child", library, *names])
-        results = [json.loads(line) for line in out.splitlines() if line.startswith('{"name"')]
-        for result in results:
-            row = rows[result["name"]]
-            if "error" in result:
-                row.errors[library] = result["error"]
+def measure(children: list[Child], row: Row) -> None:
+    """One round of a case: both sides are set up, then take turns, and each gives its median."""
+    answers = {child: child.ask(row.case.name) for child in children}
+    for child, answer in answers.items():
+        if "error" in answer:
+            row.errors[child.library] = answer["error"]
+        if "equations" in answer:
+            row.equations[child.library] = answer["equations"]
+    samples: dict[Child, list[float]] = {
+        child: [answer["value"]] if "value" in answer else []
+        for child, answer in answers.items()
+        if "error" not in answer
+    }
+    turns = [child for child, values in samples.items() if not values]
+    slowest = max((answers[child]["seconds"] for child in turns), default=1.0)
+    for _ in range(max(3, min(SAMPLES, int(CASE_SECONDS / slowest)))):
+        for child in turns:
+            answer = child.ask("")
+            if "error" in answer:
+                row.errors[child.library] = answer["error"]
+                del samples[child]
+                turns = [other for other in turns if other is not child]
                 continue
-            row.values[library].append(result["value"])
-            if "equations" in result:
-                row.equations[library] = result["equations"]
-        names = names[len(results) :]
-        if names:
-            rows[names.pop(0)].errors[library] = failure or "no answer"
+            samples[child].append(answer["value"])
+        turns.reverse()  # so that neither always comes first
+    for child, values in samples.items():
+        row.values[child.library].append(statistics.median(values))
+
+
+def run_group(libraries: tuple[str, ...], rows: list[Row]) -> None:
+    """One round of the cases of a group that share a process; a dead child is replaced."""
+    children: dict[str, Child] = {}
+    for row in rows:
+        for library in libraries:
+            if library not in children or not children[library].alive:
+                children[library] = Child(library)
+        measure([children[lib] for lib in libraries if lib not in row.errors], row)
+    for child in children.values():
+        child.close()
 
 
 def run_script(library: str, case: Case, row: Row) -> None:
     """A case that is a program of its own."""
-    out, failure = run_process(["-c", case.script.replace("{lib}", library)])
-    if failure:
-        row.errors[library] = failure
+    command = [sys.executable, "-c", case.script.replace("{lib}", library)]
+    try:
+        done = subprocess.run(
+            command, env=child_environment(), capture_output=True, text=True, timeout=CHILD_TIMEOUT
+        )
+    except subprocess.TimeoutExpired:
+        row.errors[library] = "ran past its time limit"
+        return
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        row.errors[library] = said[-1]
     else:
-        row.values[library].append(float(out.strip().splitlines()[-1]))
+        row.values[library].append(float(done.stdout.strip().splitlines()[-1]))
 
 
 def run(
@@ -114,21 +174,19 @@ def run(
 ) -> list[Row]:
     """Measure the named cases; a case that fails on a side is not tried again there."""
     rows = {name: Row(CASES[name]) for name in names}
-    groups: dict[str, list[Case]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in rows.values():
-        groups.setdefault(row.case.group, []).append(row.case)
-    for group, cases in groups.items():
-        if any(case.script for case in cases):
+        groups.setdefault(row.case.group, []).append(row)
+    for group, members in groups.items():
+        scripts = [row for row in members if row.case.script]
+        if scripts:
             for library in libraries:  # byte code and the page cache, before anything is timed
-                run_process(["-c", f"import {library}"])
+                subprocess.run([sys.executable, "-c", f"import {library}"], env=child_environment())
         for number in range(rounds):
-            for library in libraries:
-                progress(f"{group}: round {number + 1} of {rounds}, {library}")
-                alive = [case for case in cases if library not in rows[case.name].errors]
-                shared = [case for case in alive if case.setup]
-                if shared:
-                    run_group(library, shared, rows)
-                for case in alive:
-                    if case.script:
-                        run_script(library, case, rows[case.name])
+            progress(f"{group}: round {number + 1} of {rounds}")
+            run_group(libraries, [row for row in members if row.case.setup])
+            for row in scripts:
+                for library in libraries:
+                    if library not in row.errors:
+                        run_script(library, row.case, row)
     return list(rows.values())

@@ -111,12 +111,6 @@ def test_hundreds_of_programs_in_flight_do_not_hang(kinds, times, threads):
     assert python(STRESS, kinds, times, threads) == "done\n"
 
 
-def test_the_pool_has_one_thread_more_than_devices():
-    program = "import os, weft; weft.devices(); print(os.environ['PJRT_NPROC'])"
-    assert int(python(program)) == max(os.cpu_count() or 1, 9)
-    assert int(python(program, PJRT_NPROC="40")) == 40
-
-
 def in_flight_after_each_run(x, times=40):
     """For each of these runs of a slow program: how many were not finished when it had begun."""
     square = wnp.ones((512, 512))

@@ -42,10 +42,6 @@ def make_cpu_client(
     elif collectives not in (None, "gloo", "mpi"):
         raise ValueError(f"collectives must be 'gloo', 'mpi' or None, got {collectives!r}")
     ffi.attach("cpu", _jax.register_custom_call_target)
-    if num_devices is not None and num_devices > 1:
-        # One more than jaxlib 0.10.2 makes by itself; weft/runtime/in_flight.py says why.
-        threads = max(os.cpu_count() or 1, num_devices + 1)
-        os.environ.setdefault("PJRT_NPROC", str(threads))
     return _jax.get_tfrt_cpu_client(
         asynchronous=asynchronous,
         distributed_client=distributed_client,

@@ -13,6 +13,7 @@ import numpy as np
 from weft._xla import arrays as _xla
 from weft._xla.compile import XlaRuntimeError
 from weft.core.aval import ShapedArray
+from weft.runtime.inside import inside, put_shards
 from weft.sharding.named import SingleDeviceSharding
 
 Array = _xla.Array
@@ -371,13 +372,27 @@ def _reduce(self: Any) -> tuple:
     return _rebuild, (np.array(host_value(self)), self.aval.weak_type)
 
 
+def copied(x: Any, sharding: Any, semantics: Any) -> Any:
+    """The array with the same parts on this sharding's devices, one to one."""
+    if not inside.together:
+        [new] = _xla.batched_copy([x], [sharding._internal_device_list], [sharding], [semantics])
+        return new
+    kind = sharding.memory_kind
+    devices = sharding._internal_device_list.addressable_device_list
+    singles = [
+        put_shards(p.aval, SingleDeviceSharding(d, memory_kind=kind), (host_value(p),), (d,), True)
+        for p, d in zip(parts(x), devices, strict=True)
+    ]
+    if semantics is _xla.ArrayCopySemantics.DONATE_INPUT:
+        x.delete()
+    return joined(x.aval, sharding, singles)
+
+
 def _deep_copy(self: Any, memo: Any = None) -> Any:
     """A copy in new buffers, with the same sharding."""
     check_alive(self)
     sharding = self._sharding
-    [new] = _xla.batched_copy(
-        [self], [sharding._internal_device_list], [sharding], [_xla.ArrayCopySemantics.ALWAYS_COPY]
-    )
+    new = copied(self, sharding, _xla.ArrayCopySemantics.ALWAYS_COPY)
     if not self._committed:
         return ArrayImpl(self.aval, sharding, new._arrays, committed=False, _skip_checks=True)
     return new

@@ -15,8 +15,17 @@ from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.trace import Tracer, aval_of, typeof
 from weft.runtime import backend
-from weft.runtime.array import ArrayImpl, check_alive, describe, host_value, joined, share
+from weft.runtime.array import (
+    ArrayImpl,
+    check_alive,
+    copied,
+    describe,
+    host_value,
+    joined,
+    share,
+)
 from weft.runtime.array import parts as parts_of
+from weft.runtime.inside import put_shards
 from weft.sharding.named import (
     NamedSharding,
     Sharding,
@@ -29,7 +38,6 @@ from weft.sharding.named import (
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 
 _DEVICE_TYPES: tuple[Any, ...] = (backend.Device,)
-_put = _xla.batched_device_put
 
 leaf_handlers: dict[type, Callable[..., Any]] = {}
 """Other array-like leaves (typed keys): type -> function (value, put); put(array) transfers."""
@@ -77,11 +85,13 @@ def put_host(
     if sharding is None:
         sharding = default_sharding()
         aval = ShapedArray(value.shape, dtype, weak_type)
-        return _put(aval, sharding, (value,), sharding._devices_in_order, bool(committed), copy)
+        return put_shards(
+            aval, sharding, (value,), sharding._devices_in_order, bool(committed), copy
+        )
     committed = True if committed is None else committed
     if type(sharding) is SingleDeviceSharding:
         aval = ShapedArray(value.shape, dtype, weak_type)
-        return _put(aval, sharding, (value,), sharding._devices_in_order, committed, copy)
+        return put_shards(aval, sharding, (value,), sharding._devices_in_order, committed, copy)
     shape = value.shape
     check_placeable(sharding, shape)
     aval = array_aval(shape, dtype, weak_type, sharding)
@@ -94,7 +104,7 @@ def put_host(
     else:
         places = sharding.addressable_devices_indices_map(shape)
         devices, shards = tuple(places), tuple(value[i] for i in places.values())
-    return _put(aval, sharding, shards, devices, committed, copy)
+    return put_shards(aval, sharding, shards, devices, committed, copy)
 
 
 _canonical: dict[Any, tuple[bool, Any]] = {}
@@ -157,9 +167,7 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
         if source.is_equivalent_to(sharding, ndim):
             return _rewrap(x, new_aval, sharding)
     if _same_parts(source, sharding, aval.shape):
-        devices = sharding._internal_device_list
-        [moved] = _xla.batched_copy([x], [devices], [sharding], [semantics])
-        return _rewrap(moved, new_aval, sharding)
+        return _rewrap(copied(x, sharding, semantics), new_aval, sharding)
     if same_devices:
         from weft.runtime.executable import reshard
 
@@ -211,7 +219,7 @@ def _from_parts(x: Any, aval: Any, sharding: Any) -> Any:
     for part, device in zip(parts, places, strict=True):
         target = SingleDeviceSharding(device, memory_kind=sharding.memory_kind)
         if isinstance(part, np.ndarray):
-            singles.append(_put(shard_aval, target, (part,), (device,), True))
+            singles.append(put_shards(shard_aval, target, (part,), (device,), True))
         else:
             singles.append(put_array(part, target))
     return joined(aval, sharding, singles)
@@ -431,7 +439,7 @@ def make_array_from_callback(
     if dtype is None:
         raise ValueError("dtype must be given when this process holds no part of the array")
     aval = array_aval(shape, dtypes.canonicalize_dtype(dtype), False, sharding)
-    return _put(aval, sharding, parts, tuple(places), True)
+    return put_shards(aval, sharding, parts, tuple(places), True)
 
 
 def make_array_from_process_local_data(

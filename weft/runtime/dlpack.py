@@ -14,6 +14,7 @@ from weft.core.aval import ShapedArray
 from weft.runtime import backend
 from weft.runtime.array import _deep_copy
 from weft.runtime.device_put import device_put
+from weft.runtime.inside import inside
 from weft.sharding.named import SingleDeviceSharding
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
@@ -103,6 +104,8 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
             f"from_dlpack: the array is {dtype}, and types of 64 bits are off; convert it first, "
             "or turn them on: weft.config.update('enable_x64', True)"
         )
+    if inside.together and dtype != dtypes.bfloat16:  # jaxlib copies what is not aligned on its pool
+        return device_put(np.from_dlpack(external_array), device or home, may_alias=not copy)
     taken = _xla.from_dlpack(capsule, home, stream, copy)
     aval = ShapedArray(shape, dtype)
     # jaxlib copies only what is not aligned, even with copy=True (0.10.2).

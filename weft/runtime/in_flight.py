@@ -8,7 +8,7 @@ threads started programs. More threads are no way out. Idle ones keep looking fo
 two cores, programs took up to twice as long as with 8.
 
 So no start ever has to wait in the pool: runs on virtual devices are counted here, and each waits
-for older ones where too many are in flight. The pool has one thread more than there are devices.
+for older ones where too many are in flight.
 
 Runs that Python starts leave a token, and at most `LIMIT` tokens wait. Runs that C++ starts tell a
 hook afterwards (`weft/runtime/dispatch.py`), from the first program on that is not for the first
@@ -16,6 +16,9 @@ device alone. It keeps a result to wait for: of each run on one device, but of e
 on several, which XLA lets begin one after the other.
 
 Runs whose callbacks may run programs of their own are counted once more, by the threads they hold.
+Callbacks of a program over several devices may hold all threads. What they need of XLA then happens
+on their own: jaxlib runs programs for one device on a thread of the pool that starts them, copies
+are made in place (`weft/runtime/inside.py`), and arrays that they may read are waited for before.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from weft._xla.arrays import batched_block_until_ready
 from weft._xla.compile import XlaRuntimeError
 from weft.core.state import tracing
 from weft.runtime.array import ArrayImpl
+from weft.runtime.inside import inside
 
 LIMIT = 16
 """Runs in flight; XLA's own limit is 32."""
@@ -162,20 +166,6 @@ def calls_of(function: Callable) -> Calls:
         return Calls()
 
 
-class _Inside(threading.local):
-    """What callback this thread runs.
-
-    pending: the tokens of the runs it started; None outside of callbacks. together: whether it
-    belongs to a program over several CPU devices.
-    """
-
-    pending: list | None = None
-    together = False
-
-
-inside = _Inside()
-
-
 def make_room() -> None:
     """Waits until another run can be started."""
     if inside.pending is not None:
@@ -246,9 +236,12 @@ class running_callback:
                 keep_token(token)
 
 
-def _threads() -> int:
+def _threads(client: Any) -> int:
+    """Threads of a CPU client's pool."""
     given = os.environ.get("PJRT_NPROC", "")
-    return int(given) if given.isdigit() else os.cpu_count() or 1
+    if given.isdigit():
+        return int(given)
+    return max(os.cpu_count() or 1, client.local_device_count())
 
 
 def called_together(function: Callable) -> Callable:
@@ -270,14 +263,28 @@ def make_room_for_callbacks(devices: Sequence[Any]) -> None:
         return
     room = _QUEUED
     if devices[0].platform == "cpu":
-        free = _threads() - devices[0].client.local_device_count() - 1
-        room = max(min(free, _threads() // 4), len(devices))
+        client = devices[0].client
+        threads = _threads(client)
+        free = threads - client.local_device_count() - 1
+        room = max(min(free, threads // 4), len(devices))
+        if len(devices) > 1:
+            _wait_for_arrays(client)
     while True:
         with _lock:
             if sum(n for n, _ in _calling) + len(devices) <= room:
                 return
             _, token = _calling.popleft()
         wait_quietly(token)
+
+
+def _wait_for_arrays(client: Any) -> None:
+    arrays = client.live_arrays()
+    try:
+        batched_block_until_ready(arrays)
+    except (RuntimeError, TypeError, ValueError):  # one has failed, or was deleted meanwhile
+        for array in arrays:
+            with contextlib.suppress(RuntimeError, TypeError, ValueError):
+                batched_block_until_ready([array])
 
 
 def note_callbacks(devices: Sequence[Any], token: Any) -> None:
