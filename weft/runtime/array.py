@@ -374,7 +374,7 @@ def _reduce(self: Any) -> tuple:
 
 def copied(x: Any, sharding: Any, semantics: Any) -> Any:
     """The array with the same parts on this sharding's devices, one to one."""
-    if not inside.together:
+    if inside.pending is None or sharding._devices_in_order[0].platform != "cpu":
         [new] = _xla.batched_copy([x], [sharding._internal_device_list], [sharding], [semantics])
         return new
     kind = sharding.memory_kind

@@ -104,7 +104,8 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
             f"from_dlpack: the array is {dtype}, and types of 64 bits are off; convert it first, "
             "or turn them on: weft.config.update('enable_x64', True)"
         )
-    if inside.together and dtype != dtypes.bfloat16:  # jaxlib copies what is not aligned on its pool
+    if inside.pending is not None and platform == "cpu" and dtype != dtypes.bfloat16:
+        # jaxlib copies what is not aligned on its pool, of which this callback may hold a thread.
         return device_put(np.from_dlpack(external_array), device or home, may_alias=not copy)
     taken = _xla.from_dlpack(capsule, home, stream, copy)
     aval = ShapedArray(shape, dtype)

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import itertools
 import os
 import threading
@@ -236,6 +237,7 @@ class running_callback:
                 keep_token(token)
 
 
+@functools.lru_cache(maxsize=4)
 def _threads(client: Any) -> int:
     """Threads of a CPU client's pool."""
     given = os.environ.get("PJRT_NPROC", "")

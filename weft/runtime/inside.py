@@ -33,10 +33,10 @@ def put_shards(
 ) -> Any:
     """The array of these host arrays, one for each device.
 
-    XLA copies large ones on its pool, whose threads callbacks of a program over several CPU devices
-    may all hold: there, this thread copies.
+    XLA:CPU copies large ones on its pool, whose threads callbacks may all hold: there, this thread
+    copies.
     """
-    if inside.together:
+    if inside.pending is not None:
         now = _xla.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
         return _xla.batched_device_put(aval, sharding, shards, devices, committed, True, now)
     return _xla.batched_device_put(aval, sharding, shards, devices, committed, copy)
