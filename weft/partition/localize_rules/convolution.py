@@ -2,15 +2,145 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
+from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.windowed import held_window, window_of
 from weft.partition.window import window
+
+
+@dataclass(slots=True)
+class _Convolution:
+    """A convolution's attributes, absent ones filled in; lists are by spatial dimension."""
+
+    dims: stablehlo.ConvDimensions
+    stride: list[int]
+    base: list[int]
+    dilation: list[int]
+    padding: list[list[int]]
+    reversal: list[bool]
+    groups: int
+    batch_groups: int
+
+    @property
+    def spatial(self) -> list[tuple[int, int, int, int]]:
+        """(number, dimension of the operand, of the kernel, of the result)."""
+        d = self.dims
+        each = zip(d.lhs_spatial, d.rhs_spatial, d.out_spatial, strict=True)
+        return [(i, a, b, o) for i, (a, b, o) in enumerate(each)]
+
+
+def _read(op: ir.Operation) -> _Convolution:
+    attributes = op.attributes
+    dims = stablehlo.conv_dimensions(attributes["dimension_numbers"])
+    rank = len(dims.lhs_spatial)
+
+    def listed(name: str, default: int) -> list[int]:
+        return list(attributes[name]) if name in attributes else [default] * rank
+
+    no_padding = np.zeros((rank, 2), int)
+    padding = np.array(attributes["padding"]) if "padding" in attributes else no_padding
+    return _Convolution(
+        dims=dims,
+        stride=listed("window_strides", 1),
+        base=listed("lhs_dilation", 1),
+        dilation=listed("rhs_dilation", 1),
+        padding=padding.reshape(rank, 2).tolist(),
+        reversal=[bool(r) for r in listed("window_reversal", 0)],
+        groups=attributes["feature_group_count"].value,
+        batch_groups=attributes["batch_group_count"].value,
+    )
+
+
+@dataclass(slots=True)
+class _Plan:
+    """Where a convolution's result and operands lie while every device computes its part."""
+
+    result: Layout
+    by_group: bool  # the groups of features are split over devices
+    left: list[Atoms]
+    right: list[Atoms]
+    across: Atoms  # axes over which the results are partial sums
+    contracted: list[int]  # spatial dimensions summed over devices
+
+
+def _result_layout(conv: _Convolution, batch: int, out: Layout) -> tuple[Layout, bool]:
+    """The layout that the devices can compute in, and whether it splits the groups."""
+    dims, now = conv.dims, out
+    if conv.batch_groups > 1:
+        now = now.without(dims.out_feature)
+        if batch != out.shape[dims.out_batch]:
+            now = now.without(dims.out_batch)
+    by_group = conv.groups > 1 and conv.groups % now.counts[dims.out_feature] == 0
+    if conv.groups > 1 and not by_group:
+        now = now.without(dims.out_feature)
+    for i, d in enumerate(dims.out_spatial):
+        if now.dims[d] and (now.local[d] * conv.stride[i] % conv.base[i] or 0 in out.shape):
+            now = now.without(d)
+    return now, by_group
+
+
+def _plan(conv: _Convolution, lhs: Layout, rhs: Layout, out: Layout) -> _Plan:
+    dims = conv.dims
+    now, by_group = _result_layout(conv, lhs.shape[dims.lhs_batch], out)
+    left: list[Atoms] = [()] * len(lhs.shape)
+    right: list[Atoms] = [()] * len(rhs.shape)
+    left[dims.lhs_batch] = now.dims[dims.out_batch]
+    right[dims.rhs_out] = now.dims[dims.out_feature]
+    taken = set(now.used)
+    across: Atoms = ()
+    if by_group:
+        left[dims.lhs_feature] = now.dims[dims.out_feature]
+    elif conv.groups == 1:
+        across = _free(lhs.dims[dims.lhs_feature], taken) or _free(rhs.dims[dims.rhs_in], taken)
+        left[dims.lhs_feature] = right[dims.rhs_in] = across
+        taken.update(across)
+    contracted = []
+    for i, a, b, o in conv.spatial:
+        left[a] = now.dims[o]
+        # A kernel as large as its operand (a filter gradient) is split like it and summed.
+        large = rhs.shape[b] > 2 * out.shape[o]
+        atoms = _free(rhs.dims[b], taken) or _free(lhs.dims[a], taken)
+        if large and atoms and not now.dims[o] and conv.base[i] == 1 and not conv.reversal[i]:
+            left[a] = right[b] = atoms
+            taken.update(atoms)
+            across += atoms
+            contracted.append(i)
+    return _Plan(now, by_group, left, right, across, contracted)
+
+
+def _windows(
+    e: Emitter, conv: _Convolution, plan: _Plan, x: Local, y: Local
+) -> tuple[ir.Value, Local, list[list[int]]]:
+    """The operand that each device reads, the kernel, and the padding that is left to do."""
+    value, held = x.value, x.layout
+    padding = [list(p) for p in conv.padding]
+    for i, a, b, o in conv.spatial:
+        stride, dilation = conv.stride[i], conv.dilation[i]
+        if i in plan.contracted:
+            y = fill_padding(e, y, [b])
+            part = y.layout.local[b]
+            first = np.arange(y.layout.counts[b]) * part * dilation - padding[i][0]
+            length = (plan.result.shape[o] - 1) * stride + (part - 1) * dilation + 1
+            padding[i] = [0, 0]
+        elif held.dims[a]:
+            extent = (y.layout.shape[b] - 1) * dilation + 1
+            first, length, lead, tail = window_of(
+                plan.result, o, stride, conv.base[i], extent, padding[i][0]
+            )
+            padding[i] = [lead, tail]
+        else:
+            continue
+        value = window(e, Local(value, held), a, first, length)
+        held = held_window(held, a, length)
+    return value, y, padding
 
 
 @rule("stablehlo.convolution")
@@ -19,93 +149,18 @@ def convolution(lz: Localizer, op: ir.Operation) -> list[Local]:
     e = lz.e
     out = lz.layouts(op)[0]
     lhs, rhs = lz.operands(op)
-    dims = stablehlo.conv_dimensions(op.attributes["dimension_numbers"])
-    rank = len(dims.lhs_spatial)
-    stride = _list(op, "window_strides", rank)
-    base = _list(op, "lhs_dilation", rank)
-    dilation = _list(op, "rhs_dilation", rank)
-    padding = (
-        np.array(op.attributes["padding"]).reshape(rank, 2).tolist()
-        if "padding" in op.attributes
-        else [[0, 0] for _ in range(rank)]
-    )
-    reversed_ = (
-        list(op.attributes["window_reversal"])
-        if "window_reversal" in op.attributes
-        else [False] * rank
-    )
-    groups = op.attributes["feature_group_count"].value
-    batch_groups = op.attributes["batch_group_count"].value
-    now = out
-    if batch_groups > 1:
-        now = now.without(dims.out_feature)
-        if lhs.layout.shape[dims.lhs_batch] != out.shape[dims.out_batch]:
-            now = now.without(dims.out_batch)
-    by_group = groups > 1 and groups % now.counts[dims.out_feature] == 0
-    if groups > 1 and not by_group:
-        now = now.without(dims.out_feature)
-    for i, d in enumerate(dims.out_spatial):
-        if now.dims[d] and (now.local[d] * stride[i] % base[i] or 0 in out.shape):
-            now = now.without(d)
-
-    left: list[Atoms] = [()] * len(lhs.layout.shape)
-    right: list[Atoms] = [()] * len(rhs.layout.shape)
-    left[dims.lhs_batch] = now.dims[dims.out_batch]
-    right[dims.rhs_out] = now.dims[dims.out_feature]
-    taken = set(now.used)
-    across: Atoms = ()
-    if by_group:
-        left[dims.lhs_feature] = now.dims[dims.out_feature]
-    elif groups == 1:
-        across = _free(lhs.layout.dims[dims.lhs_feature], taken) or _free(
-            rhs.layout.dims[dims.rhs_in], taken
-        )
-        left[dims.lhs_feature] = right[dims.rhs_in] = across
-        taken.update(across)
-    contracted = []
-    for i, (a, b, o) in enumerate(
-        zip(dims.lhs_spatial, dims.rhs_spatial, dims.out_spatial, strict=True)
-    ):
-        left[a] = now.dims[o]
-        # A kernel as large as its operand (a filter gradient) is split like it and summed.
-        atoms = _free(rhs.layout.dims[b], taken) or _free(lhs.layout.dims[a], taken)
-        if (
-            not now.dims[o]
-            and atoms
-            and base[i] == 1
-            and not reversed_[i]
-            and _is_large(rhs, b, out, o)
-        ):
-            left[a] = right[b] = atoms
-            taken.update(atoms)
-            across += atoms
-            contracted.append(i)
-    x = lz.move(lhs, Layout(lz.mesh, lhs.layout.shape, tuple(left)))
-    y = lz.move(rhs, Layout(lz.mesh, rhs.layout.shape, tuple(right)))
-    x = fill_padding(e, x, [dims.lhs_feature])
-    y = fill_padding(e, y, [dims.rhs_in])
-    held = x.layout
-    value = x.value
-    for i, (a, b, o) in enumerate(
-        zip(dims.lhs_spatial, dims.rhs_spatial, dims.out_spatial, strict=True)
-    ):
-        if i in contracted:
-            y = fill_padding(e, y, [b])
-            part = y.layout.local[b]
-            first = np.arange(y.layout.counts[b]) * part * dilation[i] - padding[i][0]
-            length = (out.shape[o] - 1) * stride[i] + (part - 1) * dilation[i] + 1
-            value = window(e, Local(value, held), a, first, length)
-            held = held_window(held, a, length)
-            padding[i] = [0, 0]
-        elif held.dims[a]:
-            extent = (rhs.layout.shape[b] - 1) * dilation[i] + 1
-            first, length, lead, tail = window_of(now, o, stride[i], base[i], extent, padding[i][0])
-            value = window(e, Local(value, held), a, first, length)
-            held = held_window(held, a, length)
-            padding[i] = [lead, tail]
-    op.attributes["padding"] = e.table(np.array(padding, np.int64).reshape(rank, 2))
-    if by_group:
-        op.attributes["feature_group_count"] = e.i64_attr(groups // now.counts[dims.out_feature])
+    conv = _read(op)
+    plan = _plan(conv, lhs.layout, rhs.layout, out)
+    now, across = plan.result, plan.across
+    x = lz.move(lhs, Layout(lz.mesh, lhs.layout.shape, tuple(plan.left)))
+    y = lz.move(rhs, Layout(lz.mesh, rhs.layout.shape, tuple(plan.right)))
+    x = fill_padding(e, x, [conv.dims.lhs_feature])
+    y = fill_padding(e, y, [conv.dims.rhs_in])
+    value, y, padding = _windows(e, conv, plan, x, y)
+    op.attributes["padding"] = e.table(np.array(padding, np.int64).reshape(len(padding), 2))
+    if plan.by_group:
+        groups = conv.groups // now.counts[conv.dims.out_feature]
+        op.attributes["feature_group_count"] = e.i64_attr(groups)
     [got] = lz.keep(op, [value, y.value], [now])
     lz.after(op)
     if now.dims == out.dims:
@@ -114,14 +169,6 @@ def convolution(lz: Localizer, op: ir.Operation) -> list[Local]:
     if across:
         got = Local(e.all_reduce(got.value, across, "add"), now)
     return [lz.move(got, out)]
-
-
-def _is_large(rhs: Local, b: int, out: Layout, o: int) -> bool:
-    return rhs.layout.shape[b] > 2 * out.shape[o]
-
-
-def _list(op: ir.Operation, name: str, rank: int) -> list[int]:
-    return list(op.attributes[name]) if name in op.attributes else [1] * rank
 
 
 def _free(atoms: Atoms, taken: set[int]) -> Atoms:

@@ -306,84 +306,120 @@ def _along_index_vector(lz: Localizer, index, dim: int, numbers: list[int], offs
     return index, e.broadcast(limit, shape, (dim,)), e.broadcast(joined, shape, (dim,))
 
 
-@rule("stablehlo.scatter")
-def scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
-    """Every device applies the updates that fall on its rows; split updates give partial sums."""
-    e = lz.e
-    outs = lz.layouts(op)
-    out = outs[0]
-    count = (len(op.operands) - 1) // 2
-    inputs = [lz.operand(op, i) for i in range(count)]
-    indices = lz.operand(op, count)
-    updates = [lz.operand(op, count + 1 + i) for i in range(count)]
-    d = stablehlo.scatter_dimensions(op.attributes["scatter_dimension_numbers"])
-    shape, update_shape = out.shape, updates[0].layout.shape
-    batch_up = [i for i in range(len(update_shape)) if i not in d.update_window_dims]
-    batch_in = [i for i in range(len(indices.layout.shape)) if i != d.index_vector_dim]
+@dataclass(slots=True)
+class _Scatter:
+    """Layouts while every device scatters, and the axes over which results are partial."""
+
+    now: Layout
+    updates: Layout
+    index: Layout
+    across: Atoms
+    split: list[int]  # indexed dimensions of which every device has some rows
+    padded: list[int]  # dimensions of the indices that are padded
+
+
+def _scatter_plan(
+    lz: Localizer,
+    d: stablehlo.ScatterDimensions,
+    out: Layout,
+    indices: Layout,
+    updates: Layout,
+    partial: bool,
+) -> _Scatter:
+    """`partial`: whether devices may apply some updates each and combine the results."""
+    shape = out.shape
+    batch_up = [i for i in range(len(updates.shape)) if i not in d.update_window_dims]
+    batch_in = [i for i in range(len(indices.shape)) if i != d.index_vector_dim]
     window = [
         i for i in range(len(shape)) if i not in (*d.inserted_window_dims, *d.operand_batching_dims)
     ]
     dims: list[Atoms] = list(out.dims)
-    up: list[Atoms] = [()] * len(update_shape)
+    up: list[Atoms] = [()] * len(updates.shape)
     for i, u in zip(window, d.update_window_dims, strict=True):
-        if update_shape[u] == shape[i] and i not in d.scatter_dims_to_operand_dims:
+        if updates.shape[u] == shape[i] and i not in d.scatter_dims_to_operand_dims:
             up[u] = dims[i]
-        elif update_shape[u] == shape[i]:
+        elif updates.shape[u] == shape[i]:
             up[u] = dims[i] = ()
-        elif update_shape[u] != 1 or i not in d.scatter_dims_to_operand_dims:
+        elif updates.shape[u] != 1 or i not in d.scatter_dims_to_operand_dims:
             dims[i] = ()
-    index_dims: list[Atoms] = [()] * len(indices.layout.shape)
-    batching = dict(zip(d.indices_batching_dims, d.operand_batching_dims, strict=True))
-    kind = combiner_kind(op.regions[0]) if count == 1 else None
     now = Layout(lz.mesh, shape, tuple(dims))
+    index_dims: list[Atoms] = [()] * len(indices.shape)
+    batching = dict(zip(d.indices_batching_dims, d.operand_batching_dims, strict=True))
     taken = set(now.used)
     across: Atoms = ()
     for i, u in zip(batch_in, batch_up, strict=True):
         if i in batching:
             up[u] = index_dims[i] = now.dims[batching[i]]
             continue
-        free = updates[0].layout.dims[u] or indices.layout.dims[i]
+        free = updates.dims[u] or indices.dims[i]
         free = free[: next((j for j, a in enumerate(free) if a in taken), len(free))]
-        if free and kind:
+        if free and partial:
             up[u] = index_dims[i] = free
             taken.update(free)
             across += free
-    xs = [lz.move(x, now) for x in inputs]
-    update_layout = Layout(lz.mesh, update_shape, tuple(up))
-    us = [lz.at(u, update_layout) for u in updates]
-    index_layout = Layout(lz.mesh, indices.layout.shape, tuple(index_dims))
-    index = lz.at(indices, index_layout)
-    split = [i for i in d.scatter_dims_to_operand_dims if now.dims[i]]
-    padded = [i for i in batch_in if index_layout.padded(i)]
-    if split or padded:
-        index = _wide_enough(lz, index)
-        element = index.type.element_type
+    index = Layout(lz.mesh, indices.shape, tuple(index_dims))
+    return _Scatter(
+        now=now,
+        updates=Layout(lz.mesh, updates.shape, tuple(up)),
+        index=index,
+        across=across,
+        split=[i for i in d.scatter_dims_to_operand_dims if now.dims[i]],
+        padded=[i for i in batch_in if index.padded(i)],
+    )
+
+
+def _own_indices(
+    lz: Localizer, d: stablehlo.ScatterDimensions, plan: _Scatter, index: ir.Value
+) -> ir.Value:
+    """Indices from the device's first row on; padded ones, like other devices' rows, are outside.
+
+    A scatter skips what is out of bounds.
+    """
+    if not plan.split and not plan.padded:
+        return index
+    e = lz.e
+    index = _wide_enough(lz, index)
+    element = index.type.element_type
+    if plan.split:
         offsets = [
-            _own_start(lz, now, i, element) if i in split else e.const(0, element)
+            _own_start(lz, plan.now, i, element) if i in plan.split else e.const(0, element)
             for i in d.scatter_dims_to_operand_dims
         ]
-        if split:
-            _, _, offset = _along_index_vector(
-                lz, index, d.index_vector_dim, [0] * len(offsets), offsets
-            )
-            index = e.sub(
-                index, offset
-            )  # rows of other devices are out of bounds: scatter skips them
-        for i in padded:
-            size = index_layout.local[i]
-            start = e.lookup(
-                index_layout.dims[i], [k * size for k in range(index_layout.counts[i])]
-            )
-            keep = index_mask(e, start, size, None, index_layout.shape[i])
-            index = mask(e, index, i, keep, e.const(-1, element))
-    values = [x.value for x in xs]
+        zeros = [0] * len(offsets)
+        _, _, offset = _along_index_vector(lz, index, d.index_vector_dim, zeros, offsets)
+        index = e.sub(index, offset)
+    layout = plan.index
+    for i in plan.padded:
+        size = layout.local[i]
+        start = e.lookup(layout.dims[i], [k * size for k in range(layout.counts[i])])
+        keep = index_mask(e, start, size, None, layout.shape[i])
+        index = mask(e, index, i, keep, e.const(-1, element))
+    return index
+
+
+@rule("stablehlo.scatter")
+def scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Every device applies the updates that fall on its rows; split updates give partial sums."""
+    e = lz.e
+    outs = lz.layouts(op)
+    count = (len(op.operands) - 1) // 2
+    inputs = [lz.operand(op, i) for i in range(count)]
+    indices = lz.operand(op, count)
+    updates = [lz.operand(op, count + 1 + i) for i in range(count)]
+    d = stablehlo.scatter_dimensions(op.attributes["scatter_dimension_numbers"])
+    kind = combiner_kind(op.regions[0]) if count == 1 else None
+    plan = _scatter_plan(lz, d, outs[0], indices.layout, updates[0].layout, kind is not None)
+    now, across = plan.now, plan.across
+    values = [lz.move(x, now).value for x in inputs]
+    us = [lz.at(u, plan.updates) for u in updates]
+    index = _own_indices(lz, d, plan, lz.at(indices, plan.index))
     if across and kind not in ("max", "min", "and", "or"):
         # One device of each group starts from the operand, the others from the neutral element.
         first = e.compare(e.coordinate(across), e.const(0), "EQ")
         element = values[0].type.element_type
         neutral = e.splat(1 if kind == "mul" else 0, now.local, element)
         values = [e.select(e.broadcast(first, now.local), values[0], neutral)]
-    if split:
+    if plan.split:
         # XLA writes the scatter of one row as a dynamic_slice that reads what was there, and joins
         # that to a dynamic_slice before it without clamping the index (jaxlib 0.10.2).
         values = [e.make("stablehlo.optimization_barrier", (v,), v.type) for v in values]
@@ -391,6 +427,6 @@ def scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
     lz.after(op)
     if across:
         got[0].partial = (across, kind)
-        if now.dims != out.dims:
+        if now.dims != outs[0].dims:
             got = [Local(e.all_reduce(got[0].value, across, kind), now)]
     return [x if x.partial else lz.move(x, o) for x, o in zip(got, outs, strict=True)]
