@@ -149,10 +149,10 @@ class Machine:
 
     def read(self, task: Task, buffer: Buffer, region: Region, source: Any) -> None:
         """Checks and records a read of a region."""
-        self.check_written(task, buffer, region, source)
         if buffer.shadow is not None:
             found = buffer.shadow.read(region, task.number, task.clock, source)
             self._race(buffer, found, task, source, "reads")
+        self.check_written(task, buffer, region, source)
 
     def write(
         self, task: Task, buffer: Buffer, region: Region, source: Any, atomic: bool = False

@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.pallas.interpret.errors import DeadlockError
+from weft.pallas.interpret.errors import (
+    DataRaceError,
+    DeadlockError,
+    KernelError,
+    UninitializedReadError,
+)
 from weft.pallas.interpret.races import Clock
 
 
@@ -43,8 +48,16 @@ class Wait:
         self.source = source
 
 
+PATIENCE = 10_000
+"""Turns that other tasks get after one has read what nobody wrote."""
+
+
 class Scheduler:
-    """Runs tasks until all are done."""
+    """Runs tasks until all are done.
+
+    A task that reads what nobody wrote ends there, and the others go on for a while: if one of
+    them writes it, the error is the race between the two.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
@@ -60,9 +73,15 @@ class Scheduler:
         self.running.append((task, steps))
 
     def run(self, kernel: str) -> None:
+        early: UninitializedReadError | None = None
+        patience = PATIENCE
         while self.running or self.waiting:
             if self.waiting:
                 self._wake()
+            if early is not None:
+                patience -= 1
+                if not self.running or not patience:
+                    break
             if not self.running:
                 self._deadlock(kernel)
             if len(self.running) == 1:
@@ -77,9 +96,21 @@ class Scheduler:
             except StopIteration:
                 self.running = [r for r in self.running if r[0] is not task]
                 continue
+            except DataRaceError:
+                raise
+            except UninitializedReadError as e:
+                early = early or e
+                self.running = [r for r in self.running if r[0] is not task]
+                continue
+            except KernelError:
+                if early is None:
+                    raise
+                break
             if wait is not None and not wait.ready():
                 self.running = [r for r in self.running if r[0] is not task]
                 self.waiting.append((task, steps, wait))
+        if early is not None:
+            raise early
 
     def _wake(self) -> None:
         still = []

@@ -9,18 +9,29 @@ from typing import Any
 import numpy as np
 
 from weft.core.ref import AbstractRef, Indexer
-from weft.pallas.interpret.errors import KernelError, SemaphoreError
+from weft.pallas.interpret.errors import KernelError, OutOfBoundsError, SemaphoreError
 from weft.pallas.interpret.machine import Machine, Steps, _Op, rule
 from weft.pallas.interpret.memory import Buffer, locate
 from weft.pallas.interpret.races import Clock, join
 from weft.pallas.interpret.scheduler import Task, Wait
 
 
-def at_core(ref: Any, core: Sequence[Any]) -> Any:
+def at_core(m: Machine, op: _Op, ref: Any, core: Sequence[Any]) -> Any:
     """The instance at a core's coordinates; without coordinates the one given."""
     if not core:
         return ref
-    return ref.others[tuple(int(c) for c in core)]
+    at = tuple(int(c) for c in core)
+    found = ref.others.get(at)
+    if found is None:
+        sizes = [max(c) + 1 for c in zip(*ref.others, strict=True)]
+        for axis, i, n in zip(op.eqn.params["axes"], at, sizes, strict=True):
+            if not 0 <= i < n:
+                m.fail(
+                    OutOfBoundsError,
+                    f"{op.eqn.primitive.name} at {op.eqn.source}: core_index {i} is outside of "
+                    f"axis {axis!r} of the mesh that {ref.name} belongs to, which has size {n}",
+                )
+    return found
 
 
 Waits = Generator[Wait | None, None, None]
@@ -29,7 +40,7 @@ Waits = Generator[Wait | None, None, None]
 class Semaphore:
     """A count, and what each unit of it orders: units are taken in the order they came."""
 
-    __slots__ = ("arrived", "clocks", "name", "phase", "value")
+    __slots__ = ("arrived", "clocks", "name", "phase", "signalled", "value", "waited")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -37,9 +48,12 @@ class Semaphore:
         self.clocks: deque[list] = deque()  # [units, clock]
         self.arrived: list[Task] = []
         self.phase = 0
+        self.signalled: Any = None  # the lines that did so last
+        self.waited: Any = None
 
-    def signal(self, inc: int, clock: Clock) -> None:
+    def signal(self, inc: int, clock: Clock, source: Any) -> None:
         self.value += inc
+        self.signalled = source
         if inc > 0:
             self.clocks.append([inc, dict(clock)])
 
@@ -92,10 +106,12 @@ class Semaphores:
     def check_balanced(self, m: Machine, when: str) -> None:
         for s in self.array.reshape(-1):
             if s.value:
+                taken = f"last waited for at {s.waited}" if s.waited else "never waited for"
                 m.fail(
                     SemaphoreError,
-                    f"semaphore {s.name} is {s.value} at the end of {when}; signals and waits must "
-                    "balance, or the next call that gets its memory goes wrong",
+                    f"semaphore {s.name} is {s.value} at the end of {when}: last signalled at "
+                    f"{s.signalled}, {taken}; signals and waits must balance, or the next call "
+                    "that gets its memory goes wrong",
                 )
 
 
@@ -113,9 +129,9 @@ def fresh(
 def _signal(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Steps:
     indexer = op.eqn.params["indexer"]
     n = indexer.num_operands
-    target = at_core(sems, rest[n + 1 :])
+    target = at_core(m, op, sems, rest[n + 1 :])
     s = target.at(m, indexer, rest[:n], op)
-    s.signal(int(rest[n]), task.clock)
+    s.signal(int(rest[n]), task.clock, op.eqn.source)
     if s.value < 0:
         m.fail(SemaphoreError, f"{task.name} makes {s.name} negative at {op.eqn.source}")
     task.tick()
@@ -133,6 +149,7 @@ def _wait_for(
             source,
         )
     if decrement:
+        s.waited = source
         s.take(value, task)
     else:
         s.look(value, task)
@@ -182,7 +199,7 @@ def _barrier(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> S
 # Copies ----------------------------------------------------------------------------------------
 
 
-def _copy_operands(op: _Op, args: Sequence[Any]) -> tuple:
+def _copy_operands(m: Machine, op: _Op, args: Sequence[Any]) -> tuple:
     """(source, destination, semaphores, their index operands, the target core)."""
     p = op.eqn.params
     src, dst, sems = args[:3]
@@ -193,15 +210,15 @@ def _copy_operands(op: _Op, args: Sequence[Any]) -> tuple:
         parts.append(rest[:n])
         rest = rest[n:]
     if rest:
-        dst = at_core(dst, rest) if dst.others else dst
-        sems = at_core(sems, rest) if sems.others else sems
+        dst = at_core(m, op, dst, rest) if dst.others else dst
+        sems = at_core(m, op, sems, rest) if sems.others else sems
     return src, dst, sems, parts
 
 
 @rule("async_copy_start")
 def _copy_start(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
     p, source = op.eqn.params, op.eqn.source
-    src, dst, sems, (src_at, dst_at, sem_at) = _copy_operands(op, args)
+    src, dst, sems, (src_at, dst_at, sem_at) = _copy_operands(m, op, args)
     what = f"kernel {m.kernel}: async_copy"
     from_region = locate(src, p["src_indexer"], src_at, source, what)
     to_region = locate(dst, p["dst_indexer"], dst_at, source, what)
@@ -215,7 +232,7 @@ def _copy_start(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
         m.read(copy, src, from_region, source)
         m.write(copy, dst, to_region, source)
         to_region.put(dst.data, np.array(from_region.get(src.data)))
-        s.signal(1, copy.clock)
+        s.signal(1, copy.clock, source)
 
     m.scheduler.start(copy, steps())
     yield None
@@ -225,7 +242,7 @@ def _copy_start(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
 @rule("async_copy_wait")
 def _copy_wait(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
     p = op.eqn.params
-    *_, (_, _, sem_at) = _copy_operands(op, args)
+    *_, (_, _, sem_at) = _copy_operands(m, op, args)
     s = args[2].at(m, p["sem_indexer"], sem_at, op)  # a core waits for its own
     yield None
     yield from _wait_for(s, 1, task, op.eqn.source, "a copy to finish: semaphore ")
