@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from weft.core.aval import ShapedArray
@@ -12,10 +13,9 @@ from weft.core.config import config
 from weft.core.dtypes import canonicalize_dtype, int32
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, open_jaxpr, subjaxprs, walk_eqns
 from weft.core.ref import AbstractRef
-from weft.core.state import axes_key
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.core.tree import arg_names, flatten, leaf_names
-from weft.ffi.rule import as_rule
+from weft.ffi.rule import ShardingRule, as_rule
 from weft.ops.arithmetic import convert
 from weft.ops.convert import as_array
 from weft.pallas.constants import with_constants
@@ -26,6 +26,7 @@ from weft.pallas.memory import MemorySpace, ScratchShape
 from weft.pallas.op import pallas_call_p
 from weft.pallas.primitives import scratch_types
 from weft.pallas.ref_api import Ref
+from weft.pallas.signature import Arrangement, Builds
 from weft.pallas.specs import (
     BlockSpec,
     GridSpec,
@@ -360,142 +361,168 @@ def pallas_call(
         raise ValueError(f"{what}: give grid_spec, or grid, in_specs and out_specs, not both")
     elif scratch_shapes not in ((), []):
         raise ValueError(f"{what}: scratch_shapes belongs into grid_spec, which is given")
-    spec = grid_spec
     results, out_tree, out_names = result_types(what, out_shape)
-    rule = as_rule(sharding_rule)
-    options = {
-        "debug": bool(debug),
-        "interpret": interpret,
-        "compiler_params": compiler_params,
-        "cost_estimate": cost_estimate,
-        "metadata": metadata,
-        "sharding_rule": rule,
-    }
-    traced: dict[Any, tuple] = {}
+    builder = _Builder(
+        what=what,
+        title=title,
+        kernel=kernel,
+        spec=grid_spec,
+        results=results,
+        out_tree=out_tree,
+        out_names=out_names,
+        many=isinstance(out_shape, tuple | list),
+        aliases=input_output_aliases,
+        options={
+            "debug": bool(debug),
+            "interpret": interpret,
+            "compiler_params": compiler_params,
+            "cost_estimate": cost_estimate,
+            "metadata": metadata,
+            "sharding_rule": as_rule(sharding_rule),
+            "num_batch_dims": num_batch_dims,
+        },
+    )
+    builds = Builds(builder.build)
 
     @api_boundary
     def call(*args: Any) -> Any:
         flat, in_tree, names = operand_leaves(what, args)
-        extents = [convert(n, int32) for n in spec.grid if isinstance(n, Tracer)]
-        key = (in_tree, tuple(typeof(x) for x in flat), config.trace_key(), axes_key())
-        known = traced.get(key)
-        if known is None:
-            known = _build(
-                what, title, kernel, spec, flat, in_tree, names, results, out_tree, out_names,
-                out_shape, input_output_aliases, num_batch_dims, options,
-            )  # fmt: skip
-            if not any(isinstance(c, Tracer) for c in known[1]):
-                traced[key] = known
-        built, consts = known
+        extents = [convert(n, int32) for n in builder.spec.grid if isinstance(n, Tracer)]
+        built, consts = builds(flat, in_tree, names)
         operands = _placed([*extents, *flat, *consts], built)
         return out_tree.unflatten(pallas_call_p.bind(*operands, call=built))
 
     return call
 
 
-def _build(
-    what: str,
-    title: str,
-    kernel: Callable,
-    spec: GridSpec,
-    flat: list,
-    in_tree: Any,
-    names: list[str],
-    results: list[ShapedArray],
-    out_tree: Any,
-    out_names: list[str],
-    out_shape: Any,
-    aliases: Any,
-    num_batch_dims: int,
-    options: dict,
-) -> tuple[KernelCall, list]:
-    """The kernel call for arguments of these types, and what the kernel closes over."""
-    children = in_tree.children()
-    k = spec.num_scalar_prefetch
-    if k > len(children):
-        raise ValueError(
-            f"{what}: num_scalar_prefetch is {k}, but there are {len(children)} arguments"
-        )
-    n_scalars = sum(c.num_leaves for c in children[:k])
-    types = [input_type(x) for x in flat]
-    dynamic = tuple(d for d, n in enumerate(spec.grid) if isinstance(n, Tracer))
-    grid = tuple(UNKNOWN_EXTENT if d in dynamic else n for d, n in enumerate(spec.grid))
-    hidden = len(dynamic)
-    if hidden and (options["sharding_rule"] is not None or num_batch_dims):
-        raise ValueError(
-            f"{what}: a call whose grid is traced cannot be split: drop sharding_rule and "
-            "num_batch_dims, or make the grid of ints"
-        )
-    scalars = [*[ShapedArray((), int32)] * hidden, *types[:n_scalars]]
-    scalar_refs = [AbstractRef(a, MemorySpace.INDEX) for a in scalars]
-    input_tree = flatten(tuple(in_tree.unflatten(flat)[k:]), lambda x: isinstance(x, Ref))[1]
-    in_specs = _specs(what, "in_specs", spec.in_specs, input_tree, len(flat) - n_scalars)
-    out_specs = _specs(what, "out_specs", spec.out_specs, out_tree, len(results))
-    ins = [
-        block_mapping(f"{what}: input {n}", s, a, grid, scalar_refs, hidden)
-        for n, s, a in zip(names[n_scalars:], in_specs, types[n_scalars:], strict=True)
-    ]
-    outs = [
-        block_mapping(f"{what}: output {n}", s, a, grid, scalar_refs, hidden)
-        for n, s, a in zip(out_names, out_specs, results, strict=True)
-    ]
-    scratch, scratch_tree = scratch_types(f"{what}: scratch_shapes", spec.scratch_shapes)
-    pairs = check_aliases(what, aliases, types, results)
-    refs = [*scalar_refs, *map(kernel_ref, ins), *map(kernel_ref, outs)]
-    refs += [s.get_ref_aval() for s in scratch]
-    pairs = tuple((i + hidden, o) for i, o in pairs)
-    n_args, n_outs = len(flat), len(results)
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """What a pallas_call fixes before it sees arguments."""
 
-    def arrange(handles: list[Ref]) -> tuple[tuple, dict]:
-        frame.extents.update(zip(dynamic, handles, strict=False))
-        handles = handles[hidden:]
-        args = in_tree.unflatten(handles[:n_args])
-        given = out_tree.unflatten(handles[n_args : n_args + n_outs])
-        kept = scratch_tree.unflatten(handles[n_args + n_outs :])
-        many = isinstance(out_shape, tuple | list)
-        positional = (*args, *(given if many else (given,)))
-        if isinstance(kept, Mapping):
-            return positional, dict(kept)
-        return (*positional, *kept), {}
+    what: str
+    title: str
+    kernel: Callable
+    spec: GridSpec
+    results: list[ShapedArray]
+    out_tree: Any
+    out_names: list[str]
+    many: bool
+    aliases: Any
+    options: dict[str, Any]
 
-    frame = Frame(title, grid)
-    jaxpr, consts, ref_names = trace_kernel(what, kernel, refs, arrange, frame)
-    jaxpr = with_constants(jaxpr, consts, hidden + n_args, consts)
-    ins += [
-        whole_mapping(f"{what}: constant {i}", input_type(c), grid, scalar_refs)
-        for i, c in enumerate(consts)
-    ]
-    operand_types = [typeof(x) for x in (*flat, *consts)]
-    labels = [*names, *(f"constant {i}" for i in range(len(consts)))]
-    check_inputs_unwritten(what, jaxpr, hidden, operand_types, labels)
-    if num_batch_dims:
-        check_batch_dims(what, num_batch_dims, types, results)
-    built = KernelCall(
-        name=title,
-        programs=(Program(ClosedJaxpr(jaxpr), None, getattr(kernel, "__name__", "kernel")),),
-        grid=grid,
-        num_scalars=hidden + n_scalars,
-        num_inputs=len(ins),
-        outputs=tuple(results),
-        scratch=tuple(s.get_ref_aval() for s in scratch),
-        blocks=(*ins, *outs),
-        aliases=pairs,
-        num_batch_dims=num_batch_dims,
-        used_axes=frozenset(frame.asked),
-        ref_names=with_constant_names(ref_names, hidden + n_args, len(consts)),
-        dynamic=dynamic,
-        poison=config.pallas_poison_buffers,
-        **{**options, "debug": options["debug"] or config.pallas_enable_debug_checks},
-    )
-    rule = built.sharding_rule
-    if rule is not None:
-        rule.sizes(types, results, what)
-        if consts:  # they are whole everywhere
-            groups = [
-                tuple(f"constant{i}_{d}" for d in range(input_type(c).ndim))
-                for i, c in enumerate(consts)
-            ]
-            built = built.replace(
-                sharding_rule=rule.regrouped((*rule.operands, *groups), rule.results)
+    def build(self, flat: list, in_tree: Any, names: list[str]) -> tuple[KernelCall, list]:
+        """The kernel call for arguments of these types, and what the kernel closes over."""
+        what, spec, results = self.what, self.spec, self.results
+        n_scalars = self._count_scalars(in_tree)
+        types = [input_type(x) for x in flat]
+        dynamic = self._traced_extents()
+        grid = tuple(UNKNOWN_EXTENT if d in dynamic else n for d, n in enumerate(spec.grid))
+        hidden = len(dynamic)
+        scalars = [*[ShapedArray((), int32)] * hidden, *types[:n_scalars]]
+        scalar_refs = [AbstractRef(a, MemorySpace.INDEX) for a in scalars]
+        inputs = tuple(in_tree.unflatten(flat)[spec.num_scalar_prefetch :])
+        input_tree = flatten(inputs, lambda x: isinstance(x, Ref))[1]
+        ins, outs = self._blocks(
+            input_tree, types[n_scalars:], names[n_scalars:], grid, scalar_refs, hidden
+        )
+        scratch, scratch_tree = scratch_types(f"{what}: scratch_shapes", spec.scratch_shapes)
+        pairs = check_aliases(what, self.aliases, types, results)
+        refs = [*scalar_refs, *map(kernel_ref, ins), *map(kernel_ref, outs)]
+        refs += [s.get_ref_aval() for s in scratch]
+        arrangement = Arrangement(in_tree, self.out_tree, scratch_tree, self.many)
+        frame = Frame(self.title, grid)
+
+        def arrange(handles: list[Ref]) -> tuple[tuple, dict]:
+            frame.extents.update(zip(dynamic, handles, strict=False))
+            return arrangement(handles[hidden:])
+
+        at = hidden + len(flat)  # where what the kernel closes over stands among its refs
+        jaxpr, consts, ref_names = trace_kernel(what, self.kernel, refs, arrange, frame)
+        jaxpr = with_constants(jaxpr, consts, at, consts)
+        labels = [f"constant {i}" for i in range(len(consts))]
+        ins += [
+            whole_mapping(f"{what}: {label}", input_type(c), grid, scalar_refs)
+            for label, c in zip(labels, consts, strict=True)
+        ]
+        operand_types = [typeof(x) for x in (*flat, *consts)]
+        check_inputs_unwritten(what, jaxpr, hidden, operand_types, [*names, *labels])
+        if self.options["num_batch_dims"]:
+            check_batch_dims(what, self.options["num_batch_dims"], types, results)
+        name = getattr(self.kernel, "__name__", "kernel")
+        built = KernelCall(
+            name=self.title,
+            programs=(Program(ClosedJaxpr(jaxpr), None, name),),
+            grid=grid,
+            num_scalars=hidden + n_scalars,
+            num_inputs=len(ins),
+            outputs=tuple(results),
+            scratch=tuple(s.get_ref_aval() for s in scratch),
+            blocks=(*ins, *outs),
+            aliases=tuple((i + hidden, o) for i, o in pairs),
+            used_axes=frozenset(frame.asked),
+            ref_names=with_constant_names(ref_names, at, len(consts)),
+            dynamic=dynamic,
+            poison=config.pallas_poison_buffers,
+            **{
+                **self.options,
+                "debug": self.options["debug"] or config.pallas_enable_debug_checks,
+                "sharding_rule": self._rule(types, consts),
+            },
+        )
+        return built, consts
+
+    def _count_scalars(self, in_tree: Any) -> int:
+        children, k = in_tree.children(), self.spec.num_scalar_prefetch
+        if k > len(children):
+            raise ValueError(
+                f"{self.what}: num_scalar_prefetch is {k}, but there are {len(children)} arguments"
             )
-    return built, consts
+        return sum(c.num_leaves for c in children[:k])
+
+    def _traced_extents(self) -> tuple[int, ...]:
+        """The dimensions of the grid whose size is known when the kernel runs."""
+        dynamic = tuple(d for d, n in enumerate(self.spec.grid) if isinstance(n, Tracer))
+        options = self.options
+        if dynamic and (options["sharding_rule"] is not None or options["num_batch_dims"]):
+            raise ValueError(
+                f"{self.what}: a call whose grid is traced cannot be split: drop sharding_rule and "
+                "num_batch_dims, or make the grid of ints"
+            )
+        return dynamic
+
+    def _blocks(
+        self,
+        input_tree: Any,
+        types: list[ShapedArray],
+        names: list[str],
+        grid: tuple,
+        scalar_refs: list[AbstractRef],
+        hidden: int,
+    ) -> tuple[list, list]:
+        """The block mappings of inputs and outputs."""
+        what, spec = self.what, self.spec
+        in_specs = _specs(what, "in_specs", spec.in_specs, input_tree, len(types))
+        out_specs = _specs(what, "out_specs", spec.out_specs, self.out_tree, len(self.results))
+        ins = [
+            block_mapping(f"{what}: input {n}", s, a, grid, scalar_refs, hidden)
+            for n, s, a in zip(names, in_specs, types, strict=True)
+        ]
+        outs = [
+            block_mapping(f"{what}: output {n}", s, a, grid, scalar_refs, hidden)
+            for n, s, a in zip(self.out_names, out_specs, self.results, strict=True)
+        ]
+        return ins, outs
+
+    def _rule(self, types: list[ShapedArray], consts: list) -> ShardingRule | None:
+        """The sharding rule, which leaves what the kernel closes over whole everywhere."""
+        rule = self.options["sharding_rule"]
+        if rule is None:
+            return None
+        rule.sizes(types, self.results, self.what)
+        if not consts:
+            return rule
+        groups = [
+            tuple(f"constant{i}_{d}" for d in range(input_type(c).ndim))
+            for i, c in enumerate(consts)
+        ]
+        return rule.regrouped((*rule.operands, *groups), rule.results)

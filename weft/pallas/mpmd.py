@@ -10,8 +10,7 @@ from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.ref import AbstractRef
-from weft.core.state import axes_key
-from weft.core.trace import Tracer, typeof
+from weft.core.trace import typeof
 from weft.pallas.call import (
     check_aliases,
     check_inputs_unwritten,
@@ -29,7 +28,7 @@ from weft.pallas.memory import SHARED_SPACES, MemorySpace, ScratchShape
 from weft.pallas.mesh import Mesh
 from weft.pallas.op import pallas_call_p
 from weft.pallas.primitives import scratch_types as flat_scratch
-from weft.pallas.ref_api import Ref
+from weft.pallas.signature import Arrangement, Builds
 from weft.pallas.specs import whole_mapping
 
 
@@ -86,6 +85,43 @@ def _default_space(what: str, meshes: tuple[Mesh, ...]) -> Any:
             "arguments and outputs are seen by all: give the meshes one"
         )
     return spaces.pop()
+
+
+def _labels(names: list[str], consts: list) -> list[str]:
+    return [*names, *(f"constant {i}" for i in range(len(consts)))]
+
+
+def _trace(
+    what: str,
+    title: str,
+    pairs: list[tuple[Mesh, Callable]],
+    refs: list[AbstractRef],
+    arrange: Arrangement,
+    flat: list,
+    names: list[str],
+) -> tuple[tuple[Program, ...], list, tuple[str, ...]]:
+    """The programs, the constants of all of them, which each takes, and the refs' names."""
+    meshes = tuple(m for m, _ in pairs)
+    jaxprs, consts_of, names_of = [], [], []
+    for mesh, fun in pairs:
+        frame = Frame(title, (), mesh, meshes)
+        jaxpr, consts, ref_names = trace_kernel(what, fun, refs, arrange, frame)
+        jaxprs.append(jaxpr)
+        consts_of.append(consts)
+        names_of.append(ref_names)
+    every = list({id(c): c for consts in consts_of for c in consts}.values())
+    given = {id(x) for x in flat}
+    if any(c.__class__ is Cell and id(c) in given for c in every):
+        raise ValueError(
+            f"{what}: a function closes over a Ref that is also an argument; use one of the two"
+        )
+    labels, operands = _labels(names, every), [typeof(x) for x in (*flat, *every)]
+    programs = []
+    for (mesh, fun), jaxpr, consts in zip(pairs, jaxprs, consts_of, strict=True):
+        full = with_constants(jaxpr, consts, len(flat), every)
+        check_inputs_unwritten(what, full, 0, operands, labels)
+        programs.append(Program(ClosedJaxpr(full), mesh, getattr(fun, "__name__", "kernel")))
+    return tuple(programs), every, with_constant_names(names_of[0], len(flat), len(every))
 
 
 @api_boundary
@@ -150,52 +186,22 @@ def mpmd_map(
     space = _default_space(what, meshes)
     scratch_refs = _scratch_refs(what, scratch, meshes)
     many = isinstance(out_shapes, tuple | list)
-    traced: dict[Any, tuple] = {}
 
     def build(flat: list, in_tree: Any, names: list[str]) -> tuple[KernelCall, list]:
         types = [input_type(x) for x in flat]
-        n_args, n_outs = len(flat), len(results)
         refs = [AbstractRef(a, space) for a in (*types, *results)] + scratch_refs
-
-        def arrange(handles: list[Ref]) -> tuple[tuple, dict]:
-            args = in_tree.unflatten(handles[:n_args])
-            given = out_tree.unflatten(handles[n_args : n_args + n_outs])
-            kept = scratch_tree.unflatten(handles[n_args + n_outs :])
-            positional = (*args, *(given if many else (given,)))
-            if isinstance(kept, Mapping):
-                return positional, dict(kept)
-            return (*positional, *kept), {}
-
-        jaxprs, consts_of = [], []
-        ref_names: tuple[str, ...] = ()
-        for mesh, fun in pairs:
-            frame = Frame(title, (), mesh, meshes)
-            jaxpr, consts, fun_names = trace_kernel(what, fun, refs, arrange, frame)
-            ref_names = ref_names or fun_names
-            jaxprs.append(jaxpr)
-            consts_of.append(consts)
-        every = list({id(c): c for consts in consts_of for c in consts}.values())
-        given = {id(x) for x in flat}
-        if any(c.__class__ is Cell and id(c) in given for c in every):
-            raise ValueError(
-                f"{what}: a function closes over a Ref that is also an argument; use one of the two"
-            )
-        labels = [*names, *(f"constant {i}" for i in range(len(every)))]
-        programs = []
-        for (mesh, fun), jaxpr, consts in zip(pairs, jaxprs, consts_of, strict=True):
-            full = with_constants(jaxpr, consts, n_args, every)
-            check_inputs_unwritten(what, full, 0, [typeof(x) for x in (*flat, *every)], labels)
-            programs.append(Program(ClosedJaxpr(full), mesh, getattr(fun, "__name__", "kernel")))
+        arrange = Arrangement(in_tree, out_tree, scratch_tree, many)
+        programs, every, ref_names = _trace(what, title, pairs, refs, arrange, flat, names)
         ins = [
             whole_mapping(f"argument {n}", input_type(x), (), ())
-            for n, x in zip(labels, (*flat, *every), strict=True)
+            for n, x in zip(_labels(names, every), (*flat, *every), strict=True)
         ]
         outs = [
             whole_mapping(f"output {n}", a, (), ()) for n, a in zip(out_names, results, strict=True)
         ]
         built = KernelCall(
             name=title,
-            programs=tuple(programs),
+            programs=programs,
             grid=(),
             num_scalars=0,
             num_inputs=len(ins),
@@ -209,20 +215,16 @@ def mpmd_map(
             compiler_params=compiler_params,
             cost_estimate=cost_estimate,
             metadata=metadata,
-            ref_names=with_constant_names(ref_names, n_args, len(every)),
+            ref_names=ref_names,
         )
         return built, every
+
+    builds = Builds(build)
 
     @api_boundary
     def call(*args: Any) -> Any:
         flat, in_tree, names = operand_leaves(what, args)
-        key = (in_tree, tuple(typeof(x) for x in flat), config.trace_key(), axes_key())
-        known = traced.get(key)
-        if known is None:
-            known = build(flat, in_tree, names)
-            if not any(isinstance(c, Tracer) for c in known[1]):
-                traced[key] = known
-        built, consts = known
+        built, consts = builds(flat, in_tree, names)
         return out_tree.unflatten(pallas_call_p.bind(*flat, *consts, call=built))
 
     return call
