@@ -206,3 +206,25 @@ def test_virtual_devices_run_their_cores_side_by_side(rng):
         call, mesh=mesh, in_specs=weft.P("d"), out_specs=weft.P("d"), check_vma=False
     )
     np.testing.assert_allclose(np.asarray(weft.jit(f)(x)), x * 2 + 1, rtol=1e-6)
+
+
+def test_the_error_that_came_first_is_the_one_reported():
+    """Core 1 signals a core that does not exist; core 0 would wait for that signal for ever."""
+    mesh = pl.Mesh({"i": 2})
+
+    def kernel(x, out, sem):
+        i = lax.axis_index("i")
+
+        @pl.when(i == 0)
+        def _():
+            pl.semaphore_wait(sem)
+
+        @pl.when(i == 1)
+        def _():
+            pl.semaphore_signal(sem, 1, core_index=i + 1)
+
+        out[...] = x[...]
+
+    call = pl.mpmd_map([(mesh, kernel)], shape(2), [REGULAR], debug=True)
+    with pytest.raises(Exception, match=r"semaphore_signal .*core index along 'i' is out of"):
+        np.asarray(call(np.zeros(2, "f4")))

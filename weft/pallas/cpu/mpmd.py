@@ -19,14 +19,15 @@ from weft.pallas.cpu.sync import (
     FINISHED,
     STATE_BYTES,
     Core,
+    field_atomic,
     linear_index,
 )
 from weft.pallas.cpu.threads import emit_arena
 from weft.pallas.cpu.translate import Translator
 from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
 
-# The record of a thread: what it works on and what became of it.
-BUFFERS, SHARED, ARENA, NUMBER, STATUS, THREAD, RECORD_BYTES = 0, 8, 16, 24, 32, 40, 64
+# The record of a thread: what it works on.
+BUFFERS, SHARED, ARENA, NUMBER, THREAD, RECORD_BYTES = 0, 8, 16, 24, 32, 64
 
 
 class Layout:
@@ -84,9 +85,7 @@ def _emit_core(
 ) -> None:
     """`core_k(number, buffers, shared, arena)`: the k-th program on one core of its mesh."""
     arguments = [("i64", "number"), ("ptr", "buffers"), ("ptr", "shared"), ("ptr", "arena")]
-    f = Function(module, f"core_{k}", arguments, "i64", "noinline")
-    f.entry.append("  %status = alloca i64")
-    f.store("i64", "0", "%status", parallel=False)
+    f = Function(module, f"core_{k}", arguments, "void", "noinline")
     t = Translator(f, call, memory, messages)
     coordinates: dict[str, Index] = {}
     number: Index = "%number"
@@ -121,7 +120,7 @@ def _emit_core(
             check_array(t, aval)
     t.run(program.jaxpr, operands)
     memory.place_lasting(f)
-    f.do(f"ret i64 {f.load('i64', '%status', parallel=False)}")
+    f.do("ret void")
     f.finish()
 
 
@@ -140,10 +139,7 @@ def _emit_thread(module: Module, call: Any) -> None:
         )
         with f.when(inside):
             own = f.sub(number, first)
-            status = f.op(
-                f"call i64 @core_{k}(i64 {own}, ptr {buffers}, ptr {shared}, ptr {arena})"
-            )
-            set_field(f, "%record", STATUS, "i64", status)
+            f.do(f"call void @core_{k}(i64 {own}, ptr {buffers}, ptr {shared}, ptr {arena})")
         first += size
     f.op(f"atomicrmw add ptr {f.address('i8', shared, FINISHED)}, i64 1 seq_cst")
     f.do("ret ptr null")
@@ -169,7 +165,6 @@ def _emit_call(f: Function, buffers: str, layout: Layout, total: int, each: int)
         arena = f.address("i8", base, f.add(f.mul(loop.index, each), layout.size))
         set_field(f, r, ARENA, "ptr", arena)
         set_field(f, r, NUMBER, "i64", loop.index)
-        set_field(f, r, STATUS, "i64", 0)
         set_field(f, r, THREAD, "i64", 0)
     with f.loop(0, total - 1) as loop:
         r = record(loop.index)
@@ -185,17 +180,14 @@ def _emit_call(f: Function, buffers: str, layout: Layout, total: int, each: int)
         with f.when(f.op(f"icmp ne i32 {error}, 0")):
             # The cores that run wait for one that never will: end their waits.
             set_field(f, r, THREAD, "i64", 0)
-            set_field(f, r, STATUS, "i64", 1)
             f.do(f"store atomic i64 1, ptr {f.address('i8', base, ABORT)} seq_cst, align 8")
             f.op(f"atomicrmw add ptr {f.address('i8', base, FINISHED)}, i64 1 seq_cst")
     f.op(f"call ptr @core_thread(ptr {record(total - 1)})")
-    with f.loop(0, total, [("i64", "0")]) as loop:
+    with f.loop(0, total) as loop:
         r = record(loop.index)
         thread = field(f, r, THREAD, "i64")
         with f.when(f.op(f"icmp ne i64 {thread}, 0")):
             f.intrinsic("pthread_join", "i32", ("i64", thread), ("ptr", "null"))
-        status = field(f, r, STATUS, "i64")
-        none = f.op(f"icmp eq i64 {loop.carried[0]}, 0")
-        loop.following = [f.op(f"select i1 {none}, i64 {status}, i64 {loop.carried[0]}")]
+    status = field_atomic(f, base, ABORT)
     f.do(f"call void @arena_give(ptr {base})")
-    return loop.results[0]
+    return status

@@ -33,6 +33,11 @@ class Core:
         self.mesh, self.coordinates = mesh, coordinates
         self.total, self.state = total, state
 
+    def end(self, f: Function, number: int) -> None:
+        """Ends all waits; the first error of all cores is the one reported."""
+        place = f.address("i8", self.state, ABORT)
+        f.op(f"cmpxchg ptr {place}, i64 0, i64 {number} seq_cst seq_cst")
+
 
 def linear_index(
     f: Function, mesh: Any, coordinates: dict[str, Index], given: dict[str, Index]
@@ -273,8 +278,6 @@ def _pause(t: Translator, eqn: Any, turns: str, seen: str, still: str, out: str)
     # Naps of cores overlap only in part: not all are seen idle at each look.
     lost = f.op(f"and i1 {stuck}, {f.op(f'icmp sgt i64 {count}, {PATIENCE}')}")
     t.fail(lost, _deadlock(t, eqn))
-    with f.when(lost):
-        f.do(f"store atomic i64 1, ptr {f.address('i8', state, ABORT)} seq_cst, align 8")
     last = f.block
     f.goto(after)
     f.label(after)
