@@ -9,7 +9,7 @@ import numpy as np
 
 import weft
 from tests.collectives.cases import CASES, MACHINE, SHAPE, Case
-from tests.collectives.harness import COMPILER_OPTIONS, Context, draw, program
+from tests.collectives.harness import COMPILER_OPTIONS, Context, draw, mesh_of, program
 from weft import lax
 from weft.sharding.mesh import AxisType
 
@@ -97,7 +97,11 @@ def check(
                 out[name] = (y, inner_back(ct)[0])
         return out
 
-    got = weft.jit(everything, compiler_options=COMPILER_OPTIONS)(*map(MACHINE.stack, (x, t)), ct)
+    given = (MACHINE.stack(x), MACHINE.stack(t), ct)
+    if context.axis_type is AxisType.Explicit:
+        mesh = mesh_of(MACHINE, context.mesh_axes, axis_type=AxisType.Explicit)
+        given = weft.device_put(given, weft.NamedSharding(mesh, weft.P(*context.mesh_axes)))
+    got = weft.jit(everything, compiler_options=COMPILER_OPTIONS)(*given)
     product = np.sum(ct * want_t)
 
     def pairs_up(cotangent) -> str:

@@ -22,7 +22,7 @@ def test_types_show_shardings_and_manual_axes():
     f = weft.shard_map(
         lambda a: lax.psum(a * 2, "model"), mesh=MESH, in_specs=P(None, "model"), out_specs=P()
     )
-    text = str(weft.make_jaxpr(f)(X))
+    text = str(weft.make_jaxpr(f)(weft.device_put(X, NamedSharding(MESH, P(None, "model")))))
     assert "f32[8,32]{V:model}" in text
     text = str(weft.make_jaxpr(wnp.sin)(x))
     assert text.startswith("{ lambda ; a:f32[8@data,64]. let\n    b:f32[8@data,64] = sin a\n")

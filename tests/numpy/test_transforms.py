@@ -107,7 +107,7 @@ def test_the_derivative_of_slogdet_is_the_trace_of_the_inverse_times_the_change(
 
 def test_a_ufunc_is_applied_at_indices_inside_shard_map():
     """The array may be the same on all devices while the values are not."""
-    mesh = weft.make_mesh((8,), ("d",))
+    mesh = weft.make_mesh((8,), ("d",), axis_types=(weft.AxisType.Auto,))
     index = np.array([1, 1, 2])
 
     def body(v):

@@ -351,7 +351,7 @@ def test_errors_say_what_to_do(call, error, words):
     ids=["lu", "cholesky_update"],
 )
 def test_loops_inside_run_on_each_device_of_a_tracked_region(f, reference):
-    mesh = weft.make_mesh((2,), ("x",))
+    mesh = weft.make_mesh((2,), ("x",), axis_types=(weft.AxisType.Auto,))
     a = np.stack([np.diag(np.float32([3, 4, 5])), np.diag(np.float32([2, 3, 4]))])
     body = lambda v: f(v[0])[None]
     g = weft.shard_map(body, mesh=mesh, in_specs=weft.P("x"), out_specs=weft.P("x"))

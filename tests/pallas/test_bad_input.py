@@ -418,7 +418,7 @@ def test_mpmd_map_says_what_is_wrong(name):
 
 
 def test_a_kernel_does_not_know_the_axes_around_it():
-    mesh = weft.make_mesh((2,), ("d",))
+    mesh = weft.make_mesh((2,), ("d",), axis_types=(weft.AxisType.Auto,))
 
     def kernel(x, out):
         out[...] = x[...] * lax.axis_index("d")

@@ -201,7 +201,7 @@ def test_virtual_devices_run_their_cores_side_by_side(rng):
         shape(1, 32),
         [pl.SHARED((1, 32), "float32"), REGULAR @ right],
     )
-    mesh = weft.make_mesh((8,), ("d",))
+    mesh = weft.make_mesh((8,), ("d",), axis_types=(weft.AxisType.Auto,))
     f = weft.shard_map(
         call, mesh=mesh, in_specs=weft.P("d"), out_specs=weft.P("d"), check_vma=False
     )

@@ -94,7 +94,7 @@ def test_a_pipeline_runs_under_jit_vmap_and_shard_map():
     assert_array_equal(
         weft.vmap(pipeline(), in_axes=1, out_axes=1)(arange(6, 3, 4)), arange(6, 3, 4) * 2 + 1
     )
-    mesh = weft.make_mesh((4,), ("d",))
+    mesh = weft.make_mesh((4,), ("d",), axis_types=(weft.AxisType.Auto,))
     f = weft.shard_map(pipeline(2), mesh=mesh, in_specs=P("d"), out_specs=P("d"))
     assert_array_equal(weft.jit(f)(arange(8, 4)), arange(8, 4) * 2 + 1)
 

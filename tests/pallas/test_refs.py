@@ -441,7 +441,7 @@ def sum_in_a_ref(x, start):
 
 
 def test_refs_in_shard_map_carry_what_they_vary_over():
-    mesh = weft.make_mesh((4,), ("d",))
+    mesh = weft.make_mesh((4,), ("d",), axis_types=(weft.AxisType.Auto,))
     x = np.arange(8, dtype=np.float32)
 
     def mapped(f, out):

@@ -175,7 +175,8 @@ def test_kernels_run_on_each_shard_in_shard_map(mesh, rng):
         in_specs=P("x", "y"),
         out_specs=P("x", "y"),
     )
-    assert_allclose(weft.jit(f)(x, y), np.sin(x) * y, rtol=1e-6)
+    args = sharded(mesh, x, "x", "y"), sharded(mesh, y, "x", "y")
+    assert_allclose(weft.jit(f)(*args), np.sin(x) * y, rtol=1e-6)
 
 
 def sharded(mesh, x, *axes):
@@ -323,7 +324,7 @@ def test_kernels_close_over_values_that_vary_along_the_mesh(mesh):
 
     f = weft.shard_map(outer, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
     place = np.repeat(np.arange(4), 2)
-    assert_array_equal(weft.jit(f)(x), x * place + place * np.tile([1, 2], 4))
+    assert_array_equal(weft.jit(f)(sharded(mesh, x, "x")), x * place + place * np.tile([1, 2], 4))
 
 
 def test_jvp_of_atomics_swaps_views_and_masks():

@@ -162,7 +162,7 @@ def test_devices_may_start_from_values_of_their_own(name, rng):
         "min": (wnp.minimum, weft.lax.pmin, np.minimum),
         "sum": (wnp.add, weft.lax.psum, np.add),
     }[name]
-    mesh = weft.make_mesh((8,), ("d",))
+    mesh = weft.make_mesh((8,), ("d",), axis_types=(weft.AxisType.Auto,))
     start = rng.integers(-40, 40, (8, 1), dtype=np.int32)
     steps = rng.integers(-20, 20, (5, 8, 1), dtype=np.int32)
 

@@ -17,7 +17,7 @@ MESH = ((4, 2), ("x", "y"))
 
 
 def mapped(body, in_specs, out_specs, **options):
-    mesh = weft.make_mesh(*MESH)
+    mesh = weft.make_mesh(*MESH, axis_types=(weft.AxisType.Auto,) * len(MESH[0]))
     return weft.shard_map(body, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **options)
 
 
@@ -109,7 +109,7 @@ def test_lowering_leaves_the_program_of_one_device_to_compiling(rng, monkeypatch
 def test_arguments_come_split_as_the_region_takes_them(rng):
     body, ins, outs = PROGRAMS["ring"]
     compiled = weft.jit(mapped(body, ins, outs, check_vma=False)).lower(*arguments(rng)).compile()
-    mesh = weft.make_mesh(*MESH)
+    mesh = weft.make_mesh(*MESH, axis_types=(weft.AxisType.Auto,) * len(MESH[0]))
     wanted = [weft.NamedSharding(mesh, spec) for spec in (*ins, *outs)]
     given = [*compiled.input_shardings[0], *compiled.output_shardings]
     assert all(a.is_equivalent_to(b, 2) for a, b in zip(given, wanted, strict=True))

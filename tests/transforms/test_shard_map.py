@@ -497,9 +497,10 @@ def test_results_over_explicit_axes_carry_their_sharding():
     mesh = mesh_of(EXPLICIT, x=2, y=4)
     f = weft.shard_map(lambda v: v, mesh=mesh, in_specs=P("x", "y"), out_specs=P("x", "y"))
     seen = []
-    weft.jit(lambda x: (seen.append(str(weft.typeof(f(x)))), f(x))[1])(X)
+    x = weft.device_put(X, weft.NamedSharding(mesh, P("x", "y")))
+    weft.jit(lambda x: (seen.append(str(weft.typeof(f(x)))), f(x))[1])(x)
     assert seen == ["f32[8@x,4@y]"]
-    assert str(weft.typeof(f(X))) == "f32[8@x,4@y]"
+    assert str(weft.typeof(f(x))) == "f32[8@x,4@y]"
 
 
 def test_a_partial_sum_may_leave_one_and_enter_another():
@@ -512,10 +513,11 @@ def test_a_partial_sum_may_leave_one_and_enter_another():
         lambda v: lax.psum(v, "x"), mesh=mesh, in_specs=spec, out_specs=P(None, "y")
     )
     f = weft.jit(lambda x: take(make(x)))
-    np.testing.assert_array_equal(f(X), X[:4] + X[4:])
-    gradient = weft.grad(lambda x: (f(x) ** 2).sum())(X)
+    x = weft.device_put(X, weft.NamedSharding(mesh, P("x", "y")))
+    np.testing.assert_array_equal(f(x), X[:4] + X[4:])
+    gradient = weft.grad(lambda x: (f(x) ** 2).sum())(x)
     np.testing.assert_array_equal(gradient, np.tile(2 * (X[:4] + X[4:]), (2, 1)))
-    assert str(weft.typeof(weft.jit(make)(X))) == "f32[4,4@y]{U:x}"
+    assert str(weft.typeof(weft.jit(make)(x))) == "f32[4,4@y]{U:x}"
 
 
 # Errors ---------------------------------------------------------------------------------------

@@ -297,3 +297,80 @@ def test_collectives_that_leave_less_than_an_axis_splits_are_an_error():
 def test_manual_axes_are_no_target_of_reshard_inside():
     with pytest.raises(ValueError, match=r"'model', which is Manual"):
         over_model(lambda v: weft.reshard(v, COLUMNS))(x)
+
+
+# Arguments of a program over all axes of an explicit mesh ---------------------------------------
+
+ARGUMENTS = {
+    "numpy": lambda: X,
+    "unplaced": lambda: jnp.asarray(X),
+    "whole": lambda: placed(X),
+    "rows": lambda: placed(X, "data"),
+    "both": lambda: x,
+    "rows over both": lambda: placed(X, ("data", "model")),
+}
+HAVE = dict(
+    zip(
+        ARGUMENTS, (P(), P(), P(), P("data"), P("data", "model"), P(("data", "model"))), strict=True
+    )
+)
+
+
+@pytest.mark.parametrize("around", [lambda f: f, weft.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("spec", [P(), P("data"), P("data", None), P("data", "model")], ids=repr)
+@pytest.mark.parametrize("kind", ARGUMENTS)
+def test_arguments_must_be_split_as_the_specs_say(kind, spec, around):
+    f = around(weft.shard_map(lambda v: v * 2, mesh=MESH, in_specs=spec, out_specs=spec))
+    if HAVE[kind].padded(2) == spec.padded(2):
+        np.testing.assert_array_equal(f(ARGUMENTS[kind]()), 2 * X)
+        return
+    with pytest.raises(ValueError, match=r"argument v of type .*P\(.*in_specs is P\(.*reshard"):
+        f(ARGUMENTS[kind]())
+
+
+def test_the_error_names_the_argument_its_sharding_and_the_fix_that_works():
+    f = weft.shard_map(lambda p: p["w"] * 2, mesh=MESH, in_specs=P("data"), out_specs=P("data"))
+    want = (
+        r"shard_map of <lambda>: argument p\['w'\] of type f32\[16,8@model\] has the explicit "
+        r"sharding P\(None, 'model'\), but its in_specs is P\('data'\).*weft.reshard\(x, "
+    )
+    with pytest.raises(
+        ValueError, match=want + r"weft.sharding.NamedSharding\(mesh, P\('data'\)\)"
+    ):
+        f({"w": placed(X, None, "model")})
+    with weft.set_mesh(MESH):
+        with pytest.raises(ValueError, match=want + r"P\('data'\)\)"):
+            f({"w": placed(X, None, "model")})
+        np.testing.assert_array_equal(f({"w": weft.reshard(X, P("data"))}), 2 * X)
+
+
+def test_arguments_split_along_axes_of_size_one_keep_them():
+    mesh = weft.make_mesh((4, 1), ("data", "model"))
+    f = weft.shard_map(lambda v: v * 2, mesh=mesh, in_specs=P("data"), out_specs=P("data"))
+    with pytest.raises(ValueError, match=r"f32\[16@data,8@model\].*in_specs is P\('data'\)"):
+        f(weft.device_put(X, NamedSharding(mesh, P("data", "model"))))
+
+
+MIXED = {
+    "auto axes": (AxisType.Auto, AxisType.Auto),
+    "an explicit and an auto axis": (AxisType.Explicit, AxisType.Auto),
+}
+
+
+@pytest.mark.parametrize("types", MIXED.values(), ids=MIXED)
+def test_axes_shared_with_the_partitioner_place_arguments(types):
+    mesh = weft.make_mesh((4, 2), ("data", "model"), axis_types=types)
+    f = weft.shard_map(lambda v: v * 2, mesh=mesh, in_specs=P("data"), out_specs=P("data"))
+    for given in (X, weft.device_put(X, NamedSharding(mesh, P("model")))):
+        np.testing.assert_array_equal(f(given), 2 * X)
+
+
+def test_a_program_over_some_explicit_axes_places_its_arguments():
+    np.testing.assert_array_equal(over_model(lambda v: v * 2)(placed(X, "data")), 2 * X)
+
+
+def test_results_of_explicit_programs_fit_the_next():
+    f = weft.shard_map(lambda v: v * 2, mesh=MESH, out_specs=P("data", "model"))
+    gradient = weft.jit(weft.grad(lambda x: (f(f(x)) ** 2).sum()))(x)
+    np.testing.assert_array_equal(gradient, 32 * X)
+    assert str(weft.typeof(gradient)) == "f32[16@data,8@model]"

@@ -89,10 +89,11 @@ def shard_map(
     in_specs, out_specs: pytree prefixes of the positional arguments and of the result, with a `P`
     for each: a mesh axis named at a dimension splits it; along axes not named, arguments are given
     whole to every device, and results must be equal on all devices; an argument with None instead
-    of a `P` reaches `f` as it is, whatever it is. mesh: the devices; None takes
-    the mesh in context. axis_names: the axes that are manual in `f`; the others stay with the
-    partitioner; empty means all. check_vma: types track along which axes values vary, results are
-    checked, and differentiation communicates only where needed; False trusts out_specs.
+    of a `P` reaches `f` as it is, whatever it is. mesh: the devices; None takes the mesh in
+    context; when all its axes are Explicit and manual, arguments must be split already as in_specs
+    say, and in_specs may be left out. axis_names: the axes that are manual in `f`; the others stay
+    with the partitioner; empty means all. check_vma: types track along which axes values vary,
+    results are checked, and differentiation communicates only where needed; False trusts out_specs.
 
     Inside `f`, collectives communicate along the manual axes. shard_map may be nested.
 
@@ -106,7 +107,8 @@ def shard_map(
     >>> mesh = weft.make_mesh((4,), ("x",))
     >>> f = weft.shard_map(lambda v: weft.lax.psum(v, "x"), mesh=mesh,
     ...                    in_specs=weft.P("x"), out_specs=weft.P())
-    >>> f(weft.numpy.arange(8))
+    >>> x = weft.device_put(weft.numpy.arange(8), weft.NamedSharding(mesh, weft.P("x")))
+    >>> f(x)
     Array([12, 16], dtype=int32)
     """
     if f is None:
@@ -167,7 +169,7 @@ def smap(
     >>> import weft
     >>> f = weft.smap(lambda v: v - weft.lax.pmean(v, "x"), axis_name="x", in_axes=0, out_axes=0)
     >>> with weft.set_mesh(weft.make_mesh((4,), ("x",))):
-    ...     f(weft.numpy.arange(4.0))
+    ...     f(weft.reshard(weft.numpy.arange(4.0), weft.P("x")))
     Array([-1.5, -0.5,  0.5,  1.5], dtype=float32)
     """
     if f is None:
@@ -384,6 +386,35 @@ def _infer_spec(aval: Any, manual: tuple, name: str) -> PartitionSpec:
     return sharding.spec.without(free)
 
 
+def _check_placed(options: _Options, avals: list, specs: list, where: tuple, names: Any) -> None:
+    """With every axis explicit and manual, arguments must be split already as the specs say.
+
+    Explicit types move data only where the program says so. Specs over some of the axes, or over
+    a mesh that the partitioner shares, place their arguments.
+    """
+    mesh, manual, already = where
+    if already or len(manual) < len(mesh.axis_names) or not mesh.are_all_axes_explicit:
+        return
+    for i, (aval, spec) in enumerate(zip(avals, specs, strict=True)):
+        typed = getattr(aval, "sharding", None)
+        have = P() if typed is None else typed.spec
+        if have.padded(aval.ndim) is not spec.padded(aval.ndim):
+            raise ValueError(
+                f"shard_map of {options.name}: argument {names()[i]} of type {aval.str_short()} "
+                f"has the explicit sharding {have!r}, but its in_specs is {spec!r}: with explicit "
+                "axes nothing is moved unless the program says so. Move it: "
+                f"weft.reshard(x, {_target(spec, mesh)}); or leave in_specs out to take the "
+                "argument as it is; or give the mesh Auto axes: weft.make_mesh(..., "
+                f"axis_types=(weft.AxisType.Auto,) * {len(manual)})"
+            )
+
+
+def _target(spec: PartitionSpec, mesh: Any) -> str:
+    """How a spec is written as the target of reshard: with its mesh where none is in context."""
+    inside = context_mesh() is not None and context_mesh().shape == mesh.shape
+    return repr(spec) if inside else f"weft.sharding.NamedSharding(mesh, {spec!r})"
+
+
 def _arg_specs(options: _Options, args: tuple, leaves: list, tree: Any, where: tuple) -> list:
     mesh, manual, _ = where
     who = f"shard_map of {options.name}"
@@ -442,6 +473,13 @@ def _call(options: _Options, args: tuple) -> Any:
             name = arg_names(options.fun, flatten((args, {}))[1])[i]
             _local_aval(aval, spec, f"{who}: argument {name}", mesh, manual, options.check_vma)
             raise
+    _check_placed(
+        options,
+        [typeof(x) for x in operands],
+        in_specs,
+        where,
+        lambda: [arg_names(options.fun, flatten((args, {}))[1])[i] for i in traced],
+    )
     out: list = []
 
     def flat_fun(*given: Any) -> list:

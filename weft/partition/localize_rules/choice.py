@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -126,6 +127,7 @@ def choose(
     need: Callable[[int, Layout], Layout | None],
     *,
     fit: Callable[[Layout], Layout] = lambda layout: layout,
+    make: Callable[[int, Layout], Layout] | None = None,
     exchange: Exchange | None = None,
     flops: float = 0,
 ) -> tuple[list[Local], Layout]:
@@ -136,27 +138,32 @@ def choose(
       operands: which operands have to move.
       need: the layout that an operand must have for a result layout, None where there is none.
       fit: the layout nearest to a given one that the operation can produce.
+      make: the result layout that an operand's layout leads to, for operations that may run before
+        their operands' moves.
       exchange: emits what an operand, by its number, still sends in the layout it needs.
       flops: operations for each element of the result, beside reading and writing it.
 
     Returns:
       The operands in the layouts they need, and the result's layout.
     """
-    out = fit(out)
+    asked, out = out, fit(out)
     given = [lz.operand(op, i) for i in operands]
     best = _Plan(out, [(x, ()) for x in given], 0)
-    *via, target = _steps(lz, op) or [None]
-    other = None if target is None or 0 in target.shape else fit(target)
-    if other is not None and other != out:
-        plans = [
-            _plan(lz, op, layout, operands, given, need, exchange, (target, via))
-            for layout in (out, other)
-        ]
-        if None not in plans:
-            saved = plans[0].sent - plans[1].sent
-            more = math.prod(other.local) - math.prod(out.local)
-            if saved > 0 and more * (flops + FLOPS_PER_ELEMENT) <= FLOPS_PER_BYTE * saved:
-                best = plans[1]
+    *via, target = _steps(lz, op) or [asked]
+    others = [] if 0 in target.shape else [fit(target)]
+    if make is not None:
+        before = [(i, x.before) for i, x in zip(operands, given, strict=True)]
+        others += [fit(make(i, x.layout)) for i, x in before if x is not None and x.layout]
+    others = [layout for layout in dict.fromkeys(others) if layout != out]
+    if others:
+        plan = partial(_plan, lz, op, operands, given, need, exchange, (target, via))
+        first = least = plan(out)
+        for other in filter(None, map(plan, others if first is not None else ())):
+            saved = first.sent - other.sent
+            more = math.prod(other.out.local) - math.prod(out.local)
+            fair = more * (flops + FLOPS_PER_ELEMENT) <= FLOPS_PER_BYTE * saved
+            if other.sent < least.sent and fair:
+                best = least = other
     moved = []
     for i, (x, steps) in zip(operands, best.sources, strict=True):
         layout_in = need(i, best.out)
@@ -177,12 +184,12 @@ class _Plan:
 def _plan(
     lz: Localizer,
     op: ir.Operation,
-    out: Layout,
     operands: Sequence[int],
     given: Sequence[Local],
     need: Callable[[int, Layout], Layout | None],
     exchange: Exchange | None,
     end: tuple[Layout, Sequence[Layout]],
+    out: Layout,
 ) -> _Plan | None:
     """How `out` is made and moved to the end of the moves behind it; None where it cannot be."""
     target, via = end
@@ -226,6 +233,9 @@ _SHAPED_ALIKE = {"stablehlo.slice", "stablehlo.pad", "stablehlo.reverse", "stabl
 
 def deliver(lz: Localizer, op: ir.Operation, got: Local, out: Layout) -> Local:
     """The result in its layout, or as it is where the moves behind it take it on."""
-    if got.layout == out or wanted(lz, op) is None:
-        return lz.move(got, out)
+    if got.layout == out:
+        return got
+    if wanted(lz, op) is None:
+        moved = lz.move(got, out)
+        return Local(moved.value, out, before=got)
     return Local(got.value, got.layout, via=(out,))

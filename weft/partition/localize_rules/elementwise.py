@@ -76,7 +76,10 @@ def elementwise(lz: Localizer, op: ir.Operation) -> list[Local]:
         def need(index: int, out: Layout) -> Layout:  # select and clamp take scalars too
             return Layout(lz.mesh, shapes[index], out.dims if shapes[index] else ())
 
-        xs, now = choose(lz, op, layout, range(len(shapes)), need)
+        def make(index: int, given: Layout) -> Layout:
+            return Layout(lz.mesh, layout.shape, given.dims) if given.dims else layout
+
+        xs, now = choose(lz, op, layout, range(len(shapes)), need, make=make)
         [out] = lz.keep(op, [x.value for x in xs], [now])
         lz.after(op)
         return [deliver(lz, op, out, layout)]

@@ -52,6 +52,7 @@ def _whole(
             range(len(shapes)),
             need,
             fit=lambda layout: layout.without(*dims),
+            make=lambda index, layout: Layout(lz.mesh, outs[0].shape, layout.dims),
             flops=flops,
         )
         [out] = lz.keep(op, [x.value for x in xs], [now])
