@@ -124,3 +124,30 @@ def test_indices_stay_split_along_axes_that_their_table_is_not_split_by(rng):
     a = rng.normal(size=(64, 4)).astype(np.float32)
     i = rng.integers(0, 64, (16, 1)).astype(np.int32)
     np.testing.assert_array_equal(harness.run(text, a, i)[0], a[i[:, 0]])
+
+
+def test_results_smaller_than_their_operands_are_gathered_in_their_place(rng):
+    text = module(f"""
+  func.func public @main(%a: tensor<16x8xf32> {sharding('{"x"}', "{}")}, %b: tensor<16x8xf32> {sharding('{"x"}', "{}")})
+      -> (tensor<16x8xi1> {sharding("{}", "{}")}) {{
+    {whole("c", "a", "tensor<16x8xf32>")}
+    {whole("d", "b", "tensor<16x8xf32>")}
+    %e = stablehlo.compare LT, %c, %d : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xi1>
+    return %e : tensor<16x8xi1>
+  }}""")
+    assert collectives(text) == [("all_gather", 3 * 4 * 8, 1)]
+    a, b = rng.normal(size=(2, 16, 8)).astype(np.float32)
+    np.testing.assert_array_equal(harness.run(text, a, b)[0], a < b)
+
+
+def test_operands_that_others_want_whole_too_are_gathered_once(rng):
+    text = module(f"""
+  func.func public @main(%a: tensor<16x8xf32> {sharding('{"x"}', "{}")})
+      -> (tensor<16x8xi1> {sharding("{}", "{}")}, tensor<16x8xf32> {sharding("{}", "{}")}) {{
+    {whole("c", "a", "tensor<16x8xf32>")}
+    %e = stablehlo.compare LT, %c, %c : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xi1>
+    return %e, %c : tensor<16x8xi1>, tensor<16x8xf32>
+  }}""")
+    assert collectives(text) == [("all_gather", 3 * 4 * 8 * 4, 1)]
+    a = rng.normal(size=(16, 8)).astype(np.float32)
+    np.testing.assert_array_equal(harness.run(text, a)[1], a)
