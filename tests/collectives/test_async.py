@@ -181,6 +181,38 @@ def test_a_future_may_be_returned_from_jit_and_vmap():
     np.testing.assert_allclose(future.done(), np.roll(X, 1))
 
 
+@pytest.mark.parametrize("name", STARTS)
+@pytest.mark.parametrize("shape", [(N, N, 0), (0, N, N)])
+def test_a_start_of_no_elements_arrives(name, shape):
+    out = on_devices(lambda v: STARTS[name](v[0]).done()[None])(np.zeros((N, *shape)))
+    assert out.size == 0
+
+
+def test_a_start_along_an_axis_of_size_one_leaves_other_collectives_as_they_are():
+    mesh = mesh_of(Machine(x=1, y=N), ("x", "y"))
+
+    def body(v):
+        return lax.all_gather_start(lax.psum(v, "y"), "x", tiled=True).done()
+
+    mapped = weft.shard_map(body, mesh=mesh, in_specs=P("y"), out_specs=P("x"))
+    text = weft.jit(mapped).lower(X).as_text()
+    assert "all_reduce" in text
+    assert "async_start" not in text
+
+
+def test_a_function_that_returns_a_future_has_a_pullback():
+    def body(v):
+        future, back = weft.vjp(lambda v: lax.ppermute_start(v * v, "x", RING), v)
+        return back(future)[0]
+
+    np.testing.assert_allclose(on_devices(body)(X), 2 * X**3, rtol=1e-6)
+
+
+def test_the_shape_of_a_future_is_its_type():
+    shape = weft.eval_shape(weft.vmap(lambda v: lax.psum_start(v, "i"), axis_name="i"), X)
+    assert repr(shape) == "Future(in_flight[psum f32[8]])"
+
+
 def test_a_future_of_a_pytree_gives_the_pytree():
     def body(v):
         return lax.psum_start({"a": v, "b": (2, v.astype(bool))}, "x").done()
@@ -229,7 +261,10 @@ def test_branches_that_start_different_collectives_are_an_error_that_shows_both(
 
 @pytest.mark.parametrize(
     "use",
-    [jnp.sin, lambda f: f + 1, lambda f: np.ones(2) * f, lambda f: f[0], lambda f: -f, jnp.stack],
+    [
+        *(jnp.sin, jnp.stack, lambda f: f + 1, lambda f: np.ones(2) * f, lambda f: f // 2),
+        *(lambda f: f[0], lambda f: -f, lambda f: f == f, bool, float, len),
+    ],
 )
 def test_a_future_is_no_array(use):
     with pytest.raises(

@@ -13,6 +13,7 @@ from weft.collectives.groups import (
     Split,
     Team,
     batch_in_front,
+    byte_wise,
     channel,
     communicates,
     empty,
@@ -138,6 +139,7 @@ def _batch_own(axis: Any, x: Any, dim: Any, over: Team, at: int, to: int, tiled:
     return x
 
 
+@byte_wise("all_to_all")
 def _lower(ctx: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool) -> Any:
     aval = ctx.avals_in[0]
     if aval.size == 0:

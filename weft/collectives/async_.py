@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.collectives.all_to_all import all_to_all, all_to_all_p, lower_in_front
 from weft.collectives.gather import all_gather, all_gather_p, pbroadcast, pbroadcast_p
-from weft.collectives.groups import named_axes
+from weft.collectives.groups import as_bytes, named_axes
 from weft.collectives.permute import ppermute, ppermute_p
 from weft.collectives.reduce import psum, psum_p
 from weft.collectives.scatter import psum_scatter, psum_scatter_p
@@ -151,28 +151,37 @@ _TAILS = frozenset(
 )
 
 
-def _tail(x: Any, names: frozenset) -> tuple[list, Any]:
-    """The unary ops behind the op that matters, last first, and that op (None: a block "
-    "argument)."""
+def _tail(x: Any, names: frozenset, source: Any = None) -> tuple[list, Any]:
+    """The unary ops behind the op that matters, last first, and that op.
+
+    None if it is not found this side of `source`, an SSA value.
+    """
     from weft._xla.mlir import ir
 
-    chain = []
-    op = x.owner
-    while not isinstance(op, ir.Block) and op.name in _TAILS and op.name not in names:
+    chain: list = []
+    while source is None or x != source:
+        op = x.owner
+        if isinstance(op, ir.Block):
+            break
+        if op.name in names:
+            return chain, op
+        if op.name not in _TAILS:
+            break
         chain.append(op)
-        op = op.operands[0].owner
-    found = not isinstance(op, ir.Block) and op.name in names
-    return chain, op if found else None
+        x = op.operands[0]
+    return chain, None
 
 
 def _lower_start(ctx: Any, sync: Primitive, x: Any, params: dict[str, Any]) -> Any:
     from weft._xla.mlir import ir
 
+    if as_bytes(ctx, params["over"]):
+        return sync.lower(ctx, x, **params)  # type: ignore[misc]
     lower = lower_in_front if sync is all_to_all_p else sync.lower
     value = lower(ctx, x, **params)  # type: ignore[misc]
-    chain, op = _tail(value, _COLLECTIVES)
-    if op is None or op.operands[0] == value:
-        return value  # nothing to wait for
+    chain, op = _tail(value, _COLLECTIVES, x)
+    if op is None or not ctx.avals_in[0].size:
+        return value  # nothing to wait for; XLA takes no start without elements (jaxlib 0.10.2)
     (operand,), (result,) = op.operands, op.results
     future = ctx.type(f"!stablehlo.future<{result.type}>")
     with ir.InsertionPoint(op):
@@ -221,8 +230,7 @@ class Future:
         )
 
     def __repr__(self) -> str:
-        types = tree_map(lambda x: str(typeof(x)), self._started)
-        return f"Future({types})"
+        return f"Future({tree_map(_type_text, self._started)})"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -233,18 +241,28 @@ class Future:
         raise TypeError(f"{self._under_way()} before it is computed with")
 
     def _under_way(self) -> str:
-        types = ", ".join(str(typeof(x)) for x in flatten(self._started)[0])
+        types = ", ".join(map(_type_text, flatten(self._started)[0]))
         return f"a value of type {types} is under way: call .done() on the future"
+
+
+def _type_text(x: Any) -> str:
+    """The type of a value, or of what `eval_shape` gives for one."""
+    return str(x if isinstance(x, UnderWay) else typeof(x))
 
 
 def _refuse(*operands: Any) -> Any:
     return next(x for x in operands if isinstance(x, Future)).__weft_array__()
 
 
-for _name in ("add", "sub", "mul", "truediv", "mod", "pow", "matmul", "and", "or", "xor"):
+_BINARY = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift"
+_OTHER = (
+    "neg pos abs invert round getitem iter len contains array lt le gt ge eq ne "
+    "bool int float complex index"
+)
+for _name in _BINARY.split():
     setattr(Future, f"__{_name}__", _refuse)
     setattr(Future, f"__r{_name}__", _refuse)
-for _name in ("neg", "abs", "invert", "getitem", "iter", "array", "lt", "le", "gt", "ge"):
+for _name in _OTHER.split():
     setattr(Future, f"__{_name}__", _refuse)
 
 

@@ -12,6 +12,7 @@ from weft.collectives.casts import varying_over
 from weft.collectives.groups import (
     Team,
     batch_in_front,
+    byte_wise,
     communicates,
     named_axes,
     split,
@@ -92,6 +93,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         out = prim.bind(x, over=s.rest, dims=gone) if combines(s) else local(x, gone)
         return (out, None) if s.slots == 1 else (s.take(out, s.slot), 0)
 
+    @byte_wise(name)
     def lower(ctx: Any, x: Any, *, over: Team, dims: tuple[int, ...]) -> Any:
         aval = ctx.avals_in[0]
         if dims:

@@ -11,6 +11,7 @@ from weft.collectives.casts import as_state, varying_over
 from weft.collectives.groups import (
     Team,
     batch_in_front,
+    byte_wise,
     channel,
     collective_attrs,
     communicates,
@@ -113,6 +114,7 @@ def _batch(
     return out, out_dim
 
 
+@byte_wise("all_gather")
 def _lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool, to: str) -> Any:
     aval = ctx.avals_in[0]
     if aval.size == 0:

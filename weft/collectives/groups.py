@@ -8,11 +8,14 @@ members of each group live in one device's batch, and which devices have to talk
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.caches import interned, on_clear
 from weft.core.errors import names_text
 from weft.core.state import AxisEntry, axis_entry, state
 
@@ -28,7 +31,7 @@ class Team:
     """
 
     __slots__ = ("_memo", "group_size", "groups", "names", "size", "sizes", "tracked")
-    _interned: dict[tuple, Team] = {}
+    _interned: dict[tuple, Team] = interned({})
 
     names: tuple
     sizes: tuple[int, ...]
@@ -95,6 +98,13 @@ class Team:
                 "in", " in ", 1
             )
         return text
+
+
+@on_clear
+def _forget_memos() -> None:
+    """What a team remembers may refer to the team itself, which would never be unused."""
+    for team in Team._interned.values():
+        team._memo.clear()
 
 
 def named_axes(params: dict[str, Any]) -> tuple:
@@ -288,6 +298,41 @@ def collective_attrs(ctx: Any, team: Team, *, ranked: bool = True) -> dict[str, 
 
 def channel(ctx: Any) -> Any:
     return ctx.attr(f"#stablehlo.channel_handle<handle = {ctx.module.next_channel()}, type = 1>")
+
+
+def as_bytes(ctx: Any, over: Team) -> bool:
+    """Whether a collective has to send its elements as bytes.
+
+    XLA:CPU writes integers of less than 8 bits past the end of a collective's result, or refuses
+    them (jaxlib 0.10.2).
+    """
+    small = ctx.avals_in[0].dtype.name in dtypes.int4_names
+    return small and communicates(over) and "cpu" in ctx.module.platforms
+
+
+def byte_wise(name: str) -> Callable[[Callable], Callable]:
+    """Decorates the lowering of the collective `name`: `as_bytes` where that is needed."""
+
+    def wrap(lower: Callable) -> Callable:
+        def lower_collective(ctx: Any, x: Any, *, over: Team, **params: Any) -> Any:
+            if not as_bytes(ctx, over):
+                return lower(ctx, x, over=over, **params)
+            from weft.core.primitive import PRIMITIVES
+            from weft.ops.elementwise import convert
+
+            aval = ctx.avals_in[0]
+            wide = np.dtype(np.int8 if dtypes.is_signed(aval.dtype) else np.uint8)
+            untyped = Team(over.names, over.sizes, over.groups)
+
+            def by_bytes(x: Any) -> Any:
+                sent = PRIMITIVES[name].bind(convert(x, wide), over=untyped, **params)
+                return convert(sent, aval.dtype)
+
+            return ctx.lower_fun(by_bytes, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
+
+        return lower_collective
+
+    return wrap
 
 
 def needs_shardy(ctx: Any, who: str) -> None:

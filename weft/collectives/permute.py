@@ -13,6 +13,7 @@ from weft.collectives.groups import (
     Split,
     Team,
     batch_in_front,
+    byte_wise,
     channel,
     device_rows,
     named_axes,
@@ -109,6 +110,7 @@ def _batch(axis: Any, args: Any, dims: Any, *, over: Team, perm: Pairs) -> tuple
     return s.take(concatenate(parts, 0) if len(parts) > 1 else x, routes.take), 0
 
 
+@byte_wise("ppermute")
 def _lower(ctx: Any, x: Any, *, over: Team, perm: Pairs) -> Any:
     if over.size == 1:
         if perm:

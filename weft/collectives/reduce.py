@@ -13,6 +13,7 @@ from weft.collectives.groups import (
     Team,
     axis_names,
     batch_in_front,
+    byte_wise,
     collective_attrs,
     communicates,
     index_in_group,
@@ -131,15 +132,18 @@ def _sum_transpose(ct: Any, x: Any, *, over: Team) -> list:
     return [ct]
 
 
+@byte_wise("psum")
+def _lower(ctx: Any, x: Any, *, over: Team) -> Any:
+    return lower_all_reduce(ctx, x, over, "stablehlo.add", ctx.avals_in[0].dtype)
+
+
 psum_p = Primitive(
     "psum",
     abstract=_abstract,
     jvp=_sum_jvp,
     transpose=_sum_transpose,
     batch=joining(_batch, if_grouped=True),
-    lower=lambda ctx, x, *, over: lower_all_reduce(
-        ctx, x, over, "stablehlo.add", ctx.avals_in[0].dtype
-    ),
+    lower=_lower,
     named_axes=named_axes,
     own_types=True,
 )

@@ -11,6 +11,7 @@ from weft.collectives.casts import varying_over
 from weft.collectives.groups import (
     Team,
     batch_in_front,
+    byte_wise,
     collective_attrs,
     communicates,
     empty,
@@ -88,6 +89,7 @@ def _component_of(s: Any, i: int) -> list[int]:
     return next(c for c in s.components if i in c)
 
 
+@byte_wise("psum_scatter")
 def _lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> Any:
     aval = ctx.avals_in[0]
     if aval.size == 0:

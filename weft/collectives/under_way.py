@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.caches import interned
 
 
 class UnderWay:
@@ -21,7 +22,7 @@ class UnderWay:
 
     sharding = None
     weak_type = False
-    _interned: dict[tuple, UnderWay] = {}
+    _interned: dict[tuple, UnderWay] = interned({})
 
     value: ShapedArray
     dtype: np.dtype
