@@ -150,9 +150,3 @@ def test_compiled_functions_check_a_signature_once_and_then_run_without_python(d
         compiled(VALUE)
     with pytest.raises(TypeError, match="cannot be transformed: argument scale is a traced value"):
         weft.grad(lambda s: compiled(VALUE, s)[0])(1.0)
-
-
-def test_compiled_functions_take_or_leave_their_static_arguments():
-    compiled = weft.jit(lambda x, n: x * n, static_argnums=1).lower(VALUE, 3).compile()
-    for args in ((VALUE, 3), (VALUE,)):
-        np.testing.assert_array_equal(compiled(*args), 3 * VALUE)

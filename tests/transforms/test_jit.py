@@ -243,10 +243,90 @@ def test_names_of_arguments_skip_static_ones():
     lowered = f.lower(2, {"a": 1.0}, 3, key="k", w=1.0)
     assert lowered.arg_names() == ["x['a']", "w"]
     compiled = lowered.compile()
-    assert float(compiled(2, {"a": 3.0}, 3, key="k", w=1.0)) == 7
     assert float(compiled({"a": 3.0}, w=1.0)) == 7
     with pytest.raises(TypeError, match=r"argument x\['a'\] of type"):
         compiled({"a": np.ones(2, np.float32)}, w=1.0)
+
+
+def all_kinds(a, n=2, *rest, b=0.0, k=3):
+    return a * n + sum(rest) + b * k
+
+
+ROW = np.arange(4, dtype=np.float32)
+LEAVE_IT_OUT = "is part of the compiled program: leave it out of the call"
+LOWERED = {  # options of jit, the call lowered, the call of the compiled function, those refused
+    "number": (
+        {"static_argnums": 1},
+        ((ROW, 5), {}),
+        ((ROW,), {}),
+        [
+            ((ROW, 5), {}, f"static argument at position 1 {LEAVE_IT_OUT}"),
+            ((ROW,), {"n": 5}, f"static argument 'n' {LEAVE_IT_OUT}"),
+            ((), {"a": ROW}, "takes 1 by position, as the call that was lowered"),
+        ],
+    ),
+    "name": (
+        {"static_argnames": ("n", "k")},
+        ((ROW,), {"n": 5, "b": ROW, "k": 7}),
+        ((ROW,), {"b": ROW}),
+        [
+            ((ROW,), {"b": ROW, "k": 7}, f"static argument 'k' {LEAVE_IT_OUT}"),
+            ((ROW, ROW), {}, "takes 1 by position"),
+            ((ROW,), {}, "compiled for arguments of structure"),
+        ],
+    ),
+    "number given by name": (
+        {"static_argnums": 1},
+        ((ROW,), {"n": 5}),
+        ((ROW,), {}),
+        [((ROW,), {"n": 5}, f"static argument 'n' {LEAVE_IT_OUT}")],
+    ),
+    "default": (
+        {"static_argnames": ("n", "k")},
+        ((ROW,), {"b": ROW}),
+        ((ROW,), {"b": ROW}),
+        [((ROW,), {"b": ROW, "n": 2}, f"static argument 'n' {LEAVE_IT_OUT}")],
+    ),
+    "first": (
+        {"static_argnums": 0},
+        ((3.0, 5, ROW), {}),
+        ((5, ROW), {}),
+        [((3.0, 5, ROW), {}, f"static argument at position 0 {LEAVE_IT_OUT}")],
+    ),
+    "last of several": (
+        {"static_argnums": -1},
+        ((ROW, 5, ROW, 2.0), {}),
+        ((ROW, 5, ROW), {}),
+        [((ROW, 5, ROW, 2.0), {}, f"static argument at position 3 {LEAVE_IT_OUT}")],
+    ),
+    "all": (
+        {"static_argnums": (0, 1)},
+        ((2.0, 3), {}),
+        ((), {}),
+        [((2.0, 3), {}, f"static argument at position 0 {LEAVE_IT_OUT}")],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LOWERED)
+def test_a_compiled_function_takes_its_dynamic_arguments_only(case):
+    options, (args, kwargs), (given, named), refused = LOWERED[case]
+    compiled = weft.jit(all_kinds, **options).lower(*args, **kwargs).compile()
+    for _ in range(2):  # checked, and from the cache of signatures
+        np.testing.assert_allclose(compiled(*given, **named), all_kinds(*args, **kwargs))
+    for bad, bad_named, message in refused:
+        with pytest.raises(TypeError, match=message):
+            compiled(*bad, **bad_named)
+
+
+def test_a_compiled_function_donates_the_arguments_behind_static_ones():
+    f = weft.jit(lambda n, x, y: x * n + y, static_argnums=0, donate_argnums=(1,))
+    compiled = f.lower(2, ROW, ROW).compile()
+    x, y = weft.numpy.asarray(ROW), weft.numpy.asarray(ROW)
+    np.testing.assert_array_equal(compiled(x, y), 3 * ROW)
+    assert x.is_deleted() and not y.is_deleted()
+    with pytest.raises(ValueError, match="donate"):
+        compiled(y, y)
 
 
 def test_nodes_may_refuse_what_is_no_array():

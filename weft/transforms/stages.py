@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.core.boundary import api_boundary, filter_traceback
+from weft.core.boundary import filter_traceback
 from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
@@ -177,7 +177,11 @@ class Lowered(_Arguments):
 
 
 class Compiled(_Arguments):
-    """A compiled function, to be called with arguments of exactly the traced types."""
+    """A compiled function, to be called with arguments of exactly the traced types.
+
+    Static arguments are part of the program: the call takes the others only, by position or by
+    keyword as in the call that was lowered.
+    """
 
     def __init__(self, executable: Any, program: Any, traced: Traced) -> None:
         self._executable = executable
@@ -227,8 +231,6 @@ class Compiled(_Arguments):
     @functools.cached_property
     def _dispatch(self) -> Callable[..., Any]:
         info = self._traced._info
-        if info.static_argnums or info.static_argnames:
-            return api_boundary(lambda *args, **kwargs: self._run(args, kwargs)[0])
 
         def miss(*args: Any, **kwargs: Any) -> tuple:
             return self._run(args, kwargs)
@@ -240,24 +242,18 @@ class Compiled(_Arguments):
             name=info.name,
         )
         if info.donate_argnums or info.donate_argnames:
-            return guarded(function, info.name, info.donate_argnums, info.donate_argnames)
+            statics = self._entry.statics
+            total = len(self.in_tree.children()[0].children()) + len(statics)
+            places = [i % total for i in info.donate_argnums if -total <= i < total]
+            donated = tuple(i - sum(s < i for s in statics) for i in places)
+            return guarded(function, info.name, donated, info.donate_argnames)
         return function
 
     def _run(self, args: tuple, kwargs: dict) -> tuple:
         """(result, fast-path data, False), as the compiled dispatch asks on a cache miss."""
-        info = self._traced._info
-        if info.static_argnums or info.static_argnames:
-            statics = self._entry.statics
-            dynamic = len(self.in_tree.children()[0].children())
-            if len(args) == dynamic + len(statics):
-                args = tuple(a for i, a in enumerate(args) if i not in statics)
-            kwargs = {k: v for k, v in kwargs.items() if k not in info.static_argnames}
         leaves, tree = flatten((args, kwargs))
         if tree != self.in_tree:
-            raise TypeError(
-                f"{info.name} was compiled for arguments of structure {self.in_tree}, called with "
-                f"{tree}"
-            )
+            raise TypeError(self._structure_error(args, kwargs, tree))
         self._check(leaves)
         consts = self._program.consts
         result = self.out_tree.unflatten(
@@ -267,6 +263,23 @@ class Compiled(_Arguments):
         if not is_debugging() and not any(hasattr(x, "__weft_array__") for x in leaves):
             fast = fastpath(self._executable, result, len(leaves), consts)
         return result, fast, False
+
+    def _structure_error(self, args: tuple, kwargs: dict, tree: PyTreeDef) -> str:
+        """What differs between the arguments of a call and those that were lowered."""
+        info = self._traced._info
+        text = (
+            f"{info.name} was compiled for arguments of structure {self.in_tree}, called with "
+            f"{tree}"
+        )
+        takes, statics = len(self.in_tree.children()[0].children()), self._entry.statics
+        remedy = "part of the compiled program: leave it out of the call"
+        if named := [n for n in info.static_argnames if n in kwargs]:
+            return f"{text}. The static argument {named[0]!r} is {remedy}"
+        if statics and len(args) == takes + len(statics):
+            return f"{text}. The static argument at position {statics[0]} is {remedy}"
+        if len(args) != takes:
+            text += f". It takes {takes} by position, as the call that was lowered"
+        return text
 
     def _check(self, leaves: list) -> None:
         expected = self._entry.closed.in_avals
