@@ -206,3 +206,68 @@ def test_hlo_text_is_the_other_dialect():
     assert lowered.compiler_ir().operation.name == "builtin.module"
     with pytest.raises(ValueError, match="'stablehlo' or 'hlo', got 'mhlo'"):
         lowered.as_text("mhlo")
+
+
+def test_the_parts_of_an_op_are_at_the_line_that_called_it():
+    def program(x):
+        with weft.named_scope("first"):
+            y = weft.nn.softmax(x)
+        return weft.nn.softmax(y * 2)
+
+    line = program.__code__.co_firstlineno
+    text = weft.jit(program).lower(np.ones((3, 4), np.float32)).as_text(debug_info=True)
+    places = dict(re.findall(r'#(loc\d+) = loc\("[^"]*test_module\.py":(\d+):', text))
+    names = re.findall(r'loc\("([\w/]*softmax)"\(#(loc\d+)\)\)', text)
+    assert [(n, int(places[at]) - line) for n, at in names] == [
+        ("first/softmax", 2),
+        ("softmax", 3),
+    ]
+    assert "exp" not in re.findall(r'loc\("(\w+)"\(', text)
+
+
+def test_an_op_that_a_loop_repeats_is_a_function_from_the_second_time_on():
+    def layers(x):
+        for _ in range(4):
+            x = weft.nn.softmax(x * 2)
+        return weft.nn.softmax(x)
+
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    text = weft.jit(layers).lower(x).as_text()
+    assert text.count("func.func private @softmax") == 1
+    assert text.count("call @softmax(") == 3
+    assert text.count("stablehlo.exponential") == 3  # the first, the function, the last line's
+
+    def softmax(x):
+        e = np.exp(x - x.max(1, keepdims=True))
+        return e / e.sum(1, keepdims=True)
+
+    expected = x
+    for _ in range(4):
+        expected = softmax(expected * 2)
+    np.testing.assert_allclose(weft.jit(layers)(x), softmax(expected), rtol=1e-6)
+
+
+def test_an_op_that_a_loop_repeats_is_inline_over_several_devices():
+    mesh = weft.make_mesh((8,), ("d",), axis_types=(weft.AxisType.Auto,))
+    x = weft.device_put(np.ones((8, 4), np.float32), weft.NamedSharding(mesh, weft.P("d")))
+
+    def layers(x):
+        for _ in range(3):
+            x = weft.nn.softmax(x)
+        return x
+
+    text = weft.jit(layers).lower(x).as_text()
+    assert "call @" not in text and text.count("stablehlo.exponential") == 3
+
+
+def test_communication_inside_an_op_is_told_by_the_line_that_called_it():
+    mesh = weft.make_mesh((8,), ("d",), axis_types=(weft.AxisType.Auto,))
+    x = weft.device_put(np.ones((4, 8), np.float32), weft.NamedSharding(mesh, weft.P(None, "d")))
+
+    def program(x):
+        y = x * 2
+        return weft.nn.softmax(y)
+
+    weft.jit(lambda x: weft.nn.softmax(x)).lower(x)  # traces the parts here first
+    lines = {c.source.rpartition(":")[2] for c in weft.comm(program, x).collectives}
+    assert lines == {str(program.__code__.co_firstlineno + 2)}

@@ -7,7 +7,7 @@ multiple results.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -21,31 +21,34 @@ from weft.core.caches import clearable, make_room
 from weft.core.jaxpr import Literal
 
 _create = ir.Operation.create
+ATTRIBUTES = 16384
+"""How many attributes and types of a kind are kept: making one again takes a microsecond."""
+
 _DIRECTIONS = {"stablehlo.maximum": "GT", "stablehlo.minimum": "LT"}
 
 
-@cache
+@lru_cache(maxsize=ATTRIBUTES)
 def parse_attr(text: str) -> ir.Attribute:
     """An attribute from its textual form, parsed once."""
     return ir.Attribute.parse(text, mlir.context())
 
 
-@cache
+@lru_cache(maxsize=ATTRIBUTES)
 def parse_type(text: str) -> ir.Type:
     return ir.Type.parse(text, mlir.context())
 
 
-@cache
+@lru_cache(maxsize=ATTRIBUTES)
 def i64_array(values: tuple[int, ...]) -> ir.Attribute:
     return ir.DenseI64ArrayAttr.get([int(v) for v in values], mlir.context())
 
 
-@cache
+@lru_cache(maxsize=ATTRIBUTES)
 def int_attr(value: int, width: int) -> ir.Attribute:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(width, mlir.context()), value)
 
 
-@cache
+@lru_cache(maxsize=ATTRIBUTES)
 def string_attr(text: str) -> ir.Attribute:
     return ir.StringAttr.get(text, mlir.context())
 
@@ -71,7 +74,7 @@ def comparison_kind(dtype: Any) -> str:
 
 
 @clearable
-@cache
+@lru_cache(maxsize=ATTRIBUTES)
 def ir_type(aval: Any) -> ir.Type:
     """The MLIR type of an aval; arrays of keys become arrays of their words."""
     if isinstance(aval, AbstractToken):
@@ -115,7 +118,7 @@ def _small() -> tuple:
     return tuple(np.dtype(getattr(ml_dtypes, name)) for name in dtypes.float8_names)
 
 
-@cache
+@lru_cache(maxsize=ATTRIBUTES)
 def _splat_attr(value: bytes, shape: tuple[int, ...], dtype: Any) -> ir.Attribute:
     scalar = np.frombuffer(value, dtype)[0]
     type_ = mlir.tensor_type(shape, dtype)
@@ -391,7 +394,7 @@ class RuleContext:
         if known is None:
             make_room(_traced, _MOST_TRACED)
             known = _traced[key] = (self._trace(fun, avals or self.avals_in), fun.__code__)
-        return self.inline(known[0], *operands)
+        return self.module.lower_parts(self, known[0], operands)
 
     def _trace(self, fun: Callable, avals: Sequence[Any]) -> Any:
         from weft.core.jaxpr import ClosedJaxpr

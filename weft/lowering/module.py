@@ -31,12 +31,14 @@ class FunctionContext:
     """A function under construction.
 
     tokens: of the ordered effects, at the current point. splats: constants of the block that is
-    being filled, to be used again in it.
+    being filled, to be used again in it. loc: of all its operations, where they make up one op of
+    the user's; None says where each was called.
     """
 
-    __slots__ = ("splats", "tokens")
+    __slots__ = ("loc", "splats", "tokens")
 
-    def __init__(self) -> None:
+    def __init__(self, loc: ir.Location | None = None) -> None:
+        self.loc = loc
         self.tokens: dict[Any, ir.Value] = {}
         self.splats: dict[tuple, ir.Value] = {}
 
@@ -71,6 +73,7 @@ class ModuleContext:
         self._functions: dict[Any, tuple] = {}
         self.reductions: dict[tuple, ir.Operation] = {}  # for `RuleContext.reduce`
         self._locations: dict[tuple, ir.Location] = {}
+        self._inlined: dict[tuple, ClosedJaxpr] = {}  # for `lower_parts`
         self._channel = 0
         operation = self.module.operation
         operation.attributes["sym_name"] = string_attr(f"jit_{_symbol(name)}")
@@ -146,13 +149,16 @@ class ModuleContext:
             env[var] = const if isinstance(const, ir.Value) else self.constant(const)
         typed = self.mesh is not None and self.num_partitions > 1
         outer, function.splats = function.splats, {}
-        locations = self._locations
+        locations, of_all = self._locations, function.loc
         for eqn in jaxpr.eqns:
             prim = eqn.primitive
-            source = eqn.source
-            loc = locations.get((id(source.code), source.lasti, prim.name, source.scopes))
-            if loc is None:
-                loc = self.location(source, prim.name)
+            if of_all is None:
+                source = eqn.source
+                loc = locations.get((id(source.code), source.lasti, prim.name, source.scopes))
+                if loc is None:
+                    loc = self.location(source, prim.name)
+            else:
+                loc = of_all
             if prim.hlo is not None and not typed and _is_plain(eqn):
                 operands = [env[v] for v in eqn.invars]
                 var = eqn.outvars[0]
@@ -224,11 +230,12 @@ class ModuleContext:
         self, ctx: RuleContext, jaxpr: ClosedJaxpr, operands: Sequence[ir.Value], name: str
     ) -> list[ir.Value]:
         effects = ordered_effects(jaxpr)
-        key = (id(jaxpr), self.manual_axes, tuple(effects))
+        loc = ctx.function.loc
+        key = (id(jaxpr), self.manual_axes, tuple(effects), loc)
         entry = self._functions.get(key)
         if entry is None:
             symbol = self.symbol(name)
-            self.emit_function(symbol, jaxpr, effects=effects)
+            self.emit_function(symbol, jaxpr, effects=effects, loc=loc)
             entry = self._functions[key] = (symbol, jaxpr)
         tokens = [ctx.function.tokens[e] for e in effects]
         types = [t.type for t in tokens] + [ir_type(a) for a in jaxpr.out_avals]
@@ -236,6 +243,25 @@ class ModuleContext:
         outs = list(ctx.op("func.call", [*tokens, *operands], types, attrs))
         for e in effects:
             ctx.function.tokens[e] = outs.pop(0)
+        return outs
+
+    def lower_parts(
+        self, ctx: RuleContext, jaxpr: ClosedJaxpr, operands: Sequence[ir.Value]
+    ) -> list[ir.Value]:
+        """Emits the jaxpr that makes up one equation.
+
+        From the second equation at the same place on, as in a loop over layers, calls one function
+        of all. Programs over several devices have each inline, to be placed on its own.
+        """
+        function = ctx.function
+        outer, function.loc = function.loc, ctx.loc
+        key = id(jaxpr), ctx.loc
+        if self.mesh is None and len(jaxpr.eqns) > 2 and key in self._inlined:
+            outs = self.lower_call(ctx, jaxpr, operands, ctx.eqn.primitive.name)
+        else:
+            self._inlined[key] = jaxpr
+            outs = self.lower_body(function, jaxpr.jaxpr, jaxpr.consts, operands)
+        function.loc = outer
         return outs
 
     def emit_function(
@@ -249,17 +275,19 @@ class ModuleContext:
         effects: Sequence[Any] = (),
         wrap_result: Any = None,
         arg_names: Sequence[str] = (),
+        loc: ir.Location | None = None,
     ) -> None:
         """Adds a function computing the jaxpr to the module, with tokens in front.
 
-        arg_names: of the jaxpr's arguments, which their locations then show.
+        arg_names: of the jaxpr's arguments, which their locations then show. loc: of everything in
+        it (see `FunctionContext`).
         """
         # Parsing a dialect's type loads its Python wrappers (20 ms), so only where there is one.
         token = ir.Type.parse("!stablehlo.token", mlir.context()) if effects else None
         threaded = [] if public else list(effects)  # an entry point starts its own order
         in_types = [token] * len(threaded) + [ir_type(a) for a in jaxpr.in_avals]
         out_types = [token] * len(threaded) + [ir_type(a) for a in jaxpr.out_avals]
-        loc = mlir.unknown_location()
+        of_all, loc = loc, loc or mlir.unknown_location()
         attrs: dict[str, ir.Attribute] = {
             "sym_name": string_attr(symbol),
             "function_type": ir.TypeAttr.get(
@@ -278,7 +306,7 @@ class ModuleContext:
             locs = [ir.Location.name(n, loc, mlir.context()) for n in arg_names]
             locs = [loc] * len(threaded) + locs
         block = func.regions[0].blocks.append(*in_types, arg_locs=locs)
-        function = FunctionContext()
+        function = FunctionContext(of_all)
         arguments = list(block.arguments)
         for e in threaded:
             function.tokens[e] = arguments.pop(0)
