@@ -24,7 +24,7 @@ from weft.collectives.joined import joining
 from weft.collectives.states import VARYING, result_mat
 from weft.collectives.under_way import UnderWay, no_keys
 from weft.core.aval import ShapedArray
-from weft.core.caches import clearable
+from weft.core.caches import clearable, make_room
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
@@ -163,6 +163,7 @@ def check_perm(who: str, perm: Any, over: Team) -> Pairs:
     return result
 
 
+_MOST_CHECKED = 1024
 _checked: dict[Any, Pairs] = clearable({})
 
 
@@ -174,6 +175,7 @@ def _pairs(who: str, perm: Any, over: Team) -> Pairs:
     except TypeError:
         return check_perm(who, perm, over)
     if found is None:
+        make_room(_checked, _MOST_CHECKED)
         found = _checked[over, pairs] = check_perm(who, pairs, over)
     return found
 

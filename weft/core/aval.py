@@ -7,12 +7,12 @@ hashing them, which tracing does for every equation, costs a pointer.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from weft.core.caches import interned
 from weft.core.dtypes import is_extended, short_name
 
 Axis = Any  # a mesh or vmap axis name: any hashable, usually str
@@ -27,7 +27,7 @@ class Mat:
     """
 
     __slots__ = ("reduced", "unreduced", "varying")
-    _interned: dict[tuple, Mat] = {}
+    _interned: dict[tuple, Mat] = interned({})
 
     varying: frozenset
     unreduced: frozenset
@@ -111,7 +111,7 @@ class ShapedArray:
     """
 
     __slots__ = ("__weakref__", "dtype", "mat", "ndim", "shape", "sharding", "size", "weak_type")
-    _interned: dict[tuple, ShapedArray] = {}
+    _interned: dict[tuple, ShapedArray] = interned({})
 
     shape: tuple[int, ...]
     dtype: Any
@@ -200,15 +200,6 @@ class ShapedArray:
 
 
 _FIELDS = ("shape", "dtype", "weak_type", "sharding", "mat")
-
-
-def forget_unused() -> None:
-    """Forgets the types that nothing refers to any more."""
-    known = ShapedArray._interned
-    alone = sys.getrefcount(object()) + 1  # the table's own reference
-    for key in list(known):
-        if sys.getrefcount(known[key]) == alone:
-            del known[key]
 
 
 def _dim_text(aval: ShapedArray, dim: int) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.core.aval import Mat, ShapedArray
+from weft.core.caches import interned
 
 
 class AbstractRef:
@@ -22,7 +23,7 @@ class AbstractRef:
     """
 
     __slots__ = ("__weakref__", "core", "inner", "memory_space")
-    _interned: dict[tuple, AbstractRef] = {}
+    _interned: dict[tuple, AbstractRef] = interned({})
 
     inner: ShapedArray
     memory_space: Any

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 import weft.numpy as wnp
 from weft.core import dtypes
+from weft.core.caches import clearable
 from weft.core.trace import typeof
 from weft.nn.functions import scaled_matmul
 from weft.ops import elementwise as ew
@@ -117,7 +118,8 @@ def _exact(lhs: Any, rhs: Any, dtype: Any) -> Any:
     return ew.convert(dot_general(lhs, rhs, (((2,), (2,)), ((0,), (0,)))), dtype)
 
 
-@cache
+@clearable
+@lru_cache(maxsize=256)
 def _differentiable(configs: tuple, dtype: Any) -> Any:
     """The product with its backward products, rounded by the third configuration (mxfp8)."""
     from weft import custom_vjp

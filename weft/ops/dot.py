@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from weft.core import dtypes
@@ -86,7 +86,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
     return out, add_any(dot_general_p.bind(tx, y, **params), right)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _cotangent_plan(
     ndim: int, other_ndim: int, numbers: tuple[Dims, Dims, Dims, Dims], linear_first: bool
 ) -> tuple[bool, Numbers, Dims | None]:
@@ -216,7 +216,7 @@ def _lower(
     return value
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _numbers_text(lc: Dims, rc: Dims, lb: Dims, rb: Dims) -> str:
     return (
         f"#stablehlo.dot<lhs_batching_dimensions = {list(lb)}, "
@@ -256,7 +256,7 @@ dot_general_p = Primitive(
 )
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _numbers(numbers: Any, lhs_ndim: int, rhs_ndim: int) -> Numbers:
     (lc, rc), (lb, rb) = numbers
     return (

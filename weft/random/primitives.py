@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from weft.core import dtypes, trace
 from weft.core.aval import ShapedArray
+from weft.core.caches import clearable
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import PRIMITIVES, Primitive
@@ -23,7 +24,8 @@ def _physical(aval: ShapedArray) -> ShapedArray:
     return ShapedArray(aval.shape + aval.dtype.physical_shape, aval.dtype.physical_dtype)
 
 
-@cache
+@clearable
+@lru_cache(maxsize=512)
 def _program(fun: Callable, avals: tuple, static: tuple, ranks: tuple, key: Any) -> ClosedJaxpr:
     """The jaxpr of a generator's function over arrays of keys: mapped over their dimensions."""
     from weft.transforms.vmap_api import vmap

@@ -13,6 +13,7 @@ import numpy as np
 from weft._xla import arrays as _xla
 from weft._xla.compile import XlaRuntimeError
 from weft.core.aval import ShapedArray
+from weft.core.caches import clearable
 from weft.runtime.inside import inside, put_shards
 from weft.sharding.named import SingleDeviceSharding
 
@@ -154,6 +155,7 @@ def host_value(array: Any) -> np.ndarray:
     return value
 
 
+@clearable
 @functools.lru_cache(maxsize=4096)
 def _replica_ids(sharding: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, tuple, int], ...]:
     """(device, index, replica id) of every device, in the sharding's order."""

@@ -12,6 +12,7 @@ from weft._xla import arrays as _xla
 from weft._xla import guards, pytree
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.caches import clearable
 from weft.core.config import config
 from weft.core.trace import Tracer, aval_of, typeof
 from weft.runtime import backend
@@ -110,6 +111,7 @@ def put_host(
 _canonical: dict[Any, tuple[bool, Any]] = {}
 
 
+@clearable
 @functools.lru_cache(maxsize=4096)
 def _all_indices(sharding: Any, shape: tuple) -> tuple:
     return tuple(sharding.devices_indices_map(shape).values())
@@ -192,6 +194,7 @@ def _moved_aval(aval: Any, sharding: Any) -> Any:
     return aval if aval.sharding is typed else aval.update(sharding=typed)
 
 
+@clearable
 @functools.lru_cache(maxsize=4096)
 def _same_parts(source: Any, target: Any, shape: tuple) -> bool:
     """True when device i of both holds the same part, so that parts are copied one to one."""

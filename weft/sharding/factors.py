@@ -237,7 +237,7 @@ RULES: dict[str, Callable[..., str]] = {
 """What `Primitive.sharding` may name: (avals, outs, **params) -> the op's factors as text."""
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4096)
 def parse_factors(text: str) -> tuple[Factors, dict[str, int]]:
     """The factors of operands and results, and the sizes of those that give one (`f=4`).
 

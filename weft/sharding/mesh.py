@@ -12,6 +12,7 @@ import numpy as np
 
 from weft._xla import config as _xla_config
 from weft._xla.sharding import DeviceList
+from weft.core.caches import interned
 
 
 class AxisType(enum.Enum):
@@ -171,7 +172,7 @@ class AbstractMesh(_AxisQueries):
     """
 
     __slots__ = ("__weakref__", "axis_names", "axis_sizes", "axis_types", "shape", "size")
-    _interned: dict[tuple, AbstractMesh] = {}
+    _interned: dict[tuple, AbstractMesh] = interned({})
 
     def __new__(
         cls,
@@ -235,7 +236,7 @@ class Mesh(_AxisQueries):
         {'x': 1}
     """
 
-    _interned: dict[tuple, Mesh] = {}
+    _interned: dict[tuple, Mesh] = interned({})
 
     devices: np.ndarray
     _flat: tuple

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import weakref
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from weft._xla import sharding as _xla
+from weft.core.caches import clearable, interned, on_clear
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text, get_mesh
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 
@@ -78,6 +80,7 @@ def _init_placement(self: Any, devices: tuple, device_list: Any) -> None:
     self.is_fully_addressable = device_list.is_fully_addressable
 
 
+@clearable
 @functools.lru_cache(maxsize=4096)
 def _equivalent(a: Any, b: Any, ndim: int) -> bool:
     if a.memory_kind != b.memory_kind:
@@ -92,6 +95,7 @@ def _equivalent(a: Any, b: Any, ndim: int) -> bool:
     )
 
 
+@clearable
 @functools.lru_cache(maxsize=4096)
 def indices(sharding: Any, shape: tuple[int, ...]) -> tuple[Index, ...]:
     """The slices each device holds, in device order. Raises like ``shard_shape``."""
@@ -152,7 +156,7 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
         (8, 2)
     """
 
-    _interned: dict[tuple, NamedSharding] = {}
+    _interned: dict[tuple, NamedSharding] = interned({})
 
     mesh: Any
     spec: PartitionSpec
@@ -269,8 +273,14 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
         return hlo_sharding(self, ndim)
 
 
-concrete_meshes: dict[tuple, dict[tuple, Mesh]] = {}
+concrete_meshes: dict[tuple, weakref.WeakValueDictionary[tuple, Mesh]] = {}
 """Axes and sizes -> the meshes with devices of which types have been made, by their devices."""
+
+
+@on_clear
+def _forget_meshes() -> None:
+    for axes in [axes for axes, meshes in concrete_meshes.items() if not meshes]:
+        del concrete_meshes[axes]
 
 
 def type_sharding(sharding: Any, ndim: int) -> NamedSharding | None:
@@ -280,13 +290,15 @@ def type_sharding(sharding: Any, ndim: int) -> NamedSharding | None:
     return _type_sharding(sharding, ndim)
 
 
+@clearable
 @functools.lru_cache(maxsize=8192)
 def _type_sharding(sharding: NamedSharding, ndim: int) -> NamedSharding | None:
     mesh = sharding.mesh
     if AxisType.Explicit not in mesh.axis_types:
         return None
     if isinstance(mesh, Mesh):
-        concrete_meshes.setdefault(mesh.shape_tuple, {})[mesh._flat] = mesh
+        meshes = concrete_meshes.setdefault(mesh.shape_tuple, weakref.WeakValueDictionary())
+        meshes[mesh._flat] = mesh
     import weft.sharding.factors  # noqa: F401  (from now on, ops join the shardings of types)
 
     others = [n for n, t in mesh.shape.items() if mesh.axis_type(n) is not AxisType.Explicit]
@@ -332,6 +344,7 @@ def _check_axis(mesh: Any, spec: PartitionSpec, axis: Any, place: str) -> None:
         )
 
 
+@clearable
 @functools.lru_cache(maxsize=8192)
 def _shard_shape(sharding: NamedSharding, shape: tuple[int, ...]) -> tuple[int, ...]:
     sharding.check_rank(shape)
@@ -361,6 +374,7 @@ def hlo_sharding(sharding: NamedSharding, ndim: int) -> _xla.HloSharding:
     return _hlo_sharding(sharding.mesh, sharding.spec, ndim)
 
 
+@clearable
 @functools.lru_cache(maxsize=8192)
 def _hlo_sharding(mesh: Any, spec: PartitionSpec, ndim: int) -> _xla.HloSharding:
     position = {name: i for i, name in enumerate(mesh.axis_names)}
@@ -473,7 +487,7 @@ class GSPMDSharding(_xla.MultiDeviceShardingBase):
       hlo_sharding: an `HloSharding`.
     """
 
-    _interned: dict[tuple, GSPMDSharding] = {}
+    _interned: dict[tuple, GSPMDSharding] = interned({})
 
     def __new__(cls, devices: Any, hlo_sharding: Any, *, memory_kind: str | None = None) -> Any:
         devices = tuple(devices)
@@ -591,6 +605,7 @@ def from_hlo(hlo: Any, mesh: Mesh | None, devices: Any, ndim: int) -> Any:
     return GSPMDSharding(devices, hlo)
 
 
+@clearable
 @functools.lru_cache(maxsize=4096)
 def in_device_order(sharding: Any, devices: tuple, ndim: int) -> Any:
     """The same placement, counting its devices in the order of ``devices``."""

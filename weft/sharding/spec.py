@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from weft.core.caches import interned
+
 
 class _Unconstrained:
     """Marks a dimension whose sharding the partitioner chooses."""
@@ -41,7 +43,7 @@ class PartitionSpec:
     """
 
     __slots__ = ("__weakref__", "axes", "partitions", "reduced", "unreduced")
-    _interned: dict[tuple, PartitionSpec] = {}
+    _interned: dict[tuple, PartitionSpec] = interned({})
 
     UNCONSTRAINED = UNCONSTRAINED
 

@@ -102,8 +102,7 @@ def clear_caches() -> None:
     """
     import gc
 
-    from weft.core.aval import forget_unused
-    from weft.core.caches import clear_listed
+    from weft.core.caches import clear_listed, forget_unused
     from weft.core.primitive import PRIMITIVES
     from weft.runtime import dispatch
 
