@@ -186,7 +186,7 @@ def test_parallel_programs_that_share_an_output_block_race():
         out[...] = jnp.zeros(2)
 
     spec = pl.BlockSpec((2,), lambda i: (i // 2,))
-    with pytest.raises(pl.DataRaceError, match="its block of out is stored"):
+    with pytest.raises(pl.DataRaceError, match="data race on out: program"):
         parallel_grid(kernel, struct(4), out_specs=spec)()
 
 

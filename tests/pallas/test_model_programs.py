@@ -319,7 +319,7 @@ def test_the_best_experts_of_each_token_and_their_weights(call, rng):
 
 def test_shards_are_reduced_by_a_kernel_and_exchanged_around_a_ring(call, rng):
     """In shard_map: each device adds what comes from its neighbour to its own, by a kernel."""
-    mesh = weft.make_mesh((4,), ("x",))
+    mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.AxisType.Auto,))
     x = normal(rng, 4, 8)
 
     def add(a, b, out):

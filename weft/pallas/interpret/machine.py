@@ -332,7 +332,7 @@ def _one_by_one(
     where = np.asarray(region.get(flat))
     value = np.broadcast_to(value, indexer.shape)
     given = value[region.mask] if region.mask is not None else value
-    data = ref.data.reshape(-1)  # a view: buffers are contiguous
+    data = ref.data.flat
     old = np.zeros(where.shape, ref.data.dtype)
     for k, i in enumerate(where.reshape(-1)):
         old.reshape(-1)[k] = data[i]

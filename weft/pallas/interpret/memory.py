@@ -66,6 +66,13 @@ class Buffer:
         self.shadow = Shadow(self.data.shape)
         return self
 
+    def part(self, view: tuple[Any, ...]) -> Buffer:
+        """A buffer of the elements that a view selects, which are the same memory."""
+        written = None if self.written is None else self.written[view]
+        out = Buffer(self.name, self.data[view], written, self.owner)
+        out.shadow = None if self.shadow is None else self.shadow.part(view)
+        return out
+
     def __str__(self) -> str:
         return f"{self.name} of {self.owner}" if self.owner else self.name
 

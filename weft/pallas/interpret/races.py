@@ -9,6 +9,7 @@ Source: C. Flanagan, S. Freund, "FastTrack: efficient and precise dynamic race d
 
 from __future__ import annotations
 
+import math
 from threading import Lock
 from typing import Any
 
@@ -63,13 +64,23 @@ class _Trace:
 class Shadow:
     """For each element of a buffer: who wrote it last, and who read it when."""
 
-    __slots__ = ("locks", "readers", "shape", "writers")
+    __slots__ = ("locks", "numbers", "readers", "shape", "view", "writers")
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
+        self.view: tuple[Any, ...] = (...,)
+        self.numbers: np.ndarray | None = None  # of the elements, in a part
         self.writers: dict[tuple[int, bool], _Trace] = {}  # (task, atomic) -> steps
         self.readers: dict[int, _Trace] = {}
-        self.locks: dict[Any, Clock] = {}  # element -> clock of atomics on it
+        self.locks: dict[int, Clock] = {}  # number of an element -> clock of atomics on it
+
+    def part(self, view: tuple[Any, ...]) -> Shadow:
+        """The same records, of the elements that a view selects."""
+        out = Shadow(self.shape)
+        out.view = view
+        out.numbers = np.arange(math.prod(self.shape)).reshape(self.shape)[view]
+        out.writers, out.readers, out.locks = self.writers, self.readers, self.locks
+        return out
 
     def _conflict(
         self, traces: dict, region: Any, task: int, clock: Clock, skip_atomic: bool
@@ -78,10 +89,10 @@ class Shadow:
             other, atomic = key if isinstance(key, tuple) else (key, False)
             if other == task or (atomic and skip_atomic):
                 continue
-            steps = region.get(trace.steps)
+            steps = region.get(trace.steps[self.view])
             late = np.asarray(steps > clock.get(other, 0))
             if late.any():
-                line = np.asarray(region.get(trace.lines))[late].flat[0]
+                line = np.asarray(region.get(trace.lines[self.view]))[late].flat[0]
                 return other, _sources[int(line)]
         return None
 
@@ -89,8 +100,8 @@ class Shadow:
         trace = traces.get(key)
         if trace is None:
             trace = traces[key] = _Trace(self.shape)
-        region.put(trace.steps, step)
-        region.put(trace.lines, source_id(source))
+        region.put(trace.steps[self.view], step)
+        region.put(trace.lines[self.view], source_id(source))
 
     def read(self, region: Any, task: int, clock: Clock, source: Any) -> Access | None:
         """Records a read; the earlier write it races with, if there is one."""
@@ -111,6 +122,10 @@ class Shadow:
 
     def synchronize(self, element: Any, clock: Clock) -> None:
         """An atomic on one element comes after the earlier ones on it, and before the later."""
-        lock = self.locks.setdefault(element, {})
+        if self.numbers is None:
+            number = int(np.ravel_multi_index(element, self.shape)) if element else 0
+        else:
+            number = int(self.numbers[element])
+        lock = self.locks.setdefault(number, {})
         join(clock, lock)
         join(lock, clock)

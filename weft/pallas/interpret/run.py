@@ -212,7 +212,7 @@ class _Block:
         self.load(at, task)
 
     def load(self, at: list[int], task: Task) -> None:
-        """Cuts the block out of the array; what lies outside of it is poison."""
+        """The block of the array: a part of it if it is an output, else a copy, poison outside."""
         m, array = self.mapping, self.array
         assert self.start is not None
         outer: list[slice] = []
@@ -234,6 +234,11 @@ class _Block:
                 inner.append(slice(lo - s, hi - s))
                 shape.append(b)
         cut = tuple(s.start if gone else s for s, gone in zip(outer, m.squeezed, strict=True))
+        if self.writes and all(
+            s.stop - s.start == b for s, b in zip(outer, m.block_shape, strict=True)
+        ):
+            self.region, self.buffer = None, array.part((*cut, ...))
+            return
         self.inside = tuple(i for i, gone in zip(inner, m.squeezed, strict=True) if not gone)
         self.region = Region(tuple(shape), cut, None, (0, 0, 0))
         part = array.data[cut]
@@ -252,11 +257,10 @@ class _Block:
             self.buffer.watch()
 
     def flush(self, task: Task) -> None:
-        """Writes an output's block back to its array."""
-        if not self.writes or self.mapping.whole or self.start is None:
+        """Writes an output's block that reaches past its array back to it."""
+        if not self.writes or self.mapping.whole or self.region is None:
             return
         region, block, array = self.region, self.buffer, self.array
-        assert region is not None
         value = block.data[self.inside]
         if block.written is not None:
             done = block.written[self.inside]
