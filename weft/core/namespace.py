@@ -101,7 +101,16 @@ def bounded(
         def refusal(surplus: tuple, unknown: dict[str, Any]) -> None:
             refuse(full, parameters, surplus, unknown)
 
-    inner = make(fun, show_user_frames, refusal)
+    label = _label(module, qualname)
+
+    def explained(e: Exception) -> None:
+        from weft.core.blame import explain  # where nothing fails it is not needed
+
+        if label is not None:
+            explain(label, e, fun)
+        show_user_frames(e)
+
+    inner = make(fun, explained, show_user_frames, refusal)
     renamed: CodeType = inner.__code__.replace(co_name=qualname, co_qualname=qualname)
     # The globals are those of the original, by which doctest finds the module it belongs to.
     result: Any = FunctionType(
@@ -113,6 +122,16 @@ def bounded(
     result.__dict__.update(fun.__dict__)
     result.__module__, result.__qualname__, result.__wrapped__ = module, qualname, fun
     return result
+
+
+def _label(module: str, qualname: str) -> str | None:
+    """What messages call a public function; operators have no name."""
+    owner, _, method = qualname.rpartition(".")
+    if method.startswith("__") and not owner:
+        return None
+    if owner:
+        return owner if method in _ENTRANCES[:2] else f"{owner}.{method}"
+    return f"Array.{qualname}" if module == "weft.numpy.methods" else f"{module}.{qualname}"
 
 
 @cache
@@ -140,13 +159,16 @@ def _maker(
     extra = [n for n, is_extra in zip((varargs, varkeywords), refuses, strict=True) if is_extra]
     given = f"{varargs if refuses[0] else '()'}, {varkeywords}"
     lines = [
-        "def make(_fun_, _show_, _refuse_):",
+        "def make(_fun_, _explain_, _show_, _refuse_):",
         f" def function({', '.join(parameters)}):",
         "  try:",
         *([f"   if {' or '.join(extra)}: _refuse_({given})"] if extra else []),
         f"   return _fun_({', '.join(arguments)})",
         "  except Exception as _error_:",
-        "   _show_(_error_)",
+        "   try: _explain_(_error_)",
+        "   except Exception as _other_:",
+        "    _show_(_other_)",
+        "    raise",
         "   raise",
         " return function",
     ]
