@@ -7,13 +7,17 @@ from weft._xla.mlir import ir
 from weft.partition.layout import Layout
 from weft.partition.local import Local
 from weft.partition.localize import Localizer, rule
+from weft.partition.localize_rules.slices import arrive_as_used
 
 
 @rule("stablehlo.while")
 def while_(lz: Localizer, op: ir.Operation) -> list[Local]:
     """The carry keeps one layout through condition, body and result."""
-    layouts = lz.layouts(op)
-    values = [lz.at(x, layout) for x, layout in zip(lz.operands(op), layouts, strict=True)]
+    layouts = arrive_as_used(lz, op, lz.layouts(op))
+    values = []
+    for x, layout in zip(lz.operands(op), layouts, strict=True):
+        source = x if x.layout == layout or x.before is None else x.before
+        values.append(lz.at(source, layout))
     for region in op.regions:
         for argument, layout in zip(region.blocks[0].arguments, layouts, strict=True):
             lz.bind_argument(argument, layout)
