@@ -57,3 +57,9 @@ def test_all_dialects_of_the_pipeline_are_loaded():
 def test_locations_carry_file_line_and_name():
     location = str(mlir.file_location("a.py", 3, 4, "add"))
     assert '"a.py":3:4' in location and '"add"' in location
+
+
+@pytest.mark.parametrize("shape", [(2**40, 2**40), (2**31, 2**31), (0, 2**62, 8)])
+def test_arrays_too_large_for_xla_are_refused_and_the_process_lives(shape):
+    with pytest.raises(ValueError, match=r"shape \(.*\) and dtype float32 is too large"):
+        mlir.tensor_type(shape, np.dtype(np.float32))

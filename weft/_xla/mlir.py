@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import math
 import threading
 
 import ml_dtypes
@@ -31,6 +32,8 @@ __all__ = [
     "verify",
 ]
 
+
+_LARGEST = 2**63 - 1
 
 _making = threading.Lock()
 _contexts: list[ir.Context] = []
@@ -145,6 +148,12 @@ def element_type(dtype) -> ir.Type:
 @functools.lru_cache(maxsize=16384)
 def tensor_type(shape: tuple[int, ...], dtype) -> ir.RankedTensorType:
     """The ranked tensor type ``tensor<shape x dtype>``."""
+    if math.prod(max(n, 1) for n in shape) * np.dtype(dtype).itemsize > _LARGEST:
+        # XLA ends the process when sizes overflow (jaxlib 0.10.2); dynamic sizes are negative.
+        raise ValueError(
+            f"an array of shape {tuple(shape)} and dtype {np.dtype(dtype).name} is too large: its "
+            "size in bytes does not fit into 64 bits"
+        )
     return ir.RankedTensorType.get(shape, element_type(dtype), loc=unknown_location())
 
 
