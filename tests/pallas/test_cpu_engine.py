@@ -13,7 +13,7 @@ from weft import lax
 from weft import pallas as pl
 from weft.pallas.cpu import engine
 from weft.pallas.cpu.lower import kernel_text
-from weft.pallas.cpu.order import parallel_dims
+from weft.pallas.order import parallel_dims
 
 
 def shape(*dims, dtype=np.float32):

@@ -22,7 +22,7 @@ from weft.pallas.gpu.control import for_loop, program_index, unflatten, writes
 from weft.pallas.gpu.emitter import INT, Emitter, i32_attr
 from weft.pallas.gpu.memory import View, array_view, pointer_type
 from weft.pallas.ir import BlockMapping, KernelCall, Program, UnsupportedKernelError
-from weft.transforms.dce import dce_jaxpr
+from weft.pallas.order import parallel_dims
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +57,9 @@ class Launch:
 
 
 def sequential_dims(call: KernelCall) -> frozenset[int]:
-    """The grid dimensions along which programs must run one after another.
-
-    Those are the ones that an output's index map does not use: the block is visited again. An
-    index map that reads scalars may visit any block again along all of its dimensions.
-    """
-    semantics = param(call, "dimension_semantics", None)
-    if semantics is not None:
-        first = call.num_batch
-        names = [str(getattr(s, "value", s)) for s in semantics]
-        return frozenset(first + i for i, s in enumerate(names) if s != "parallel")
-    n = len(call.grid)
-    found: set[int] = set()
-    for block in call.output_blocks:
-        if block.whole:
-            continue
-        jaxpr = block.index_map.jaxpr
-        _, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
-        if any(used[n:]):
-            return frozenset(range(n))
-        found |= {i for i in range(n) if not used[i]}
-    return frozenset(i for i in found if call.grid[i] > 1)
+    """The grid dimensions along which programs run one after another."""
+    parallel = parallel_dims(call)
+    return frozenset(i for i, n in enumerate(call.grid) if n > 1 and i not in parallel)
 
 
 def param(call: KernelCall, name: str, default: Any) -> Any:

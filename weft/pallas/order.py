@@ -1,0 +1,208 @@
+"""Which dimensions of a grid may run at the same time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.jaxpr import Literal, open_jaxpr
+from weft.core.ref import At
+from weft.transforms.dce import dce_jaxpr
+
+
+def parallel_dims(call: Any) -> list[int]:
+    """Grid dimensions whose programs are independent: each of the others runs in order.
+
+    Those that `dimension_semantics` names "parallel" and those that vmap added; otherwise those
+    along which no place of an output is visited twice: every output's index map gives the index
+    as it is, or the kernel's accesses to the output lie apart by it. Scratch keeps its contents
+    from program to program: a kernel that may read what an earlier program left runs in order.
+    """
+    semantics = _semantics(call)
+    moving = [d for d, n in enumerate(call.grid) if n > 1]
+    named = [d for d in moving if semantics.get(d) == "parallel"]
+    free = [d for d in moving if d in named or (d not in semantics and _is_injective(call, d))]
+    if set(free) != set(named) and call.scratch and not _scratch_is_fresh(call, set(free)):
+        return named
+    return free
+
+
+def _semantics(call: Any) -> dict[int, str]:
+    params = call.compiler_params
+    given = (
+        params.get("dimension_semantics")
+        if isinstance(params, dict)
+        else getattr(params, "dimension_semantics", None)
+    )
+    found = {call.num_batch + k: str(s).lower().split(".")[-1] for k, s in enumerate(given or ())}
+    return {**dict.fromkeys(range(call.num_batch), "parallel"), **found}
+
+
+def _is_injective(call: Any, d: int) -> bool:
+    """Whether different indices along d write different blocks of every output."""
+    jaxpr = open_jaxpr(call.jaxpr)
+    first = call.num_scalars + call.num_inputs
+    refs = jaxpr.invars[first : first + len(call.outputs)]
+    for block, ref in zip(call.output_blocks, refs, strict=True):
+        if d not in _direct(block) and not (_is_still(block, d) and _is_apart(call, jaxpr, ref, d)):
+            return False
+    # A program may read the part of an aliased operand that another one overwrites.
+    for operand, output in call.aliases:
+        position = operand - call.num_scalars
+        if position < 0:
+            return False
+        if jaxpr.invars[operand] not in _used(jaxpr):
+            continue
+        if d not in _direct(call.input_blocks[position]):
+            return False
+        mine, theirs = call.input_blocks[position], call.output_blocks[output]
+        if _direct(mine).get(d) != _direct(theirs).get(d) or mine.block_shape != theirs.block_shape:
+            return False
+    return True
+
+
+def _direct(block: Any) -> dict[int, int]:
+    """Grid dimension → dimension of the array whose block number is that grid index."""
+    if block.whole:
+        return {}
+    jaxpr = open_jaxpr(block.index_map)
+    place = {v: d for d, v in enumerate(jaxpr.invars)}
+    found = {}
+    for k, v in enumerate(jaxpr.outvars):
+        apart = not block.by_element[k] or block.block_shape[k] == 1
+        if apart and v.__class__ is not Literal and v in place:
+            found[place[v]] = k
+    return found
+
+
+def _is_still(block: Any, d: int) -> bool:
+    """Whether the block is the same one all along dimension d."""
+    if block.whole:
+        return True
+    jaxpr = open_jaxpr(block.index_map)
+    _, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+    return not used[d]
+
+
+def _is_apart(call: Any, jaxpr: Any, ref: Any, d: int) -> bool:
+    """Whether programs with different indices along d access different places of a ref, or only
+    add up integers in it."""
+    definitions = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+    places: set[tuple[int, int]] | None = None  # (dimension, elements from index to index)
+    for eqn in jaxpr.eqns:
+        if ref not in eqn.invars:
+            continue
+        name = eqn.primitive.name
+        if (
+            name == "atomic_rmw"
+            and eqn.params["op"] != "xchg"
+            and dtypes.is_integer(ref.aval.dtype)
+        ):
+            continue
+        if name not in _ACCESSES or eqn.invars[0] is not ref or ref in eqn.invars[1:]:
+            return False
+        indexer = eqn.params["indexer"]
+        operands = eqn.invars[_ACCESSES[name] :][: indexer.num_operands]
+        here = set()
+        for k, (dim, at) in enumerate(indexer.attach(operands)):
+            if isinstance(at, int | np.ndarray) or at is None:
+                continue
+            axis, step = _multiple_of_program(at, definitions)
+            size = (
+                1
+                if isinstance(dim, At)
+                else (getattr(dim, "size", 0) - 1) * getattr(dim, "stride", 1) + 1
+            )
+            if axis is not None and call.num_batch + axis == d and step >= size > 0:
+                here.add((k, step))
+        places = here if places is None else places & here
+        if not places:
+            return False
+    return True
+
+
+_ACCESSES = {"get": 1, "set": 2, "swap": 2, "addupdate": 2}
+"""Where the operands of an access's index begin."""
+
+
+def _multiple_of_program(index: Any, definitions: dict) -> tuple[int | None, int]:
+    """(axis, c) if an index is c times the program's index along the axis."""
+    step = 1
+    while index.__class__ is not Literal:
+        eqn = definitions.get(index)
+        if eqn is None:
+            break
+        name = eqn.primitive.name
+        if name == "program_id":
+            return eqn.params["axis"], step
+        if name == "mul":
+            a, b = eqn.invars
+            if a.__class__ is Literal:
+                a, b = b, a
+            if b.__class__ is not Literal:
+                break
+            step *= int(b.val)
+            index = a
+        elif name == "convert_element_type":
+            index = eqn.invars[0]
+        else:
+            break
+    return None, 0
+
+
+def _scratch_is_fresh(call: Any, free: set[int]) -> bool:
+    """Whether every program, or the first one along the dimensions in order, writes all scratch
+    before it reads any."""
+    jaxpr = open_jaxpr(call.jaxpr)
+    scratch = jaxpr.invars[len(jaxpr.invars) - len(call.scratch) :]
+    first = [d for d, n in enumerate(call.grid) if n > 1 and d not in free]
+    return all(_written_first(call, jaxpr, v, first) for v in scratch)
+
+
+def _written_first(call: Any, jaxpr: Any, ref: Any, ordered: list[int]) -> bool:
+    if getattr(ref.aval.memory_space, "holds_semaphores", False):
+        return True
+    definitions = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+    for eqn in jaxpr.eqns:
+        if ref not in eqn.invars:
+            continue
+        name = eqn.primitive.name
+        if name in ("set", "swap"):
+            quiet = name == "set" or eqn.outvars[0] not in _used(jaxpr)
+            whole = eqn.params["indexer"].is_whole(ref.aval.shape) and not eqn.params["masked"]
+            return quiet and whole and eqn.invars[0] is ref and ref not in eqn.invars[1:]
+        if name == "cond" and len(eqn.params["branches"]) == 2:
+            if not _is_first(call, eqn.invars[0], definitions, ordered):
+                return False
+            branch = eqn.params["branches"][1].jaxpr
+            inner = branch.invars[list(eqn.invars[1:]).index(ref)]
+            return _written_first(call, branch, inner, [])
+        return False
+    return True
+
+
+def _used(jaxpr: Any) -> set:
+    used = {v for eqn in jaxpr.eqns for v in eqn.invars if v.__class__ is not Literal}
+    return used | {v for v in jaxpr.outvars if v.__class__ is not Literal}
+
+
+def _is_first(call: Any, index: Any, definitions: dict, ordered: list[int]) -> bool:
+    """Whether a branch index is `program_id(d) == 0` (as a number) for the only ordered d."""
+    eqn = definitions.get(index)
+    while eqn is not None and eqn.primitive.name == "convert_element_type":
+        eqn = definitions.get(eqn.invars[0])
+    if eqn is None or eqn.primitive.name != "eq" or len(ordered) != 1:
+        return False
+    a, b = eqn.invars
+    if a.__class__ is Literal:
+        a, b = b, a
+    if b.__class__ is not Literal or int(b.val) != 0:
+        return False
+    source = definitions.get(a)
+    return (
+        source is not None
+        and source.primitive.name == "program_id"
+        and call.num_batch + source.params["axis"] == ordered[0]
+    )
