@@ -12,9 +12,10 @@ import ast
 import linecache
 import os
 import sysconfig
+from collections.abc import Callable
 from itertools import islice
 from opcode import opmap
-from types import FrameType, FunctionType, TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from weft.core.source import GENERATED, is_internal_file
@@ -22,6 +23,7 @@ from weft.core.source import GENERATED, is_internal_file
 # Raised by Python for a value of another kind than the code below expects.
 _UNFIT = (AttributeError, KeyError, AssertionError, NameError, StopIteration, ZeroDivisionError)
 _KNOWN = (TypeError, ValueError, IndexError, OverflowError, *_UNFIT)
+_NO_CAST = "std::bad_cast"  # what jaxlib says of an argument of another kind, at times
 _RAISES = frozenset((opmap["RAISE_VARARGS"], opmap["RERAISE"]))
 _CONVERSIONS = frozenset(
     f"__{name}__"
@@ -43,7 +45,7 @@ _VARARGS = 4  # inspect.CO_VARARGS
 _SHOWN = 60
 
 
-def explain(function: str, e: Exception, original: FunctionType) -> None:
+def explain(function: str, e: Exception, original: Callable) -> None:
     """Says in an exception which function of weft, and which argument, was to blame.
 
     Raises a TypeError in place of exceptions such as KeyError that only tell of weft's inside.
@@ -64,7 +66,7 @@ def explain(function: str, e: Exception, original: FunctionType) -> None:
     text = str(e.args[0]) if e.args else ""
     if raised and (short in text or "weft." in text):
         return
-    arguments = _arguments(tb.tb_frame)
+    arguments = _arguments(tb.tb_frame, original)
     blamed = _blamed(frames, arguments)
     where = f"{function}: "
     if blamed is not None and not (raised and _mentions(text, blamed)):
@@ -77,8 +79,10 @@ def explain(function: str, e: Exception, original: FunctionType) -> None:
             if name not in left_out or value is not left_out[name]
         ]
         where += f"called with {', '.join(given)}: " if given else ""
-    if isinstance(e, _UNFIT) and not raised:
-        kind = "" if isinstance(e, AttributeError) else f"{type(e).__name__} "
+    text = _short(text)
+    if not raised and (isinstance(e, _UNFIT) or type(e) is RuntimeError):
+        plain = isinstance(e, AttributeError | RuntimeError)
+        kind = "" if plain else f"{type(e).__name__} "
         raise TypeError(f"{where}{kind}{text}".rstrip(": ")) from None
     e.args = (where + text, *e.args[1:])
 
@@ -86,6 +90,8 @@ def explain(function: str, e: Exception, original: FunctionType) -> None:
 def _is_plain(e: Exception) -> bool:
     """Whether the exception is one of Python's or weft's own, whose text is its argument."""
     kind = type(e)
+    if kind is RuntimeError:
+        return e.args == (_NO_CAST,)
     own = kind in _KNOWN or kind.__module__ in ("weft.errors", "numpy._core._exceptions")
     return own and len(e.args) <= 1 or kind is AttributeError
 
@@ -127,9 +133,12 @@ def _is_library(file: str) -> bool:
     return f"{os.sep}site-packages{os.sep}" in file or file.startswith(_STDLIB)
 
 
-def _arguments(frame: FrameType) -> dict[str, Any]:
+def _arguments(frame: FrameType, original: Callable) -> dict[str, Any]:
     """The arguments of the public function, from the frame of its boundary."""
     code, values = frame.f_code, frame.f_locals
+    if code.co_name == "wrapped":  # of an `api_boundary`
+        given = dict(zip(_parameters(original), values["args"], strict=False))
+        return {**given, **values["kwargs"]}
     count = code.co_argcount + code.co_kwonlyargcount
     arguments = {name: values[name] for name in code.co_varnames[:count] if name in values}
     rest = values.get(code.co_varnames[count]) if code.co_flags & _VARARGS else None
@@ -138,10 +147,17 @@ def _arguments(frame: FrameType) -> dict[str, Any]:
     return arguments
 
 
-def _defaults(function: FunctionType) -> dict[str, Any]:
-    code, values = function.__code__, function.__defaults__ or ()
-    names = code.co_varnames[: code.co_argcount][code.co_argcount - len(values) :]
-    return {**dict(zip(names, values, strict=True)), **(function.__kwdefaults__ or {})}
+def _parameters(function: Callable) -> tuple[str, ...]:
+    """The names of the parameters that are given by position."""
+    code = getattr(function, "__code__", None)
+    return code.co_varnames[: code.co_argcount] if code else ()
+
+
+def _defaults(function: Callable) -> dict[str, Any]:
+    values = getattr(function, "__defaults__", None) or ()
+    names = _parameters(function)
+    pairs = zip(names[len(names) - len(values) :], values, strict=False)
+    return {**dict(pairs), **(getattr(function, "__kwdefaults__", None) or {})}
 
 
 def _blamed(frames: list[TracebackType], arguments: dict[str, Any]) -> str | None:
@@ -189,6 +205,14 @@ def _names(tb: TracebackType) -> list[str]:
         if isinstance(n, ast.Name | ast.Attribute)
     ]
     return list(dict.fromkeys(names))
+
+
+def _short(text: str) -> str:
+    """What Python or jaxlib said, without the signatures that jaxlib lists."""
+    if text == _NO_CAST:
+        return "a value of another kind is needed"
+    head, listed, _ = text.partition("incompatible function arguments")
+    return head + listed
 
 
 def _mentions(text: str, name: str) -> bool:

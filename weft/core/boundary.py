@@ -61,13 +61,23 @@ def show_user_frames(e: BaseException) -> None:
 
 def api_boundary(fun: F) -> F:
     """Wraps a public function: what it raises shows only frames outside weft."""
+    label = getattr(fun, "__qualname__", "<")
+    named = "<" not in label  # functions made by others, such as those of jit, have no public name
 
     @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         try:
             return fun(*args, **kwargs)
         except Exception as e:
-            show_user_frames(e)
+            try:
+                if named:
+                    from weft.core.blame import explain  # where nothing fails it is not needed
+
+                    explain(label, e, fun)
+                show_user_frames(e)
+            except Exception as other:
+                show_user_frames(other)
+                raise
             raise  # bare, so that Python does not add this frame again
 
     return cast(F, wrapped)
