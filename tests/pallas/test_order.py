@@ -93,3 +93,26 @@ def test_calls_that_vmap_joined_are_independent():
     built = next(e for e in found if e.primitive.name == "pallas_call").params["call"]
     assert parallel_dims(built) == [0]
     np.testing.assert_allclose(weft.vmap(call)(x), np.cumsum(x, 1))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int64"])
+def test_programs_that_count_into_few_places_count_everything(rng, dtype):
+    with weft.enable_x64(dtype == "int64"):
+        x = rng.integers(0, 7, 4000).astype("int32")
+        by = rng.integers(0, 3, 4000).astype(dtype)
+
+        def count(x, by, start, out):
+            pl.atomic_add(out, (1, x[...]), by[...], mask=x[...] != 3)
+
+        part = pl.BlockSpec((500,), lambda i: (i,))
+        got = pl.pallas_call(
+            count,
+            weft.ShapeDtypeStruct((2, 7), dtype),
+            grid=8,
+            in_specs=[part, part, pl.BlockSpec()],
+            input_output_aliases={2: 0},
+            compiler_params=pl.CompilerParams(dimension_semantics=("parallel",)),
+        )(x, by, np.ones((2, 7), dtype))
+    want = np.ones((2, 7), dtype)
+    np.add.at(want[1], x[x != 3], by[x != 3])
+    np.testing.assert_array_equal(got, want)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.core import dtypes
 from weft.core.ref import At, Indexer, Pick, Window
 from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.arrays import nest_sequential, pointwise
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.translate import Translator, rule
-from weft.pallas.cpu.values import Array, Buffer, no_indices, same_indices
+from weft.pallas.cpu.values import Array, Buffer, no_indices, same_indices, size_of
 
 
 def checked(t: Translator, start: Any, low: int, high: int, what: str) -> Any:
@@ -282,13 +283,19 @@ def _atomic_rmw(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array
     whole = types.is_complex(ref.dtype) or types.is_float8(ref.dtype) or types.is_narrow(ref.dtype)
     if not op or whole:
         raise t.unsupported(eqn, f"{eqn.params['op']} of {ref.dtype}")
+    shared = ref
+    apart = _adds_apart(t, eqn, ref, op)
+    if apart:
+        ref = t.temporary(ref.shape, ref.dtype)
+        zero = types.constant(0, ref.dtype)
+        t.store(ref, Array(ref.shape, ref.dtype, lambda f, i: zero))
     gathered = Gathered(t, ref, indexer, rest[:n])
     for x in (value, *gathered.picks, *(() if mask is None else (mask,))):
-        if ref.group in x.reads:
+        if shared.group in x.reads:
             t.snapshot(x)
         elif x.waiting():
             t.materialize(x)
-    t.before_write(ref.group)
+    t.before_write(shared.group)
     old = t.temporary(indexer.shape, ref.dtype) if t.used[0] else None
     type_ = types.memory(ref.dtype)
 
@@ -297,6 +304,10 @@ def _atomic_rmw(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array
         if ref.dtype.name == "bool":
             element = f.op(f"zext i1 {element} to i8")
         pointer = ref.address(f, gathered.address(f, i))
+        if apart:
+            so_far = f.load(type_, pointer, parallel=False)
+            f.store(type_, f.op(f"add {type_} {so_far}, {element}"), pointer, parallel=False)
+            return
         before = f.op(f"atomicrmw {op} ptr {pointer}, {type_} {element} seq_cst")
         if old is not None:
             f.store(type_, before, old.address(f, i), parallel=False)
@@ -312,10 +323,41 @@ def _atomic_rmw(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array
             body(i)
 
     nest_sequential(f, indexer.shape, guarded)
+    if apart:
+        _add_all(t, shared, ref)
     if old is None:
         zero = types.constant(0, ref.dtype)
         return Array(indexer.shape, ref.dtype, lambda f, i: zero)
     return Array(indexer.shape, ref.dtype, buffer=old)
+
+
+FEW = 1024
+"""Elements of a ref for which sums of their own are worth it."""
+
+
+def _adds_apart(t: Translator, eqn: Any, ref: Buffer, op: str) -> bool:
+    """Whether an atomic sum of many integers goes to few places: added up here first, since cores
+    that add to one cache line wait for each other."""
+    many = size_of(eqn.params["indexer"].shape)
+    return (
+        op == "add"
+        and not t.used[0]
+        and dtypes.is_integer(ref.dtype)
+        and size_of(ref.shape) <= FEW
+        and many >= 4 * size_of(ref.shape)
+    )
+
+
+def _add_all(t: Translator, shared: Buffer, own: Buffer) -> None:
+    """Atomically adds what is not zero."""
+    f, type_ = t.f, types.memory(own.dtype)
+
+    def body(i: tuple) -> None:
+        value = f.load(type_, own.address(f, i), parallel=False)
+        with f.when(f.op(f"icmp ne {type_} {value}, 0")):
+            f.op(f"atomicrmw add ptr {shared.address(f, i)}, {type_} {value} seq_cst")
+
+    nest_sequential(f, own.shape, body)
 
 
 @rule("atomic_cas")
