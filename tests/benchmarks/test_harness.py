@@ -5,7 +5,7 @@ import pytest
 from benchmarks import table
 from benchmarks.case import CASES, Case
 from benchmarks.groups import GROUPS, load_groups
-from benchmarks.harness import Row
+from benchmarks.harness import Child, Row, measure
 
 
 def row(weft, jax, budget=0.5):
@@ -49,3 +49,31 @@ def test_a_page_without_markers_is_refused(tmp_path):
 def test_every_group_declares_cases():
     load_groups()
     assert {case.group for case in CASES.values()} == set(GROUPS)
+
+
+@pytest.fixture
+def child():
+    child = Child("weft")
+    yield child
+    child.close()
+
+
+def test_a_child_sets_a_case_up_and_takes_samples(child):
+    answer = child.ask("x + y")
+    assert answer["seconds"] > 0
+    assert 0 < child.ask("")["value"] < 0.1
+    assert "KeyError" in child.ask("no such case")["error"]
+    assert child.alive
+
+
+def test_a_round_gives_each_side_one_value(child):
+    load_groups()
+    measured = Row(CASES["x + y"])
+    measure([child], measured)
+    [value] = measured.values["weft"]
+    assert 0 < value < 0.1 and not measured.values["jax"] and not measured.errors
+
+
+def test_a_child_that_dies_leaves_its_last_words(child):
+    child._process.kill()
+    assert "error" in child.ask("x + y") and not child.alive
