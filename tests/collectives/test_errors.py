@@ -87,6 +87,11 @@ CALLS = {
         ValueError,
         ["cannot be combined with positional axes"],
     ),
+    "an array dimension where none is taken": (
+        lambda v: lax.pargmax(v, ("x", 0)),
+        NameError,
+        ["0 is not bound", "Array dimensions", "psum, pmean, pmax and pmin"],
+    ),
     "a positional axis out of range": (
         lambda v: lax.psum(v, ("x", 5)),
         ValueError,

@@ -99,9 +99,9 @@ def _batch(
     at = s.place[s.device] * s.n + s.local
     size = over.group_size
     lists = np.array([at[list(g)] for g in over.all_groups])  # [group, rank]
-    own = s.number[:, 0]  # the group of a device's examples, if they share one
-    if (s.number == own[:, None]).all():
-        out, out_dim = s.take(x, lists[own]), None
+    own = s.number[:, :1]  # the group of a device's examples, if they share one
+    if s.n and (s.number == own).all():
+        out, out_dim = s.take(x, lists[own[:, 0]]), None
     else:
         table = lists[s.number]  # [device, batch index, rank]
         out = s.take(x, table.reshape(s.m, s.n * size))

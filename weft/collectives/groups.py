@@ -145,6 +145,10 @@ def entry_of(name: Any) -> AxisEntry:
     except NameError as error:
         from weft.sharding.mesh import context_mesh
 
+        if isinstance(name, int):
+            raise NameError(
+                f"{error} Array dimensions among the names are for psum, pmean, pmax and pmin."
+            ) from None
         mesh = context_mesh()
         if mesh is None or name not in mesh.shape:
             raise
@@ -403,7 +407,7 @@ class Split:
         self.devices = Team(names, sizes, None, tracked)
         self.place = np.zeros(self.m, np.int64)
         self.slot = np.zeros((self.m, self.n), np.int64)
-        self.slots = 0
+        self.slots = 1
         for component in self.components:
             order: dict[int, int] = {}
             for q, i in enumerate(component):
@@ -422,7 +426,7 @@ class Split:
                 i = root[i]
             return i
 
-        for group in team.all_groups:
+        for group in team.all_groups if team.size else ():
             first = find(int(self.device[group[0]]))
             for member in group[1:]:
                 other = find(int(self.device[member]))
@@ -467,6 +471,8 @@ def take_static(x: Any, index: np.ndarray) -> Any:
 
     shape = typeof(x).shape
     size, count = shape[0], len(index)
+    if not count:
+        return slice_in_dim(x, 0, 0)
     start = int(index[0])
     if (index == np.arange(start, start + count)).all():
         return x if count == size else slice_in_dim(x, start, start + count)

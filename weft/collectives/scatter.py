@@ -196,6 +196,8 @@ def check_divides(
     among = f"axis {names_text(over.names)} has {size} devices" + (
         " in a group" if over.groups is not None else ""
     )
+    if tiled and not size:
+        raise ValueError(f"{who}: {place}, but {among}: there are none to split it among")
     if tiled and n % size:
         raise ValueError(
             f"{who}: {place}, which does not divide among them: {among}. Pad it to "

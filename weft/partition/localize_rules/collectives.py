@@ -125,12 +125,7 @@ def replicated_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
     x = lz.complete(op.operands[0])
     out = lz.layout(op.attributes["out_sharding"], op.results[0].type.shape)
     axes = lz.atoms(sdy.axis_refs(op.attributes["axes"]))
-    value = lz.at(x, out)
-    e = lz.e
-    first = e.compare(e.coordinate(axes), e.const(0), "EQ")
-    zero = e.splat(0, out.local, value.type.element_type)
-    value = e.select(e.broadcast(first, out.local), value, zero)
-    return lz.replace(op, Local(value, out, (axes, "add")))
+    return lz.replace(op, lz.keep_on_first(x, out, axes))
 
 
 @rule("sdy.sharded_to_unreduced")
@@ -209,7 +204,10 @@ def async_start(lz: Localizer, op: ir.Operation) -> list[Local]:
     for i, x in enumerate(lz.operands(op)):
         op.operands[i] = lz.at(x, _whole(lz, op.operands[i]))
     for view in op.regions[0].blocks[0].operations:
-        for name in ("channel_handle", "use_global_device_ids"):
+        for name in (
+            *("channel_handle", "use_global_device_ids"),
+            *("sdy.sharding", "sdy.sharding_origins"),
+        ):
             if name in view.operation.attributes:
                 del view.operation.attributes[name]
     return [Local(op.results[0], lz.layout(None, ()))]
