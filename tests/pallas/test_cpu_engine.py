@@ -1,5 +1,6 @@
 """The CPU backend's own behaviour: its caches, its errors, debug mode, parallel grids."""
 
+import resource
 import subprocess
 import sys
 import textwrap
@@ -110,6 +111,24 @@ def test_kernels_compile_within_150_ms_of_processor_time():
         engine.host().machine.emit_object(engine.optimized(kernel_text(call)))
         best = min(best, time.process_time() - start)
     assert best < 0.15
+
+
+def test_compiling_a_kernel_leaves_no_memory_behind():
+    def kernel(x, out):
+        out[...] = wnp.tanh(x[...]) * 2
+
+    text = kernel_text(call_of(kernel, shape(64), np.ones(64, np.float32)))
+
+    def resident():
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * resource.getpagesize()
+
+    for _ in range(10):
+        engine.optimized(text)
+    before = resident()
+    for _ in range(30):
+        engine.optimized(text)
+    assert resident() - before < 1 << 20
 
 
 def test_without_llvmlite_the_error_says_how_to_get_it(monkeypatch):

@@ -51,7 +51,7 @@ def placement(what: str, value: Any) -> Any:
         )
     mesh = getattr(sharding, "mesh", None)
     if isinstance(mesh, AbstractMesh):
-        known = [context_mesh(), *concrete_meshes.get(mesh.shape_tuple, {}).values()]
+        known = [context_mesh(), *concrete_meshes(mesh)]
         for real in known:
             if isinstance(real, Mesh) and real.shape == mesh.shape:
                 return sharding.update(mesh=real.update(axis_types=mesh.axis_types))

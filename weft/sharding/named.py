@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft._xla import sharding as _xla
-from weft.core.caches import clearable, interned, on_clear
+from weft.core.caches import clearable, interned
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text, get_mesh
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 
@@ -273,14 +273,12 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
         return hlo_sharding(self, ndim)
 
 
-concrete_meshes: dict[tuple, weakref.WeakValueDictionary[tuple, Mesh]] = {}
-"""Axes and sizes -> the meshes with devices of which types have been made, by their devices."""
+_meshes_of_types: weakref.WeakValueDictionary[tuple, Mesh] = weakref.WeakValueDictionary()
 
 
-@on_clear
-def _forget_meshes() -> None:
-    for axes in [axes for axes, meshes in concrete_meshes.items() if not meshes]:
-        del concrete_meshes[axes]
+def concrete_meshes(mesh: Mesh | AbstractMesh) -> list[Mesh]:
+    """The meshes with devices of which types have been made, of the same axes and sizes."""
+    return [m for (axes, _), m in list(_meshes_of_types.items()) if axes == mesh.shape_tuple]
 
 
 def type_sharding(sharding: Any, ndim: int) -> NamedSharding | None:
@@ -297,8 +295,7 @@ def _type_sharding(sharding: NamedSharding, ndim: int) -> NamedSharding | None:
     if AxisType.Explicit not in mesh.axis_types:
         return None
     if isinstance(mesh, Mesh):
-        meshes = concrete_meshes.setdefault(mesh.shape_tuple, weakref.WeakValueDictionary())
-        meshes[mesh._flat] = mesh
+        _meshes_of_types[mesh.shape_tuple, mesh._flat] = mesh
     import weft.sharding.factors  # noqa: F401  (from now on, ops join the shardings of types)
 
     others = [n for n, t in mesh.shape.items() if mesh.axis_type(n) is not AxisType.Explicit]

@@ -129,9 +129,9 @@ def _concrete(x: Any, sharding: Any) -> Any:
     if not isinstance(mesh, AbstractMesh):
         return sharding
     known = [getattr(getattr(x, "sharding", None), "mesh", None), context_mesh()]
-    seen = concrete_meshes.get(mesh.shape_tuple, {})
+    seen = concrete_meshes(mesh)
     if len(seen) == 1:  # the types of the program can mean one set of devices only
-        known += seen.values()
+        known += seen
     for own in known:
         if isinstance(own, Mesh) and own.shape == mesh.shape:
             return sharding.update(mesh=own.update(axis_types=mesh.axis_types))
