@@ -279,6 +279,44 @@ def test_symmetric_product_and_polar_decomposition():
     assert bool(converged)
 
 
+def test_polar_decomposition_stops_where_asked():
+    a = real(5, 5)
+    assert [int(v) for v in linalg.qdwh(a, max_iterations=2)[2:]] == [2, 0]
+    assert [int(v) for v in linalg.qdwh(a, max_iterations=0)[2:]] == [0, 0]
+    coarse, fine = (linalg.qdwh(a, eps=eps) for eps in (1e-2, 1e-7))
+    assert coarse[3] and fine[3] and int(coarse[2]) < int(fine[2])
+    for options in ({"max_iterations": -1}, {"eps": 0.0}, {"dynamic_shape": (3, 3)}):
+        with pytest.raises(ValueError, match=f"qdwh: {next(iter(options))}"):
+            linalg.qdwh(a, **options)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (6, 2), (3, 1)])
+def test_polar_decomposition_of_complex_and_ill_conditioned_matrices(shape):
+    n = shape[1]
+    u = np.linalg.qr(real(*shape) + 1j * real(*shape))[0]
+    v = np.linalg.qr(real(n, n) + 1j * real(n, n))[0]
+    h = v @ np.diag(10.0 ** -(np.arange(n) ** 2)) @ v.conj().T
+    with weft.enable_x64(True):
+        got_u, got_h, _, converged = weft.jit(linalg.qdwh)(u @ h)
+    assert converged
+    np.testing.assert_allclose(got_h, h, atol=1e-12)
+    np.testing.assert_allclose(got_u @ got_h, u @ h, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: linalg.eigh(x, implementation=linalg.EighImplementation.JACOBI),
+        lambda x: linalg.eigh(x, implementation=linalg.EighImplementation.QDWH),
+        lambda x: linalg.eig(x, implementation=linalg.EigImplementation.CUSOLVER),
+        lambda x: linalg.eig(x, use_magma=True),
+    ],
+)
+def test_algorithms_that_are_not_there_are_refused(call):
+    with pytest.raises(ValueError, match=r"implementation .* is not available.*leave it out"):
+        call(hermitian(real(3, 3)))
+
+
 def test_cholesky_of_an_indefinite_matrix_is_nan_in_that_example_only():
     x = np.stack([np.eye(2), -np.eye(2)]).astype(np.float32)
     out = np.asarray(linalg.cholesky(x))

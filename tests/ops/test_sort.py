@@ -76,6 +76,7 @@ def test_approximate_top_k_is_exact():
         (lambda: lax.sort(1.0), TypeError, "rank 1"),
         (lambda: lax.top_k(X, 5), ValueError, "between 0 and the size 4"),
         (lambda: lax.approx_max_k(X, 1, recall_target=2.0), ValueError, "recall_target"),
+        (lambda: lax.approx_min_k(X, 1, aggregate_to_topk=False), ValueError, "aggregate_to_topk"),
     ],
 )
 def test_errors_name_the_argument(call, error, words):

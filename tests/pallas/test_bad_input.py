@@ -402,6 +402,16 @@ MAPS = {
         ValueError,
         "one function takes one mesh",
     ),
+    "scratch of several cores": (
+        lambda: pl.run_scoped(nothing, pl.LOCAL((), "float32"), collective_axes="core"),
+        ValueError,
+        "collective_axes='core' is not supported.*pallas.SHARED",
+    ),
+    "dot with two precisions": (
+        lambda: pl.dot(np.ones((2, 2)), np.ones((2, 2)), allow_tf32=True, precision="high"),
+        ValueError,
+        "allow_tf32 or precision, not both",
+    ),
     "kernel with too few meshes": (
         lambda: pl.kernel([nothing, nothing], mesh=[RING]),
         ValueError,

@@ -238,3 +238,17 @@ def test_fwd_and_bwd_are_each_traced_once():
     fwd, bwd = weft.fwd_and_bwd(lambda x: (x**2, x), argnums=0, has_aux=True, jitted=False)
     out, residuals, aux = fwd(3.0)
     assert (float(out), float(bwd(residuals, 1.0)), float(aux)) == (9.0, 6.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: weft.grad(f, reduce_axes=("x",)),
+        lambda f: weft.value_and_grad(f, reduce_axes=("x",)),
+        lambda f: weft.vjp(f, 1.0, reduce_axes=("x",)),
+        lambda f: weft.linear_transpose(f, 1.0, reduce_axes=("x",)),
+    ],
+)
+def test_axes_to_add_gradients_up_along_are_refused(call):
+    with pytest.raises(ValueError, match=r"reduce_axes=\('x',\) is not supported; .*psum"):
+        call(lambda x: 2 * x)

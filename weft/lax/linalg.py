@@ -23,6 +23,7 @@ from weft.ops.linalg.lu import lu_p as lu_p
 from weft.ops.linalg.lu import lu_pivots_to_permutation as lu_pivots_to_permutation
 from weft.ops.linalg.lu import lu_pivots_to_permutation_p as lu_pivots_to_permutation_p
 from weft.ops.linalg.lu import solve as solve
+from weft.ops.linalg.polar import qdwh as qdwh
 from weft.ops.linalg.qr import geqrf as geqrf
 from weft.ops.linalg.qr import householder_product as householder_product
 from weft.ops.linalg.qr import householder_product_p as householder_product_p
@@ -31,7 +32,6 @@ from weft.ops.linalg.qr import ormqr_p as ormqr_p
 from weft.ops.linalg.qr import qr as qr
 from weft.ops.linalg.qr import qr_p as qr_p
 from weft.ops.linalg.svd import SvdAlgorithm as SvdAlgorithm
-from weft.ops.linalg.svd import qdwh as qdwh
 from weft.ops.linalg.svd import svd as svd
 from weft.ops.linalg.svd import svd_p as svd_p
 from weft.ops.linalg.triangular import triangular_solve as triangular_solve

@@ -254,10 +254,11 @@ def approx_max_k(
 ) -> list:
     """The k greatest elements and their indices; exact, so of any recall_target up to 1.
 
-    reduction_input_size_override and aggregate_to_topk tune the approximation of accelerators
-    that have one; an exact result meets them as it is.
+    reduction_input_size_override tunes the approximation of accelerators that have one; an exact
+    result meets it as it is. Raises ValueError for aggregate_to_topk=False, the candidates of an
+    approximation.
     """
-    _check_recall("approx_max_k", operand, recall_target)
+    _check_recall("approx_max_k", operand, recall_target, aggregate_to_topk)
     return top_k(operand, k, axis=reduction_dimension)
 
 
@@ -272,12 +273,17 @@ def approx_min_k(
     """The k least elements and their indices; see `approx_max_k`."""
     from weft.ops.elementwise import neg
 
-    _check_recall("approx_min_k", operand, recall_target)
+    _check_recall("approx_min_k", operand, recall_target, aggregate_to_topk)
     values, indices = top_k(neg(operand), k, axis=reduction_dimension)
     return [neg(values), indices]
 
 
-def _check_recall(name: str, operand: Any, recall_target: float) -> None:
+def _check_recall(name: str, operand: Any, recall_target: float, aggregate: bool) -> None:
+    if not aggregate:
+        raise ValueError(
+            f"{name}: aggregate_to_topk=False asks for the candidates of an approximation; the "
+            "search is exact and has only the result: leave aggregate_to_topk out"
+        )
     if not 0 < recall_target <= 1:
         raise ValueError(f"{name}: recall_target must lie in (0, 1], got {recall_target}")
     if not dtypes.is_float(typeof(operand).dtype):

@@ -210,8 +210,8 @@ def dot(
 ) -> Any:
     """The matrix product of two rank-2 arrays, of which either may be transposed first.
 
-    The result is float32 (int32 for integers), as hardware accumulates. Raises ValueError for
-    other ranks.
+    The result is float32 (int32 for integers), as hardware accumulates. allow_tf32: True is
+    precision HIGH, False HIGHEST. Raises ValueError for other ranks, and where both are given.
 
     >>> import weft
     >>> weft.pallas.dot(weft.numpy.ones((2, 3)), weft.numpy.ones((4, 3)), trans_b=True).shape
@@ -220,6 +220,10 @@ def dot(
     from weft.core.dtypes import is_integer
     from weft.ops.dot import dot_general
 
+    if allow_tf32 is not None:
+        if precision is not None:
+            raise ValueError("dot: give allow_tf32 or precision, not both")
+        precision = "high" if allow_tf32 else "highest"
     for name, x in (("a", a), ("b", b)):
         if getattr(x, "ndim", None) != 2:
             raise ValueError(f"dot: {name} must have rank 2, got {x!r:.80}")

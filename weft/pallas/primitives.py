@@ -255,6 +255,7 @@ def run_scoped(f: Callable, *types: Any, collective_axes: Any = (), **kw_types: 
 
     types, kw_types: pytrees of scratch types, as scratch_shapes; f gets refs in their place. The
     scratch is uninitialized, semaphores are 0. Returns what f returns: arrays, no refs.
+    collective_axes: () only; each core has scratch of its own.
 
     >>> import weft
     >>> pl = weft.pallas
@@ -267,6 +268,12 @@ def run_scoped(f: Callable, *types: Any, collective_axes: Any = (), **kw_types: 
     ...     weft.numpy.arange(3.0))
     Array([1., 3., 5.], dtype=float32)
     """
+    if collective_axes != ():
+        raise ValueError(
+            f"run_scoped: collective_axes={collective_axes!r} is not supported: each core has "
+            "scratch of its own. For scratch that cores share, give the kernel "
+            "scratch_shapes=[type @ weft.pallas.SHARED]"
+        )
     shapes, structure = scratch_types("run_scoped: scratch type ", (types, kw_types))
     if not inside_kernel():
         refs = [new_ref(np.zeros(s.shape, s.dtype), memory_space=s.memory_space) for s in shapes]
@@ -308,7 +315,12 @@ def with_scoped(*types: Any, collective_axes: Any = (), **kw_types: Any) -> Call
 
     def decorator(f: Callable) -> Callable:
         def inner(*args: Any) -> Any:
-            return run_scoped(lambda *refs, **kw: f(*args, *refs, **kw), *types, **kw_types)
+            return run_scoped(
+                lambda *refs, **kw: f(*args, *refs, **kw),
+                *types,
+                collective_axes=collective_axes,
+                **kw_types,
+            )
 
         return inner
 

@@ -265,6 +265,7 @@ def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequen
     (Array(3., dtype=float32, weak_type=True),)
     """
     _check_callable(fun, "vjp")
+    _no_reduce_axes("vjp", reduce_axes)
     outs, lin, flat, in_avals = _linearize(fun, primals, has_aux, "vjp")
     f_vjp = Pullback(_Program(fun, lin, in_avals, flat), lin.consts)
     result = flat.out_tree.unflatten(_arrays(outs))
@@ -286,6 +287,14 @@ def _backward(
         ct = _zero(cotangent_aval(aval)) if ct is None else ct
         full.append(_as_weak(ct) if getattr(aval, "weak_type", False) else ct)
     return full
+
+
+def _no_reduce_axes(who: str, axes: Sequence) -> None:
+    if axes:
+        raise ValueError(
+            f"{who}: reduce_axes={axes!r} is not supported; add the gradient up with "
+            "weft.lax.psum, or use weft.shard_map, whose types say where a gradient is a sum"
+        )
 
 
 @api_boundary
@@ -344,6 +353,7 @@ def value_and_grad(
     (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
     _check_callable(fun, "value_and_grad")
+    _no_reduce_axes("value_and_grad", reduce_axes)
     run = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
 
     @functools.wraps(fun)
@@ -437,6 +447,7 @@ def grad(
     Array(1., dtype=float32, weak_type=True)
     """
     _check_callable(fun, "grad")
+    _no_reduce_axes("grad", reduce_axes)
     run = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "grad")
 
     @functools.wraps(fun)
@@ -460,6 +471,7 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
     (Array(6., dtype=float32, weak_type=True),)
     """
     _check_callable(fun, "linear_transpose")
+    _no_reduce_axes("linear_transpose", reduce_axes)
     leaves, tree = flatten(tuple(primals))
     specs = [aval_of_spec(x) for x in leaves]
     weak = [getattr(a, "weak_type", False) for a in specs]

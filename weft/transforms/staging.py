@@ -169,7 +169,6 @@ def make_jaxpr(
     static_argnums: int | Sequence[int] = (),
     axis_env: Sequence[tuple[Any, int]] | None = None,
     return_shape: bool = False,
-    abstracted_axes: Any = None,
 ) -> Callable:
     """A function that returns the jaxpr `fun` traces to, for arguments like those given.
 

@@ -30,7 +30,7 @@ from weft.ops.slicing import slice_in_dim
 
 
 class EighImplementation(enum.Enum):
-    """Algorithms of `eigh`; the platform's LAPACK or cuSOLVER routine is used for all."""
+    """Algorithms of `eigh`, of which there is QR: LAPACK's or cuSOLVER's routine."""
 
     QR = "qr"
     JACOBI = "jacobi"
@@ -38,7 +38,7 @@ class EighImplementation(enum.Enum):
 
 
 class EigImplementation(enum.Enum):
-    """Algorithms of `eig`; LAPACK's is used for all."""
+    """Algorithms of `eig`, of which there is LAPACK's."""
 
     CUSOLVER = "cusolver"
     MAGMA = "magma"
@@ -122,12 +122,18 @@ def eigh(
         (x + x^H) / 2 instead, which also makes the derivative symmetric.
       sort_eigenvalues: they are sorted in any case.
       subset_by_index: (start, end) of the eigenvalues wanted.
+      implementation: None or `EighImplementation.QR`; others are refused.
 
     >>> import weft
     >>> weft.lax.linalg.eigh(weft.numpy.array([[2.0, 0.0], [0.0, 1.0]]))[1]
     Array([1., 2.], dtype=float32)
     """
     check_matrix("eigh", typeof(x), square=True)
+    if implementation not in (None, EighImplementation.QR):
+        raise ValueError(
+            f"eigh: implementation {implementation!r} is not available; leave it out, or use "
+            "EighImplementation.QR"
+        )
     if symmetrize_input:
         x = symmetrize(x)
     v, w = eigh_p.bind(x, lower=bool(lower), sort_eigenvalues=bool(sort_eigenvalues))
@@ -255,13 +261,21 @@ def eig(
     """Eigenvalues of x (..., n, n), then left and right eigenvectors (columns) as asked for.
 
     Results are complex. enable_eigvec_derivs: lets eigenvectors be differentiated, with the
-    scaling of LAPACK: norm 1, the largest component real. CPU only.
+    scaling of LAPACK: norm 1, the largest component real. implementation: None or
+    `EigImplementation.LAPACK`; others, as use_magma=True, are refused. CPU only.
 
     >>> import weft
     >>> weft.lax.linalg.eig(weft.numpy.array([[0.0, 1.0], [-1.0, 0.0]]))[0]
     Array([0.+1.j, 0.-1.j], dtype=complex64)
     """
     check_matrix("eig", typeof(x), square=True)
+    if use_magma:
+        implementation = EigImplementation.MAGMA
+    if implementation not in (None, EigImplementation.LAPACK):
+        raise ValueError(
+            f"eig: implementation {implementation!r} is not available; leave it out, or use "
+            "EigImplementation.LAPACK"
+        )
     return eig_p.bind(
         x,
         left=bool(compute_left_eigenvectors),

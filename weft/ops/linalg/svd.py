@@ -206,29 +206,3 @@ def svd(
             u = slice_in_dim(outs[1], start, end, axis=rank - 1)
             return u, s, slice_in_dim(outs[2], start, end, axis=rank - 2)
     return (outs[1], s, outs[2]) if compute_uv else s
-
-
-def qdwh(
-    x: Any,
-    *,
-    is_hermitian: bool = False,
-    max_iterations: int | None = None,
-    eps: float | None = None,
-    dynamic_shape: tuple[int, int] | None = None,
-) -> tuple[Any, Any, Any, Any]:
-    """Polar decomposition x = u h of x (m, n), m >= n: orthonormal columns of u, Hermitian h.
-
-    Returns (u, h, number of iterations, whether it converged). Computed from the singular value
-    decomposition, so in one step: is_hermitian, max_iterations and eps change nothing.
-    """
-    import numpy as np
-
-    aval = typeof(x)
-    check_matrix("qdwh", aval)
-    if aval.ndim != 2 or aval.shape[0] < aval.shape[1]:
-        raise ValueError(f"qdwh: takes one matrix with m >= n, got {aval.str_short()}")
-    if dynamic_shape is not None and tuple(dynamic_shape) != aval.shape:
-        raise ValueError("qdwh: dynamic_shape must be None or x's shape; slice x instead")
-    u, s, vh = svd(x, full_matrices=False)
-    h = matmul(scale_columns(adjoint(vh), as_dtype(s, vh)), vh)
-    return matmul(u, vh), h, np.int32(1), np.bool_(True)
