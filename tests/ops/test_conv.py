@@ -113,19 +113,20 @@ def test_named_padding_gives_the_promised_sizes(padding):
 def test_conv_transpose_is_the_gradient_of_the_convolution(padding, stride):
     """With transpose_kernel, of the convolution whose result has the transpose's operand's size."""
     x, k = R.standard_normal((1, 6 * stride, 2)), R.standard_normal((3, 2, 3))
+    over = max(k.shape[0] - stride, 0) if padding == "SAME" else 0
+    pads = [(over // 2, over - over // 2)]
+
+    def forward(x):
+        out = reference(np.moveaxis(x, 2, 1), k.transpose(2, 1, 0), (stride,), pads)
+        return np.moveaxis(out, 1, 2)
+
+    ct = R.standard_normal(forward(x).shape)
+    basis = np.eye(x.size).reshape(x.size, *x.shape)
+    want = np.array([(forward(e) * ct).sum() for e in basis]).reshape(x.shape)
     with weft.enable_x64(True):
-
-        def forward(x):
-            return lax.conv_general_dilated(
-                x, k, (stride,), padding, dimension_numbers=("NHC", "HIO", "NHC")
-            )
-
-        y, pull = weft.vjp(forward, x)
-        ct = R.standard_normal(y.shape)
         got = lax.conv_transpose(ct, k, (stride,), padding, transpose_kernel=True)
-        (want,) = pull(ct)
     size = min(got.shape[1], want.shape[1])
-    np.testing.assert_allclose(got[:, :size], np.asarray(want)[:, :size], atol=1e-12)
+    np.testing.assert_allclose(got[:, :size], want[:, :size], atol=1e-12)
 
 
 def test_patches_are_the_windows_by_channel():

@@ -146,11 +146,18 @@ def test_checkpointed_loops_keep_carries_only():
         step = weft.checkpoint(body) if checkpointed else body
         return jnp.sum(lax.scan(step, x, stack)[0])
 
-    with_it, without = (
-        weft.jit(weft.grad(lambda x, s, flag=flag: loss(flag, x, s), argnums=(0, 1)))
-        for flag in (True, False)
-    )
-    close(with_it(X, stack), without(X, stack))
+    carries = [X]
+    for a in stack:
+        carries.append(np.sin(np.sin(a @ carries[-1])))
+    ct, of_stack = np.ones(2), np.zeros_like(stack)
+    for k in (2, 1, 0):
+        product = stack[k] @ carries[k]
+        ct = ct * np.cos(np.sin(product)) * np.cos(product)
+        of_stack[k] = np.outer(ct, carries[k])
+        ct = stack[k].T @ ct
+    for flag in (True, False):
+        got = weft.jit(weft.grad(lambda x, s, flag=flag: loss(flag, x, s), argnums=(0, 1)))
+        close(got(X, stack), (ct, of_stack))
     kept_with = residuals(lambda x: loss(True, x, stack), X)
     kept_without = residuals(lambda x: loss(False, x, stack), X)
     size = lambda found: sum(a.size for a, what in found if "output of scan" in what)
