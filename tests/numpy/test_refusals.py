@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import weft
 import weft.numpy as wnp
 
 X = np.array([1.0, 2.0], np.float32)
@@ -66,3 +67,58 @@ def test_arguments_nobody_takes_are_named_beside_those_that_exist():
         wnp.sum(X, axes=0)
     with pytest.raises(TypeError, match="got 4 positional arguments; it takes x1, x2"):
         wnp.add(X, X, X, X)
+
+
+KEY = weft.random.key(0)
+WRONG = {
+    "where that is no mask": (lambda: wnp.sum(X, where=2.0), "where must be booleans"),
+    "an initial that is an array": (lambda: wnp.max(X, initial=X), "initial must be a scalar"),
+    "half an edge more": (lambda: wnp.linspace(0, 1, 2.5), "num must be an integer, got 2.5"),
+    "a diagonal between two": (lambda: wnp.eye(2, k=1.5), "k must be an integer"),
+    "a size of two numbers": (lambda: wnp.eye((2, 3)), "N must be an integer"),
+    "a place between two": (lambda: wnp.argpartition(X, 0.5), "kth=0.5"),
+    "cuts between elements": (lambda: wnp.split(X, [0.5]), "indices must be an integer"),
+    "a shape of floats": (lambda: wnp.broadcast_shapes((2.0,), (1,)), "must consist of integers"),
+    "half a bin": (lambda: wnp.histogram(X, 1.5), "bins must be an integer"),
+    "no bins": (lambda: wnp.histogram(X, 0), "bins must be positive, got 0"),
+    "three limits": (lambda: wnp.histogram(X, range=(0, 1, 2)), r"\(lowest, highest\)"),
+    "limits as a matrix": (lambda: wnp.histogram(X, range=np.eye(2)), r"\(lowest, highest\)"),
+    "complex bins": (lambda: wnp.histogram(X, wnp.array([0j, 1j])), "must be real"),
+    "one weight for two": (
+        lambda: wnp.histogramdd(np.ones((2, 2)), 2, weights=3.0),
+        r"weights must have the shape \(2,\)",
+    ),
+    "the floor of a key": (lambda: wnp.floor(KEY), r"takes numbers, got key"),
+    "bits of a key": (lambda: weft.lax.bitcast_convert_type(KEY, "int32"), "random keys are no"),
+    "half a complex number": (
+        lambda: weft.lax.bitcast_convert_type(X + 1j, "int32"),
+        "complex numbers and booleans only become themselves",
+    ),
+    "a token that is none": (lambda: weft.lax.after_all(X), "operand 0 must be a token"),
+    "text joined": (lambda: weft.lax.concatenate(["a"], 0), "not an array or a number"),
+    "half a bit": (lambda: weft.lax.reduce_precision(X, 4.5, 3), "exponent_bits=4.5"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments_are_refused_by_name(name):
+    call, words = WRONG[name]
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()
+
+
+@pytest.mark.parametrize("f", [wnp.asarray, wnp.abs, lambda n: wnp.maximum(n, 7)])
+def test_python_integers_out_of_range_are_refused_in_traced_programs_too(f):
+    for run in (f, weft.jit(lambda: f(2**40)), weft.jit(lambda: f(-(2**31) - 1))):
+        with pytest.raises(OverflowError, match="out of bounds for int32"):
+            run(2**40) if run is f else run()
+
+
+def test_results_of_special_sizes_keep_the_dtypes_of_the_others():
+    quotient, rest = wnp.polydiv(X[:1], X)
+    assert (quotient.dtype, rest.dtype) == (np.float32, np.float32)
+    assert [i.dtype for i in wnp.ix_([], [1])] == [np.int32, np.int32]
+    assert wnp.bincount(wnp.array([1]), length=0).shape == (0,)
+    assert wnp.histogram(X, np.array([0.0, 2.0]))[1].dtype == np.float32
+    counts, _ = wnp.histogramdd(np.ones((2, 2)), 2, weights=np.array([1, 2]))
+    assert counts.dtype == np.float32 and counts[-1, -1] == 3

@@ -37,7 +37,6 @@ _CONVERSIONS = frozenset(
         "iter",
         "hash",
         "array",
-        "getitem",
     )
 )
 _STDLIB = os.path.join(sysconfig.get_path("stdlib"), "")
@@ -62,6 +61,7 @@ def explain(function: str, e: Exception, original: Callable) -> None:
         return
     frames, raised = found
     e._weft_explained = True  # type: ignore[attr-defined]
+    raised = raised or getattr(e, "_weft_raised", False)
     short = function.rpartition(".")[2]
     text = str(e.args[0]) if e.args else ""
     if raised and (short in text or "weft." in text):
@@ -123,8 +123,14 @@ def _frames_of_weft(tb: TracebackType) -> tuple[list[TracebackType], bool] | Non
     if not frames:
         return None
     last = frames[-1]
-    raised = raised and last.tb_frame.f_code.co_code[last.tb_lasti] in _RAISES
+    raised = raised and is_raise(last)
     return frames, raised
+
+
+def is_raise(tb: TracebackType) -> bool:
+    """Whether a frame ended in a `raise` that tells of a function, not of a converted value."""
+    code = tb.tb_frame.f_code
+    return code.co_code[tb.tb_lasti] in _RAISES and code.co_name not in _CONVERSIONS
 
 
 def _is_library(file: str) -> bool:

@@ -49,6 +49,7 @@ def show_user_frames(e: BaseException) -> None:
     """
     if config.traceback_filtering == "off":
         return
+    _note_raise(e)
     e.__traceback__ = filter_traceback(e.__traceback__)
     cause = e.__cause__
     while cause is not None:
@@ -57,6 +58,19 @@ def show_user_frames(e: BaseException) -> None:
     context = e.__context__
     if context is not None and e.__cause__ is None and _came_from_weft(context):
         e.__suppress_context__ = True
+
+
+def _note_raise(e: BaseException) -> None:
+    """Keeps whether weft raised it on purpose, for a boundary further out: see `blame.explain`."""
+    tb = e.__traceback__
+    if tb is None or hasattr(e, "_weft_raised"):
+        return
+    while tb.tb_next is not None:
+        tb = tb.tb_next
+    if _is_own(tb):
+        from weft.core.blame import is_raise
+
+        e._weft_raised = is_raise(tb)  # type: ignore[attr-defined]
 
 
 def api_boundary(fun: F) -> F:

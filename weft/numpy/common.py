@@ -80,6 +80,15 @@ def concrete(x: Any, what: str) -> np.ndarray:
     return np.asarray(x)
 
 
+def static_int(x: Any, what: str) -> int:
+    """The Python integer of an argument that shapes depend on; floats are refused."""
+    value = concrete(x, what)
+    if value.ndim or value.dtype.kind not in "iub":
+        shown = repr(x) if isinstance(x, SCALARS) else f"an array of {value.dtype}{value.shape}"
+        raise TypeError(f"weft.numpy.{what} must be an integer, got {shown}")
+    return int(value)
+
+
 def is_concrete(x: Any) -> bool:
     return not isinstance(x, Tracer) or x.concrete() is not None
 
@@ -184,6 +193,7 @@ __all__ = [
     "place",
     "refuse_out",
     "scalar_array",
+    "static_int",
     "strong",
     "to_array",
     "zero_like",

@@ -26,6 +26,7 @@ from weft.numpy.common import (
     is_free,
     place,
     scalar_array,
+    static_int,
     to_array,
 )
 from weft.ops.promote import broadcast_to as _broadcast_to
@@ -610,7 +611,7 @@ def linspace(
 
 
 def _count(num: Any, name: str) -> int:
-    num = int(concrete(num, f"{name}: num"))
+    num = static_int(num, f"{name}: num")
     if num < 0:
         raise ValueError(f"weft.numpy.{name}: num must not be negative, got {num}")
     return num

@@ -23,6 +23,7 @@ from weft.numpy.common import (
     is_concrete,
     place,
     refuse_out,
+    static_int,
     to_array,
 )
 from weft.ops import shape as ops
@@ -316,10 +317,10 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list:
     n = aval.shape[axis]
     given = indices_or_sections
     if isinstance(given, Sequence) or (hasattr(given, "ndim") and given.ndim):
-        points = [int(i) for i in concrete(given, f"{name}: indices")]
+        points = [static_int(i, f"{name}: indices") for i in concrete(given, f"{name}: indices")]
         bounds = [0, *(max(min(p + n if p < 0 else p, n), 0) for p in points), n]
     else:
-        parts = int(concrete(given, f"{name}: sections"))
+        parts = static_int(given, f"{name}: sections")
         if parts <= 0:
             raise ValueError(f"weft.numpy.{name}: the number of sections must be positive")
         size, rest = divmod(n, parts)

@@ -16,10 +16,10 @@ from weft.numpy.common import (
     aval_of,
     canonical,
     cast,
-    concrete,
     constant,
     convert,
     place,
+    static_int,
     to_array,
     zero_like,
 )
@@ -44,11 +44,12 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    n = check_shape(N)[0]
-    m = n if M is None else check_shape(M)[0]
+    n = static_int(N, "eye: N")
+    m = n if M is None else static_int(M, "eye: M")
+    check_shape((n, m))
     dtype = dtypes.canonicalize_dtype(float) if dtype is None else canonical(dtype, "eye")
     if not isinstance(k, Tracer):
-        k = int(concrete(k, "eye: k"))
+        k = static_int(k, "eye: k")
         if state.trace is EVAL and n * m <= _ON_HOST:
             return place(constant(np.eye(n, m, k).astype(dtype)), device)
     from weft.ops.elementwise import eq_p
@@ -95,8 +96,9 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
            [1., 1., 0.],
            [1., 1., 1.]], dtype=float32)
     """
-    n = check_shape(N)[0]
-    m = n if M is None else check_shape(M)[0]
+    n = static_int(N, "eye: N")
+    m = n if M is None else static_int(M, "eye: M")
+    check_shape((n, m))
     dtype = dtypes.float32 if dtype is None else canonical(dtype, "tri")
     if state.trace is EVAL and n * m <= _ON_HOST and not isinstance(k, Tracer):
         return constant(np.tri(n, m, int(k)).astype(dtype))
@@ -150,7 +152,7 @@ def diag(v: Any, k: int = 0) -> Any:
            [0, 2]], dtype=int32)
     """
     aval = aval_of("diag", v)
-    k = int(concrete(k, "diag: k"))
+    k = static_int(k, "diag: k")
     if aval.ndim == 2:
         from weft.numpy.selection import diagonal
 
@@ -196,7 +198,7 @@ def vander(x: Any, N: int | None = None, increasing: builtins.bool = False) -> A
     aval = aval_of("vander", x)
     if aval.ndim != 1:
         raise ValueError(f"weft.numpy.vander: x must be a vector, got {aval.str_short()}")
-    n = aval.shape[0] if N is None else int(concrete(N, "vander: N"))
+    n = aval.shape[0] if N is None else static_int(N, "vander: N")
     powers = np.arange(n, dtype=np.int32)
     powers = powers if increasing else powers[::-1]
     from weft.ops.shape import reshape
@@ -291,6 +293,8 @@ def ix_(*args: Any) -> tuple:
             from weft.numpy.selection import nonzero
 
             (a,) = nonzero(a)
+        elif aval.shape == (0,):
+            a = cast(a, dtypes.canonicalize_dtype(int))  # NumPy's lists without elements are floats
         shape = [1] * len(args)
         shape[i] = -1
         out.append(reshape(a, shape))

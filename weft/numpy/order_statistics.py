@@ -24,6 +24,7 @@ from weft.numpy.common import (
     is_concrete,
     place,
     refuse_out,
+    static_int,
     strong,
     to_array,
 )
@@ -474,7 +475,8 @@ def bincount(
     index = maximum(to_array(x), 0)
     dtype = dtypes.canonicalize_dtype(int) if weights is None else typeof(weights).dtype
     out = zeros((operator.index(length),), dtype)
-    out = out.at[index].add(dtype.type(1) if weights is None else weights, mode="drop")
+    if length:
+        out = out.at[index].add(dtype.type(1) if weights is None else weights, mode="drop")
     return place(out, None, out_sharding)
 
 
@@ -519,10 +521,15 @@ def _limits(a: Any, range_: Any) -> tuple[Any, Any]:
             return np.float32(0), np.float32(1)
         lo, hi = min_(a), max_(a)
     elif isinstance(range_, Sequence):
+        if len(range_) != 2:
+            raise ValueError(f"weft.numpy.histogram: range must be (lowest, highest), got {range_}")
         lo, hi = range_
         if is_concrete(lo) and is_concrete(hi) and np.asarray(lo) > np.asarray(hi):
             raise ValueError(f"weft.numpy.histogram: range {range_} must rise")
     else:
+        if aval_of("histogram", range_).shape != (2,):
+            shown = typeof(range_).str_short()
+            raise ValueError(f"weft.numpy.histogram: range must be (lowest, highest), got {shown}")
         lo, hi = range_[0], range_[1]
     lo, hi = inexact(lo), inexact(hi)
     flat = u.equal(lo, hi)
@@ -551,9 +558,13 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         bins = asarray(bins)
     bval = aval_of("histogram", bins)
     dtype = dtypes.to_inexact(typeof(a).dtype)
+    if dtypes.is_complex(bval.dtype) or dtypes.is_complex(typeof(a).dtype):
+        raise TypeError("weft.numpy.histogram: a and bins must be real numbers")
     if bval.ndim == 1:
-        return cast(bins, dtypes.promote_types([(bval.dtype, False), (dtype, False)])[0])
-    n = int(concrete(bins, "histogram: bins"))
+        return cast(to_array(bins), dtypes.promote_types([(bval.dtype, False), (dtype, False)])[0])
+    n = static_int(bins, "histogram: bins")
+    if n < 1:
+        raise ValueError(f"weft.numpy.histogram: bins must be positive, got {n}")
     a = cast(ravel(a), dtype)
     lo, hi = _limits(a, range)
     return linspace(cast(lo, dtype), cast(hi, dtype), n + 1, dtype=dtype)
@@ -687,6 +698,12 @@ def histogramdd(
             _zeros(shape, dtypes.canonicalize_dtype(int)).at[tuple(slots)].add(one, mode="drop")
         )
     else:
+        if aval_of("histogramdd", weights).shape != (points,):
+            raise ValueError(
+                f"weft.numpy.histogramdd: weights must have the shape ({points},), one for each "
+                f"point, got {typeof(weights).str_short()}"
+            )
+        weights = inexact(weights)
         counts = _zeros(shape, typeof(weights).dtype).at[tuple(slots)].add(weights, mode="drop")
     if density:
         volume: Any = 1.0

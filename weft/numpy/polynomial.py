@@ -11,7 +11,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy import ufuncs as u
-from weft.numpy.common import cast, check_array, concrete, to_array
+from weft.numpy.common import cast, check_array, concrete, static_int, to_array
 from weft.ops import shape as ops
 from weft.ops.promote import promote, promote_inexact
 
@@ -110,6 +110,12 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: builtins.bool = False) -> A
     return convolve(a1, a2)
 
 
+def _zero(dtype: Any) -> Any:
+    from weft.numpy.creation import zeros
+
+    return zeros(1, dtype)
+
+
 def polydiv(u: Any, v: Any, *, trim_leading_zeros: builtins.bool = False) -> tuple[Any, Any]:
     """Quotient and remainder of polynomials. Source: numpy.polydiv.
 
@@ -123,7 +129,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: builtins.bool = False) -> tup
     a, b = (to_array(p) for p in promote_inexact(_vector("polydiv", u), _vector("polydiv", v)))
     n, m = typeof(a).shape[0], typeof(b).shape[0]
     if n < m:
-        return cast(np.zeros(1), typeof(a).dtype), a
+        return _zero(typeof(a).dtype), a
     quotient = []
     for k in range(n - m + 1):
         q = true_divide(a[k], b[0])
@@ -313,7 +319,7 @@ def polyfit(
     from weft.numpy.matrices import vander
     from weft.numpy.reductions import sum
 
-    deg = int(concrete(deg, "polyfit: deg"))
+    deg = static_int(deg, "polyfit: deg")
     if deg < 0:
         raise ValueError(f"weft.numpy.polyfit: deg must not be negative, got {deg}")
     x, y = (to_array(v) for v in promote_inexact(_vector("polyfit", x), y))

@@ -40,7 +40,10 @@ def _masked(name: str, a: Any, where: Any, value: Any) -> Any:
     """a with the elements outside `where` replaced by a scalar."""
     mask = aval_of(name, where)
     if mask.dtype != _bool:
-        where = _nonzero(name, where)
+        raise TypeError(
+            f"weft.numpy.{name}: where must be booleans, got {mask.str_short()}; compare "
+            "first, for example where != 0"
+        )
     aval = typeof(a)
     shape = broadcast_shapes(aval.shape, mask.shape)
     a, where = _broadcast_to(a, shape), _broadcast_to(where, shape)
@@ -212,6 +215,8 @@ def _extremum(
     else:
         x = prim.bind(a, axes=axes)
     if initial is not None:
+        if aval_of(name, initial).ndim:
+            raise ValueError(f"weft.numpy.{name}: initial must be a scalar")
         from weft.numpy import ufuncs
 
         x = getattr(ufuncs, combine)(cast(initial, aval.dtype), x)

@@ -260,7 +260,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     >>> wnp.broadcast_shapes((3, 1), (2,), ())
     (3, 2)
     """
-    return ops.broadcast_shapes(*(s if isinstance(s, Sequence) else (s,) for s in shapes))
+    return ops.broadcast_shapes(*(check_shape(s, "shapes") for s in shapes))
 
 
 def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:

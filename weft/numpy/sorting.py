@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -140,7 +141,7 @@ def sort_complex(a: Any) -> Any:
 
 
 def _kth(kth: Any, n: int, name: str) -> int:
-    kth = int(kth)
+    kth = operator.index(kth)
     if not -n <= kth < n:
         raise ValueError(f"weft.numpy.{name}: kth {kth} is out of bounds for an axis of size {n}")
     return kth + n if kth < 0 else kth

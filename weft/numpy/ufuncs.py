@@ -184,6 +184,8 @@ def _rounding(name: str, op: Callable, doc: str) -> Callable:
         dtype = aval_of(name, x).dtype
         if dtype in INEXACT:
             return op(x)
+        if dtypes.is_extended(dtype):
+            raise TypeError(f"weft.numpy.{name}: takes numbers, got {typeof(x).str_short()}")
         return to_array(x)
 
     function.__name__ = function.__qualname__ = name

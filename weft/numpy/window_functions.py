@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
-from weft.numpy.common import concrete, constant, to_array
+from weft.numpy.common import constant, static_int, to_array
 
 
 def _made(values: np.ndarray) -> Any:
@@ -16,7 +16,7 @@ def _made(values: np.ndarray) -> Any:
 
 
 def _size(M: Any, name: str) -> int:
-    return int(concrete(M, f"{name}: M"))
+    return static_int(M, f"{name}: M")
 
 
 def bartlett(M: int) -> Any:

@@ -238,6 +238,20 @@ def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:
 
 
 def _bitcast_abstract(x: ShapedArray, *, new_dtype: Any) -> ShapedArray:
+    if dtypes.is_extended(x.dtype) or dtypes.is_extended(new_dtype):
+        raise TypeError(
+            f"bitcast_convert_type: {x.str_short()} to {dtypes.short_name(new_dtype)}: random keys "
+            "are no numbers; see weft.random.key_data and weft.random.wrap_key_data"
+        )
+    if x.dtype != new_dtype and (
+        dtypes.is_complex(x.dtype) != dtypes.is_complex(new_dtype)
+        or dtypes.is_bool(x.dtype) != dtypes.is_bool(new_dtype)
+    ):
+        raise TypeError(
+            f"bitcast_convert_type: {x.str_short()} has no bits to read as "
+            f"{dtypes.short_name(new_dtype)}; complex numbers and booleans only become themselves "
+            "(convert_element_type converts values, x.view(dtype) takes any)"
+        )
     old, new = _bits(x.dtype), _bits(new_dtype)
     shape = x.shape
     if old > new:

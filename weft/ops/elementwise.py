@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from weft.core import dtypes
@@ -299,11 +300,12 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
 
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
     """Rounds to a float format of the given numbers of bits; the dtype stays."""
+    exponent_bits, mantissa_bits = operator.index(exponent_bits), operator.index(mantissa_bits)
     if exponent_bits < 1 or mantissa_bits < 0:
         raise ValueError(
             "reduce_precision: exponent_bits must be positive and mantissa_bits not negative, got "
             f"{exponent_bits} and {mantissa_bits}"
         )
     return reduce_precision_p.bind(
-        operand, exponent_bits=int(exponent_bits), mantissa_bits=int(mantissa_bits)
+        operand, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits
     )

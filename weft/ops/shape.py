@@ -430,9 +430,9 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
     operands = list(operands)
     if not operands:
         raise ValueError("concatenate: needs at least one operand")
+    dimension = canonical_axis(dimension, typeof(operands[0]).ndim, "dimension")
     if len(operands) == 1 and not isinstance(operands[0], np.ndarray):
         return operands[0]
-    dimension = canonical_axis(dimension, typeof(operands[0]).ndim, "dimension")
     return concatenate_p.bind(*operands, dimension=dimension)
 
 

@@ -342,6 +342,12 @@ after_all_p = Primitive(
 
 def after_all(*operands: Any) -> Any:
     """A token that comes after all the given ones."""
+    for i, operand in enumerate(operands):
+        if typeof(operand) is not TOKEN:
+            raise TypeError(
+                f"after_all: operand {i} must be a token (weft.lax.create_token), got "
+                f"{typeof(operand).str_short()}"
+            )
     return after_all_p.bind(*operands)
 
 
