@@ -5,6 +5,8 @@ from __future__ import annotations
 from weft._xla import passes
 from weft._xla.mlir import ir
 from weft.partition import shelter
+from weft.partition.origins import record, sources
+from weft.partition.parts import leave_parts
 from weft.partition.simplify import simplify
 from weft.partition.validate import validate
 
@@ -29,11 +31,14 @@ def propagate(module: ir.Module, *, origins: bool = False) -> ir.Module:
     validate(module)
     passes.run(module, "func.func(stablehlo-legalize-composite-to-call),inline,symbol-dce")
     with module.context, ir.Location.unknown(module.context):
+        leave_parts(module)
         simplify(module)
         shelter.hide(module)
     passes.run(module, "func.func(chlo-legalize-to-stablehlo),sdy-import-pipeline")
-    option = "{debug-sharding-origins=true}" if origins else ""
-    passes.run(module, f"sdy-user-priority-propagate{option}")
+    before = sources(module) if origins else None
+    passes.run(module, "sdy-user-priority-propagate")
+    if before is not None:
+        record(module, before)
     return module
 
 
