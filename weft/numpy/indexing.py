@@ -234,7 +234,7 @@ _rows: dict[Any, Callable] = table()
 
 
 def getitem(x: Any, index: Any) -> Any:
-    """x[index] by NumPy's rules; see `weft.numpy.ndarray.at` for what happens out of bounds."""
+    """x[index] by NumPy's rules; `x.at[index].get` says what happens out of bounds."""
     try:
         if state.trace is EVAL:
             if index.__class__ is int:

@@ -155,7 +155,7 @@ def svdvals(x: Any, /) -> Any:
     return svd(x, compute_uv=False)
 
 
-def _triangle(name: str, UPLO: str | None, symmetrize_input: builtins.bool) -> builtins.bool:
+def _triangle(name: str, UPLO: str | None) -> builtins.bool:
     if UPLO not in (None, "L", "U"):
         raise ValueError(f"weft.numpy.linalg.{name}: UPLO must be None, 'L' or 'U', got {UPLO!r}")
     return UPLO != "U"
@@ -166,7 +166,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: builtins.bool = True
 
     UPLO: the triangle that is read, 'L' or 'U'. Source: numpy.linalg.eigh.
     """
-    lower = _triangle("eigh", UPLO, symmetrize_input)
+    lower = _triangle("eigh", UPLO)
     a = _matrices("eigh", a, True)
     v, w = _lax().eigh(a, lower=lower, symmetrize_input=symmetrize_input)
     return EighResult(w, v)

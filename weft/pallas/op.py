@@ -208,8 +208,7 @@ def _batched(call: KernelCall, size: int, batched: Sequence[bool]) -> KernelCall
         num_batch=call.num_batch + 1,
         outputs=tuple(ShapedArray((size, *o.shape), o.dtype) for o in call.outputs),
         blocks=tuple(
-            _batched_block(b, size, flag, len(call.grid))
-            for b, flag in zip(call.blocks, flags, strict=True)
+            _batched_block(b, size, flag) for b, flag in zip(call.blocks, flags, strict=True)
         ),
         sharding_rule=_batched_rule(call, batched),
         num_batch_dims=call.num_batch_dims + 1 if call.num_batch_dims and all(batched) else 0,
@@ -220,7 +219,7 @@ def _batched_rule(call: KernelCall, batched: Sequence[bool]) -> ShardingRule | N
     return None if call.sharding_rule is None else call.sharding_rule.batched(batched)
 
 
-def _batched_block(b: BlockMapping, size: int, batched: bool, num_axes: int) -> BlockMapping:
+def _batched_block(b: BlockMapping, size: int, batched: bool) -> BlockMapping:
     """The mapping with the new grid index in front; if batched, also that of a new dimension."""
     old = b.index_map
 

@@ -191,14 +191,3 @@ class Layout:
         """The same layout with `dims` whole on every device."""
         kept = tuple(() if i in dims else a for i, a in enumerate(self.dims))
         return self if kept == self.dims else Layout(self.mesh, self.shape, kept)
-
-    def without_atoms(self, atoms: Iterable[int]) -> Layout:
-        """The same layout with each dimension cut at the first of `atoms` that splits it."""
-        gone = frozenset(atoms)
-        if not (self.used & gone):
-            return self
-        dims = []
-        for a in self.dims:
-            stop = next((j for j, i in enumerate(a) if i in gone), len(a))
-            dims.append(a[:stop])
-        return Layout(self.mesh, self.shape, tuple(dims))

@@ -110,12 +110,12 @@ def _plan(
     """The plan that moves least."""
     plan: _Plan | _Rounds | None = _by_rank(first, size, held, low, high)
     most = (len(first) - 1) * held + 1 if plan is None else plan.moved - 1
-    plan = _by_distance(first, size, held, low, high, most) or plan
+    plan = _by_distance(first, held, low, high, most) or plan
     plan = plan or _Plan([], first, most)  # more than a gather moves
     own = np.arange(len(first)) * held
     mine = np.minimum(high, own + held) - np.maximum(low, own)
     if plan.moved > int((high - low - np.maximum(mine, 0)).max()):  # more than some device lacks
-        rounds = _by_rounds(first, size, held, low, high)
+        rounds = _by_rounds(first, held, low, high)
         plan = rounds if rounds.moved < plan.moved else plan
     return plan
 
@@ -147,7 +147,7 @@ def _by_rank(
 
 
 def _by_distance(
-    first: np.ndarray, size: int, held: int, low: np.ndarray, high: np.ndarray, most: int
+    first: np.ndarray, held: int, low: np.ndarray, high: np.ndarray, most: int
 ) -> _Plan | None:
     """Piece d is what each device needs of the shard d places away; only that part travels.
 
@@ -207,9 +207,7 @@ class _Rounds:
     moved: int
 
 
-def _by_rounds(
-    first: np.ndarray, size: int, held: int, low: np.ndarray, high: np.ndarray
-) -> _Rounds:
+def _by_rounds(first: np.ndarray, held: int, low: np.ndarray, high: np.ndarray) -> _Rounds:
     """Each device sends every other just what it needs; a round has one of each at most."""
     count = len(first)
     targets, sources = _needs(held, low, high)

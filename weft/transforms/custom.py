@@ -186,7 +186,7 @@ def linear_call(
     >>> weft.custom_derivatives.linear_call(double, double, 2.0, 3.0)
     Array(6., dtype=float32, weak_type=True)
     """
-    res, res_tree = flatten(residual_args)
+    res = flatten(residual_args)[0]
     lin, lin_tree = flatten(linear_args)
     res_avals, lin_avals = [typeof(x) for x in res], [typeof(x) for x in lin]
     flat_fun, out = flatten_fun(fun, flatten(((residual_args, linear_args), {}))[1])

@@ -152,7 +152,7 @@ class Lowered(_Arguments):
 
     @property
     def stages(self) -> Any:
-        """Every stage from jaxpr to optimized HLO, each printable; see docs/stages.md."""
+        """Every stage from jaxpr to optimized HLO, each printable; see docs/partitioning.md."""
         from weft.transforms.program_stages import ProgramStages
 
         return ProgramStages(self._program, self._traced.jaxpr)
