@@ -302,3 +302,9 @@ def test_lax_takes_no_python_numbers_of_different_kinds():
     with pytest.raises(TypeError, match="add"):
         weft.lax.add(1, 1.0)
     assert wnp.add(1, 1.0) == 2
+
+
+@pytest.mark.parametrize("x", [1.0, 1, np.float32(1), np.int8(3)])
+def test_ldexp_has_a_dtype_of_its_own(x):
+    out = weft.eval_shape(wnp.ldexp, x, 2)
+    assert out.dtype == np.float32 and not out.weak_type

@@ -172,6 +172,34 @@ def test_device_put_without_a_place_is_nothing():
     assert "device_put" not in str(weft.make_jaxpr(lambda x: weft.device_put(x) + 1)(A))
 
 
+def square_elsewhere(place, **options):
+    return lambda x: (weft.device_put(x, place, **options) ** 2).sum()
+
+
+def test_gradients_go_back_to_where_the_value_was():
+    x = weft.device_put(A, weft.devices()[2])
+    for _ in range(2):
+        g = weft.grad(square_elsewhere(weft.devices()[1]))(x)
+        assert g.devices() == {weft.devices()[2]}
+        np.testing.assert_allclose(x - g, -A, rtol=1e-6)
+    g = weft.grad(square_elsewhere(NamedSharding(AUTO, P(None, "y"))))(put("x"))
+    assert is_placed(g, "x")
+
+
+def test_gradients_in_a_program_go_back_where_src_says():
+    source = NamedSharding(AUTO, P("x"))
+    f = square_elsewhere(NamedSharding(AUTO, P(None, "y")), src=source)
+    g = weft.jit(weft.grad(f))(put("x"))
+    assert is_placed(g, "x")
+    np.testing.assert_allclose(g, 2 * A, rtol=1e-6)
+    both = lambda d: sum(
+        weft.device_put(d, put("y").sharding, src={"a": source, "b": None}).values()
+    )
+    out = weft.jit(weft.grad(lambda d: (both(d) ** 2).sum()))({"a": put("x"), "b": put("x")})
+    np.testing.assert_allclose(out["a"], 4 * A, rtol=1e-6)
+    assert is_placed(out["a"], "x")
+
+
 def test_device_put_on_one_device_of_a_program_over_many():
     f = weft.jit(lambda x: weft.device_put(x, weft.devices()[0]) + 1)
     np.testing.assert_array_equal(np.asarray(f(A)), A + 1)

@@ -491,3 +491,48 @@ def test_iterating_over_a_split_dimension_gives_rows_split_as_the_rest():
     rows = list(put(A, "x", "y"))
     assert len(rows) == 8
     check(rows[5], ("y",), A[5])
+
+
+TRANSFORMED = {
+    "the split dimension": (lambda x: wnp.fft.fft(x), np.fft.fft, (None, "x"), "c64[8,8@x]"),
+    "another dimension": (
+        lambda x: wnp.fft.fft(x, axis=0),
+        lambda x: np.fft.fft(x, axis=0),
+        (None, "x"),
+        "c64[8,8@x]",
+    ),
+    "both": (lambda x: wnp.fft.ifft2(x), np.fft.ifft2, ("x", "y"), "c64[8@x,8@y]"),
+    "half of a spectrum": (
+        lambda x: wnp.fft.rfft(x, n=6),
+        lambda x: np.fft.rfft(x, n=6),
+        ("x",),
+        "c64[8@x,4]",
+    ),
+    "back to reals": (
+        lambda x: wnp.fft.irfft(x + 0j, n=6),
+        lambda x: np.fft.irfft(x + 0j, n=6),
+        (None, "y"),
+        "f32[8,6@y]",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TRANSFORMED)
+def test_fourier_transforms_split_their_result_as_their_operand(kind):
+    f, reference, spec, wanted = TRANSFORMED[kind]
+    x = put(A, *spec)
+    out = weft.jit(f)(x)
+    assert type_of(out) == wanted
+    np.testing.assert_allclose(out, reference(A), rtol=1e-4, atol=1e-4)
+    pullback = weft.vjp(f, x)[1]
+    ct = weft.numpy.ones_like(out)
+    assert type_of(pullback(ct)[0]) == type_of(x)
+    t = weft.jvp(f, (x,), (x,))[1]
+    np.testing.assert_allclose(
+        np.real(np.sum(np.asarray(t))), np.sum(np.asarray(pullback(ct)[0]) * A), rtol=1e-3
+    )
+
+
+def test_a_spectrum_that_cannot_be_split_says_what_to_join():
+    with pytest.raises(ShardingTypeError, match=r"fft of f32\[8,8@x\]: dimension 1.*weft.reshard"):
+        weft.jit(wnp.fft.rfft)(put(A, None, "x"))

@@ -440,7 +440,7 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
     x1 = inexact(x1)
     if _is_complex(x1):
         raise TypeError("weft.numpy.ldexp: not defined for complex numbers")
-    dtype, weak = typeof(x1).dtype, typeof(x1).weak_type
+    dtype = typeof(x1).dtype
     wide = dtypes.float64 if dtype == dtypes.float64 else dtypes.float32
     mantissa, bias = (52, 1023) if wide == dtypes.float64 else (23, 127)
     integers = dtypes.int64 if mantissa == 52 else dtypes.int32
@@ -453,7 +453,7 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
         )
         x = ew.mul_p.bind(x, ew.bitcast_convert_type_p.bind(bits, new_dtype=wide))
         n = ew.sub_p.bind(n, part)
-    return convert(x, dtype, weak)
+    return convert(x, dtype, False)
 
 
 def spacing(x: Any, /) -> Any:

@@ -109,6 +109,7 @@ def fft(x: Any, fft_type: FftType | str | int, fft_lengths: Sequence[int]) -> An
 
     Args:
       x: complex, or for RFFT float32 or float64 (for FFT and IFFT reals are converted).
+        A transformed dimension that explicit mesh axes split is joined, and split again after.
       fft_type: `FftType` or its name. RFFT gives the first n // 2 + 1 frequencies of the last
         dimension; IRFFT takes them.
       fft_lengths: 1 to 3 sizes, of the real side.
@@ -135,4 +136,28 @@ def fft(x: Any, fft_type: FftType | str | int, fft_lengths: Sequence[int]) -> An
             x = convert(x, dtypes.float32)
     elif not dtypes.is_complex(dtype):
         x = convert(x, _complex_dtype(dtype if dtype == dtypes.float64 else dtypes.float32))
-    return fft_p.bind(x, fft_type=kind, fft_lengths=tuple(n.__index__() for n in fft_lengths))
+    lengths = tuple(n.__index__() for n in fft_lengths)
+    if typeof(x).sharding is not None:
+        return _of_split(x, kind, lengths)
+    return fft_p.bind(x, fft_type=kind, fft_lengths=lengths)
+
+
+def _of_split(x: Any, kind: FftType, lengths: Lengths) -> Any:
+    """The transform of an array of explicit sharding, whose parts it puts together first."""
+    from weft.sharding.explicit import reshard
+
+    aval, options = typeof(x), {"fft_type": kind, "fft_lengths": lengths}
+    spec = aval.sharding.spec.padded(aval.ndim)
+    kept = aval.ndim - len(lengths)
+    whole = spec.update(partitions=spec.partitions[:kept] + (None,) * len(lengths))
+    if whole is spec or kept < 0 or not _divides(spec, aval, options):
+        return fft_p.bind(x, **options)
+    out = fft_p.bind(reshard(x, aval.sharding.with_spec(whole)), **options)
+    return reshard(out, aval.sharding.with_spec(spec))
+
+
+def _divides(spec: Any, aval: ShapedArray, options: dict[str, Any]) -> bool:
+    """Whether the result can be split as its operand is."""
+    mesh = aval.sharding.mesh
+    parts = [math.prod(mesh.shape[a] for a in axes) for axes in spec.axes]
+    return all(n % p == 0 for n, p in zip(_abstract(aval, **options).shape, parts, strict=True))

@@ -232,7 +232,7 @@ def _key(index: tuple) -> tuple:
     return tuple((s.start, s.stop) for s in index)
 
 
-def _leaf(x: Any, sharding: Any, donate: bool, may_alias: bool | None) -> Any:
+def _leaf(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: Any = None) -> Any:
     kind = type(x)
     if kind is ArrayImpl:
         if sharding is None:
@@ -248,14 +248,14 @@ def _leaf(x: Any, sharding: Any, donate: bool, may_alias: bool | None) -> Any:
     if isinstance(x, Tracer):
         from weft.sharding.explicit import staged_device_put
 
-        return staged_device_put(x, sharding)
+        return staged_device_put(x, sharding, src)
     for base in kind.__mro__:
         if base in leaf_handlers:
-            return leaf_handlers[base](x, lambda a: _leaf(a, sharding, donate, may_alias))
+            return leaf_handlers[base](x, lambda a: _leaf(a, sharding, donate, may_alias, src))
     if isinstance(x, np.generic | np.ndarray):
         return put_host(np.asarray(x), sharding, copy=may_alias is False)
     if hasattr(x, "__weft_array__"):
-        return _leaf(x.__weft_array__(), sharding, donate, may_alias)
+        return _leaf(x.__weft_array__(), sharding, donate, may_alias, src)
     if hasattr(x, "__array__"):
         return put_host(np.asarray(x), sharding)
     raise TypeError(
@@ -278,7 +278,8 @@ def device_put(
       x: a pytree of arrays, NumPy arrays and Python scalars.
       device: a device, a sharding, a `P` over the mesh in context, or a pytree of these that is a
         prefix of ``x``. With None, host values go to the default device and arrays stay.
-      src: accepted for compatibility; an array knows where it is.
+      src: where ``x`` is, given as ``device``; in a traced function, its cotangent goes back
+        there. Outside of one, an array knows where it is.
       donate: True (or a prefix of bools) gives up the buffers of ``x``, which is then unusable.
       may_alias: False forces a copy; otherwise the result may share memory with ``x``, so do not
         change a NumPy array after putting it on the CPU.
@@ -297,11 +298,11 @@ def device_put(
     """
     if guards.guarding:
         with guards.explicit("device_put"):
-            return _put_tree(x, device, donate, may_alias)
-    return _put_tree(x, device, donate, may_alias)
+            return _put_tree(x, device, donate, may_alias, src)
+    return _put_tree(x, device, donate, may_alias, src)
 
 
-def _put_tree(x: Any, device: Any, donate: Any, may_alias: Any) -> Any:
+def _put_tree(x: Any, device: Any, donate: Any, may_alias: Any, src: Any = None) -> Any:
     kind = type(x)
     if kind is np.ndarray or kind is ArrayImpl:
         if device is None:
@@ -316,10 +317,11 @@ def _put_tree(x: Any, device: Any, donate: Any, may_alias: Any) -> Any:
     places = _spread("device", device, tree, _is_place)
     donations = _spread("donate", donate, tree)
     aliases = _spread("may_alias", may_alias, tree, lambda v: v is None)
+    sources = _spread("src", src, tree, _is_place)
     targets = [None if p is None else as_sharding(p, "device") for p in places]
-    out = [
-        _leaf(leaf, *rest) for leaf, *rest in zip(leaves, targets, donations, aliases, strict=True)
-    ]
+    sources = [None if p is None else as_sharding(p, "src") for p in sources]
+    columns = zip(leaves, targets, donations, aliases, sources, strict=True)
+    out = [_leaf(leaf, *rest) for leaf, *rest in columns]
     return tree.unflatten(out)
 
 

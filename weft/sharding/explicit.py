@@ -348,8 +348,11 @@ def _agrees(have: Any, wanted: Any, spec: PartitionSpec) -> bool:
 # device_put of traced values -------------------------------------------------------------------
 
 
-def staged_device_put(x: Any, sharding: Any) -> Any:
-    """`device_put` of a traced value: an op of the program."""
+def staged_device_put(x: Any, sharding: Any, src: Any = None) -> Any:
+    """`device_put` of a traced value: an op of the program.
+
+    src: where the value is, which its cotangent goes back to; known of values that are there.
+    """
     if sharding is None:
         return x
     if type(sharding) is NamedSharding and UNCONSTRAINED in sharding.spec.partitions:
@@ -357,4 +360,6 @@ def staged_device_put(x: Any, sharding: Any) -> Any:
             f"device_put: {sharding.spec!r} leaves a dimension UNCONSTRAINED; use None or axis "
             "names"
         )
-    return device_put_p.bind(x, sharding=sharding)
+    if src is None:
+        src = getattr(x.concrete(), "sharding", None)
+    return device_put_p.bind(x, sharding=sharding, src=src)

@@ -211,7 +211,7 @@ sharding_constraint_p = _placement(
 # device_put ------------------------------------------------------------------------------------
 
 
-def _device_put_abstract(x: ShapedArray, *, sharding: Any) -> ShapedArray:
+def _device_put_abstract(x: ShapedArray, *, sharding: Any, src: Any) -> ShapedArray:
     if type(sharding) is not NamedSharding:
         return x.update(sharding=None) if x.sharding is not None else x
     check_target("device_put", x, sharding)
@@ -219,7 +219,7 @@ def _device_put_abstract(x: ShapedArray, *, sharding: Any) -> ShapedArray:
     return x.update(sharding=type_sharding(sharding, x.ndim))
 
 
-def _device_put_lower(ctx: Any, x: Any, *, sharding: Any) -> Any:
+def _device_put_lower(ctx: Any, x: Any, *, sharding: Any, src: Any) -> Any:
     if isinstance(sharding, SingleDeviceSharding) and ctx.module.num_partitions > 1:
         raise ValueError(
             f"device_put to {sharding._devices_in_order[0]} inside a program over "
@@ -230,20 +230,30 @@ def _device_put_lower(ctx: Any, x: Any, *, sharding: Any) -> Any:
     return x if sharding.memory_kind is None else ctx.in_memory(x, sharding.memory_kind)
 
 
-def _device_put_impl(x: Any, *, sharding: Any) -> Any:
+def _device_put_impl(x: Any, *, sharding: Any, src: Any) -> Any:
     from weft.runtime.device_put import device_put
 
     return device_put(x, _concrete(x, sharding))
 
 
+def _device_put_transpose(ct: Any, x: Any, *, sharding: Any, src: Any) -> list:
+    """The cotangent goes where the value came from: as its type says, or else to `src`."""
+    if typeof(ct).sharding is not None or x.aval.sharding is not None:
+        return [_to_type(ct, x.aval)]
+    back = sharding if src is None else src
+    return [device_put_p.bind(ct, sharding=back, src=None if src is None else sharding)]
+
+
+def moves_between_devices(params: dict[str, Any]) -> bool:
+    """Whether a device_put goes to other devices: then no one program holds it and its source."""
+    src, sharding = params["src"], params["sharding"]
+    return src is not None and src.device_set != sharding.device_set
+
+
 device_put_p = _placement(
     "device_put",
     abstract=_device_put_abstract,
-    transpose=lambda ct, x, *, sharding: [
-        _to_type(ct, x.aval)
-        if typeof(ct).sharding is not None or x.aval.sharding is not None
-        else device_put_p.bind(ct, sharding=sharding)
-    ],
+    transpose=_device_put_transpose,
     lower=_device_put_lower,
     impl=_device_put_impl,
 )

@@ -62,7 +62,7 @@ def _is_eager() -> bool:
 
 def _find(jaxpr: Jaxpr, unit: bool) -> Callable | None:
     """The compiled backward pass of programs like this one."""
-    if jaxpr.effects or not jaxpr.eqns:
+    if jaxpr.effects or not jaxpr.eqns or any(map(_changes_devices, jaxpr.eqns)):
         return None
     table = _compiled
     nested = next((e for e in jaxpr.eqns if e.primitive.higher_order), None)
@@ -91,6 +91,14 @@ def _find(jaxpr: Jaxpr, unit: bool) -> Callable | None:
         make_room(table, KEPT)
     run = table[key] = jit(backward)
     return run
+
+
+def _changes_devices(eqn: Any) -> bool:
+    if eqn.primitive.name != "device_put":
+        return False
+    from weft.sharding.placement import moves_between_devices
+
+    return moves_between_devices(eqn.params)
 
 
 def structure(jaxpr: Jaxpr) -> tuple:
