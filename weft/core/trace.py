@@ -24,7 +24,7 @@ from weft.core.jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, 
 from weft.core.primitive import PRIMITIVES, Primitive
 from weft.core.source import Source, capture
 from weft.core.state import State, current_trace, state
-from weft.core.typing import infer
+from weft.core.typing import infer, mixed
 
 
 class Tracer:
@@ -303,6 +303,16 @@ class StagedTracer(Tracer):
         return self.eqn.source if self.eqn is not None else None
 
 
+def is_zero(x: Any) -> bool:
+    """Whether a value is known to be zero everywhere."""
+    if isinstance(x, StagedTracer):
+        if x.eqn is None or x.eqn.primitive.name != "broadcast_in_dim":
+            return False
+        atom = x.eqn.invars[0]
+        return isinstance(atom, Literal) and not atom.val
+    return isinstance(x, bool | int | float | complex | np.generic | np.ndarray) and not np.any(x)
+
+
 _PYTHON_SCALARS = frozenset((bool, int, float, complex))
 
 inside_manual: list[Callable] = []
@@ -384,6 +394,10 @@ class StagingTrace:
         cast_args = []
         for x, needed in zip(args, casts, strict=True):
             for axes, to in needed:
+                if to == "unreduced":
+                    if not is_zero(x):  # any other value would be counted once for each device
+                        raise mixed(prim, [typeof(a) for a in args], axes[0])
+                    x = self.process(pcast, (x,), {"axes": axes, "to": "varying"})
                 x = self.process(pcast, (x,), {"axes": axes, "to": to})
             cast_args.append(x)
         return self.process(prim, cast_args, params)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.aval import NO_MAT, Mat
-from weft.core.dtypes import is_extended
+from weft.core.dtypes import is_bool, is_extended, is_inexact
 from weft.core.jaxpr import NO_EFFECTS
 from weft.core.primitive import Primitive
 
@@ -40,8 +40,28 @@ ADDITIVE = frozenset(
         "gather",
     ]
 )
+# Ops linear in some operands taken together: there, partial sums may stand beside each other and
+# beside zeros, while the other operands (indices, predicates) must be equal along the axis.
+LINEAR: dict[str, slice] = {
+    **dict.fromkeys(ADDITIVE, slice(None)),
+    **dict.fromkeys(
+        (
+            *("gather", "dynamic_slice", "split", "stop_gradient", "conj", "fft", "cumsum"),
+            *("reduce_window_sum", "select_and_scatter_add", "select_and_gather_add"),
+        ),
+        slice(0, 1),
+    ),
+    **dict.fromkeys(("pad", "dynamic_update_slice", "complex"), slice(0, 2)),
+    **dict.fromkeys(("scatter", "scatter_add"), slice(0, 3, 2)),
+    "select_n": slice(1, None),
+    "triangular_solve": slice(1, 2),
+    **dict.fromkeys(("lu_solve", "tridiagonal_solve"), slice(3, 4)),
+}
 # Ops additive in one operand at a time: the others must be equal along the axis.
-BILINEAR = {"mul": (0, 1), "div": (0,), "dot_general": (0, 1), "select_n": (1, 2)}
+BILINEAR = {
+    **{"mul": (0, 1), "div": (0,), "dot_general": (0, 1), "conv_general_dilated": (0, 1)},
+    "select_n": (1, 2),
+}
 
 
 def infer(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> tuple:
@@ -55,7 +75,7 @@ def infer(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> tupl
         return prim.abstract(*avals, **params), effects, None
     mat = NO_MAT
     if any(a.mat is not NO_MAT for a in avals):
-        mat, casts = join_mats(prim, avals)
+        mat, casts = join_mats(prim, avals, params)
         if casts is not None:
             return None, NO_EFFECTS, casts
     out = prim.abstract(*avals, **params)
@@ -69,19 +89,22 @@ def infer(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> tupl
     return out, effects, None
 
 
-def join_mats(prim: Primitive, avals: Sequence[Any]) -> tuple[Mat, tuple | None]:
+def join_mats(
+    prim: Primitive, avals: Sequence[Any], params: dict[str, Any]
+) -> tuple[Mat, tuple | None]:
     """The results' manual-axis type, and for each operand the casts it needs first.
 
     Casts are (axes, state) pairs: invarying and reduced operands become varying where others vary,
-    and invarying ones reduced beside reduced and unreduced ones, whose derivatives need it.
+    and invarying ones reduced beside reduced and unreduced ones, whose derivatives need it. Where
+    an op adds them to partial sums, they become unreduced: whoever casts holds that they are zero.
     """
     varying = frozenset().union(*(a.mat.varying for a in avals))
     unreduced = frozenset().union(*(a.mat.unreduced for a in avals))
     reduced = frozenset().union(*(a.mat.reduced for a in avals))
     casts: list[tuple] = [()] * len(avals)
     for axis in sorted(unreduced | reduced, key=str):
-        for i in _partial(prim, avals, axis):
-            casts[i] = (*casts[i], ((axis,), "reduced"))
+        for i, to in _partial(prim, avals, axis, params):
+            casts[i] = (*casts[i], ((axis,), to))
     for i, a in enumerate(avals):
         for missing in (varying - a.mat.varying - a.mat.reduced, varying & a.mat.reduced):
             if missing:
@@ -91,34 +114,55 @@ def join_mats(prim: Primitive, avals: Sequence[Any]) -> tuple[Mat, tuple | None]
     return Mat(varying, unreduced, reduced - unreduced), None
 
 
-def _partial(prim: Primitive, avals: Sequence[Any], axis: Any) -> list[int]:
-    """The operands to cast to reduced along an axis on which some are unreduced or reduced."""
+def _partial(
+    prim: Primitive, avals: Sequence[Any], axis: Any, params: dict[str, Any]
+) -> list[tuple[int, str]]:
+    """The operands to cast along an axis on which some are unreduced or reduced, and to what."""
     states = [a.mat.state(axis) for a in avals]
     partial = [i for i, s in enumerate(states) if s == "unreduced"]
     others = {s for s in states if s != "unreduced"}
     if not partial and "varying" in others:
         return []
-    fits = others <= {"invarying", "reduced"}
-    if partial and not others:
-        fits = prim.name in ADDITIVE
-    elif partial:
-        fits &= len(partial) == 1 and partial[0] in BILINEAR.get(prim.name, ())
-    if fits:
-        return [i for i, s in enumerate(states) if s == "invarying"]
+    invarying = [i for i, s in enumerate(states) if s == "invarying"]
+    if not partial:
+        return [(i, "reduced") for i in invarying]
+    linear = range(len(avals))[LINEAR.get(prim.name, slice(0))]
+    if others <= {"invarying", "reduced"} and not _rounds(prim, avals, params):
+        if len(partial) == 1 and not linear and partial[0] in BILINEAR.get(prim.name, ()):
+            return [(i, "reduced") for i in invarying]
+        if all(i in linear for i in partial) and all(states[i] != "reduced" for i in linear):
+            return [(i, "unreduced" if i in linear else "reduced") for i in invarying]
+    raise mixed(prim, avals, axis)
+
+
+def _rounds(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Whether the op is a conversion from floats to integers or booleans, which is not linear."""
+    if prim.name != "convert_element_type":
+        return False
+    new = params["new_dtype"]
+    return is_bool(new) or (is_inexact(avals[0].dtype) and not is_inexact(new))
+
+
+def mixed(prim: Primitive, avals: Sequence[Any], axis: Any) -> TypeError:
+    """The error for operands in states that the op does not take together."""
+    states = [a.mat.state(axis) for a in avals]
+    others = {s for s in states if s != "unreduced"}
     listing = ", ".join(a.str_short() for a in avals)
     if len(avals) == 1:
-        raise TypeError(
+        return TypeError(
             f"{prim.name}: the operand of type {listing} is {states[0]} over mesh axis {axis!r}, a "
             "partial sum, which enters only ops that are linear in it. Add the partial sums up "
             f"first: weft.lax.psum(x, {axis!r})"
         )
-    raise TypeError(
-        f"{prim.name}: operands of types {listing} have states {', '.join(states)} over mesh "
-        f"axis {axis!r}, which do not mix. "
-        f"Add the partial sums up first: weft.lax.psum(x, {axis!r})"
-        + (
-            f"; or count the varying one in: weft.lax.pcast(x, {axis!r}, to='unreduced')"
-            if others == {"varying"} and prim.name in ADDITIVE
-            else ""
+    advice = f"Add the partial sums up first: weft.lax.psum(x, {axis!r})"
+    if others == {"varying"} and prim.name in ADDITIVE:
+        advice += f"; or count the varying one in: weft.lax.pcast(x, {axis!r}, to='unreduced')"
+    elif others == {"invarying"} and prim.name in LINEAR:
+        advice += (
+            f"; or, if the others are zero, count them in: weft.lax.pcast(weft.lax.pvary(x, "
+            f"{axis!r}), {axis!r}, to='unreduced')"
         )
+    return TypeError(
+        f"{prim.name}: operands of types {listing} have states {', '.join(states)} over mesh "
+        f"axis {axis!r}, which do not mix. {advice}"
     )

@@ -16,7 +16,7 @@ import numpy as np
 from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.core import dtypes
-from weft.core.aval import AbstractToken, ShapedArray
+from weft.core.aval import NO_MAT, AbstractToken, ShapedArray
 from weft.core.caches import clearable, make_room
 from weft.core.jaxpr import Literal
 
@@ -409,5 +409,7 @@ class RuleContext:
             a.update(sharding=None) if getattr(a, "sharding", None) is not None else a
             for a in avals
         ]
+        if not self.eqn.primitive.own_types:  # what the states are, the op itself has shown
+            types = [a.update(mat=NO_MAT) if a.mat is not NO_MAT else a for a in types]
         jaxpr, consts = trace_to_jaxpr(flat, types, self.eqn.primitive.name)
         return ClosedJaxpr(jaxpr, consts)
