@@ -202,6 +202,23 @@ def _add_any(x: Any, y: Any) -> Any:
     return add_any(x, y)
 
 
+def bilinear_jvp(prim: Callable[[], Primitive]) -> Callable:
+    """The rule of an op that is linear in each of two operands: the product rule."""
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+        (x, y), (tx, ty) = primals, tangents
+        op = prim()
+        out = op.bind(x, y, **params)
+        if ty is None:
+            return out, op.bind(tx, y, **params)
+        right = op.bind(x, ty, **params)
+        if tx is None:
+            return out, right
+        return out, _add_any(op.bind(tx, y, **params), right)
+
+    return jvp
+
+
 def _broadcast(x: Any, shape: tuple[int, ...], dims: tuple[int, ...] = ()) -> Any:
     from weft.ops.shape import broadcast_in_dim
 

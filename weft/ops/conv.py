@@ -12,6 +12,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.ops.base import bilinear_jvp
 from weft.ops.conv_shapes import (
     ConvDimensionNumbers,
     Dims,
@@ -81,19 +82,6 @@ def _abstract(
         shape[os[2 + i]] = window_count(max(size, 0), window, window_strides[i])
     dtype = product_dtype("convolution", lhs, rhs, preferred_element_type)
     return ShapedArray(tuple(shape), dtype, lhs.weak_type and rhs.weak_type)
-
-
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
-    (x, y), (tx, ty) = primals, tangents
-    out = conv_general_dilated_p.bind(x, y, **params)
-    if ty is None:
-        return out, conv_general_dilated_p.bind(tx, y, **params)
-    right = conv_general_dilated_p.bind(x, ty, **params)
-    if tx is None:
-        return out, right
-    from weft.ops.special import add_any
-
-    return out, add_any(conv_general_dilated_p.bind(tx, y, **params), right)
 
 
 # Moving a factor of one dimension to another, for groups and batches ---------------------------
@@ -309,7 +297,7 @@ def _sharding(
 conv_general_dilated_p = Primitive(
     "conv_general_dilated",
     abstract=_abstract,
-    jvp=_jvp,
+    jvp=bilinear_jvp(lambda: conv_general_dilated_p),
     transpose=_transpose,
     batch=_batch,
     lower=_lower,

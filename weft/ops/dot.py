@@ -12,7 +12,7 @@ from weft.core.errors import ShapeError, mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.arithmetic import convert
-from weft.ops.base import canonical_axes
+from weft.ops.base import bilinear_jvp, canonical_axes
 from weft.ops.precision import (
     CanonicalPrecision,
     DotAlgorithm,
@@ -71,19 +71,6 @@ def _abstract(
     )
     dtype = product_dtype("dot_general", lhs, rhs, preferred_element_type)
     return ShapedArray(shape, dtype, lhs.weak_type and rhs.weak_type)
-
-
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
-    (x, y), (tx, ty) = primals, tangents
-    out = dot_general_p.bind(x, y, **params)
-    if ty is None:
-        return out, dot_general_p.bind(tx, y, **params)
-    right = dot_general_p.bind(x, ty, **params)
-    if tx is None:
-        return out, right
-    from weft.ops.special import add_any
-
-    return out, add_any(dot_general_p.bind(tx, y, **params), right)
 
 
 @lru_cache(maxsize=4096)
@@ -248,7 +235,7 @@ def _sharding(
 dot_general_p = Primitive(
     "dot_general",
     abstract=_abstract,
-    jvp=_jvp,
+    jvp=bilinear_jvp(lambda: dot_general_p),
     transpose=_transpose,
     batch=_batch,
     lower=_lower,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from weft._xla.mlir import ir
 from weft.partition.collect import WHY, byte_size, byte_size_of, trip_count
+from weft.partition.walk import inner_first
 
 _COMBINERS = ("stablehlo.add", "stablehlo.maximum", "stablehlo.minimum")
 _MOVES = ("stablehlo.reshape", "stablehlo.transpose", "stablehlo.broadcast_in_dim")
@@ -18,15 +19,12 @@ _MOVES = ("stablehlo.reshape", "stablehlo.transpose", "stablehlo.broadcast_in_di
 
 def reduce_behind_loops(block: ir.Block) -> int:
     """Moves all_reduces behind the loops of a block that add them up; returns how many."""
-    moved = 0
-    for view in list(block.operations):
-        op = view.operation
-        for region in op.regions:
-            for inner in region.blocks:
-                moved += reduce_behind_loops(inner)
-        if op.name == "stablehlo.while":
-            moved += sum(_carry(op, i) for i in range(len(op.operands)))
-    return moved
+    return sum(
+        _carry(op, i)
+        for op in inner_first(block)
+        if op.name == "stablehlo.while"
+        for i in range(len(op.operands))
+    )
 
 
 @dataclass(slots=True)

@@ -8,25 +8,16 @@ concatenation, reads its source.
 from __future__ import annotations
 
 from weft._xla.mlir import ir
+from weft.partition.walk import inner_first
 
 
 def simplify(module: ir.Module) -> None:
     """Applies the rewrites, in place."""
-    for op in module.body.operations:
-        if op.operation.name == "func.func":
-            for block in op.operation.regions[0].blocks:
-                _block(block)
-
-
-def _block(block: ir.Block) -> None:
-    for view in list(block.operations):
-        op = view.operation
-        for region in op.regions:
-            for inner in region.blocks:
-                _block(inner)
+    for op in inner_first(module.body):
         if op.name == "stablehlo.slice":
-            while op is not None:
-                op = _slice(op)
+            piece: ir.Operation | None = op
+            while piece is not None:
+                piece = _slice(piece)
 
 
 def _slice(op: ir.Operation) -> ir.Operation | None:

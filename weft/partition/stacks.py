@@ -11,6 +11,7 @@ from __future__ import annotations
 from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, trip_count
+from weft.partition.walk import inner_first
 
 LARGEST = 4 * 2**20  # bytes of a stack that every device may hold whole
 
@@ -18,20 +19,9 @@ LARGEST = 4 * 2**20  # bytes of a stack that every device may hold whole
 def gather_small_stacks(module: ir.Module) -> None:
     """Rewrites loops of a module with explicit collectives, in place."""
     with module.context, ir.Location.unknown(module.context):
-        for op in module.body.operations:
-            if op.operation.name == "func.func":
-                for block in op.operation.regions[0].blocks:
-                    _block(block)
-
-
-def _block(block: ir.Block) -> None:
-    for view in list(block.operations):
-        op = view.operation
-        for region in op.regions:
-            for inner in region.blocks:
-                _block(inner)
-        if op.name == "stablehlo.while":
-            _loop(op)
+        for op in inner_first(module.body):
+            if op.name == "stablehlo.while":
+                _loop(op)
 
 
 def _loop(loop: ir.Operation) -> None:
