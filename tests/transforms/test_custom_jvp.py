@@ -307,3 +307,25 @@ def test_library_functions_use_rules_that_stay_finite():
     close(weft.grad(weft.nn.softplus)(100.0), 1.0)
     close(weft.grad(weft.nn.relu)(0.0), 0.0)
     close(weft.grad(lambda x: weft.nn.silu(x))(-1000.0), 0.0)
+
+
+NOT_LINEAR = {
+    "mul": lambda t: t * t,
+    "sin": jnp.sin,
+    "select_n": lambda t: jnp.where(t > 0, t, 2 * t),
+    "div": lambda t: 1 / t,
+}
+
+
+@pytest.mark.parametrize("op", NOT_LINEAR)
+@pytest.mark.parametrize("around", [lambda f: f, weft.jit, weft.checkpoint])
+def test_rules_that_are_not_linear_in_tangents_have_no_reverse_mode(op, around):
+    @weft.custom_jvp
+    def f(x):
+        return 2 * x
+
+    f.defjvp(lambda primals, tangents: (2 * primals[0], NOT_LINEAR[op](tangents[0])))
+    close(weft.jvp(f, (3.0,), (2.0,))[1], NOT_LINEAR[op](2.0))
+    message = f"reached {op}, which is not linear .*test_custom_jvp.*custom_jvp must be linear"
+    with pytest.raises(TypeError, match=message):
+        weft.grad(around(f))(3.0)

@@ -61,6 +61,17 @@ def localize(module: ir.Module, *, explain: bool = False) -> Localized:
 
     Raises:
       Unsupported: an operation or a sharding outside what the rules cover.
+
+    >>> import weft
+    >>> from weft.partition.propagate import make_explicit, propagate
+    >>> mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.AxisType.Auto,))
+    >>> rows = weft.NamedSharding(mesh, weft.P("x"))
+    >>> x = weft.ShapeDtypeStruct((8, 4), "float32", sharding=rows)
+    >>> module = weft.jit(lambda x: x.sum(0)).lower(x).compiler_ir()
+    >>> localize(make_explicit(propagate(module))).arguments
+    [Layout(8{'x'}, 4)]
+    >>> "tensor<2x4xf32>" in str(module)
+    True
     """
     import weft.partition.localize_rules  # noqa: F401  fills RULES
 

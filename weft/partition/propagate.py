@@ -27,6 +27,14 @@ def propagate(module: ir.Module, *, origins: bool = False) -> ir.Module:
     Raises:
       ValueError: a sharding that names an unknown mesh or axis, uses an axis twice, has the wrong
         rank, or the like; Shardy itself would end the process on some of these.
+
+    >>> import weft
+    >>> mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.AxisType.Auto,))
+    >>> rows = weft.NamedSharding(mesh, weft.P("x"))
+    >>> x = weft.ShapeDtypeStruct((8, 4), "float32", sharding=rows)
+    >>> module = propagate(weft.jit(lambda x: (x * 2).T).lower(x).compiler_ir())
+    >>> str(module).count('[{?}, {"x", ?}]')  # the transpose and the result
+    2
     """
     validate(module)
     passes.run(module, "func.func(stablehlo-legalize-composite-to-call),inline,symbol-dce")
@@ -43,5 +51,14 @@ def propagate(module: ir.Module, *, origins: bool = False) -> ir.Module:
 
 
 def make_explicit(module: ir.Module) -> ir.Module:
-    """Turns every disagreement between shardings into an sdy collective, in place."""
+    """Turns every disagreement between shardings into an sdy collective, in place.
+
+    >>> import weft
+    >>> mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.AxisType.Auto,))
+    >>> rows = weft.NamedSharding(mesh, weft.P("x"))
+    >>> x = weft.ShapeDtypeStruct((8, 4), "float32", sharding=rows)
+    >>> module = weft.jit(lambda x: x.sum(0)).lower(x).compiler_ir()
+    >>> 'sdy.all_reduce {"x"}' in str(make_explicit(propagate(module)))
+    True
+    """
     return passes.run(module, "sdy-export-pipeline{enable-insert-explicit-collectives=true}")

@@ -64,6 +64,14 @@ def partition(
     Raises:
       Unsupported: something weft does not cover; XLA's partitioner may.
       ValueError: a sharding that cannot hold.
+
+    >>> import weft
+    >>> mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.AxisType.Auto,))
+    >>> rows = weft.NamedSharding(mesh, weft.P("x"))
+    >>> x = weft.ShapeDtypeStruct((8, 4), "float32", sharding=rows)
+    >>> stages = partition(weft.jit(lambda x: x.sum(0)).lower(x).compiler_ir())
+    >>> "stablehlo.all_reduce" in str(stages.local)
+    True
     """
     clock = [time.perf_counter()]
     laps = []

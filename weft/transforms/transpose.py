@@ -13,6 +13,10 @@ from weft.transforms.dependence import depends
 from weft.transforms.jvp import cotangent_aval
 
 
+class _NotLinear(TypeError):
+    """A transpose rule asked for the value of an operand in which its op should be linear."""
+
+
 class UndefinedPrimal:
     """A linear operand in a transpose rule: only its type is known."""
 
@@ -23,6 +27,9 @@ class UndefinedPrimal:
 
     def __repr__(self) -> str:
         return f"UndefinedPrimal({self.aval.str_short()})"
+
+    def __weft_array__(self) -> Any:
+        raise _NotLinear(f"the value of a linear operand, {self!r}, is not known")
 
 
 def is_undefined(x: Any) -> bool:
@@ -92,11 +99,7 @@ def _transpose_eqn(eqn: Eqn, cts: list, linear: set[Any], env: dict[Any, Any]) -
     """Cotangents of an equation's operands from those of its results; None where zero."""
     prim = eqn.primitive
     if prim.transpose is None:
-        raise TypeError(
-            f"reverse-mode differentiation reached {prim.name}, which is not linear in "
-            f"its operands or has no transpose ({eqn.source}); use forward mode "
-            "(weft.jvp, weft.jacfwd) or give a rule with weft.custom_vjp"
-        )
+        raise TypeError(_not_linear(eqn))
     ins = [
         v.val if v.__class__ is Literal else UndefinedPrimal(v.aval) if v in linear else env[v]
         for v in eqn.invars
@@ -104,10 +107,21 @@ def _transpose_eqn(eqn: Eqn, cts: list, linear: set[Any], env: dict[Any, Any]) -
     out_cts = cts if prim.multiple_results else cts[0]
     try:
         return prim.transpose(out_cts, *ins, **eqn.params)
+    except _NotLinear:
+        raise TypeError(_not_linear(eqn)) from None
     except ShardingTypeError:
         if prim.higher_order:  # an inner program has its own types
             raise
         return _transpose_untyped(prim, out_cts, ins, eqn.params)
+
+
+def _not_linear(eqn: Eqn) -> str:
+    return (
+        f"reverse-mode differentiation reached {eqn.primitive.name}, which is not linear in its "
+        f"operands or has no transpose ({eqn.source}); a rule of weft.custom_jvp must be linear in "
+        "its tangents. Use forward mode (weft.jvp, weft.jacfwd) or give a rule with "
+        "weft.custom_vjp"
+    )
 
 
 def _transpose_untyped(prim: Any, cts: Any, ins: Sequence[Any], params: dict[str, Any]) -> list:
