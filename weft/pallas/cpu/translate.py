@@ -9,6 +9,7 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, walk_eqns
+from weft.pallas import dense
 from weft.pallas.cpu import complex_ops, loops, scalar, types
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.values import COSTLY, Array, Buffer, Group, constant, no_indices, register
@@ -142,7 +143,10 @@ class Translator:
         return out
 
     def decompose(self, eqn: Eqn, operands: list[Any]) -> list[Value]:
-        """An op whose StableHLO lowering is a formula of other ops."""
+        """An op whose StableHLO lowering is a formula of other ops, or that `dense` has one for."""
+        formula = dense.formula(eqn)
+        if formula is not None:
+            return self.run(formula, operands)
         if eqn.primitive.lower is None:
             raise self.unsupported(eqn)
         context, before = _Formulas(self, eqn), self.composed

@@ -20,6 +20,7 @@ from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal
+from weft.pallas import dense
 from weft.pallas.expand import expanded
 from weft.pallas.ir import KernelCall, unsupported
 
@@ -333,7 +334,7 @@ class Emitter:
 
     def _by_formula(self, eqn: Eqn, values: list) -> Any:
         """An op without a rule of its own by the ops it stands for."""
-        formula = expanded(eqn)
+        formula = dense.formula(eqn) or expanded(eqn)
         if formula is None:
             raise self.fail()
         outs = self.run(formula, values)
