@@ -22,6 +22,40 @@ from weft.ffi.registry import check_registered
 from weft.ffi.rule import ShardingRule, as_rule, batch_rule
 
 
+def _check_options(what: str, vmap_method: Any, version: Any, config: Any) -> None:
+    if vmap_method is not None and vmap_method not in VMAP_METHODS:
+        raise ValueError(
+            f"{what}: vmap_method must be one of {', '.join(map(repr, VMAP_METHODS))} or None, got "
+            f"{vmap_method!r}"
+        )
+    if version not in (1, 2, 3, 4):
+        raise ValueError(
+            f"{what}: custom_call_api_version must be 4 (typed FFI) or 1, 2, 3 (untyped), got "
+            f"{version!r}"
+        )
+    if not isinstance(config, str | None):
+        raise TypeError(f"{what}: legacy_backend_config must be a string, got {config!r}")
+    if config is not None and version == 4:
+        raise ValueError(
+            f"{what}: legacy_backend_config is for custom_call_api_version < 4; pass attributes as "
+            "keyword arguments of the call"
+        )
+
+
+def _check_attributes(what: str, attributes: dict[str, Any], version: int) -> None:
+    if attributes and version < 4:
+        raise ValueError(
+            f"{what}: attributes need custom_call_api_version=4; an untyped call takes "
+            "legacy_backend_config"
+        )
+    for name, value in attributes.items():
+        if isinstance(value, Tracer):
+            raise TypeError(
+                f"{what}: attribute {name!r} is a traced array; attributes are constants of "
+                "the compiled program. Pass it as an operand, or mark it static"
+            )
+
+
 @api_boundary
 def ffi_call(
     target_name: str,
@@ -76,25 +110,7 @@ def ffi_call(
         result(what, i, r)
         for i, r in enumerate([result_shape_dtypes] if single else result_shape_dtypes)
     )
-    if vmap_method is not None and vmap_method not in VMAP_METHODS:
-        raise ValueError(
-            f"{what}: vmap_method must be one of {', '.join(map(repr, VMAP_METHODS))} or None, got "
-            f"{vmap_method!r}"
-        )
-    if custom_call_api_version not in (1, 2, 3, 4):
-        raise ValueError(
-            f"{what}: custom_call_api_version must be 4 (typed FFI) or 1, 2, 3 (untyped), got "
-            f"{custom_call_api_version!r}"
-        )
-    if not isinstance(legacy_backend_config, str | None):
-        raise TypeError(
-            f"{what}: legacy_backend_config must be a string, got {legacy_backend_config!r}"
-        )
-    if legacy_backend_config is not None and custom_call_api_version == 4:
-        raise ValueError(
-            f"{what}: legacy_backend_config is for custom_call_api_version < 4; pass attributes as "
-            "keyword arguments of the call"
-        )
+    _check_options(what, vmap_method, custom_call_api_version, legacy_backend_config)
     rule = as_rule(sharding_rule)
     given_outputs = [output_layouts] if single and output_layouts is not None else output_layouts
     out_layouts = check_layouts(what, "output_layouts", given_outputs, results)
@@ -103,17 +119,7 @@ def ffi_call(
     @api_boundary
     def call(*args: Any, **kwargs: Any) -> Any:
         avals = operand_types(what, args)
-        if kwargs and custom_call_api_version < 4:
-            raise ValueError(
-                f"{what}: attributes need custom_call_api_version=4; an untyped call takes "
-                "legacy_backend_config"
-            )
-        for name, value in kwargs.items():
-            if isinstance(value, Tracer):
-                raise TypeError(
-                    f"{what}: attribute {name!r} is a traced array; attributes are constants of "
-                    "the compiled program. Pass it as an operand, or mark it static"
-                )
+        _check_attributes(what, kwargs, custom_call_api_version)
         frozen = attrs.freeze_all(what, kwargs)
         ins = check_layouts(what, "input_layouts", input_layouts, avals)
         check_aliases(what, aliases, avals, results, ins, out_layouts)

@@ -161,6 +161,78 @@ def _arrange(plan: Plan, outputs: Sequence[tuple[str, int]], block_first: bool) 
     plan.final, plan.gathered = tuple(final), tuple(gathered)
 
 
+class _Dimensions:
+    """The windows of an array's dimensions, one after the other as an index names them."""
+
+    __slots__ = ("entries", "limits", "oob", "reversed", "sizes", "starts", "strides", "window")
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.limits: list[int] = []
+        self.strides: list[int] = []
+        self.sizes: list[int] = []  # after the strided window
+        self.reversed: list[int] = []
+        self.entries: list[Any] = []
+        self.window: list[int] = []
+        self.oob = False
+
+    def add_slice(self, part: tuple, size: int) -> int:
+        """A slice, given by its three members; returns how many elements it takes."""
+        start, stop, step = slice(*part).indices(size)
+        n = len(range(start, stop, step))
+        if step in (1, -1) or n < 2:
+            first = min(start, start + (n - 1) * step) if n else 0
+            self._add(first, first + n, 1, n, None, n)
+        else:
+            first, last = sorted((start, start + (n - 1) * step))
+            self._add(first, last + 1, abs(step), n, None, n)
+        if step < 0 and n > 1:
+            self.reversed.append(len(self.entries) - 1)
+        return n
+
+    def add_int(self, index: int, size: int) -> None:
+        value = index + size if index < 0 else index
+        self.oob = self.oob or not 0 <= value < size
+        self._add(0, size, 1, size, ("at", value), 1)
+
+    def add_dynamic(self, number: int, size: int) -> None:
+        """The number-th of the scalars and arrays of indices."""
+        self._add(0, size, 1, size, ("dyn", number), 1)
+
+    def _add(self, start: int, limit: int, stride: int, size: int, entry: Any, window: int) -> None:
+        self.starts.append(start)
+        self.limits.append(limit)
+        self.strides.append(stride)
+        self.sizes.append(size)
+        self.entries.append(entry)
+        self.window.append(window)
+
+    def cut_statically(self, shape: Shape) -> None:
+        """Ints become windows of one element, in bounds."""
+        for dim, e in enumerate(self.entries):
+            if e is not None:
+                self.starts[dim] = min(max(e[1], 0), shape[dim] - 1)
+                self.limits[dim] = self.starts[dim] + 1
+                self.sizes[dim] = 1
+
+    def leave_plain_parts(self, shape: Shape) -> None:
+        """A plain part of a dimension is taken by the dynamic slice or gather itself."""
+        for dim, e in enumerate(self.entries):
+            plain = e is None and self.strides[dim] == 1 and dim not in self.reversed
+            if plain and self.window[dim] != shape[dim]:
+                self.entries[dim] = ("from", self.starts[dim])
+                self.starts[dim], self.limits[dim], self.sizes[dim] = 0, shape[dim], shape[dim]
+
+    def strided(self, shape: Shape) -> Strided:
+        return Strided(
+            tuple(self.starts),
+            tuple(self.limits),
+            tuple(self.strides),
+            tuple(self.reversed),
+            shape,
+        )
+
+
 def make_plan(shape: Shape, parts: Sequence[Any]) -> Plan:
     """The plan for an index whose static structure is `parts`; see `plan_of`."""
     has_arrays = any(_aval(p) is not None and _aval(p).ndim for p in parts)
@@ -169,83 +241,45 @@ def make_plan(shape: Shape, parts: Sequence[Any]) -> Plan:
     advanced = [i for i, p in enumerate(parts) if isinstance(p, int) or _aval(p) is not None]
     together = not advanced or advanced[-1] - advanced[0] == len(advanced) - 1
 
-    plan = Plan()
-    starts, limits, strides, reverse = [], [], [], []
-    entries: list[Any] = []
-    window: list[int] = []
+    dims = _Dimensions()
     outputs: list[tuple[str, int]] = []  # ('new', 1), ('dim', size), ('block', 0)
-    strided_shape: list[int] = []
-    plan.oob = False
-    k = 0
+    number = 0
     for p in _expanded(shape, parts):
         if p is None:
             outputs.append(("new", 1))
             continue
-        dim = len(entries)
+        dim = len(dims.entries)
         size = shape[dim]
         if p.__class__ is tuple:
-            start, stop, step = slice(*p).indices(size)
-            n = len(range(start, stop, step))
-            outputs.append(("dim", n))
-            window.append(n)
-            if step in (1, -1) or n < 2:
-                first = min(start, start + (n - 1) * step) if n else 0
-                starts.append(first)
-                limits.append(first + n)
-                strides.append(1)
-            else:
-                first, last = sorted((start, start + (n - 1) * step))
-                starts.append(first)
-                limits.append(last + 1)
-                strides.append(abs(step))
-            if step < 0 and n > 1:
-                reverse.append(dim)
-            entries.append(None)
-            strided_shape.append(n)
+            outputs.append(("dim", dims.add_slice(p, size)))
             continue
-        starts.append(0)
-        limits.append(size)
-        strides.append(1)
-        strided_shape.append(size)
-        window.append(1)
         if has_arrays:
             outputs.append(("block", 0))
         if isinstance(p, int):
             if not size and not has_arrays:
                 raise IndexError(f"index {p} is out of bounds for dimension {dim} of size 0")
-            value = p + size if p < 0 else p
-            plan.oob = plan.oob or not 0 <= value < size
-            entries.append(("at", value))
+            dims.add_int(p, size)
         else:
-            entries.append(("dyn", k))
-            k += 1
-    avals = [_aval(p) for p in parts if _aval(p) is not None]
+            dims.add_dynamic(number, size)
+            number += 1
+
+    plan = Plan()
+    indices = [p for p in parts if _aval(p) is not None]
+    avals = [_aval(p) for p in indices]
     plan.block = broadcast_shapes(*[a.shape for a in avals]) if avals else ()
-    plan.known_arrays = tuple(isinstance(p, Known) for p in parts if _aval(p) is not None)
+    plan.known_arrays = tuple(isinstance(p, Known) for p in indices)
     plan.known = all(plan.known_arrays)
-    plan.distinct = bool(avals) and all(
-        isinstance(p, Known) and p.distinct for p in parts if _aval(p) is not None
-    )
+    plan.distinct = bool(avals) and all(isinstance(p, Known) and p.distinct for p in indices)
     plan.kind = "gather" if has_arrays else "window" if avals else "static"
-
+    plan.oob = dims.oob
     _arrange(plan, outputs, block_first=has_arrays and not together)
-    plan.entries, plan.window = entries, tuple(window)
-    plan.compiled = {}
-
     if plan.kind == "static":
-        for dim, e in enumerate(entries):
-            if e is not None:
-                starts[dim] = min(max(e[1], 0), shape[dim] - 1)
-                limits[dim] = starts[dim] + 1
-                strided_shape[dim] = 1
+        dims.cut_statically(shape)
     else:
-        # A plain part of a dimension is taken by the dynamic slice or gather itself.
-        for dim, e in enumerate(entries):
-            if e is None and strides[dim] == 1 and dim not in reverse and window[dim] != shape[dim]:
-                entries[dim] = ("from", starts[dim])
-                starts[dim], limits[dim], strided_shape[dim] = 0, shape[dim], shape[dim]
-    plan.strided = Strided(tuple(starts), tuple(limits), tuple(strides), tuple(reverse), shape)
-    plan.strided_shape = tuple(strided_shape)
+        dims.leave_plain_parts(shape)
+    plan.entries, plan.window = dims.entries, tuple(dims.window)
+    plan.strided, plan.strided_shape = dims.strided(shape), tuple(dims.sizes)
+    plan.compiled = {}
     return plan
 
 
