@@ -42,6 +42,23 @@ def _loses_nans(dtype: Any) -> bool:
     return dtypes.is_float(dtype) and dtype.itemsize > 1
 
 
+def _by_integers(prim: Primitive, x: Any, over: Team) -> Any:
+    """By integers that are ordered as the floats are, with NaN at the end that wins."""
+    from weft.ops.elementwise import bitcast_convert_type, bitwise_xor, lt, ne, select
+
+    aval = typeof(x)
+    ints = np.dtype(f"int{8 * aval.dtype.itemsize}")
+    info = np.iinfo(ints)
+    bits = bitcast_convert_type(x, ints)
+
+    def flip(v: Any) -> Any:
+        return select(lt(v, ints.type(0)), bitwise_xor(v, ints.type(info.max)), v)
+
+    nan = np.full(aval.shape, info.max if prim is pmax_p else info.min, ints)
+    key = prim.bind(select(ne(x, x), nan, flip(bits)), over=over, dims=())
+    return bitcast_convert_type(flip(key), aval.dtype)
+
+
 def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Primitive:
     """The extremum over a team and over array dimensions `dims` in one.
 
@@ -102,24 +119,8 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         if communicates(over) and "cpu" in ctx.module.platforms and _loses_nans(aval.dtype):
             plain = ShapedArray(aval.shape, aval.dtype)
             own = Team(over.names, over.sizes, over.groups)
-            return ctx.lower_fun(lambda x: as_integers(x, own), x, avals=[plain])[0]
+            return ctx.lower_fun(lambda x: _by_integers(prim, x, own), x, avals=[plain])[0]
         return lower_all_reduce(ctx, x, over, hlo, aval.dtype)
-
-    def as_integers(x: Any, over: Team) -> Any:
-        """By integers that are ordered as the floats are, with NaN at the end that wins."""
-        from weft.ops.elementwise import bitcast_convert_type, bitwise_xor, lt, ne, select
-
-        aval = typeof(x)
-        ints = np.dtype(f"int{8 * aval.dtype.itemsize}")
-        info = np.iinfo(ints)
-        bits = bitcast_convert_type(x, ints)
-
-        def flip(v: Any) -> Any:
-            return select(lt(v, ints.type(0)), bitwise_xor(v, ints.type(info.max)), v)
-
-        nan = np.full(aval.shape, info.max if prim is pmax_p else info.min, ints)
-        key = prim.bind(select(ne(x, x), nan, flip(bits)), over=over, dims=())
-        return bitcast_convert_type(flip(key), aval.dtype)
 
     prim = Primitive(
         name,

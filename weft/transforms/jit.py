@@ -96,6 +96,20 @@ class JitInfo:
         if self.in_shardings is not None or self.out_shardings is not None:
             self.placement = object()
 
+    @property
+    def key(self) -> tuple:
+        """What tells programs of one function apart besides its arguments."""
+        return (
+            self.static_argnums,
+            self.static_argnames,
+            self.donate_argnums,
+            self.donate_argnames,
+            self.keep_unused,
+            self.placement,
+            self.partitioner,
+            tuple(sorted((self.options or {}).items())),
+        )
+
     def split(self, args: tuple, kwargs: dict) -> tuple[Callable, list, dict, tuple]:
         """The function of dynamic arguments, those, and the static values."""
         static_kwargs = {k: v for k, v in kwargs.items() if k in self.static_argnames}
@@ -367,6 +381,25 @@ def _complete(fun: Callable, numbers: tuple, names: tuple, what: str) -> tuple[t
     return tuple(all_numbers), tuple(all_names)
 
 
+def _named(
+    fun: Callable, numbers: Any, names: Any, what: str
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The arguments that `{what}_argnums` and `{what}_argnames` name, each in both ways."""
+    return _complete(
+        fun, _numbers(numbers, f"{what}_argnums"), _names(names, f"{what}_argnames"), what
+    )
+
+
+def _on_device(device: Any, backend: str | None, in_shardings: Any) -> Any:
+    """The in_shardings that `device` and `backend` stand for."""
+    from weft.runtime.backend import devices
+    from weft.sharding.named import SingleDeviceSharding
+
+    if in_shardings is not UNSPECIFIED:
+        raise ValueError("jit: give either device/backend or in_shardings, not both")
+    return SingleDeviceSharding(device if device is not None else devices(backend)[0])
+
+
 def jit(
     fun: Callable | None = None,
     *,
@@ -419,24 +452,9 @@ def jit(
     if partitioner not in (None, "auto", "weft", "xla"):
         raise ValueError(f"jit: partitioner must be 'auto', 'weft' or 'xla', got {partitioner!r}")
     if device is not None or backend is not None:
-        from weft.runtime.backend import devices
-        from weft.sharding.named import SingleDeviceSharding
-
-        if in_shardings is not UNSPECIFIED:
-            raise ValueError("jit: give either device/backend or in_shardings, not both")
-        in_shardings = SingleDeviceSharding(device if device is not None else devices(backend)[0])
-    numbers, names = _complete(
-        fun,
-        _numbers(static_argnums, "static_argnums"),
-        _names(static_argnames, "static_argnames"),
-        "static",
-    )
-    donate_numbers, donate_names = _complete(
-        fun,
-        _numbers(donate_argnums, "donate_argnums"),
-        _names(donate_argnames, "donate_argnames"),
-        "donate",
-    )
+        in_shardings = _on_device(device, backend, in_shardings)
+    numbers, names = _named(fun, static_argnums, static_argnames, "static")
+    donate_numbers, donate_names = _named(fun, donate_argnums, donate_argnames, "donate")
     both = set(numbers) & set(donate_numbers)
     if both:
         raise ValueError(f"jit: arguments {sorted(both)} are both static and donated")
@@ -453,22 +471,12 @@ def jit(
         options=compiler_options,
         partitioner=partitioner,
     )
-    key = (
-        numbers,
-        names,
-        donate_numbers,
-        donate_names,
-        keep_unused,
-        info.placement,
-        partitioner,
-        tuple(sorted((compiler_options or {}).items())),
-    )
 
     def miss(*args: Any, **kwargs: Any) -> tuple:
         return info.call(args, kwargs)
 
     compiled = cached_call(
-        fun, miss, static_argnums=numbers, static_argnames=names, cache_key=key, name=info.name
+        fun, miss, static_argnums=numbers, static_argnames=names, cache_key=info.key, name=info.name
     )
     compiled._jit_info = info
     if not (numbers or names or donate_numbers or donate_names):
