@@ -82,3 +82,23 @@ def test_a_free_dimension_stays_split_where_the_sum_takes_fewer_axes_for_it(rng)
     assert collectives(text) == [("all_gather", gathered, 1), ("all_reduce", summed, 1)]
     a, b = (rng.integers(-4, 5, s).astype(np.float32) for s in ((16, 64), (64, 32)))
     np.testing.assert_array_equal(harness.run(text, a, b)[0], a @ b)
+
+
+def test_features_are_gathered_where_the_sums_of_a_large_result_would_send_more(rng):
+    kernel, numbers = "4x3x4x6", "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]"
+    text = module(f"""
+  func.func public @main(%a: tensor<2x7x9x4xf32> {sharding("{}", "{}", "{}", '{"x"}')}, %k: tensor<{kernel}xf32> {sharding("{}", "{}", "{}", "{}")})
+      -> (tensor<2x4x7x6xf32> {sharding("{}", "{}", "{}", "{}")}) {{
+    %c = stablehlo.convolution(%a, %k) dim_numbers = {numbers}, window = {{stride = [1, 1], pad = [[0, 0], [0, 0]]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+      : (tensor<2x7x9x4xf32>, tensor<{kernel}xf32>) -> tensor<2x4x7x6xf32>
+    return %c : tensor<2x4x7x6xf32>
+  }}""")
+    assert collectives(text) == [("all_gather", 3 * 2 * 7 * 9 * 4, 1)]
+    a = rng.integers(-3, 4, (2, 7, 9, 4)).astype(np.float32)
+    k = rng.integers(-3, 4, (4, 3, 4, 6)).astype(np.float32)
+    want = sum(
+        np.einsum("bhwi,io->bhwo", a[:, y : y + 4, x : x + 7], k[y, x])
+        for y in range(4)
+        for x in range(3)
+    )
+    np.testing.assert_array_equal(harness.run(text, a, k)[0], want)

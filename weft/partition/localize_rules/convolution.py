@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
+from weft.partition.collect import byte_size_of, bytes_sent
 from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
+from weft.partition.localize_rules.choice import FLOPS_PER_BYTE, share
+from weft.partition.localize_rules.dot import comes_split, scattered_to
 from weft.partition.localize_rules.windowed import held_window, window_of
 from weft.partition.window import window
 
@@ -87,7 +91,10 @@ def _result_layout(conv: _Convolution, batch: int, out: Layout) -> tuple[Layout,
     return now, by_group
 
 
-def _plan(conv: _Convolution, lhs: Layout, rhs: Layout, out: Layout) -> _Plan:
+def _plan(
+    conv: _Convolution, lhs: Layout, rhs: Layout, out: Layout, sum_features: bool = True
+) -> _Plan:
+    """Split features of the operand give partial sums, or are gathered."""
     dims = conv.dims
     now, by_group = _result_layout(conv, lhs.shape[dims.lhs_batch], out)
     left: list[Atoms] = [()] * len(lhs.shape)
@@ -98,7 +105,7 @@ def _plan(conv: _Convolution, lhs: Layout, rhs: Layout, out: Layout) -> _Plan:
     across: Atoms = ()
     if by_group:
         left[dims.lhs_feature] = now.dims[dims.out_feature]
-    elif conv.groups == 1:
+    elif conv.groups == 1 and sum_features:
         across = _free(lhs.dims[dims.lhs_feature], taken) or _free(rhs.dims[dims.rhs_in], taken)
         left[dims.lhs_feature] = right[dims.rhs_in] = across
         taken.update(across)
@@ -114,6 +121,41 @@ def _plan(conv: _Convolution, lhs: Layout, rhs: Layout, out: Layout) -> _Plan:
             across += atoms
             contracted.append(i)
     return _Plan(now, by_group, left, right, across, contracted)
+
+
+def _cheapest(
+    lz: Localizer, op: ir.Operation, conv: _Convolution, lhs: Local, rhs: Local, out: Layout
+) -> tuple[_Plan, Local, Local]:
+    """Sums of features over devices, or features gathered where that sends less; its operands."""
+    assert lhs.layout is not None and rhs.layout is not None
+    split = _plan(conv, lhs.layout, rhs.layout, out)
+    features = (conv.dims.lhs_feature,), (conv.dims.rhs_in,)
+    natural = all(comes_split(x, f) for x, f in zip((lhs, rhs), features, strict=True))
+    both = lhs.layout.dims[features[0][0]] and rhs.layout.dims[features[1][0]]
+    if not split.across or split.contracted or (natural and both):
+        return split, lhs, rhs
+    whole = _plan(conv, lhs.layout, rhs.layout, out, sum_features=False)
+    size = math.prod(split.result.local) * byte_size_of(op.results[0].type.element_type)
+    kind = "all_reduce" if scattered_to(lz, op) is None else "reduce_scatter"
+    saved = float(bytes_sent(kind, int(size), lz.mesh.count(split.across)))
+    sources = []
+    for i, (x, now, then) in enumerate(
+        ((lhs, split.left, whole.left), (rhs, split.right, whole.right))
+    ):
+        pays = share(op, op.operands[i])
+        at = [Layout(lz.mesh, x.layout.shape, tuple(dims)) for dims in (now, then)]
+        least, source = min(
+            ((pays.cost(lz.e, s, at[1]), s) for s in (x, x.before) if s is not None),
+            key=lambda option: option[0],
+        )
+        saved += pays.cost(lz.e, x, at[0]) - least
+        sources.append(source)
+    terms = math.prod(rhs.layout.shape) // max(1, rhs.layout.shape[conv.dims.rhs_out])
+    repeated = 1 - 1 / lz.mesh.count(split.across)
+    flops = 2 * terms * math.prod(split.result.local) * repeated
+    if saved > 0 and flops <= FLOPS_PER_BYTE * saved:
+        return whole, sources[0], sources[1]
+    return split, lhs, rhs
 
 
 def _windows(
@@ -150,7 +192,7 @@ def convolution(lz: Localizer, op: ir.Operation) -> list[Local]:
     out = lz.layouts(op)[0]
     lhs, rhs = lz.operands(op)
     conv = _read(op)
-    plan = _plan(conv, lhs.layout, rhs.layout, out)
+    plan, lhs, rhs = _cheapest(lz, op, conv, lhs, rhs, out)
     now, across = plan.result, plan.across
     x = lz.move(lhs, Layout(lz.mesh, lhs.layout.shape, tuple(plan.left)))
     y = lz.move(rhs, Layout(lz.mesh, rhs.layout.shape, tuple(plan.right)))

@@ -58,7 +58,7 @@ def dot_general(lz: Localizer, op: ir.Operation) -> list[Local]:
     if plan.across:
         z.partial = (plan.across, "add")
     chain = chain_of(lz, op)
-    if plan.out != out and _scattered(lz, op) is None and (not chain or chain[-1] != plan.out):
+    if plan.out != out and scattered_to(lz, op) is None and (not chain or chain[-1] != plan.out):
         lz.after(op)
         return [lz.move(z, out)]
     return [z]
@@ -97,7 +97,7 @@ def _plan(
     reduced = 0
     if across:
         size = math.prod(out.local) * byte_size_of(op.results[0].type.element_type)
-        kind = "all_reduce" if _scattered(lz, op) is None else "reduce_scatter"
+        kind = "all_reduce" if scattered_to(lz, op) is None else "reduce_scatter"
         reduced = bytes_sent(kind, int(size), lz.mesh.count(across))
     return _Plan(
         lhs,
@@ -136,9 +136,9 @@ def _cheapest(
     Operands that both come split, such as activations in the gradient of a weight, are summed
     where a gather would repeat work: that is the program people expect.
     """
-    scattered = _scattered(lz, op)
-    natural = _comes_split(split.lhs, numbers.lhs_contract)
-    natural = natural and _comes_split(split.rhs, numbers.rhs_contract)
+    scattered = scattered_to(lz, op)
+    natural = comes_split(split.lhs, numbers.lhs_contract)
+    natural = natural and comes_split(split.rhs, numbers.rhs_contract)
     best, least = split, split.sent(lz.e)
     flops = _flops(split, numbers)
     for out in (split.out,) if scattered is None else (split.out, scattered):
@@ -183,7 +183,7 @@ def _flops(plan: _Plan, numbers: stablehlo.DotDimensions) -> int:
     return 2 * math.prod(plan.out.local) * summed
 
 
-def _comes_split(x: Local, contract: tuple[int, ...]) -> bool:
+def comes_split(x: Local, contract: tuple[int, ...]) -> bool:
     """True where the contracted dimensions are split by no reshard, and evenly."""
     assert x.layout is not None
     if any(x.layout.padded(d) for d in contract):
@@ -192,7 +192,7 @@ def _comes_split(x: Local, contract: tuple[int, ...]) -> bool:
     return before is None or all(before.dims[d] == x.layout.dims[d] for d in contract)
 
 
-def _scattered(lz: Localizer, op: ir.Operation) -> Layout | None:
+def scattered_to(lz: Localizer, op: ir.Operation) -> Layout | None:
     """The layout of a reduce_scatter that alone uses the result, else None."""
     users = [use.owner.operation for use in op.results[0].uses]
     if len(users) != 1 or users[0].name != "sdy.reduce_scatter":
