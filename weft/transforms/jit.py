@@ -97,8 +97,8 @@ class JitInfo:
             self.placement = object()
 
     @property
-    def key(self) -> tuple:
-        """What tells programs of one function apart besides its arguments."""
+    def dispatch_key(self) -> tuple:
+        """What tells jitted versions of one function apart."""
         return (
             self.static_argnums,
             self.static_argnames,
@@ -476,7 +476,12 @@ def jit(
         return info.call(args, kwargs)
 
     compiled = cached_call(
-        fun, miss, static_argnums=numbers, static_argnames=names, cache_key=info.key, name=info.name
+        fun,
+        miss,
+        static_argnums=numbers,
+        static_argnames=names,
+        cache_key=info.dispatch_key,
+        name=info.name,
     )
     compiled._jit_info = info
     if not (numbers or names or donate_numbers or donate_names):
