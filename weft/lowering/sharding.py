@@ -38,8 +38,6 @@ def constrain(
         sharding = _named(sharding, module.mesh, rank)
     if module.use_shardy:
         text = sharding_text(module, sharding, rank, priorities, by_type)
-        if sharding.spec.unreduced and _set_sharding(x, text):
-            return x  # the op that makes the value leaves out the sum over these axes
         attrs = {"sharding": parse_attr(text)}
         return ctx.op("sdy.sharding_constraint", [x], [x.type], attrs)[0]
     sharding = module.localize_sharding(sharding)
@@ -109,6 +107,8 @@ def annotate(ctx: Any, x: Any, aval: Any) -> Any:
         return constrain(ctx, x, aval.sharding, aval, by_type=True)
     if x.owner.operation.name == "sdy.sharding_constraint":
         return x
+    if aval.sharding.spec.unreduced:
+        return constrain(ctx, x, aval.sharding, aval, by_type=True)
     if _set_sharding(x, sharding_text(module, aval.sharding, physical_rank(aval))):
         return x
     return constrain(ctx, x, aval.sharding, aval, by_type=True)

@@ -14,9 +14,9 @@ from weft.core.trace import typeof
 from weft.numpy.common import canonical, cast, check_array, refuse_out, to_array
 from weft.ops import reduce as reductions
 from weft.ops import shape as ops
-from weft.ops.dot import dot_general
+from weft.ops.dot import dot_general, sharding_in_parts
 from weft.ops.promote import promote
-from weft.sharding.explicit import placed
+from weft.sharding.explicit import in_parts, placed, reshard
 
 Labels = tuple[str, ...]
 
@@ -262,9 +262,11 @@ def einsum(
             optimize=optimize,
             precision=precision,
             preferred_element_type=preferred_element_type,
-            _dot_general=_dot_general,
         )
-        return placed(call, out_sharding, *operands)
+        parts = in_parts(out_sharding, *operands)
+        if parts is not None:
+            return reshard(call(*operands, _dot_general=_in_parts(parts)), parts)
+        return placed(functools.partial(call, _dot_general=_dot_general), out_sharding, *operands)
     preferred = canonical(preferred_element_type, "einsum")
     if isinstance(optimize, list):
         optimize = tuple(tuple(p) if isinstance(p, list) else p for p in optimize)
@@ -284,6 +286,18 @@ def einsum(
     if preferred is not None:
         x = cast(x, preferred)
     return to_array(x)
+
+
+def _in_parts(wanted: Any) -> Any:
+    """dot_general for the products whose sum the wanted unreduced axes split."""
+
+    def dot(x: Any, y: Any, numbers: Any, precision: Any, preferred: Any) -> Any:
+        parts = sharding_in_parts(typeof(x), typeof(y), numbers)
+        if parts is not None and parts.spec.unreduced != wanted.spec.unreduced:
+            parts = None
+        return dot_general(x, y, numbers, precision, preferred, out_sharding=parts)
+
+    return dot
 
 
 def _from_lists(args: tuple) -> tuple[str, tuple]:

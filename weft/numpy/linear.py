@@ -128,8 +128,19 @@ def matmul(
 def _batched(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: Any) -> Any:
     """Batch dimensions that both have are batched; those of size 1 or missing stay free."""
     if out_sharding is not None:
-        from weft.sharding.explicit import placed
+        from weft.sharding.explicit import in_parts, placed
 
+        if in_parts(out_sharding, a, b) is not None:
+            from weft.numpy.einsums import einsum
+
+            return einsum(
+                "...ij,...jk->...ik",
+                a,
+                b,
+                precision=precision,
+                preferred_element_type=preferred,
+                out_sharding=out_sharding,
+            )
         return placed(lambda x, y: _batched(x, y, precision, preferred, None), out_sharding, a, b)
     x, y = typeof(a), typeof(b)
     lead = max(x.ndim, y.ndim) - 2

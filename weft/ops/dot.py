@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.errors import ShapeError, mark_dimensions
+from weft.core.errors import ShapeError, ShardingTypeError, mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.arithmetic import convert
@@ -23,6 +23,9 @@ from weft.ops.precision import (
     swapped,
 )
 from weft.transforms.transpose import is_undefined
+
+if TYPE_CHECKING:
+    from weft.sharding.named import NamedSharding
 
 Dims = tuple[int, ...]
 DotDimensionNumbers = tuple[
@@ -119,12 +122,18 @@ def _transpose(
     else:
         linear, other, dims = y.aval, x, (rc, rb, lc, lb)
     ct_first, numbers, permutation = _cotangent_plan(linear.ndim, typeof(other).ndim, dims, left)
+    x, y = (ct, other) if ct_first else (other, ct)
+    parts = None
+    if linear.sharding is not None and linear.sharding.spec.reduced:
+        # The cotangent is wanted as a partial sum: the product over a split dimension is one.
+        parts = sharding_in_parts(typeof(x), typeof(y), numbers)
     result = dot_general_p.bind(
-        *((ct, other) if ct_first else (other, ct)),
+        x,
+        y,
         dimension_numbers=numbers,
         precision=precision if ct_first is left else swapped(precision),
         preferred_element_type=None,
-        out_sharding=None,
+        out_sharding=parts,
     )
     if result.dtype != linear.dtype:
         from weft.ops.elementwise import convert
@@ -199,6 +208,8 @@ def _lower(
         x, y = _converted(ctx, x, lhs, result), _converted(ctx, y, rhs, result)
     value = ctx.op("stablehlo.dot_general", [x, y], [ctx.tensor(out.shape, result)], attrs)[0]
     if result != out.dtype:
+        if out.sharding is not None and out.sharding.spec.unreduced:
+            value = ctx.constrain(value, out.sharding, out, by_type=True)
         value = ctx.op("stablehlo.convert", [value], ctx.out_types())[0]
     return value
 
@@ -218,9 +229,76 @@ def _converted(ctx: Any, x: Any, aval: ShapedArray, dtype: Any) -> Any:
     return ctx.op("stablehlo.convert", [x], [ctx.tensor(aval.shape, dtype)])[0]
 
 
+def sharding_in_parts(
+    lhs: ShapedArray, rhs: ShapedArray, dimension_numbers: Numbers
+) -> NamedSharding | None:
+    """The sharding of a product whose parts over the axes that split the sum are not added up.
+
+    None where no axis splits the contracting dimensions of both operands alike, or where the
+    result could be split in more than one way.
+    """
+    from weft.sharding.named import NamedSharding
+    from weft.sharding.spec import PartitionSpec
+
+    if lhs.sharding is None or rhs.sharding is None or lhs.sharding.mesh is not rhs.sharding.mesh:
+        return None
+    (lc, rc), (lb, rb) = dimension_numbers
+    left, right = lhs.sharding.spec, rhs.sharding.spec
+    pairs = zip((*lc, *lb), (*rc, *rb), strict=True)
+    if any(left.axes_of(i) != right.axes_of(j) for i, j in pairs):
+        return None
+    summed = frozenset(axis for i in lc for axis in left.axes_of(i))
+    dims = [left.axes_of(d) for d in lb]
+    dims += [left.axes_of(d) for d in _free(lhs.ndim, lc, lb)]
+    dims += [right.axes_of(d) for d in _free(rhs.ndim, rc, rb)]
+    used = [axis for axes in dims for axis in axes]
+    if not summed or len({*used, *summed}) != len(used) + len(summed):
+        return None
+    return NamedSharding(lhs.sharding.mesh, PartitionSpec(*dims, unreduced=summed))
+
+
+def product_in_parts(
+    lhs: Any,
+    rhs: Any,
+    numbers: Any,
+    precision: Any,
+    preferred_element_type: Any,
+    out_sharding: NamedSharding,
+) -> Any:
+    """dot_general with a result that is unreduced over the axes that split the sum."""
+    parts = sharding_in_parts(typeof(lhs), typeof(rhs), numbers)
+    wanted = out_sharding.spec.unreduced
+    if parts is None or parts.spec.unreduced != wanted:
+        have = "no axis splits" if parts is None else f"{set(parts.spec.unreduced)} split"
+        raise ShardingTypeError(
+            f"dot_general of {typeof(lhs).str_short()} and {typeof(rhs).str_short()}: out_sharding "
+            f"{out_sharding.spec!r} asks for partial sums over {set(wanted)}, but {have} the "
+            "contracting dimensions of both operands. Split both by these axes first, with "
+            "weft.reshard(x, P(...)), or leave unreduced out"
+        )
+    from weft.sharding.explicit import reshard
+
+    out = dot_general_p.bind(
+        lhs,
+        rhs,
+        dimension_numbers=numbers,
+        precision=canonical_precision("dot_general", precision),
+        preferred_element_type=preferred_element_type,
+        out_sharding=parts,
+    )
+    return reshard(out, out_sharding)
+
+
 def _sharding(
-    avals: Sequence[ShapedArray], outs: Any, *, dimension_numbers: Numbers, **_: Any
-) -> str:
+    avals: Sequence[ShapedArray],
+    outs: Any,
+    *,
+    dimension_numbers: Numbers,
+    out_sharding: Any,
+    **_: Any,
+) -> Any:
+    if out_sharding is not None:
+        return [out_sharding]
     (lc, rc), (lb, rb) = dimension_numbers
     left = [f"i{d}" for d in range(avals[0].ndim)]
     right = [f"j{d}" for d in range(avals[1].ndim)]
@@ -303,8 +381,11 @@ def dot_general(
     if preferred_element_type is not None:
         preferred_element_type = dtypes.canonicalize_dtype(preferred_element_type)
     if out_sharding is not None:
-        from weft.sharding.explicit import placed
+        from weft.sharding.explicit import in_parts, placed
 
+        parts = in_parts(out_sharding, lhs, rhs)
+        if parts is not None:
+            return product_in_parts(lhs, rhs, numbers, precision, preferred_element_type, parts)
         return placed(
             lambda x, y: dot_general(x, y, numbers, precision, preferred_element_type),
             out_sharding,

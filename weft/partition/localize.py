@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
@@ -108,6 +109,37 @@ def _axis_cuts(module: ir.Module, axes: dict[str, int]) -> dict[str, set[int]]:
         if name in axes:
             cuts.setdefault(name, set()).update((int(pre), int(pre) * int(size)))
     return cuts
+
+
+# Linear ops through which a partial sum passes: in all operands together, or in one beside others.
+LINEAR = {
+    **dict.fromkeys(
+        (
+            "stablehlo.concatenate",
+            "stablehlo.convert",
+            "stablehlo.imag",
+            "stablehlo.real",
+            "stablehlo.reduce_precision",
+            "stablehlo.reshape",
+            "stablehlo.reverse",
+            "stablehlo.slice",
+            "stablehlo.transpose",
+            "stablehlo.broadcast_in_dim",
+        ),
+        "all",
+    ),
+    **dict.fromkeys(
+        (
+            "stablehlo.divide",
+            "stablehlo.dot_general",
+            "stablehlo.dynamic_slice",
+            "stablehlo.gather",
+            "stablehlo.multiply",
+            "stablehlo.reduce",
+        ),
+        "one",
+    ),
+}
 
 
 class Localizer:
@@ -295,7 +327,7 @@ class Localizer:
                     e.loc = nearest_location(op)
                 e.why = self._why(op)
             try:
-                got = apply(self, op)
+                got = self._pass_partial(op, apply)
             except Unsupported:
                 raise
             except Exception as error:  # a rule that does not foresee this operation
@@ -306,6 +338,44 @@ class Localizer:
             for result, x in zip(op.results, got, strict=True):
                 self.values[result] = x
         self.returns.pop()
+
+    def _pass_partial(self, op: ir.Operation, apply: Any) -> list[Local] | None:
+        """The rule's results, as partial sums where a linear op's operand and result are ones."""
+        partial = self._passing(op)
+        if partial is None:
+            return apply(self, op)
+        found = {v: self.values[v] for v in op.operands if self.values[v].partial}
+        for v, x in found.items():
+            self.values[v] = Local(x.value, x.layout)
+        try:
+            [got] = apply(self, op)
+        finally:
+            self.values.update(found)
+        more = got.partial[0] if got.partial else ()
+        return [Local(got.value, got.layout, (partial[0] + more, "add"))]
+
+    def _passing(self, op: ir.Operation) -> tuple[Atoms, str] | None:
+        which = LINEAR.get(op.name)
+        if which is None or "sdy.sharding" not in op.attributes:
+            return None
+        wanted = self.unreduced(sdy.per_value(op.attributes["sdy.sharding"])[0])
+        given = [self.values[v].partial for v in op.operands]
+        found = {p for p in given if p}
+        if not wanted or len(found) != 1:
+            return None
+        atoms, kind = next(iter(found))
+        linear = all(given) if which == "all" else sum(map(bool, given)) == 1
+        fits = linear and kind == "add" and set(atoms) == set(wanted)
+        return (atoms, kind) if fits else None
+
+    def keep_on_first(self, x: Local, layout: Layout, atoms: Atoms) -> Local:
+        """A whole value as a partial sum: the first device of each group has it, others zero."""
+        value = self.at(x, layout)
+        e = self.e
+        first = e.compare(e.coordinate(atoms), e.const(0), "EQ")
+        zero = e.splat(0, layout.local, value.type.element_type)
+        value = e.select(e.broadcast(first, layout.local), value, zero)
+        return Local(value, layout, (atoms, "add"))
 
     def after(self, op: ir.Operation) -> None:
         """From here on the rule emits behind `op`."""

@@ -350,6 +350,8 @@ def _repr(self: Any) -> str:
 
 
 def _has_value_here(self: Any) -> bool:
+    if getattr(getattr(self._sharding, "spec", None), "unreduced", None):
+        return False
     return self._sharding.is_fully_addressable or self._sharding.is_fully_replicated
 
 

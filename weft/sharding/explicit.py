@@ -112,6 +112,14 @@ def named(what: str, target: Any, *operands: Any) -> Any:
 # out_sharding= and regions ---------------------------------------------------------------------
 
 
+def in_parts(out_sharding: Any, *operands: Any) -> NamedSharding | None:
+    """The sharding that `out_sharding=` means if it asks for partial sums of typed operands."""
+    if not any(getattr(typeof(x), "sharding", None) is not None for x in operands):
+        return None
+    sharding = named("out_sharding", out_sharding, *operands)
+    return sharding if isinstance(sharding, NamedSharding) and sharding.spec.unreduced else None
+
+
 def placed(fun: Callable[..., Any], out_sharding: Any, *operands: Any) -> Any:
     """fun(*operands), with a result of the given sharding: what `out_sharding=` of ops means.
 

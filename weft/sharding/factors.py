@@ -26,7 +26,7 @@ from typing import Any
 
 from weft.core.aval import ShapedArray
 from weft.core.errors import ShardingTypeError
-from weft.core.typing import ADDITIVE, join_shardings
+from weft.core.typing import ADDITIVE, BILINEAR, join_shardings
 from weft.sharding.mesh import axes_text
 from weft.sharding.named import NamedSharding
 from weft.sharding.spec import PartitionSpec
@@ -448,31 +448,44 @@ def join(prim: Any, avals: Sequence[Any], outs: Any, params: dict[str, Any]) -> 
     shardings = result_shardings(prim.name, prim.sharding, avals, results, params)
     if unreduced or reduced:
         shardings = [
-            s.with_spec(s.spec.update(unreduced=unreduced, reduced=reduced)) for s in shardings
+            s.with_spec(s.spec.update(unreduced=unreduced, reduced=reduced - s.spec.used_axes()))
+            for s in shardings
         ]
     typed = [o.update(sharding=s) for o, s in zip(results, shardings, strict=True)]
     return typed if many else typed[0]
 
 
 def _partial_axes(prim: Any, avals: Sequence[ShapedArray]) -> tuple[frozenset, frozenset]:
-    """The unreduced and reduced axes that pass through the op."""
+    """The unreduced and reduced axes that pass through the op.
+
+    A product of matrices hands on no reduced axis: the cotangents that it gives to a reduced
+    operand are partial sums already, over the axis that splits the other operand.
+    """
     specs = [a.sharding.spec if a.sharding is not None else None for a in avals]
     found = [s for s in specs if s is not None and (s.unreduced or s.reduced)]
     if not found:
         return frozenset(), frozenset()
     unreduced = frozenset().union(*(s.unreduced for s in found))
     reduced = frozenset().union(*(s.reduced for s in found))
-    same = all(
-        s is not None and s.unreduced == unreduced for s, a in zip(specs, avals, strict=True)
-    )
-    if unreduced and not (same and prim.name in ADDITIVE):
+    if unreduced and not _is_additive(prim.name, specs, unreduced):
         listing = ", ".join(a.str_short() for a in avals)
         raise ShardingTypeError(
             f"{prim.name} of {listing}: an operand is a partial sum, unreduced over mesh axis "
             f"{_axes(sorted(unreduced, key=str))}, and the op is not additive in all its operands. "
             "Add the parts up first: weft.reshard(x, P(...)) without unreduced axes"
         )
-    return unreduced, reduced
+    return unreduced, frozenset() if prim.name == "dot_general" else reduced - unreduced
+
+
+def _is_additive(name: str, specs: Sequence[Any], unreduced: frozenset) -> bool:
+    """Whether the op of partial sums is the partial sum of what the op gives on the whole."""
+    partial = [i for i, s in enumerate(specs) if s is not None and s.unreduced]
+    same = all(specs[i].unreduced == unreduced for i in partial)
+    others = [s for s in specs if s is not None and not s.unreduced]
+    if len(partial) == len(specs):
+        return same and (name in ADDITIVE or len(specs) == 1 and 0 in BILINEAR.get(name, ()))
+    equal = not any(s.used_axes() & unreduced for s in others)
+    return len(partial) == 1 and partial[0] in BILINEAR.get(name, ()) and equal
 
 
 join_shardings[:] = [join]

@@ -21,12 +21,15 @@ from weft.sharding.spec import UNCONSTRAINED
 
 
 def _to_type(x: Any, aval: Any) -> Any:
-    """A cotangent with the explicit sharding that its primal's type has, or with none."""
-    if typeof(x).sharding is aval.sharding:
+    """A cotangent with the explicit sharding that its primal's type asks for, or with none."""
+    wanted = aval.sharding
+    if wanted is not None and (wanted.spec.unreduced or wanted.spec.reduced):
+        wanted = wanted.with_spec(wanted.spec.to_ct_spec())
+    if typeof(x).sharding is wanted:
         return x
-    if aval.sharding is None:
+    if wanted is None:
         return mesh_cast_p.bind(x, mesh=None)
-    return reshard_p.bind(x, sharding=aval.sharding)
+    return reshard_p.bind(x, sharding=wanted)
 
 
 def _stacked(sharding: Any, x: Any, dim: int, axis: Any) -> Any:
@@ -159,6 +162,16 @@ def _place_now(prim: Callable[[], Primitive]) -> Callable:
     return impl
 
 
+def _reshard_lower(ctx: Any, x: Any, *, sharding: NamedSharding) -> Any:
+    own = ctx.avals_in[0].sharding
+    if sharding.spec.unreduced and (own is None or not own.spec.unreduced):
+        # The operand is whole here, and only from here on a partial sum.
+        own = own or sharding.with_spec(sharding.spec.update(unreduced=()))
+        x = ctx.constrain(x, own, ctx.avals_in[0], by_type=True)
+    by_type = not sharding.spec.used_axes() & set(sharding.mesh.auto_axes)
+    return ctx.constrain(x, sharding, ctx.avals_out[0], by_type=by_type)
+
+
 reshard_p = _placement(
     "reshard",
     abstract=_reshard_abstract,
@@ -167,12 +180,7 @@ reshard_p = _placement(
         if type_sharding(sharding, x.aval.ndim) is not None
         else reshard_p.bind(ct, sharding=sharding)
     ],
-    lower=lambda ctx, x, *, sharding: ctx.constrain(
-        x,
-        sharding,
-        ctx.avals_out[0],
-        by_type=not sharding.spec.used_axes() & set(sharding.mesh.auto_axes),
-    ),
+    lower=_reshard_lower,
     impl=_place_now(lambda: reshard_p),
 )
 

@@ -43,6 +43,9 @@ def cotangent_aval(aval: Any) -> Any:
     if hasattr(aval, "to_cotangent"):
         return aval.to_cotangent()
     aval = tangent_aval(aval)
+    spec = getattr(getattr(aval, "sharding", None), "spec", None)
+    if spec is not None and (spec.unreduced or spec.reduced):
+        aval = aval.update(sharding=aval.sharding.with_spec(spec.to_ct_spec()))
     mat = getattr(aval, "mat", None)
     if mat and (mat.reduced or mat.unreduced):
         return aval.update(mat=Mat(mat.varying, unreduced=mat.reduced, reduced=mat.unreduced))

@@ -144,10 +144,10 @@ def _transpose_untyped(prim: Any, cts: Any, ins: Sequence[Any], params: dict[str
 
 
 def _placed_like(ct: Any, aval: Any) -> Any:
-    """A cotangent with the explicit sharding of its primal."""
+    """A cotangent with the explicit sharding that its primal's type asks for."""
     from weft.sharding.explicit import reshard
 
-    return reshard(ct, aval.sharding)
+    return reshard(ct, cotangent_aval(aval).sharding)
 
 
 def _evaluate_nonlinear(eqn: Eqn, linear: set[Any], env: dict[Any, Any]) -> None:

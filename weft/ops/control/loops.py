@@ -34,6 +34,7 @@ from weft.ops.control.divergence import (
     vary,
 )
 from weft.ops.control.scan import check_unroll, scan_p, trace_with_carry
+from weft.ops.control.scan_lower import whole
 from weft.transforms.dce import DCE_RULES, dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr, tangent_aval
 from weft.transforms.vmap import AxisData, batch_jaxpr, move_dim
@@ -308,6 +309,8 @@ def _lower(
 
     lead = [holds(operands)] if carried else []
     k = len(lead)
+    carry_avals = body_jaxpr.in_avals[body_nconsts:]
+    operands = [*operands[:bn], *whole(ctx, operands[bn:], carry_avals)]
     values = [*lead, *operands, *(tokens[e] for e in effects)]
     types = [v.type for v in values]
     loop = ctx.operation("stablehlo.while", values, types, regions=2)
@@ -318,7 +321,8 @@ def _lower(
     def body(*v: Any) -> list:
         v = v[k:]
         tokens.update(zip(effects, v[n:], strict=True))
-        outs = ctx.inline(body_jaxpr, *v[cn:n])
+        carry = whole(ctx, v[bn:n], carry_avals, parts=True)
+        outs = whole(ctx, ctx.inline(body_jaxpr, *v[cn:bn], *carry), carry_avals)
         following = [*v[:bn], *outs]
         first = [holds(following)] if carried else []
         return [*first, *following, *(tokens[e] for e in effects)]
@@ -327,7 +331,7 @@ def _lower(
     ctx.region(loop, 1, types, body)
     results = list(loop.results)[k:]
     tokens.update(zip(effects, results[n:], strict=True))
-    return results[bn:n]
+    return whole(ctx, results[bn:n], carry_avals, parts=True)
 
 
 while_p = Primitive(

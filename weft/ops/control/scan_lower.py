@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,15 @@ def lower_scan(
         outs = ctx.inline(jaxpr, *consts, *carry, *slices)
         if static:
             at = ctx.splat(at, (), dtypes.int32)
-        ys = [_put(ctx, y, o, at, a) for y, o, a in zip(ys, outs[num_carry:], y_avals, strict=True)]
+        rows = whole(ctx, outs[num_carry:], jaxpr.out_avals[num_carry:])
+        ys = [_put(ctx, y, o, at, a) for y, o, a in zip(ys, rows, y_avals, strict=True)]
         return outs[:num_carry], ys
 
     ys = [ctx.splat(0, (length, *a.shape), a.dtype) for a in y_avals]
     trips = 0 if unroll >= length else length // unroll * unroll
+    carry_avals = jaxpr.in_avals[num_consts:end]
     if trips:
+        carry = whole(ctx, carry, carry_avals)
         values = [zero, *consts, *carry, *xs, *ys, *(tokens[e] for e in effects)]
         types = [v.type for v in values]
         loop = ctx.operation("stablehlo.while", values, types, regions=2)
@@ -63,6 +67,7 @@ def lower_scan(
         def body(*v: Any) -> list:
             index, (b0, b1, b2, b3, b4) = v[0], bounds
             consts, carry, xs, ys = v[b0:b1], list(v[b1:b2]), v[b2:b3], list(v[b3:b4])
+            carry = whole(ctx, carry, carry_avals, parts=True)
             for e, token in zip(effects, v[b4:], strict=True):
                 tokens[e] = token
             for k in range(unroll):
@@ -71,6 +76,7 @@ def lower_scan(
                     offset = ctx.splat(k, (), dtypes.int32)
                     at = ctx.op("stablehlo.add", [index, offset], [index_type])[0]
                 carry, ys = step(at, consts, carry, xs, ys)
+            carry = whole(ctx, carry, carry_avals)
             following = ctx.op(
                 "stablehlo.add", [index, ctx.splat(unroll, (), dtypes.int32)], [index_type]
             )[0]
@@ -80,11 +86,29 @@ def lower_scan(
         ctx.region(loop, 1, types, body)
         results = list(loop.results)
         carry, ys = results[bounds[1] : bounds[2]], results[bounds[3] : bounds[4]]
+        carry = whole(ctx, carry, carry_avals, parts=True)
         for e, token in zip(effects, results[bounds[4] :], strict=True):
             tokens[e] = token
     for position in range(trips, length):
         carry, ys = step(position, consts, carry, xs, ys)
-    return [*carry, *ys]
+    return [*carry, *whole(ctx, ys, ctx.avals_out[num_carry:], parts=True)]
+
+
+def whole(ctx: Any, xs: Sequence[Any], avals: Sequence[Any], parts: bool = False) -> list:
+    """The values with partial sums added up, as loops carry them; with `parts`, as parts again.
+
+    XLA's partitioner takes what a loop carries for whole (jaxlib 0.10.2).
+    """
+    out = []
+    for x, aval in zip(xs, avals, strict=True):
+        sharding = getattr(aval, "sharding", None)
+        if sharding is not None and sharding.spec.unreduced:
+            added = sharding.with_spec(sharding.spec.update(unreduced=()))
+            x = ctx.constrain(x, added, aval, by_type=True)
+            if parts:
+                x = ctx.constrain(x, sharding, aval, by_type=True)
+        out.append(x)
+    return out
 
 
 def physical(aval: ShapedArray) -> ShapedArray:

@@ -49,6 +49,8 @@ def function_return(lz: Localizer, op: ir.Operation) -> list[Local]:
         x = lz.local(value)
         if not (x.partial and lz.result_unreduced[i]):
             x = lz.complete(value)
+            if lz.result_unreduced[i]:
+                x = lz.keep_on_first(x, x.layout, lz.result_unreduced[i])
         op.operands[i] = lz.at(Local(x.value, x.layout), layout)
     return []
 
@@ -63,7 +65,10 @@ def manual_computation(lz: Localizer, op: ir.Operation) -> list[Local]:
     inputs = sdy.per_value(op.attributes["in_shardings"])
     outputs = sdy.per_value(op.attributes["out_shardings"])
     for value, sharding, argument in zip(op.operands, inputs, block.arguments, strict=True):
-        x = lz.local(value) if lz.unreduced(sharding) else lz.complete(value)
+        atoms = lz.unreduced(sharding)
+        x = lz.local(value) if atoms else lz.complete(value)
+        if atoms and not x.partial:
+            x = lz.keep_on_first(x, x.layout, atoms)
         layout = lz.layout(sharding, x.layout.shape)
         moved = lz.at(Local(x.value, x.layout), layout)
         inner = Layout(lz.mesh, argument.type.shape, _free_dims(layout, manual))

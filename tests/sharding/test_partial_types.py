@@ -1,0 +1,186 @@
+"""Explicit types of partial sums: reduced values have unreduced cotangents, added up when told."""
+
+import re
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as wnp
+from weft import P, lax
+from weft.errors import ShardingTypeError
+
+MESH = weft.make_mesh((4, 2), ("x", "y"))
+X = np.linspace(-1, 1, 32, dtype=np.float32).reshape(8, 4)
+W = np.linspace(0, 2, 16, dtype=np.float32).reshape(4, 4)
+both = pytest.mark.parametrize("partitioner", ["weft", "xla"])
+
+
+@pytest.fixture(autouse=True)
+def _mesh():
+    with weft.set_mesh(MESH):
+        yield
+
+
+def split(x):
+    return weft.device_put(x, P("x"))
+
+
+def reduced(w):
+    return weft.reshard(wnp.asarray(w), P(reduced={"x"}))
+
+
+def in_parts(x):
+    return wnp.einsum("ij,ik->jk", x, x, out_sharding=P(unreduced={"x"}))
+
+
+def value(x):
+    return np.asarray(weft.reshard(x, P()))
+
+
+def all_reduces(f, *args):
+    return f.lower(*args).compile().as_text().count("all-reduce(")
+
+
+LINEAR = {
+    "add": lambda u: u + u,
+    "neg": lambda u: -u,
+    "scaled": lambda u: u * 3.0 / 2.0,
+    "transpose": lambda u: u.T,
+    "reshape": lambda u: u.reshape(2, 8),
+    "sum": lambda u: u.sum(0),
+    "slice": lambda u: u[:2],
+    "reverse": lambda u: u[::-1],
+    "concatenate": lambda u: wnp.concatenate([u, 2 * u]),
+    "broadcast": lambda u: wnp.broadcast_to(u, (3, 4, 4)),
+}
+
+
+@both
+@pytest.mark.parametrize("name", LINEAR)
+def test_linear_ops_of_partial_sums_are_partial_sums_without_communication(name, partitioner):
+    f = weft.jit(lambda x: LINEAR[name](in_parts(x)), partitioner=partitioner)
+    out = f(split(X))
+    assert "{U:x}" in str(weft.typeof(out))
+    assert all_reduces(f, split(X)) == 0
+    np.testing.assert_allclose(value(out), LINEAR[name](wnp.asarray(X.T @ X)), rtol=1e-5, atol=1e-5)
+
+
+@both
+@pytest.mark.parametrize("whole", [wnp.asarray(X), np.float32(2), "split", "zeros"])
+def test_whole_values_become_partial_sums(whole, partitioner):
+    x = split(X) if isinstance(whole, str) else whole
+    want = np.zeros((8, 4)) if isinstance(whole, str) and whole == "zeros" else np.asarray(x) * 2
+    f = weft.jit(
+        lambda x: weft.reshard(
+            wnp.zeros((8, 4)) if isinstance(whole, str) and whole == "zeros" else x * 2,
+            P(unreduced={"x"}),
+        ),
+        partitioner=partitioner,
+    )
+    np.testing.assert_allclose(value(f(x)), want)
+
+
+@both
+def test_a_reduced_weights_gradient_is_unreduced_and_sent_nowhere(partitioner):
+    f = weft.jit(
+        weft.grad(lambda w, x: wnp.sum(wnp.sin(x @ w)) + wnp.sum((2.0 * x) @ w)),
+        partitioner=partitioner,
+    )
+    g = f(reduced(W), split(X))
+    assert str(weft.typeof(g)) == "f32[4,4]{U:x}"
+    assert all_reduces(f, reduced(W), split(X)) == 0
+    want = X.T @ np.cos(X @ W) + 2 * X.T @ np.ones((8, 4), np.float32)
+    np.testing.assert_allclose(value(g), want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_cast_to_reduced_places_the_sum_of_the_backward_pass():
+    def loss(w, x1, x2):
+        w = weft.reshard(w, P(reduced={"x"}))
+        return wnp.sum(x1 @ w) + wnp.sum(x2 @ w)
+
+    f = weft.jit(weft.grad(loss))
+    args = wnp.asarray(W), split(X), split(2 * X)
+    assert str(weft.typeof(f(*args))) == "f32[4,4]"
+    assert all_reduces(f, *args) == 1
+    np.testing.assert_allclose(
+        f(*args), 3 * X.T @ np.ones((8, 4), np.float32), rtol=1e-4, atol=1e-5
+    )
+    text = str(weft.make_jaxpr(weft.grad(loss))(*args))
+    assert re.search(r"f32\[4,4\]\{U:x\} = add_any", text)
+
+
+VARIANTS = {
+    "bias": (lambda w, x: wnp.sum((x + w[0]) ** 2), lambda: _rows(2 * (X + W[0]).sum(0))),
+    "scaled": (lambda w, x: wnp.sum(x @ (w * 2.0 / 4.0)), lambda: 0.5 * X.T @ np.ones((8, 4))),
+    "slice": (lambda w, x: wnp.sum(x @ w[:, :1]), lambda: X.sum(0)[:, None] * np.eye(4)[:1]),
+    "taken": (
+        lambda w, x: wnp.sum(x[:, :2] @ w[wnp.array([1, 1])]),
+        lambda: X[:, :2].sum() * np.eye(4)[1][:, None] * np.ones(4),
+    ),
+    "masked": (
+        lambda w, x: wnp.sum(x @ wnp.where(w > 1, w, 0.0)),
+        lambda: X.T @ np.ones((8, 4)) * (W > 1),
+    ),
+    "alone": (lambda w, x: wnp.sum(wnp.sin(w)), lambda: np.cos(W)),
+    "branch": (
+        lambda w, x: lax.cond(x.sum() > 9, wnp.sum, lambda w: wnp.sum(x @ w), w),
+        lambda: X.T @ np.ones((8, 4)),
+    ),
+    "batched": (
+        lambda w, x: wnp.sum(weft.vmap(lambda v: v @ w)(x)),
+        lambda: X.T @ np.ones((8, 4)),
+    ),
+}
+
+
+def _rows(row):
+    out = np.zeros((4, 4))
+    out[0] = row
+    return out
+
+
+@both
+@pytest.mark.parametrize("name", VARIANTS)
+def test_unreduced_gradients_pass_through_what_the_weight_passed(name, partitioner):
+    loss, want = VARIANTS[name]
+    g = weft.jit(weft.grad(loss), partitioner=partitioner)(reduced(W), split(X))
+    assert str(weft.typeof(g)) == "f32[4,4]{U:x}"
+    np.testing.assert_allclose(value(g), want(), rtol=1e-4, atol=1e-4)
+
+
+@both
+def test_gradients_of_microbatches_add_up_unreduced(partitioner):
+    def loss(w, x):
+        h, _ = lax.scan(lambda h, w: (wnp.tanh(h @ w), None), x, w)
+        return wnp.sum(h**2)
+
+    @weft.jit(partitioner=partitioner)
+    def total(w, batches):
+        def step(acc, x):
+            g = weft.grad(loss)(w, x)
+            assert weft.typeof(g).sharding.spec.unreduced == {"x"}
+            return acc + g, None
+
+        acc = weft.reshard(wnp.zeros_like(w), P(unreduced={"x"}))
+        return weft.reshard(lax.scan(step, acc, batches)[0], P())
+
+    layers = wnp.stack([wnp.eye(4) / 2] * 3)
+    batches = np.stack([X, 2 * X, 3 * X])
+    got = total(
+        weft.reshard(layers, P(reduced={"x"})), weft.device_put(batches, P(None, "x", None))
+    )
+    want = sum(np.asarray(weft.grad(loss)(layers, wnp.asarray(b))) for b in batches)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_partial_sums_that_no_split_dimension_gives_are_refused():
+    with pytest.raises(ShardingTypeError, match="no axis splits.*contracting.*weft.reshard"):
+        wnp.dot(split(X), wnp.asarray(W), out_sharding=P(unreduced={"x"}))
+    with pytest.raises(ShardingTypeError, match="partial sum.*not additive"):
+        wnp.cos(in_parts(split(X)))
+
+
+def test_an_unreduced_array_is_printed_by_its_placement():
+    text = repr(in_parts(split(X)))
+    assert text.startswith("Array(float32[4,4]") and "unreduced={'x'}" in text
