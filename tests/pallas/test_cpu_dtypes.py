@@ -224,10 +224,29 @@ def test_float8_arithmetic_is_that_of_float32_rounded(rng, name):
     np.testing.assert_array_equal(ordered.astype("f4"), np.sort(a, 1))
 
 
-def test_floats_that_only_scale_are_refused_with_the_remedy():
-    def kernel(x, out):
-        out[...] = x[...].astype("float32")
+def test_floats_that_are_powers_of_two_scale_blocks(rng):
+    dtype = np.dtype(ml_dtypes.float8_e8m0fnu)
+    codes = np.arange(256, dtype=np.uint8).view(dtype)
+    values = rng.integers(0, 2**32, 2000, dtype=np.uint64).astype("u4").view("f4")
+    edges = [0, -0.0, 1.5, 3, 6, -2, 2.0**-127, 2.0**-128, 1e-38, 3e38, np.inf, -np.inf, np.nan]
+    values = np.concatenate([values, edges]).astype("f4")
+    x = rng.standard_normal((8, 32)).astype("f4")
 
-    x = weft.numpy.ones((8,), "float8_e8m0fnu")
-    with pytest.raises(UnsupportedKernelError, match=r"float8_e8m0fnu.*interpret"):
-        pl.pallas_call(kernel, shape(8))(x)
+    def kernel(codes, values, x, wide, narrow, product, blocks, top):
+        wide[...] = codes[...].astype("float32")
+        narrow[...] = values[...].astype(dtype)
+        product[...] = codes[100:150] * codes[110:160]
+        scale = wnp.abs(x[...]).max(axis=1, keepdims=True).astype(dtype)
+        blocks[...] = x[...] / scale.astype("float32")
+        top[...] = wnp.maximum(codes[100:150], codes[110:160])
+
+    outs = [shape(256), shape(values.size, dtype=dtype), shape(50, dtype=dtype), shape(8, 32)]
+    got = run(kernel, [*outs, shape(50, dtype=dtype)], codes, values, x)
+    with np.errstate(all="ignore"):
+        want = values.astype(dtype)
+    np.testing.assert_array_equal(got[0], codes.astype("f4"))
+    np.testing.assert_array_equal(got[1].view("u1"), want.view("u1"))
+    np.testing.assert_array_equal(got[2], codes[100:150] * codes[110:160])
+    scale = np.abs(x).max(1, keepdims=True).astype(dtype).astype("f4")
+    np.testing.assert_array_equal(got[3], x / scale)
+    np.testing.assert_array_equal(got[4], codes[110:160])

@@ -157,14 +157,6 @@ def test_an_unsupported_part_of_a_function_is_named_with_the_functions_line():
         pl.pallas_call(kernel, shape(4, 4))(np.eye(4, dtype="f4"))
 
 
-def test_unsupported_dtypes_are_named():
-    def kernel(x, out):
-        out[...] = x[...]
-
-    with pytest.raises(pl.UnsupportedKernelError, match="float8_e8m0fnu"):
-        pl.pallas_call(kernel, shape(4, dtype="float8_e8m0fnu"))(wnp.ones(4, "float8_e8m0fnu"))
-
-
 def test_debug_mode_reports_writes_out_of_bounds_and_keeps_memory_whole():
     index = np.array([100_000_000], "i4")
 

@@ -38,6 +38,8 @@ def narrow(f: Function, value: str, dtype: Any) -> str:
     """A float32 as a small float."""
     if not types.is_float8(dtype):
         return f.op(f"fptrunc float {value} to {types.register(dtype)}")
+    if dtype.name == "float8_e8m0fnu":
+        return _power_of_two(f, value)
     import ml_dtypes
 
     info = ml_dtypes.finfo(dtype)
@@ -69,3 +71,22 @@ def narrow(f: Function, value: str, dtype: Any) -> str:
         answer = str(special) if unsigned_zero else m.integer("or", sign, special)
         signed = f.op(f"select i1 {condition}, i32 {answer}, i32 {signed}")
     return f.op(f"trunc i32 {signed} to i8")
+
+
+def _power_of_two(f: Function, value: str) -> str:
+    """The exponent of the nearest power of two, the higher one of two; NaN unless positive.
+
+    Source: Open Compute Project, "OCP microscaling formats (MX) specification", 2023, E8M0.
+    """
+    m = Real(f, "float")
+    bits = m.bits(value)
+    normal = m.integer("lshr", m.integer("add", bits, 1 << (m.mantissa - 1)), m.mantissa)
+    # The lowest power, 2^-127, is a subnormal float32; XLA and ml_dtypes round all above it up.
+    high = f.op(f"icmp ugt i32 {bits}, {1 << (m.mantissa - 1)}")
+    low = f.op(f"select i1 {high}, i32 1, i32 0")
+    below = f.op(f"icmp ult i32 {bits}, {1 << m.mantissa}")
+    code = f.op(f"select i1 {below}, i32 {low}, i32 {normal}")
+    positive = f.op(f"icmp sgt i32 {bits}, 0")  # of floats, subnormals would count as 0
+    fits = f.op(f"icmp ult i32 {code}, 255")
+    number = f.op(f"and i1 {positive}, {fits}")
+    return f.op(f"trunc i32 {f.op(f'select i1 {number}, i32 {code}, i32 255')} to i8")

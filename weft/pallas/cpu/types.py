@@ -12,7 +12,7 @@ from weft.core import dtypes
 _FLOATS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
 _FLOAT8 = frozenset(
     f"float8_{kind}"
-    for kind in ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz")
+    for kind in ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
 )
 _COMPLEX = {"complex64": "{ float, float }", "complex128": "{ double, double }"}
 _NARROW = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4}
