@@ -13,6 +13,7 @@ from tests.partition.corpus import (  # noqa: F401  they fill PROGRAMS
     indexing,
     linear,
     networks,
+    orders,
     sciences,
     training,
     transformers,

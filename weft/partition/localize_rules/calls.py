@@ -6,7 +6,7 @@ from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition import shelter
 from weft.partition.layout import Atoms, Layout
-from weft.partition.local import Local
+from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.host import host_call, is_host_call
 from weft.partition.localize_rules.kernels import is_kernel, kernel_call
@@ -33,14 +33,23 @@ def custom_call(lz: Localizer, op: ir.Operation) -> list[Local]:
     values = []
     now = [_leading(o, outs[0].dims[:batch], batch) for o in outs] if outs else []
     lead = now[0].dims[:batch] if now else ()
-    if any(n.padded(d) for n in now for d in range(batch)):
+    if any(n.padded(d) for n in now for d in range(batch)) and not _takes_zeros(op):
         lead = ()
         now = [_leading(o, (), 0) for o in outs]
     for x in xs:
-        values.append(lz.at(x, _leading(x.layout, lead, batch)) if x.layout else x.value)
+        if x.layout is None:
+            values.append(x.value)
+            continue
+        moved = lz.move(x, _leading(x.layout, lead, batch))
+        values.append(fill_padding(lz.e, moved, range(min(batch, len(lead)))).value)
     got = lz.keep(op, values, now)
     lz.after(op)
     return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
+
+
+def _takes_zeros(op: ir.Operation) -> bool:
+    """True for calls of LAPACK, which may see zeros where a batch does not divide; others count."""
+    return op.attributes["call_target_name"].value.startswith("lapack_")
 
 
 def _chlo(
@@ -85,6 +94,7 @@ def _by_rule(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layout
     """Factors that operands and results share follow the results; reductions give partial sums."""
     r = sdy.sharding_rule(op.attributes["sdy.sharding_rule"])
     shared = _factors(r.operands) & _factors(r.results)
+    zeros = _takes_zeros(op)
     split: dict[int, Atoms] = {}
     taken: set[int] = set()
     for reduction in (False, True):
@@ -101,7 +111,8 @@ def _by_rule(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layout
                     continue
                 if not reduction and factor not in shared:
                     continue
-                if set(atoms) & taken or r.sizes[factor] % lz.mesh.count(atoms):
+                divides = r.sizes[factor] % lz.mesh.count(atoms) == 0
+                if set(atoms) & taken or not (divides or (zeros and not reduction)):
                     continue
                 split[factor] = atoms
                 taken.update(atoms)
@@ -110,7 +121,10 @@ def _by_rule(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layout
         dims = tuple(split.get(f[0], ()) if f else () for f in mapping)
         return Layout(lz.mesh, layout.shape, dims)
 
-    values = [lz.at(x, target(x.layout, m)) for x, m in zip(xs, r.operands, strict=True)]
+    values = []
+    for x, mapping in zip(xs, r.operands, strict=True):
+        moved = lz.move(x, target(x.layout, mapping))
+        values.append(fill_padding(lz.e, moved, range(len(mapping))).value)
     now = [target(o, m) for o, m in zip(outs, r.results, strict=True)]
     across = tuple(i for f in sorted(r.reduction) for i in split.get(f, ()))
     del op.attributes["sdy.sharding_rule"]
