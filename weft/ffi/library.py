@@ -106,7 +106,7 @@ def build(
     ):
         _check_strings(argument, values)
     if not given:
-        raise ValueError("build: sources is empty")
+        raise ValueError("build: sources is empty; name at least one C, C++ or CUDA file")
     files, texts = _read(given)
     cuda = any(f.suffix == ".cu" for f in files)
     if cuda and platform == "cpu":

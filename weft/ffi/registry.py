@@ -60,7 +60,10 @@ def register_ffi_target(
                 f"{', '.join(STAGES)}"
             )
         if "execute" not in fn:
-            raise ValueError(f"register_ffi_target: {name!r} has no 'execute' stage")
+            raise ValueError(
+                f"register_ffi_target: {name!r} has no 'execute' stage; "
+                "the handler that computes the results is required"
+            )
         for stage, capsule in fn.items():
             _check_capsule(name, capsule, f"the {stage!r} stage of ")
     else:

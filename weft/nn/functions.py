@@ -113,7 +113,10 @@ def scaled_matmul(
                 "a last dimension that divides that of the values"
             )
     if sa[2] != sb[2]:
-        raise ValueError(f"scaled_matmul: scales {sa} and {sb} have different block sizes")
+        raise ValueError(
+            f"scaled_matmul: lhs_scales {sa} and rhs_scales {sb} have different "
+            "block sizes; their last dimensions must be equal"
+        )
     from weft.lax import dot_general
 
     dtype = dtypes.canonicalize_dtype(preferred_element_type)

@@ -306,7 +306,10 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Ca
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype, shape = _dtype(dtype), tuple(shape)
         if len(shape) < 2:
-            raise ValueError(f"orthogonal: needs at least 2 dimensions, got shape {shape}")
+            raise ValueError(
+                f"orthogonal: needs at least 2 dimensions, got shape {shape}; "
+                "a vector has no orthogonal rows"
+            )
         if 0 in shape:
             return wnp.zeros(shape, dtype, out_sharding=out_sharding)
         axis = canonical_axis(column_axis, len(shape), "column_axis")

@@ -32,7 +32,10 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if n < 0:
         raise ValueError(f"weft.numpy.diff: n must not be negative, got {n}")
     if aval.ndim == 0:
-        raise ValueError("weft.numpy.diff: a must have a dimension")
+        raise ValueError(
+            f"weft.numpy.diff: a must have a dimension to take differences along, got "
+            f"{aval.str_short()}"
+        )
     axis = canonical_axis(axis, aval.ndim)
     x = to_array(a)
     if n == 0:
@@ -131,7 +134,7 @@ def _gradient(f: Any, h: Any, axis: int, order: int) -> Any:
         if typeof(h).shape != (n,):
             raise ValueError(
                 f"weft.numpy.gradient: coordinates of shape {typeof(h).shape} along an axis of "
-                f"size {n}"
+                f"size {n}; give one distance, or a vector of {n} coordinates"
             )
         steps = cast(diff(h), typeof(f).dtype)
         column = tuple(-1 if d == axis else 1 for d in range(rank))
@@ -244,7 +247,10 @@ def interp(
     (fp,) = promote_inexact(fp)
     x, xp, fp = to_array(x), to_array(xp), to_array(fp)
     if dtypes.is_complex(typeof(x).dtype):
-        raise ValueError("weft.numpy.interp: x and xp must be real")
+        raise ValueError(
+            f"weft.numpy.interp: x and xp must be real, got {typeof(x).str_short()} after "
+            "promotion; interpolate over real coordinates"
+        )
     if period is not None:
         if not isinstance(period, Tracer) and np.asarray(period) == 0:
             raise ValueError("weft.numpy.interp: period must not be zero")
@@ -448,7 +454,10 @@ def cov(
                 f"observations, got {wval.str_short()}"
             )
         if whole and not dtypes.is_integer(wval.dtype):
-            raise TypeError("weft.numpy.cov: fweights must be integers")
+            raise TypeError(
+                f"weft.numpy.cov: fweights must be integers (how often each observation counts), "
+                f"got {wval.str_short()}; use aweights for other weights"
+            )
         w = weights if w is None else u.multiply(w, weights)
     if w is None:
         center = mean(x, axis=1, keepdims=True)

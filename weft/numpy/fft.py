@@ -41,7 +41,10 @@ def _lengths(name: str, s: Any, axes: Any, rank: int) -> tuple[Any, tuple[int, .
         axes = tuple(range(rank)) if s is None else tuple(range(rank - len(s), rank))
     axes = tuple(axes)
     if s is not None and len(s) != len(axes):
-        raise ValueError(f"weft.numpy.fft.{name}: {len(s)} sizes for {len(axes)} axes")
+        raise ValueError(
+            f"weft.numpy.fft.{name}: {len(s)} sizes s={tuple(s)} for the "
+            f"{len(axes)} axes {axes}; give one size for each axis"
+        )
     return s, canonical_axes(axes, rank, "axes")
 
 
@@ -199,7 +202,10 @@ def _frequencies(name: str, n: int, d: Any, dtype: Any, device: Any, half: bool)
     dtype = dtypes.canonicalize_dtype(float) if dtype is None else canonical(dtype, name)
     steps = np.fft.rfftfreq(n) if half else np.fft.fftfreq(n)
     if typeof(d).ndim:
-        raise ValueError(f"weft.numpy.fft.{name}: d must be a number")
+        raise ValueError(
+            f"weft.numpy.fft.{name}: d must be a number, the distance of "
+            f"samples, got {typeof(d).str_short()}"
+        )
     if isinstance(d, int | float):
         return place(constant((steps / d).astype(dtype)), device)
     from weft.numpy.ufuncs import true_divide

@@ -41,7 +41,7 @@ def _arrays(name: str, arrays: Any, dtype: Any) -> list:
             raise TypeError(f"weft.numpy.{name}: takes a sequence of arrays, got a scalar")
         arrays = unstack(arrays)
     if not arrays:
-        raise ValueError(f"weft.numpy.{name}: needs at least one array")
+        raise ValueError(f"weft.numpy.{name}: needs at least one array, got none")
     check_array(name, *arrays)
     if dtype is not None:
         dtype = canonical(dtype, name)
@@ -179,10 +179,15 @@ def block(arrays: Any) -> Any:
                 raise TypeError("weft.numpy.block: blocks are nested in lists, got a tuple")
             return 0
         if not x:
-            raise ValueError("weft.numpy.block: got an empty list")
+            raise ValueError(
+                "weft.numpy.block: got an empty list; give each list at least one array"
+            )
         depths = {depth(v) for v in x}
         if len(depths) > 1:
-            raise ValueError("weft.numpy.block: lists are nested to different depths")
+            raise ValueError(
+                "weft.numpy.block: lists are nested to different depths, "
+                f"{sorted(depths)}; put each single array in as many brackets as its neighbours"
+            )
         return 1 + depths.pop()
 
     levels = depth(arrays)
@@ -267,7 +272,9 @@ def repeat(
         if counts.size and counts.dtype.kind not in "biu":
             raise TypeError(f"weft.numpy.repeat: repeats must be integers, got {repeats!r}")
         if (counts < 0).any():
-            raise ValueError("weft.numpy.repeat: repeats must not be negative")
+            raise ValueError(
+                f"weft.numpy.repeat: repeats must not be negative, got {int(counts.min())}"
+            )
         if counts.size == 1 and total_repeat_length is None:
             r = int(counts.reshape(()))
             new = (*shape[: axis + 1], r, *shape[axis + 1 :])
@@ -322,7 +329,9 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int) -> list:
     else:
         parts = static_int(given, f"{name}: sections")
         if parts <= 0:
-            raise ValueError(f"weft.numpy.{name}: the number of sections must be positive")
+            raise ValueError(
+                f"weft.numpy.{name}: the number of sections must be positive, got {parts}"
+            )
         size, rest = divmod(n, parts)
         if rest and name != "array_split":
             raise ValueError(
@@ -453,7 +462,7 @@ def delete(
             if gone.shape != (n,):
                 raise ValueError(
                     f"weft.numpy.delete: a boolean mask of shape {gone.shape} for an axis of "
-                    f"size {n}"
+                    f"size {n}; give one boolean for each of its elements"
                 )
             gone = np.flatnonzero(gone)
         gone = np.array([_position("delete", i, n, 0) for i in gone.ravel()], int)

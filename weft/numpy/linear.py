@@ -327,7 +327,8 @@ def tensordot(
         left, right = (tuple(v) if isinstance(v, Sequence | np.ndarray) else (v,) for v in axes)
         if len(left) != len(right):
             raise ValueError(
-                f"weft.numpy.tensordot: {len(left)} axes of a are paired with {len(right)} of b"
+                f"weft.numpy.tensordot: {len(left)} axes of a are paired with {len(right)} of "
+                f"b, {axes!r}; both lists name the summed axes in one order"
             )
         left = canonical_axes(left, x.ndim, "axes of a")
         right = canonical_axes(right, y.ndim, "axes of b")
@@ -336,7 +337,7 @@ def tensordot(
         if not 0 <= n <= min(x.ndim, y.ndim):
             raise ValueError(
                 f"weft.numpy.tensordot: axes {n} exceeds the rank of {x.str_short()} or "
-                f"{y.str_short()}"
+                f"{y.str_short()}; at most {min(x.ndim, y.ndim)} axes can be summed"
             )
         left, right = tuple(range(x.ndim - n, x.ndim)), tuple(range(n))
     for i, j in zip(left, right, strict=True):

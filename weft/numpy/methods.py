@@ -266,7 +266,10 @@ def _setitem(self: Any, index: Any, value: Any) -> None:
 
 def _iter(self: Any) -> Iterator:
     if not self.aval.shape:
-        raise TypeError("iteration over an array without dimensions")
+        raise TypeError(
+            f"iteration over an array without dimensions, {self.aval.str_short()}; x.item() is its "
+            "element"
+        )
     rows, typed = self, self.aval.sharding
     if typed is not None and typed.spec_of(0) and not isinstance(self, Tracer):
         from weft.sharding.explicit import reshard
@@ -440,7 +443,9 @@ def _flatten(self: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
 
 def _array_namespace(self: Any, *, api_version: str | None = None) -> Any:
     if api_version is not None and api_version < "2021.12":
-        raise ValueError(f"array API version {api_version} is not supported")
+        raise ValueError(
+            f"array API version {api_version} is not supported; versions from 2021.12 on are"
+        )
     return import_module("weft.numpy")
 
 

@@ -124,10 +124,15 @@ def _quantile(
     exact = np.asarray(q, np.float64) if known else None
     a, q = (strong(v) for v in promote_inexact(inexact(a), q))
     if typeof(q).ndim > 1:
-        raise ValueError(f"weft.numpy.{name}: q must be a number or a vector")
+        raise ValueError(
+            f"weft.numpy.{name}: q must be a number or a vector, got {typeof(q).str_short()}"
+        )
     aval = typeof(a)
     if dtypes.is_complex(aval.dtype):
-        raise ValueError(f"weft.numpy.{name}: complex numbers have no order")
+        raise ValueError(
+            f"weft.numpy.{name}: complex numbers have no order, got "
+            f"{aval.str_short()}; take the real part or the absolute value"
+        )
     axes = axes_of(axis, aval.ndim)
     kept = [d for d in range(aval.ndim) if d not in axes]
     n = math.prod(aval.shape[d] for d in axes)
@@ -559,7 +564,10 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     bval = aval_of("histogram", bins)
     dtype = dtypes.to_inexact(typeof(a).dtype)
     if dtypes.is_complex(bval.dtype) or dtypes.is_complex(typeof(a).dtype):
-        raise TypeError("weft.numpy.histogram: a and bins must be real numbers")
+        raise TypeError(
+            f"weft.numpy.histogram: a and bins must be real numbers, got {typeof(a).str_short()} "
+            f"and {bval.str_short()}"
+        )
     if bval.ndim == 1:
         return cast(to_array(bins), dtypes.promote_types([(bval.dtype, False), (dtype, False)])[0])
     n = static_int(bins, "histogram: bins")
@@ -597,7 +605,10 @@ def histogram(
         weights = _ones(typeof(a).shape, typeof(edges).dtype)
     else:
         if aval_of("histogram", weights).shape != shape:
-            raise ValueError("weft.numpy.histogram: weights must have the shape of a")
+            raise ValueError(
+                f"weft.numpy.histogram: weights must have the shape of a, {shape}, got "
+                f"{typeof(weights).shape}"
+            )
         weights = ravel(inexact(weights))
     n = typeof(edges).shape[0] - 1
     slot = u.subtract(searchsorted(edges, a, side="right"), 1)
@@ -675,10 +686,16 @@ def histogramdd(
     points, rank = typeof(sample).shape
     per = list(bins) if isinstance(bins, Sequence) else [bins] * rank
     if len(per) != rank:
-        raise ValueError(f"weft.numpy.histogramdd: {len(per)} bins for {rank} dimensions")
+        raise ValueError(
+            f"weft.numpy.histogramdd: {len(per)} bins for {rank} dimensions; "
+            "give one entry for each column of sample"
+        )
     ranges = [None] * rank if range is None else list(range)
     if len(ranges) != rank:
-        raise ValueError(f"weft.numpy.histogramdd: {len(ranges)} ranges for {rank} dimensions")
+        raise ValueError(
+            f"weft.numpy.histogramdd: {len(ranges)} ranges for {rank} "
+            "dimensions; give one (lowest, highest) or None for each column of sample"
+        )
     edges, slots, outside = [], [], None
     for d, (b, r) in enumerate(zip(per, ranges, strict=True)):
         x = cast(sample[:, d], dtypes.to_inexact(typeof(sample).dtype))

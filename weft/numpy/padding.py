@@ -99,7 +99,9 @@ def pad(array: Any, pad_width: Any, mode: str | Callable = "constant", **kwargs:
             f"{list(_OPTIONS[mode])}"
         )
     if any(n < 0 for pair in widths for n in pair):
-        raise ValueError("weft.numpy.pad: pad_width must not be negative")
+        raise ValueError(
+            f"weft.numpy.pad: pad_width must not be negative, got {widths}; cut by slicing"
+        )
     if mode in ("constant", "empty"):
         return _constant(x, widths, kwargs.get("constant_values", 0))
     for axis, (before, after) in enumerate(widths):
@@ -239,7 +241,7 @@ def _statistic(
     n = aval.shape[axis]
     pair = (n, n) if lengths is None else _pairs(lengths, rank, "stat_length")[axis]
     if min(pair) < 1:
-        raise ValueError("weft.numpy.pad: stat_length must be positive")
+        raise ValueError(f"weft.numpy.pad: stat_length must be positive, got {min(pair)}")
     functions: dict[str, Callable] = {
         "maximum": max_,
         "minimum": min_,

@@ -184,7 +184,10 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     if typeof(constants).shape[0] == 1:
         constants = broadcast_to(constants, (max(m, 1),))
     if typeof(constants).shape[0] < m:
-        raise ValueError(f"weft.numpy.polyint: k must hold one constant or {m} of them")
+        raise ValueError(
+            f"weft.numpy.polyint: k must hold one constant or {m} of them, got "
+            f"{typeof(constants).shape[0]}"
+        )
     p = to_array(p)
     for i in range(m):
         n = typeof(p).shape[0]
@@ -325,7 +328,7 @@ def polyfit(
     x, y = (to_array(v) for v in promote_inexact(_vector("polyfit", x), y))
     n = typeof(x).shape[0]
     if n == 0:
-        raise TypeError("weft.numpy.polyfit: x is empty")
+        raise TypeError("weft.numpy.polyfit: x is empty; a fit needs at least one point")
     if typeof(y).ndim not in (1, 2) or typeof(y).shape[0] != n:
         raise TypeError(
             f"weft.numpy.polyfit: y must be a vector or matrix of {n} rows, got "

@@ -91,7 +91,9 @@ def _sum_like(
     out = prim.bind(a, axes=axes) if axes else to_array(a)
     if initial is not None:
         if aval_of(name, initial).ndim:
-            raise ValueError(f"weft.numpy.{name}: initial must be a scalar")
+            raise ValueError(
+                f"weft.numpy.{name}: initial must be a scalar, got {typeof(initial).str_short()}"
+            )
         out = combine.bind(out, cast(initial, computed))
     if narrow:
         out = convert(out, out_dtype)
@@ -216,7 +218,9 @@ def _extremum(
         x = prim.bind(a, axes=axes)
     if initial is not None:
         if aval_of(name, initial).ndim:
-            raise ValueError(f"weft.numpy.{name}: initial must be a scalar")
+            raise ValueError(
+                f"weft.numpy.{name}: initial must be a scalar, got {typeof(initial).str_short()}"
+            )
         from weft.numpy import ufuncs
 
         x = getattr(ufuncs, combine)(cast(initial, aval.dtype), x)

@@ -87,10 +87,13 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     """
     if len(condlist) != len(choicelist):
         raise ValueError(
-            f"weft.numpy.select: {len(condlist)} conditions for {len(choicelist)} choices"
+            f"weft.numpy.select: {len(condlist)} conditions for {len(choicelist)} choices; "
+            "give one choice for each condition"
         )
     if not condlist:
-        raise ValueError("weft.numpy.select: condlist is empty")
+        raise ValueError(
+            "weft.numpy.select: condlist is empty; give at least one condition and its choice"
+        )
     *choices, out = promote(*choicelist, default)
     for i, c in enumerate(condlist):
         if aval_of("select", c).dtype != _bool:
@@ -124,13 +127,16 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     if mode == "raise":
         known = concrete(a, "choose: a (with mode='raise'; use 'wrap' or 'clip')")
         if known.size and (known.min() < 0 or known.max() >= n):
-            raise ValueError(f"weft.numpy.choose: a must be within [0, {n}), use mode")
+            raise ValueError(
+                f"weft.numpy.choose: a must be within [0, {n}), got numbers "
+                f"from {known.min()} to {known.max()}; use mode='wrap' or 'clip' for others"
+            )
     elif mode == "wrap":
         a = remainder(a, n)
     elif mode == "clip":
         a = clip(a, 0, n - 1)
     else:
-        raise ValueError(f"weft.numpy.choose: mode must be raise, wrap or clip, got {mode!r}")
+        raise ValueError(f"weft.numpy.choose: mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
     which, *cases = broadcast_arrays(a, *promote(*choices))
     return take_along_axis(stack(cases), which[None], 0)[0]
 
@@ -188,7 +194,10 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     index = dtypes.canonicalize_dtype(int)
     fills = fill_value if isinstance(fill_value, tuple | list) else (fill_value,) * aval.ndim
     if len(fills) != aval.ndim:
-        raise ValueError(f"weft.numpy.nonzero: {len(fills)} fill values for {aval.ndim} dimensions")
+        raise ValueError(
+            f"weft.numpy.nonzero: {len(fills)} fill values for {aval.ndim} "
+            "dimensions; give one number, or one for each dimension"
+        )
     if size is None:
         found = np.nonzero(concrete(a, "nonzero: a (without size)"))
         return tuple(constant(i.astype(index)) for i in found)
@@ -498,7 +507,7 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: builtins.bool = True) -> A
         )
     n = typeof(values).size
     if n == 0:
-        raise ValueError("weft.numpy.place: vals is empty")
+        raise ValueError("weft.numpy.place: vals is empty; give at least one value")
     flat = u._as_bool("place", ravel(mask))
     turn = formulas.remainder(u.subtract(cumsum(flat), 1), n)
     out = where(flat, cast(take(values, turn, mode="clip"), aval.dtype), ravel(arr))
@@ -669,7 +678,7 @@ def ravel_multi_index(
             i = formulas.clip(i, 0, n - 1)
         else:
             raise ValueError(
-                f"weft.numpy.ravel_multi_index: mode must be raise, wrap or clip, got {m!r}"
+                f"weft.numpy.ravel_multi_index: mode must be 'raise', 'wrap' or 'clip', got {m!r}"
             )
         parts.append(i)
     if order not in ("C", "F"):

@@ -216,7 +216,10 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     n = aval_of("rollaxis", a).ndim
     axis = canonical_axis(axis, n)
     if not -n <= start <= n:
-        raise ValueError(f"weft.numpy.rollaxis: start {start} is out of bounds for rank {n}")
+        raise ValueError(
+            f"weft.numpy.rollaxis: start {start} is out of bounds for rank {n}; it "
+            f"lies in [{-n}, {n}]"
+        )
     start = start + n if start < 0 else start
     return moveaxis(a, axis, start - 1 if start > axis else start)
 
@@ -422,7 +425,10 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     if len(axes) == 1 and len(shifts) > 1:
         axes *= len(shifts)
     if len(shifts) != len(axes):
-        raise ValueError(f"weft.numpy.roll: {len(shifts)} shifts for {len(axes)} axes")
+        raise ValueError(
+            f"weft.numpy.roll: {len(shifts)} shifts for {len(axes)} axes; give one "
+            "shift, or one for each axis"
+        )
     for i, s in zip(axes, shifts, strict=True):
         n = aval.shape[i]
         if n == 0:

@@ -43,7 +43,10 @@ def _arg_reduction(name: str, direction: str, identity: Callable[[Any], Any]) ->
         if len(axes) != 1 or not 0 <= axes[0] < x.ndim:
             raise ValueError(f"{name}: {axes} is not one dimension of {x.str_short()}")
         if x.shape[axes[0]] == 0:
-            raise ValueError(f"{name}: dimension {axes[0]} of {x.str_short()} is empty")
+            raise ValueError(
+                f"{name}: dimension {axes[0]} of {x.str_short()} is empty and "
+                "has no element to choose"
+            )
         if not dtypes.is_integer(index_dtype):
             raise TypeError(f"{name}: index_dtype must be an integer dtype, got {index_dtype}")
         shape = tuple(s for i, s in enumerate(x.shape) if i not in axes)

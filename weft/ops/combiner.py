@@ -26,7 +26,7 @@ def trace_combiner(
             f"{name}: operands and init_values must have one structure, got {tree} and {init_tree}"
         )
     if not flat:
-        raise ValueError(f"{name}: needs at least one operand")
+        raise ValueError(f"{name}: needs at least one operand, got {operands!r:.60}")
     avals = []
     for i, (x, init) in enumerate(zip(flat, inits, strict=True)):
         a, b = typeof(x), typeof(init)

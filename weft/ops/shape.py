@@ -429,7 +429,7 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
     """
     operands = list(operands)
     if not operands:
-        raise ValueError("concatenate: needs at least one operand")
+        raise ValueError("concatenate: needs at least one operand, got none")
     dimension = canonical_axis(dimension, typeof(operands[0]).ndim, "dimension")
     if len(operands) == 1 and not isinstance(operands[0], np.ndarray):
         return operands[0]

@@ -105,7 +105,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
     """Joins arrays of one shape along a new dimension."""
     operands = list(operands)
     if not operands:
-        raise ValueError("stack: needs at least one operand")
+        raise ValueError("stack: needs at least one operand, got none")
     axis = canonical_axis(axis, typeof(operands[0]).ndim + 1)
     return concatenate([expand_dims(x, (axis,)) for x in operands], axis)
 
@@ -128,7 +128,8 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
     reps = check_shape(tuple(reps), "reps")
     if len(reps) != aval.ndim:
         raise ValueError(
-            f"tile: reps {reps} must have an entry per dimension of {aval.str_short()}"
+            f"tile: reps {reps} must have an entry for each dimension of {aval.str_short()}; "
+            "weft.numpy.tile adds dimensions"
         )
     wide = [s for pair in zip(reps, aval.shape, strict=True) for s in pair]
     out = broadcast_in_dim(operand, wide, tuple(range(1, 2 * aval.ndim, 2)))
@@ -145,7 +146,10 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     shape = typeof(operand).shape
     start, stop, _ = slice(start_dimension, stop_dimension).indices(len(shape))
     if stop < start:
-        raise ValueError(f"collapse: no dimensions between {start_dimension} and {stop_dimension}")
+        raise ValueError(
+            f"collapse: no dimensions between {start_dimension} and {stop_dimension} "
+            f"of an array of shape {shape}; stop_dimension is exclusive"
+        )
     return reshape(operand, (*shape[:start], math.prod(shape[start:stop]), *shape[stop:]))
 
 

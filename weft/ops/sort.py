@@ -143,7 +143,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     leaves, tree = flatten(operand)
     many = isinstance(operand, tuple | list)
     if not leaves:
-        raise ValueError("sort: needs at least one operand")
+        raise ValueError("sort: needs at least one operand, got none")
     if not 1 <= num_keys <= len(leaves):
         raise ValueError(
             f"sort: num_keys must be between 1 and the number of operands {len(leaves)}, got "

@@ -316,13 +316,16 @@ def _index(self: Any) -> int:
 def _item(self: Any, *args: int) -> Any:
     """The element as a Python scalar; without arguments the array must hold exactly one."""
     if not args and self.aval.size != 1:
-        raise ValueError(f"item() without an index needs one element, got {describe(self)}")
+        raise ValueError(
+            f"item() without an index needs one element, got {describe(self)}; "
+            "give the index, or use tolist()"
+        )
     return host_value(self).item(*args)
 
 
 def _len(self: Any) -> int:
     if not self.aval.shape:
-        raise TypeError("len() of an array without dimensions")
+        raise TypeError(f"len() of an array without dimensions: {describe(self)}")
     return self.aval.shape[0]
 
 

@@ -158,7 +158,7 @@ def local_devices(
     found = [d for d in chosen.devices() if d.process_index == process_index]
     if not found:
         raise ValueError(
-            f"no process {process_index}; there are {process_count(backend)} processes"
+            f"no process {process_index}; there are {process_count(backend)}, counted from 0"
         )
     return found
 

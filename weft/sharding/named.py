@@ -324,7 +324,10 @@ def _check_named(mesh: Any, spec: Any) -> None:
             f"{type(spec).__name__}: {spec!r}"
         )
     if isinstance(mesh, Mesh) and mesh.size == 0:
-        raise ValueError("NamedSharding: the mesh has no devices")
+        raise ValueError(
+            f"NamedSharding: the mesh {mesh!r} has no devices; give one with at least one device, "
+            "such as weft.make_mesh((1,), ('x',))"
+        )
     for dim, axes in enumerate(spec.axes):
         for axis in axes:
             _check_axis(mesh, spec, axis, f"dimension {dim}")
@@ -472,7 +475,10 @@ def _rebuild_single(platform: str, device_id: int, memory_kind: str | None) -> A
     for device in devices(platform):
         if device.id == device_id:
             return SingleDeviceSharding(device, memory_kind=memory_kind)
-    raise ValueError(f"this process has no {platform} device {device_id}")
+    raise ValueError(
+        f"this process has no {platform} device {device_id}; it has "
+        f"{[d.id for d in devices(platform)]}"
+    )
 
 
 @_placement

@@ -25,7 +25,9 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     check_function("map", "f", f)
     leaves, tree = flatten(xs)
     if not leaves:
-        raise ValueError("map: xs has no arrays")
+        raise ValueError(
+            "map: xs has no arrays, so there is nothing to map over; give at least one"
+        )
     n = leading_size(leaves, tree, None, "map")
     if batch_size is None:
         return scan(derived(f, "map", _Step), None, xs)[1]

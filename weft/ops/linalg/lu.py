@@ -223,7 +223,10 @@ def _solve_transpose(
     ct: Any, a: Any, packed: Any, permutation: Any, b: Any, *, transposed: bool
 ) -> list:
     if not is_undefined(b):
-        raise TypeError("solve is not linear in its matrix")
+        raise TypeError(
+            "solve is linear in its right-hand side only, and what is transposed is its matrix; "
+            "differentiate with weft.vjp"
+        )
     out = lu_solve_p.bind(a, packed, permutation, ct, transposed=not transposed)
     return [None, None, None, out]
 

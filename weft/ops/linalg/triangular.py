@@ -56,7 +56,10 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
 
 def _transpose(ct: Any, a: Any, b: Any, *, transpose_a: bool, **params: Any) -> list:
     if is_undefined(a):
-        raise TypeError("triangular_solve is not linear in a")
+        raise TypeError(
+            "triangular_solve is linear in b only, and what is transposed is a; differentiate with "
+            "weft.vjp"
+        )
     return [None, triangular_solve_p.bind(a, ct, transpose_a=not transpose_a, **params)]
 
 
