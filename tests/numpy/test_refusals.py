@@ -122,3 +122,14 @@ def test_results_of_special_sizes_keep_the_dtypes_of_the_others():
     assert wnp.histogram(X, np.array([0.0, 2.0]))[1].dtype == np.float32
     counts, _ = wnp.histogramdd(np.ones((2, 2)), 2, weights=np.array([1, 2]))
     assert counts.dtype == np.float32 and counts[-1, -1] == 3
+
+
+@pytest.mark.parametrize("f", [weft.nn.softmax, weft.nn.log_softmax, weft.nn.logsumexp])
+def test_masks_of_softmax_are_booleans(f):
+    with pytest.raises(TypeError, match=r"where must be booleans, got f32\[2\]"):
+        f(X, where=X)
+
+
+def test_parameters_of_random_numbers_are_real():
+    with pytest.raises(TypeError, match=r"weft\.random\.beta: parameters must be real numbers"):
+        weft.random.beta(KEY, 1 + 2j, 1.0)

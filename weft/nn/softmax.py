@@ -105,11 +105,21 @@ def _prepare(name: str, x: Any, axis: Any) -> tuple[Any, Axes]:
 
 def _masked(prim: Primitive, x: Any, axes: Axes, where: Any, fill: float) -> Any:
     """The op over the elements where the mask holds, `fill` at the others."""
+    _check_mask(prim.name, where)
     where = wnp.broadcast_to(where, typeof(x).shape)
     some = _spread(wnp.any(where, axis=axes), x, axes)
     # A row without any element is computed as a row of zeros, so that no NaN enters a derivative.
     x = wnp.where(where, x, wnp.where(some, -np.inf, 0.0).astype(typeof(x).dtype))
     return wnp.where(where, prim.bind(x, axes=axes), fill)
+
+
+def _check_mask(name: str, where: Any) -> None:
+    aval = typeof(where)
+    if not dtypes.is_bool(aval.dtype):
+        raise TypeError(
+            f"weft.nn.{name}: where must be booleans, got {aval.str_short()}; compare first, for "
+            "example where != 0"
+        )
 
 
 def softmax(x: Any, axis: int | Sequence[int] | None = -1, where: Any = None) -> Any:
@@ -158,6 +168,7 @@ def logsumexp(
     1000.0
     """
     if where is not None:
+        _check_mask("logsumexp", where)
         a = wnp.where(where, a, 0)
     if b is None:
         (a,) = promote_inexact(a)

@@ -68,6 +68,13 @@ def draw(
     """The public sampler `name`: its arguments checked, then `run`."""
     key, _ = check_key(name, key)
     dtype = float_dtype(name, dtype)
+    for value in params:
+        kind = typeof(value).dtype
+        if dtypes.is_complex(kind) or dtypes.is_extended(kind):
+            raise TypeError(
+                f"weft.random.{name}: parameters must be real numbers, got "
+                f"{typeof(value).str_short()}"
+            )
     shape = sample_shape(name, shape, *params) if params else as_shape(name, shape)
     options = {"shape": shape, "dtype": dtype, **static}
     return run(sampler, key, *params, out_sharding=out_sharding, **options)
