@@ -97,3 +97,28 @@ def test_only_caches_over_finite_domains_are_without_bound():
         if (names := set(uncleared(path)))
     }
     assert found == FINITE, "bound it (lru_cache(maxsize=...)) or list it with caches.clearable"
+
+
+def test_tracing_an_interpreted_kernel_again_adds_no_lines():
+    from weft.pallas.interpret.races import _sources
+
+    pl = weft.pallas
+
+    def run(n):
+        def kernel(x, out, shared):
+            shared[...] = x[...] + 1.0
+            out[...] = shared[...]
+
+        call = pl.kernel(
+            kernel,
+            weft.ShapeDtypeStruct((n,), np.float32),
+            mesh=pl.Mesh({"core": 1}),
+            scratch_types=[pl.SHARED((n,), "float32")],
+            interpret=True,
+        )
+        np.testing.assert_array_equal(call(np.zeros(n, np.float32)), np.ones(n))
+        return len(_sources)
+
+    before, first = len(_sources), run(4)
+    assert first > before
+    assert [run(n) for n in (4, 5, 6)] == [first] * 3

@@ -37,17 +37,18 @@ class Access:
 
 
 _sources: list[Any] = []
-_source_ids: dict[int, int] = {}
+_source_ids: dict[tuple, int] = {}
 _lock = Lock()  # several devices may interpret a kernel at once
 
 
 def source_id(source: Any) -> int:
-    """A number for a source line, which stays alive."""
-    found = _source_ids.get(id(source))
+    """A number for a source line; there are as many as the program's text has, traces aside."""
+    key = (id(source.code), source.lasti, source.scopes)  # the code stays alive with its source
+    found = _source_ids.get(key)
     if found is None:
         with _lock:
             _sources.append(source)
-            found = _source_ids[id(source)] = len(_sources) - 1
+            found = _source_ids[key] = len(_sources) - 1
     return found
 
 
