@@ -493,10 +493,10 @@ def test_more_cores_than_processors_are_refused():
 
 def test_an_op_that_triton_lacks_is_named_with_its_line():
     def kernel(x, out):
-        out[...] = np_.sort(x[...])
+        out[...] = weft.lax.linalg.schur(x[...])[0]
 
-    call = call_of(pl.pallas_call(kernel, shape(8)), normal(8))
-    with pytest.raises(TypeError, match=r"sort \(.*test_gpu.py:\d+.*\).*GPU.*interpret=True"):
+    call = call_of(pl.pallas_call(kernel, shape(4, 4)), normal(4, 4))
+    with pytest.raises(TypeError, match=r"schur \(.*test_gpu.py:\d+.*\).*GPU.*interpret=True"):
         build(call)
 
 
@@ -514,3 +514,62 @@ def test_integers_of_4_bits_are_refused_with_the_remedy():
     call = call_of(pl.pallas_call(inside, shape(8, dtype="int8")), np_.ones(8, "int8"))
     with pytest.raises(pl.UnsupportedKernelError, match=r"int4 has no Triton type"):
         build(call)
+
+
+# Ops made of others --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 5, 8, 13])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
+def test_rows_and_columns_are_sorted_stably(size, dtype):
+    x = rng.integers(0, 6, (3, size)).astype(dtype)
+    if dtype == "float32":
+        x[0, -1] = np.nan
+    y = np.arange(3 * size, dtype=np.int32).reshape(3, size)
+    np.testing.assert_array_equal(
+        elementwise(lambda x: np_.sort(x, axis=1), x, out=x), np.sort(x, 1)
+    )
+    np.testing.assert_array_equal(
+        elementwise(lambda x: np_.sort(x, axis=0), x, out=x), np.sort(x, 0)
+    )
+    order = np.argsort(x, axis=1, kind="stable")
+    moved = elementwise(lambda x, y: weft.lax.sort((x, y), num_keys=1)[1], x, y, out=y)
+    np.testing.assert_array_equal(moved, np.take_along_axis(y, order, 1))
+
+
+def test_rows_are_sorted_by_two_keys():
+    a, b, c = rng.integers(0, 3, (3, 2, 11)).astype(np.int32)
+    got = elementwise(lambda a, b, c: weft.lax.sort((a, b, c), num_keys=2)[2], a, b, c, out=c)
+    for g, keys in zip(got, zip(a, b, c, strict=True), strict=True):
+        np.testing.assert_array_equal(g, keys[2][np.lexsort((keys[1], keys[0]))])
+
+
+def test_the_greatest_elements_come_first_and_of_equals_the_first():
+    x = rng.integers(0, 5, (4, 10)).astype(np.float32)
+
+    def kernel(x, values, places):
+        values[...], places[...] = weft.lax.top_k(x[...], 3)
+
+    f = pl.pallas_call(kernel, [shape(4, 3), shape(4, 3, dtype="int32")])
+    values, places = on_gpu(f, x)
+    order = np.argsort(-x, axis=1, kind="stable")[:, :3]
+    np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, order, 1))
+
+
+@pytest.mark.parametrize("start", [(0, 0), (2, 5), (9, -3)])
+def test_a_part_is_written_at_a_traced_place(start):
+    x, y = normal(6, 9), normal(3, 4)
+    f = lambda x, y, at: weft.lax.dynamic_update_slice(x, y, (at[0], at[1]))
+    want = x.copy()
+    i, j = (
+        min(max(s + n if s < 0 else s, 0), n - m)
+        for s, n, m in zip(start, x.shape, y.shape, strict=True)
+    )
+    want[i : i + 3, j : j + 4] = y
+
+    def kernel(x, y, at, out):
+        out[...] = f(x[...], y[...], (at[0], at[1]))
+
+    at = np.array(start, np.int32)
+    np.testing.assert_array_equal(on_gpu(pl.pallas_call(kernel, shape(6, 9)), x, y, at), want)

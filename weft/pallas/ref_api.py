@@ -84,7 +84,7 @@ class Ref:
     def __repr__(self) -> str:
         value = getattr(self._handle, "value", None)
         if self._indexer is None and isinstance(self._handle, Cell) and value is not None:
-            return f"Ref({value!r})"
+            return f"Ref({repr(value).removeprefix('Array(').removesuffix(')')})"
         return f"Ref({self.aval.str_short()})"
 
     # Reading and writing ------------------------------------------------------------------------

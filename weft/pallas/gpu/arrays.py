@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,13 +28,27 @@ def _broadcast(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
 @rule("reshape")
 def _reshape(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     old, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
-    without_ones = lambda shape: tuple(n for n in shape if n != 1)
-    if without_ones(old) != without_ones(new) and (padded(old) != old or padded(new) != new):
+    if not all(a == b or (padded(a) == a and padded(b) == b) for a, b in _groups(old, new)):
         raise e.fail(
             f"a reshape from {old} to {new}: sizes that are split or merged must be powers of two "
             "in Triton"
         )
     return e.reshape(x, new)
+
+
+def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple]:
+    """The dimensions of both shapes, without ones, in groups of one size."""
+    rest = [n for n in old if n != 1], [n for n in new if n != 1]
+    groups = []
+    while rest[0] or rest[1]:
+        group: tuple[list[int], list[int]] = ([], [])
+        while not group[0] or math.prod(group[0]) != math.prod(group[1]):
+            side = 0 if math.prod(group[0]) <= math.prod(group[1]) and rest[0] else 1
+            if not rest[side]:
+                return [(old, new)]  # no elements
+            group[side].append(rest[side].pop(0))
+        groups.append((tuple(group[0]), tuple(group[1])))
+    return groups
 
 
 @rule("transpose")

@@ -20,8 +20,7 @@ from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal
-from weft.pallas import dense
-from weft.pallas.expand import expanded
+from weft.pallas.gpu.formulas import formula
 from weft.pallas.ir import KernelCall, unsupported
 
 MAX_ELEMENTS = 1 << 20
@@ -78,6 +77,7 @@ class Emitter:
     def __init__(self, call: KernelCall) -> None:
         self.call = call
         self.eqn: Eqn | None = None
+        self.composed: Eqn | None = None  # whose formula is being written
         self.loc = mlir.unknown_location()
         self.core_index: dict[str, ir.Value] = {}  # the mpmd mesh's axes -> index of this core
         self.program_ids: list[ir.Value] = []
@@ -114,7 +114,10 @@ class Emitter:
             fill(*block.arguments)
 
     def fail(self, why: str = "") -> Any:
-        """The error for the current equation."""
+        """The error for the current equation, or for the one whose formula it is part of."""
+        if self.composed is not None:
+            made = f"it is made of {self.eqn.primitive.name}"
+            return unsupported("GPU", self.call, self.composed, f"{made}: {why}" if why else made)
         return unsupported("GPU", self.call, self.eqn, why)
 
     # Types ---------------------------------------------------------------------------------
@@ -334,10 +337,12 @@ class Emitter:
 
     def _by_formula(self, eqn: Eqn, values: list) -> Any:
         """An op without a rule of its own by the ops it stands for."""
-        formula = dense.formula(eqn) or expanded(eqn)
-        if formula is None:
+        others = formula(eqn)
+        if others is None:
             raise self.fail()
-        outs = self.run(formula, values)
+        before, self.composed = self.composed, self.composed or eqn
+        outs = self.run(others, values)
+        self.composed = before
         return outs if eqn.primitive.multiple_results else outs[0]
 
     def _captured(self, value: Any, aval: ShapedArray) -> ir.Value:

@@ -1,0 +1,151 @@
+"""Ops that Triton lacks, made of others: sorting, and writing a part at a traced place.
+
+Rows are sorted by K. Batcher's bitonic network ("Sorting networks and their applications", 1968):
+every exchange is a reshape and a flip, so that no element is addressed by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.jaxpr import ClosedJaxpr, Eqn
+from weft.core.trace import trace_to_jaxpr
+from weft.pallas import dense
+from weft.pallas.expand import expanded
+
+
+def formula(eqn: Eqn) -> ClosedJaxpr | None:
+    """The jaxpr of other ops that an equation stands for, or None if there is none."""
+    make = _FORMULAS.get(eqn.primitive.name)
+    if make is None:
+        return dense.formula(eqn) or expanded(eqn)
+    jaxpr, consts = trace_to_jaxpr(
+        lambda *args: make(eqn, *args), [v.aval for v in eqn.invars], eqn.primitive.name
+    )
+    return ClosedJaxpr(jaxpr, consts)
+
+
+# Sorting ----------------------------------------------------------------------------------------
+
+
+def _less_and_equal(a: Any, b: Any) -> tuple[Any, Any]:
+    """Whether a comes before b, and whether neither comes first; NaN comes last."""
+    less, equal = a < b, a == b
+    if dtypes.is_float(a.dtype):
+        less = less | ((a == a) & (b != b))
+        equal = equal | ((a != a) & (b != b))
+    return less, equal
+
+
+def _before(first: Sequence[Any], second: Sequence[Any]) -> Any:
+    """Whether the keys of the first precede those of the second."""
+    result = None
+    for a, b in reversed(list(zip(first, second, strict=True))):
+        less, equal = _less_and_equal(a, b)
+        result = less if result is None else less | (equal & result)
+    return result
+
+
+def _sorted_rows(keys: list[Any], others: list[Any], descending: bool) -> list[Any]:
+    """Arrays permuted along the last dimension by the keys; equal ones keep their order."""
+    import weft.numpy as jnp
+    from weft import lax
+
+    *lead, n = keys[0].shape
+    width = 1 << (n - 1).bit_length()
+    place = lax.broadcasted_iota("int32", (*lead, width), len(lead))
+    widths = [(0, 0)] * len(lead) + [(0, width - n)]
+    padded = [jnp.pad(x, widths) for x in (*keys, *others)]
+    # Past the end last; the place makes all keys different.
+    arrays = [*padded, place, (place >= n).astype("int32")]
+
+    def compared(values: list[Any]) -> list[Any]:
+        return [values[-1], *values[: len(keys)], values[-2]]
+
+    def exchange(values: list[Any], size: int, step: int) -> list[Any]:
+        def partner(x: Any) -> Any:
+            pairs = x.reshape(*lead, width // (2 * step), 2, step)
+            return jnp.flip(pairs, axis=-2).reshape(*lead, width)
+
+        theirs = [partner(x) for x in values]
+        mine, other = compared(values), compared(theirs)
+        first = _before(mine, other)
+        if descending:
+            # The order of keys is reversed, that of places and of what lies past the end is not.
+            (end, *own, at), (their_end, *their, their_at) = mine, other
+            down = _before([end], [their_end])
+            same = end == their_end
+            first = down | (same & _before([*their, at], [*own, their_at]))
+        low = (place & step) == 0
+        up = (place & size) == 0
+        keep = first == (low == up)
+        return [jnp.where(keep, x, y) for x, y in zip(values, theirs, strict=True)]
+
+    size = 2
+    while size <= width:
+        step = size // 2
+        while step:
+            arrays = exchange(arrays, size, step)
+            step //= 2
+        size *= 2
+    return [x[..., :n] for x in arrays[: len(keys) + len(others) + 1]]
+
+
+def _along(dim: int, arrays: Sequence[Any], num_keys: int, descending: bool) -> list[Any]:
+    """The arrays sorted along a dimension, and the places that elements came from."""
+    import weft.numpy as jnp
+
+    moved = [jnp.moveaxis(x, dim, -1) for x in arrays]
+    outs = _sorted_rows(moved[:num_keys], moved[num_keys:], descending)
+    return [jnp.moveaxis(x, -1, dim) for x in outs]
+
+
+def _sort(eqn: Eqn, *operands: Any) -> list[Any]:
+    if operands[0].size == 0:
+        return list(operands)
+    params = eqn.params
+    return _along(params["dimension"], operands, params["num_keys"], False)[:-1]
+
+
+def _top_k(eqn: Eqn, x: Any) -> list[Any]:
+    from weft import lax
+
+    axis = eqn.params["axis"] % x.ndim
+    count, dtype = eqn.outvars[0].aval.shape[axis], eqn.outvars[1].aval.dtype
+    values, places = _along(axis, [x], 1, True)
+    values, places = (lax.slice_in_dim(v, 0, count, axis=axis) for v in (values, places))
+    return [values, places.astype(dtype)]
+
+
+# Parts ------------------------------------------------------------------------------------------
+
+
+def _dynamic_update_slice(eqn: Eqn, x: Any, update: Any, *starts: Any) -> list[Any]:
+    """The update, padded so that every shift of it is a slice, where it lies."""
+    import weft.numpy as jnp
+    from weft import lax
+
+    inside = None
+    for axis, (n, size, start) in enumerate(zip(x.shape, update.shape, starts, strict=True)):
+        room = n - size
+        if not room:
+            continue
+        start = jnp.clip(start.astype("int32"), 0, room)
+        widths = [(0, 0)] * x.ndim
+        widths[axis] = (room, room)
+        update = lax.dynamic_slice_in_dim(jnp.pad(update, widths), room - start, n, axis=axis)
+        place = lax.broadcasted_iota("int32", x.shape, axis)
+        here = (place >= start) & (place < start + np.int32(size))
+        inside = here if inside is None else inside & here
+    return [update if inside is None else jnp.where(inside, update, x)]
+
+
+_FORMULAS: dict[str, Callable[..., list]] = {
+    "sort": _sort,
+    "top_k": _top_k,
+    "dynamic_update_slice": _dynamic_update_slice,
+}
