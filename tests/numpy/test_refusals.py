@@ -96,6 +96,9 @@ WRONG = {
     ),
     "a token that is none": (lambda: weft.lax.after_all(X), "operand 0 must be a token"),
     "text joined": (lambda: weft.lax.concatenate(["a"], 0), "not an array or a number"),
+    "vectors along no axis": (lambda: wnp.linalg.cross(1.0, X), "axis -1 is out of bounds"),
+    "an axis that one lacks": (lambda: wnp.vecdot(np.eye(2), X, axis=0 - 2), "axis -2 is out of"),
+    "a polynomial without coefficients": (lambda: wnp.polyval(2.0, X), "p must be a vector"),
     "half a bit": (lambda: weft.lax.reduce_precision(X, 4.5, 3), "exponent_bits=4.5"),
 }
 

@@ -15,6 +15,7 @@ from weft.core.caches import clearable
 from weft.core.trace import typeof
 from weft.nn.functions import scaled_matmul
 from weft.ops import elementwise as ew
+from weft.ops.base import canonical_axis
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +183,8 @@ def scaled_dot_general(
     flat, kept, lead = [], [], ()
     for x, c, b in zip((lhs, rhs), contract, batch, strict=True):
         shape = typeof(x).shape
+        for d in (*c, *b):
+            canonical_axis(d, len(shape), "dimension_numbers: dimension")
         free = [d for d in range(len(shape)) if d not in c and d not in b]
         lead = tuple(shape[d] for d in b)
         kept.append(tuple(shape[d] for d in free))

@@ -26,6 +26,7 @@ from weft.numpy.selection import where
 from weft.numpy.shaping import matrix_transpose as matrix_transpose
 from weft.ops import elementwise as ew
 from weft.ops import shape as ops
+from weft.ops.base import canonical_axis
 from weft.ops.promote import promote_inexact
 
 
@@ -606,7 +607,8 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The cross product of vectors of three components (array API standard)."""
     for x in (x1, x2):
-        if aval_of("linalg.cross", x).shape[axis] != 3:
+        aval = aval_of("linalg.cross", x)
+        if aval.shape[canonical_axis(axis, aval.ndim)] != 3:
             raise ValueError(
                 f"weft.numpy.linalg.cross: vectors have 3 components, got {typeof(x).str_short()}"
             )

@@ -249,7 +249,7 @@ def vecdot(
 
     x, y = aval_of("vecdot", x1), aval_of("vecdot", x2)
     _no_scalar("vecdot", x1, x2)
-    if x.shape[axis] != y.shape[axis]:
+    if x.shape[canonical_axis(axis, x.ndim)] != y.shape[canonical_axis(axis, y.ndim)]:
         raise _mismatch("vecdot", x, y, axis, axis)
     x1, x2 = moveaxis(conjugate(x1), axis, -1), moveaxis(x2, axis, -1)
     return einsum(

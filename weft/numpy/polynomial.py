@@ -37,6 +37,10 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     """
     check_array("polyval", p, x)
     p, x = (to_array(v) for v in promote(p, x))
+    if not typeof(p).ndim:
+        raise ValueError(
+            f"weft.numpy.polyval: p must be a vector of coefficients, got {typeof(p).str_short()}"
+        )
     n = typeof(p).shape[0]
     shape = ops.broadcast_shapes(typeof(p).shape[1:], typeof(x).shape)
     from weft.numpy.common import fill
