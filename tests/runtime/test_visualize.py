@@ -80,7 +80,6 @@ def test_cells_are_stretched_by_a_scale(capsys):
 
 
 def test_a_color_map_gives_the_colors_of_the_parts(monkeypatch, capsys):
-    pytest.importorskip("rich")
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLORTERM", "truecolor")
