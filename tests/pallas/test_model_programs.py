@@ -1,20 +1,23 @@
-"""Kernels of models as users write them, interpreted and native: ragged, paged, carried."""
+"""Kernels of models as users write them, on all executors: ragged, paged, carried."""
 
 import numpy as np
 import pytest
 
 import weft
 import weft.numpy as jnp
+from tests.pallas import triton_machine
 from weft import lax
 from weft import pallas as pl
 
 F32 = np.float32
 
 
-@pytest.fixture(params=[True, False], ids=["interpreted", "native"])
+@pytest.fixture(params=["interpreted", "native", "triton"])
 def call(request):
     def make(kernel, out, **options):
-        return pl.pallas_call(kernel, out, interpret=request.param, **options)
+        if request.param == "triton":
+            return triton_machine.pallas_call(kernel, out, **options)
+        return pl.pallas_call(kernel, out, interpret=request.param == "interpreted", **options)
 
     return make
 

@@ -1,4 +1,4 @@
-"""Kernels as users write them, interpreted and native, against NumPy."""
+"""Kernels as users write them, on all executors, against NumPy."""
 
 import functools
 
@@ -7,6 +7,7 @@ import pytest
 
 import weft
 import weft.numpy as wnp
+from tests.pallas import triton_machine
 from weft import lax
 from weft import pallas as pl
 
@@ -23,10 +24,17 @@ def close(got, want, tolerance=1e-4):
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
 
 
-@pytest.fixture(params=[True, False], ids=["interpreted", "native"])
+EXECUTORS = {
+    "interpreted": functools.partial(pl.pallas_call, interpret=True),
+    "native": pl.pallas_call,
+    "triton": triton_machine.pallas_call,
+}
+
+
+@pytest.fixture(params=EXECUTORS)
 def call(request):
-    """pallas_call on one of the executors."""
-    return functools.partial(pl.pallas_call, interpret=request.param)
+    """pallas_call on one of the executors; the GPU's code runs on the host."""
+    return EXECUTORS[request.param]
 
 
 @pytest.fixture
@@ -462,13 +470,14 @@ def test_a_kernel_with_a_derivative_of_its_own(call, x):
     close(gradient, s * (1 + x * (1 - s)))
 
 
-def test_forward_mode_through_a_kernel(call, x):
+@pytest.mark.parametrize("executor", ["interpreted", "native"])
+def test_forward_mode_through_a_kernel(executor, x):
     def kernel(x, o):
         @pl.loop(0, 16)
         def _(i):
             o[i] = wnp.sin(x[i]) * x[i].sum()
 
-    run = call(kernel, shape(16, 32))
+    run = EXECUTORS[executor](kernel, shape(16, 32))
     value, tangent = weft.jvp(run, (x,), (np.ones_like(x),))
     total = x.sum(1, keepdims=True)
     close(value, np.sin(x) * total, 1e-3)

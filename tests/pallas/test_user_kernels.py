@@ -7,7 +7,6 @@ import weft
 import weft.pallas as pl
 from tests.pallas import triton_machine
 from tests.pallas.user_kernels import KERNELS
-from weft.core.jaxpr import walk_eqns
 
 
 def close(got, want, tolerance=1e-4):
@@ -80,27 +79,7 @@ def test_a_kernel_has_the_gradient_of_its_backward_kernel(case, interpret, rng):
 @pytest.fixture
 def triton(monkeypatch):
     """pallas_call runs its Triton IR on the host."""
-    original = pl.pallas_call
-
-    def pallas_call(*args, **options):
-        real = original(*args, **options)
-
-        def run(*xs):
-            found = walk_eqns(weft.make_jaxpr(real)(*xs))
-            (call,) = [e.params["call"] for e in found if e.primitive.name == "pallas_call"]
-            outs = triton_machine.run(call, *map(np.asarray, xs))
-            return weft.tree.unflatten(tree, outs)
-
-        def call(*xs):
-            nonlocal tree
-            types = weft.eval_shape(real, *xs)
-            tree = weft.tree.structure(types)
-            return weft.pure_callback(run, types, *xs)
-
-        tree = None
-        return call
-
-    monkeypatch.setattr(pl, "pallas_call", pallas_call)
+    monkeypatch.setattr(pl, "pallas_call", triton_machine.pallas_call)
 
 
 @cases

@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from weft._xla.mlir import ir
+from weft.pallas import pallas_call as real_pallas_call
 
 TYPES = {
     "i1": np.bool_,
@@ -349,3 +350,27 @@ def run(call, *operands: np.ndarray) -> list[np.ndarray]:
         b.view(bool).reshape(a.shape) if a.dtype == bool else b.reshape(a.shape)
         for a, b in zip(call.outputs, outs, strict=True)
     ]
+
+
+def pallas_call(*args, **options):
+    """weft.pallas.pallas_call whose kernels' Triton IR runs on the host."""
+    import weft
+    from weft.core.jaxpr import Literal
+
+    real = real_pallas_call(*args, **options)
+
+    def call(*xs):
+        types, given = weft.eval_shape(real, *xs), weft.tree.structure(xs)
+
+        def on_host(*leaves):
+            closed = weft.make_jaxpr(real)(*weft.tree.unflatten(given, leaves))
+            values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+            values |= dict(zip(closed.jaxpr.invars, leaves, strict=True))
+            (eqn,) = closed.jaxpr.eqns
+            operands = [v.val if isinstance(v, Literal) else values[v] for v in eqn.invars]
+            outs = run(eqn.params["call"], *map(np.asarray, operands))
+            return weft.tree.unflatten(weft.tree.structure(types), outs)
+
+        return weft.pure_callback(on_host, types, *weft.tree.leaves(xs), vmap_method="sequential")
+
+    return call
