@@ -637,8 +637,8 @@ WRONG = {
     ),
     "no explicit types to take specs from": (
         lambda: weft.shard_map(lambda v: v, mesh=LINE, out_specs=P("x"))(V),
-        ValueError,
-        ["no explicit sharding to infer in_specs from", "give in_specs"],
+        TypeError,
+        ["in_specs can be left out over Explicit axes only", "axis 'x' is Auto", "give in_specs"],
     ),
     "an axis of smap out of bounds": (
         lambda: in_grid(weft.smap(lambda v: v, axis_name="x", in_axes=2, out_axes=0)),

@@ -374,3 +374,22 @@ def test_results_of_explicit_programs_fit_the_next():
     gradient = weft.jit(weft.grad(lambda x: (f(f(x)) ** 2).sum()))(x)
     np.testing.assert_array_equal(gradient, 32 * X)
     assert str(weft.typeof(gradient)) == "f32[16@data,8@model]"
+
+
+@pytest.mark.parametrize("kind", ["numpy", "unplaced", "whole"])
+def test_arguments_without_a_split_are_given_whole_where_in_specs_are_left_out(kind):
+    f = weft.shard_map(lambda v: lax.pcast(v, "data", to="varying"), mesh=MESH, out_specs=P("data"))
+    np.testing.assert_array_equal(f(ARGUMENTS[kind]()), np.tile(X, (4, 1)))
+
+
+@pytest.mark.parametrize("types", MIXED.values(), ids=MIXED)
+def test_in_specs_cannot_be_left_out_over_auto_axes(types):
+    mesh = weft.make_mesh((4, 2), ("data", "model"), axis_types=types)
+    f = weft.shard_map(lambda v: v * 2, mesh=mesh, out_specs=P("data", "model"))
+    with pytest.raises(
+        TypeError, match=r"shard_map of <lambda>: in_specs .*'model'.* is Auto; give"
+    ):
+        f(weft.device_put(X, NamedSharding(mesh, P("data"))))
+    if AxisType.Explicit in types:
+        g = weft.shard_map(lambda v: v * 2, mesh=mesh, out_specs=P("data"), axis_names={"data"})
+        np.testing.assert_array_equal(g(weft.device_put(X, NamedSharding(mesh, P("data")))), 2 * X)

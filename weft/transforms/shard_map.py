@@ -20,7 +20,7 @@ from weft.core.errors import names_text
 from weft.core.state import state
 from weft.core.trace import EVAL, closed_call_jaxpr, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, names_in
-from weft.sharding.mesh import AbstractMesh, Mesh, axes_text, context_mesh
+from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text, context_mesh
 from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 from weft.transforms.shard_map_op import manual_mesh, manual_scope, shard_map_p
@@ -375,13 +375,11 @@ def _inner_sharding(
     return type_sharding(inner, aval.ndim)
 
 
-def _infer_spec(aval: Any, manual: tuple, name: str) -> PartitionSpec:
+def _infer_spec(aval: Any, manual: tuple) -> PartitionSpec:
+    """How the type says that an argument is split over the manual axes."""
     sharding = getattr(aval, "sharding", None)
     if sharding is None:
-        raise ValueError(
-            f"{name} of type {aval.str_short()} has no explicit sharding to infer in_specs from; "
-            "give in_specs"
-        )
+        return P()
     free = [a for a in sharding.mesh.axis_names if a not in manual]
     return sharding.spec.without(free)
 
@@ -424,10 +422,14 @@ def _arg_specs(options: _Options, args: tuple, leaves: list, tree: Any, where: t
 
     given = options.in_specs
     if isinstance(given, _Infer):
-        return [
-            _infer_spec(typeof(x), manual, f"{who}: {n}")
-            for x, n in zip(leaves, names(), strict=True)
-        ]
+        unknown = [a for a in manual if mesh.axis_type(a) is not AxisType.Explicit]
+        if unknown:
+            raise TypeError(
+                f"{who}: in_specs can be left out over Explicit axes only, whose types tell them, "
+                f"but mesh axis {names_text(unknown)} is {mesh.axis_type(unknown[0]).name}; give "
+                "in_specs, one P for each argument"
+            )
+        return [_infer_spec(typeof(x), manual) for x in leaves]
     if isinstance(given, tuple) and len(given) != len(args):
         raise ValueError(
             f"{who}: in_specs has {len(given)} entries for {len(args)} arguments; give one for "
