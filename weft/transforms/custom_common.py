@@ -87,6 +87,10 @@ class BatchedCall:
         outs, self.out_dims = batch_flat(self.call.fun, self.axis, vals, self.dims)
         return outs
 
+    def own(self, consts: Sequence[Any], primals: Sequence[Any]) -> Sequence[Any]:
+        """The values in front that the call takes. Others, before them, are those of its jaxpr."""
+        return consts[len(consts) + len(primals) - len(self.dims) :]
+
 
 class SymbolicZero:
     """A zero tangent or cotangent that is not computed; it has a type only."""

@@ -145,6 +145,7 @@ class BatchedJVP(BatchedCall):
     __slots__ = ()
 
     def rule(self, consts: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
+        consts = self.own(consts, primals)
         n, m = len(consts), len(primals)
         t_dims = [d for d, t in zip(self.dims[n:], tangents, strict=True) if t is not None]
         given: list[bool] = []

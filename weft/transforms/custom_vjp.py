@@ -225,6 +225,7 @@ class BatchedVJP(BatchedCall):
     __slots__ = ()
 
     def forward(self, consts: Any, primals: Sequence[Any], nonzero: Sequence[bool]) -> tuple:
+        consts = self.own(consts, primals)
         n = len(consts)
         known: list = []
 
