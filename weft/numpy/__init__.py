@@ -59,9 +59,9 @@ _MODULES = {
         argmax argmin nanargmax nanargmin cumsum cumprod cumulative_sum cumulative_prod nancumsum
         nancumprod trace
     """,
-    "order_statistics": """
-        median quantile percentile nanmedian nanquantile nanpercentile histogram
-        histogram_bin_edges histogram2d histogramdd bincount digitize
+    "order_statistics": "median quantile percentile nanmedian nanquantile nanpercentile",
+    "histograms": """
+        bincount digitize histogram histogram_bin_edges histogram2d histogramdd
     """,
     "shaping": """
         reshape ravel transpose permute_dims matrix_transpose swapaxes moveaxis rollaxis

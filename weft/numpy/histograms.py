@@ -1,0 +1,317 @@
+"""Counting: bincount, digitize and histograms."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.trace import typeof
+from weft.numpy.common import (
+    aval_of,
+    cast,
+    concrete,
+    inexact,
+    is_concrete,
+    place,
+    static_int,
+    to_array,
+)
+from weft.ops import shape as ops
+
+
+def bincount(
+    x: Any,
+    weights: Any = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+    out_sharding: Any = None,
+) -> Any:
+    """How often each of 0, 1, 2, … occurs, or the sum of weights there.
+
+    length: a static number of results, which makes the function traceable; negative numbers count
+    as 0, those of length and above are dropped. Source: numpy.bincount.
+
+    >>> import weft
+    >>> weft.numpy.bincount(weft.numpy.array([0, 2, 2]))
+    Array([1, 0, 2], dtype=int32)
+    """
+    from weft.numpy.creation import zeros
+    from weft.numpy.ufuncs import maximum
+
+    aval = aval_of("bincount", x)
+    if dtypes.is_bool(aval.dtype):
+        x = cast(x, dtypes.uint8)
+    elif not dtypes.is_integer(aval.dtype):
+        raise TypeError(
+            f"weft.numpy.bincount: x must be a vector of integers, got {aval.str_short()}"
+        )
+    if aval.ndim != 1:
+        raise TypeError(
+            f"weft.numpy.bincount: x must be a vector of integers, got {aval.str_short()}"
+        )
+    if weights is not None and aval_of("bincount", weights).shape != aval.shape:
+        raise ValueError(
+            f"weft.numpy.bincount: weights {typeof(weights).str_short()} must have the shape of x, "
+            f"{aval.shape}"
+        )
+    if length is None:
+        known = concrete(x, "bincount: x (without length)")
+        length = max(int(known.max()) + 1 if known.size else 0, operator.index(minlength))
+    index = maximum(to_array(x), 0)
+    dtype = dtypes.canonicalize_dtype(int) if weights is None else typeof(weights).dtype
+    out = zeros((operator.index(length),), dtype)
+    if length:
+        out = out.at[index].add(dtype.type(1) if weights is None else weights, mode="drop")
+    return place(out, None, out_sharding)
+
+
+def digitize(x: Any, bins: Any, right: builtins.bool = False, *, method: str | None = None) -> Any:
+    """The number of the bin that each x belongs to; bins rise or fall. Source: numpy.digitize.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.digitize(wnp.array([0.2, 1.0, 9.0]), wnp.array([0.0, 1.0, 2.0]))
+    Array([1, 2, 3], dtype=int32)
+    """
+    from weft.numpy import ufuncs as u
+    from weft.numpy.selection import where
+    from weft.numpy.sorting import searchsorted
+
+    bval = aval_of("digitize", bins)
+    aval_of("digitize", x)
+    if bval.ndim != 1:
+        raise ValueError(f"weft.numpy.digitize: bins must be a vector, got {bval.str_short()}")
+    n = bval.shape[0]
+    if n == 0:
+        from weft.numpy.creation import zeros_like
+
+        return zeros_like(to_array(x), dtypes.canonicalize_dtype(int))
+    side = "right" if not right else "left"
+    other = "left" if not right else "right"
+    method = method or "scan"
+    bins = to_array(bins)
+    up = searchsorted(bins, x, side=side, method=method)
+    down = u.subtract(n, searchsorted(ops.rev(bins, (0,)), x, side=other, method=method))
+    return where(u.greater_equal(bins[-1], bins[0]), up, cast(down, typeof(up).dtype))
+
+
+def _limits(a: Any, range_: Any) -> tuple[Any, Any]:
+    """The lowest and highest edge; of one value, half a unit to both sides."""
+    from weft.numpy import ufuncs as u
+    from weft.numpy.reductions import max as max_
+    from weft.numpy.reductions import min as min_
+    from weft.numpy.selection import where
+
+    if range_ is None:
+        if typeof(a).size == 0:
+            return np.float32(0), np.float32(1)
+        lo, hi = min_(a), max_(a)
+    elif isinstance(range_, Sequence):
+        if len(range_) != 2:
+            raise ValueError(f"weft.numpy.histogram: range must be (lowest, highest), got {range_}")
+        lo, hi = range_
+        if is_concrete(lo) and is_concrete(hi) and np.asarray(lo) > np.asarray(hi):
+            raise ValueError(f"weft.numpy.histogram: range {range_} must rise")
+    else:
+        if aval_of("histogram", range_).shape != (2,):
+            shown = typeof(range_).str_short()
+            raise ValueError(f"weft.numpy.histogram: range must be (lowest, highest), got {shown}")
+        lo, hi = range_[0], range_[1]
+    lo, hi = inexact(lo), inexact(hi)
+    flat = u.equal(lo, hi)
+    return where(flat, u.subtract(lo, 0.5), lo), where(flat, u.add(hi, 0.5), hi)
+
+
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    """The edges of the bins of a histogram. Source: numpy.histogram_bin_edges.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.histogram_bin_edges(wnp.array([0.0, 4.0]), bins=4)
+    Array([0., 1., 2., 3., 4.], dtype=float32)
+    """
+    from weft.numpy.creation import linspace
+    from weft.numpy.shaping import ravel
+
+    if isinstance(bins, str):
+        raise ValueError(
+            "weft.numpy.histogram: bins must be a number or an array of edges; rules such as "
+            f"{bins!r} make the shape depend on the data"
+        )
+    aval_of("histogram", a)
+    if isinstance(bins, list | tuple):
+        from weft.numpy.creation import asarray
+
+        bins = asarray(bins)
+    bval = aval_of("histogram", bins)
+    dtype = dtypes.to_inexact(typeof(a).dtype)
+    if dtypes.is_complex(bval.dtype) or dtypes.is_complex(typeof(a).dtype):
+        raise TypeError(
+            f"weft.numpy.histogram: a and bins must be real numbers, got {typeof(a).str_short()} "
+            f"and {bval.str_short()}"
+        )
+    if bval.ndim == 1:
+        return cast(to_array(bins), dtypes.promote_types([(bval.dtype, False), (dtype, False)])[0])
+    n = static_int(bins, "histogram: bins")
+    if n < 1:
+        raise ValueError(f"weft.numpy.histogram: bins must be positive, got {n}")
+    a = cast(ravel(a), dtype)
+    lo, hi = _limits(a, range)
+    return linspace(cast(lo, dtype), cast(hi, dtype), n + 1, dtype=dtype)
+
+
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = None
+) -> tuple[Any, Any]:
+    """The number of elements in each bin, and the edges of the bins.
+
+    bins: how many, or their edges. range: (lowest, highest) edge. weights: what each element
+    counts. density: whether the counts are divided so that the integral is 1.
+    Source: numpy.histogram.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.histogram(wnp.array([1, 2, 2, 5]), bins=2)
+    (Array([3., 1.], dtype=float32), Array([1., 3., 5.], dtype=float32))
+    """
+    from weft.numpy import ufuncs as u
+    from weft.numpy.calculus import diff
+    from weft.numpy.reductions import sum
+    from weft.numpy.selection import where
+    from weft.numpy.shaping import ravel
+    from weft.numpy.sorting import searchsorted
+
+    edges = histogram_bin_edges(a, bins, range)
+    shape = typeof(a).shape
+    a = ravel(cast(a, dtypes.to_inexact(typeof(a).dtype)))
+    if weights is None:
+        weights = _ones(typeof(a).shape, typeof(edges).dtype)
+    else:
+        if aval_of("histogram", weights).shape != shape:
+            raise ValueError(
+                f"weft.numpy.histogram: weights must have the shape of a, {shape}, got "
+                f"{typeof(weights).shape}"
+            )
+        weights = ravel(inexact(weights))
+    n = typeof(edges).shape[0] - 1
+    slot = u.subtract(searchsorted(edges, a, side="right"), 1)
+    slot = where(u.equal(a, edges[-1]), n - 1, slot)  # the last bin has both edges
+    outside = u.logical_or(u.less(slot, 0), u.logical_not(u.less_equal(a, edges[-1])))
+    slot = where(outside, n, slot)
+    counts = _zeros((n,), typeof(weights).dtype).at[slot].add(weights, mode="drop")
+    if density:
+        counts = u.true_divide(u.true_divide(counts, diff(edges)), sum(counts))
+    return counts, edges
+
+
+def _zeros(shape: tuple, dtype: Any) -> Any:
+    from weft.numpy.creation import zeros
+
+    return zeros(shape, dtype)
+
+
+def _ones(shape: tuple, dtype: Any) -> Any:
+    from weft.numpy.creation import ones
+
+    return ones(shape, dtype)
+
+
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = None
+) -> tuple[Any, Any, Any]:
+    """Counts of pairs in a grid of bins, and the edges in both directions.
+
+    >>> import weft.numpy as wnp
+    >>> counts, x, y = wnp.histogram2d(wnp.array([0, 1, 1]), wnp.array([0, 0, 1]), bins=2)
+    >>> counts
+    Array([[1, 0],
+           [1, 1]], dtype=int32)
+    """
+    from weft.numpy.joining import stack
+
+    edges = bins
+    if (
+        not isinstance(bins, Sequence)
+        and typeof(bins).ndim == 1
+        and typeof(bins).shape[0] > 2
+        or isinstance(bins, Sequence)
+        and len(bins) not in (1, 2)
+    ):
+        edges = [bins, bins]
+    counts, (ex, ey) = histogramdd(stack([x, y], axis=1), edges, range, weights, density)
+    return counts, ex, ey
+
+
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = None
+) -> tuple[Any, list]:
+    """Counts of points in a grid of bins of any dimension, and the list of edges.
+
+    sample: an array of shape (points, dimensions), or a sequence of coordinates.
+    Source: numpy.histogramdd.
+
+    >>> import weft.numpy as wnp
+    >>> counts, edges = wnp.histogramdd(wnp.array([[0, 0], [1, 1], [1, 1]]), bins=2)
+    >>> counts
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
+    """
+    from weft.numpy import ufuncs as u
+    from weft.numpy.calculus import diff
+    from weft.numpy.joining import column_stack
+    from weft.numpy.reductions import sum
+    from weft.numpy.selection import where
+    from weft.numpy.sorting import searchsorted
+
+    if isinstance(sample, Sequence):
+        sample = column_stack([to_array(s) for s in sample])
+    sample = to_array(sample)
+    points, rank = typeof(sample).shape
+    per = list(bins) if isinstance(bins, Sequence) else [bins] * rank
+    if len(per) != rank:
+        raise ValueError(
+            f"weft.numpy.histogramdd: {len(per)} bins for {rank} dimensions; "
+            "give one entry for each column of sample"
+        )
+    ranges = [None] * rank if range is None else list(range)
+    if len(ranges) != rank:
+        raise ValueError(
+            f"weft.numpy.histogramdd: {len(ranges)} ranges for {rank} "
+            "dimensions; give one (lowest, highest) or None for each column of sample"
+        )
+    edges, slots, outside = [], [], None
+    for d, (b, r) in enumerate(zip(per, ranges, strict=True)):
+        x = cast(sample[:, d], dtypes.to_inexact(typeof(sample).dtype))
+        e = histogram_bin_edges(x, b, r)
+        n = typeof(e).shape[0] - 1
+        slot = u.subtract(searchsorted(e, x, side="right"), 1)
+        slot = where(u.equal(x, e[-1]), n - 1, slot)
+        bad = u.logical_or(u.less(slot, 0), u.logical_not(u.less_equal(x, e[-1])))
+        outside = bad if outside is None else u.logical_or(outside, bad)
+        edges.append(e)
+        slots.append(slot)
+    shape = tuple(typeof(e).shape[0] - 1 for e in edges)
+    slots = [where(outside, n, s) for s, n in zip(slots, shape, strict=True)]
+    if weights is None:
+        one = dtypes.canonicalize_dtype(int).type(1)
+        counts = (
+            _zeros(shape, dtypes.canonicalize_dtype(int)).at[tuple(slots)].add(one, mode="drop")
+        )
+    else:
+        if aval_of("histogramdd", weights).shape != (points,):
+            raise ValueError(
+                f"weft.numpy.histogramdd: weights must have the shape ({points},), one for each "
+                f"point, got {typeof(weights).str_short()}"
+            )
+        weights = inexact(weights)
+        counts = _zeros(shape, typeof(weights).dtype).at[tuple(slots)].add(weights, mode="drop")
+    if density:
+        volume: Any = 1.0
+        for d, e in enumerate(edges):
+            width = ops.reshape(diff(e), tuple(-1 if k == d else 1 for k in builtins.range(rank)))
+            volume = u.multiply(volume, width)
+        counts = u.true_divide(counts, u.multiply(volume, sum(counts)))
+    return counts, edges
