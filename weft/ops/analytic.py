@@ -31,6 +31,7 @@ from weft.ops.base import (
     elementwise,
     scalar,
 )
+from weft.ops.complex_waves import complex_cos, complex_sin
 
 
 def _unary(name: str, hlo: str, derivative: Any, accepts: str = INEXACT) -> Any:
@@ -40,16 +41,22 @@ def _unary(name: str, hlo: str, derivative: Any, accepts: str = INEXACT) -> Any:
     )
 
 
-def _accurate(name: str, hlo: str, jvp: Any, accepts: str = INEXACT) -> Any:
-    """An op that may be asked for an accuracy: a parameter that is there only if it was given."""
+def _accurate(name: str, hlo: str, jvp: Any, accepts: str = INEXACT, of_complex: Any = None) -> Any:
+    """An op that may be asked for an accuracy: a parameter that is there only if it was given.
+
+    of_complex: a formula for complex numbers, where XLA's is not good enough.
+    """
 
     def lower(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
+        aval = ctx.avals_in[0]
+        if of_complex is not None and dtypes.is_complex(aval.dtype):
+            return ctx.lower_fun(of_complex, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
         attrs = {} if accuracy is None else {"result_accuracy": ctx.attr(accuracy.attr_text())}
         return ctx.op(hlo, [x], ctx.out_types(), attrs)[0]
 
     rule = lambda t, out, x, **accuracy: jvp(t, out, x)
     prim = elementwise(name, lower, accepts=accepts, jvps=[rule])
-    prim.hlo = hlo
+    prim.hlo = hlo if of_complex is None else None
     return prim
 
 
@@ -79,8 +86,18 @@ tanh_p = _accurate("tanh", "stablehlo.tanh", lambda t, out, x: _mul(t, _one_minu
 logistic_p = _accurate(
     "logistic", "stablehlo.logistic", lambda t, out, x: _mul(t, _mul(out, _one_minus(out)))
 )
-sin_p = _accurate("sin", "stablehlo.sine", lambda t, out, x: _mul(t, cos_p.bind(x)))
-cos_p = _accurate("cos", "stablehlo.cosine", lambda t, out, x: _mul(t, neg_p.bind(sin_p.bind(x))))
+sin_p = _accurate(
+    "sin",
+    "stablehlo.sine",
+    lambda t, out, x: _mul(t, cos_p.bind(x)),
+    of_complex=complex_sin,
+)
+cos_p = _accurate(
+    "cos",
+    "stablehlo.cosine",
+    lambda t, out, x: _mul(t, neg_p.bind(sin_p.bind(x))),
+    of_complex=complex_cos,
+)
 tan_p = _accurate("tan", "stablehlo.tan", lambda t, out, x: _mul(t, _plus(_square(out), 1)))
 asin_p = _unary("asin", "chlo.asin", lambda x, out: rsqrt_p.bind(_one_minus(_square(x))))
 acos_p = _unary(
