@@ -475,7 +475,7 @@ def test_vmap_jvp_scan_and_shard_map_of_a_native_kernel(rng):
     close(np.asarray(tangent), (1 - np.tanh(x[0]) ** 2) * 2 * x[1])
     ys = lax.scan(lambda c, row: (c + 1, call(row)), 0, x)[1]
     close(np.asarray(ys), np.tanh(x) * 2)
-    mesh = weft.make_mesh((8,), ("d",))
+    mesh = weft.make_mesh((8,), ("d",), axis_types=(weft.AxisType.Auto,))
     local = pl.pallas_call(kernel, shape(1, 4, 16))
     sharded = weft.shard_map(
         local, mesh=mesh, in_specs=weft.P("d"), out_specs=weft.P("d"), check_vma=False
