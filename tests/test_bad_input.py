@@ -276,7 +276,7 @@ def _():
     return jit(f, X)
 
 
-@case("int of a traced value", TracerIntegerConversionError, r"f32\[\]", "static")
+@case("int of a traced value", ConcretizationTypeError, r"f32\[\]", "static")
 def _():
     return jit(lambda a: int(a[0, 0]), X)
 

@@ -8,6 +8,7 @@ from typing import Any as _Any
 import weft._xla as _xla  # noqa: F401  (first: refuses to share a process with jax)
 
 __version__ = "0.1.0"
+__version_info__ = tuple(map(int, __version__.split(".")))
 
 # Public name -> module that defines it. Modules, jaxlib and NumPy among them, load when a name is
 # first used, so that importing weft costs little.
@@ -86,4 +87,4 @@ def _similar(name: str) -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted([*_NAMES, *_PACKAGES, "__version__"])
+    return sorted([*_NAMES, *_PACKAGES, "__version__", "__version_info__"])

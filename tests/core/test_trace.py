@@ -152,7 +152,7 @@ def test_check_tracer_leaks_looks_at_every_transformation(transform, type_):
     ("use", "error", "words"),
     [
         (bool, "TracerBoolConversionError", "lax.cond"),
-        (int, "TracerIntegerConversionError", "static"),
+        (int, "ConcretizationTypeError", "static"),
         (range, "TracerIntegerConversionError", "fori_loop"),
         (float, "ConcretizationTypeError", "debug.print"),
         (np.asarray, "TracerArrayConversionError", "pure_callback"),

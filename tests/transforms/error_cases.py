@@ -575,7 +575,7 @@ def range_of_a_traced_value():
     weft.jit(lambda n: [0 for _ in range(n)])(3)
 
 
-@case(TracerIntegerConversionError, "Python integer", "i32[]")
+@case(ConcretizationTypeError, "Python integer", "i32[]")
 def int_of_a_traced_value():
     weft.jit(lambda n: int(n))(3)
 

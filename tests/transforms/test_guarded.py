@@ -53,6 +53,16 @@ def test_donated_trees_and_keywords_are_marked_and_named(devices):
         step(params, more=fresh(devices))
 
 
+def test_a_donated_name_given_by_keyword_donates_no_other_argument(devices):
+    step = weft.jit(lambda x, y: x + y, donate_argnames="y")
+    for _ in range(2):
+        x, y = fresh(devices), fresh(devices)
+        np.testing.assert_array_equal(step(x, y=y), 2 * np.asarray(x))
+        assert y.is_deleted() and not x.is_deleted()
+    info = step.lower(x, y=x).args_info
+    assert not info[0][0].donated and info[1]["y"].donated
+
+
 @pytest.mark.parametrize("numbers", [0, (0, 1), -1])
 def test_donating_an_array_that_stands_in_the_call_twice_is_refused(devices, numbers):
     f = weft.jit(lambda a, b: (a + b, a - b), donate_argnums=numbers)

@@ -97,17 +97,17 @@ class Tracer:
         )
 
     def __index__(self) -> int:
-        return self._integer().__index__()
+        return self._integer(errors.TracerIntegerConversionError).__index__()
 
     def __int__(self) -> int:
-        return int(self._integer())
+        return int(self._integer(errors.ConcretizationTypeError))
 
-    def _integer(self) -> Any:
+    def _integer(self, error: type) -> Any:
         return self._needs_value(
-            errors.TracerIntegerConversionError,
+            error,
             "the Python integer value",
             "Shapes, axes and loop counts must be Python ints: mark the argument static, or use "
-            "weft.lax.fori_loop / weft.lax.dynamic_slice.",
+            "weft.lax.fori_loop / weft.lax.dynamic_slice; x.astype(int) converts an array.",
         )
 
     def __float__(self) -> float:

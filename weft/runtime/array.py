@@ -433,7 +433,7 @@ install(
         lambda self: self._committed, doc="True when the user chose the devices, so they bind."
     ),
     device=property(_device),
-    devices=lambda self: self._sharding.device_set,
+    devices=lambda self: set(self._sharding.device_set),
     is_fully_replicated=property(lambda self: self._sharding.is_fully_replicated),
     is_fully_addressable=property(lambda self: self._sharding.is_fully_addressable),
     addressable_shards=property(addressable_shards),

@@ -246,7 +246,8 @@ class JitInfo:
         children = args_tree.children()
         total = len(children) + len(self.static_argnums)
         statics = {i % total for i in self.static_argnums if total}
-        donated = {i % total for i in self.donate_argnums if total}
+        # A number past the end belongs to an argument that is given by its name.
+        donated = {i % total for i in self.donate_argnums if -total <= i < total}
         position = 0
         for child in children:
             while position in statics:

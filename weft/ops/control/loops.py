@@ -310,7 +310,7 @@ def _lower(
     lead = [holds(operands)] if carried else []
     k = len(lead)
     carry_avals = body_jaxpr.in_avals[body_nconsts:]
-    operands = [*operands[:bn], *whole(ctx, operands[bn:], carry_avals)]
+    operands = (*operands[:bn], *whole(ctx, operands[bn:], carry_avals))
     values = [*lead, *operands, *(tokens[e] for e in effects)]
     types = [v.type for v in values]
     loop = ctx.operation("stablehlo.while", values, types, regions=2)
