@@ -136,3 +136,9 @@ def test_masks_of_softmax_are_booleans(f):
 def test_parameters_of_random_numbers_are_real():
     with pytest.raises(TypeError, match=r"weft\.random\.beta: parameters must be real numbers"):
         weft.random.beta(KEY, 1 + 2j, 1.0)
+
+
+def test_functions_of_no_elements_are_those_of_numpy():
+    assert wnp.unwrap(X[:0]).shape == (0,)
+    assert wnp.unwrap(np.ones((0, 3), np.float32), axis=0).shape == (0, 3)
+    assert np.isnan(wnp.cov(X[:0]))

@@ -304,6 +304,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
     limit = half if discont is None else discont
     shift = where(u.less(u.absolute(d), limit), cast(0, dtype), u.subtract(moved, d))
     i = canonical_axis(axis, typeof(p).ndim)
+    if not typeof(p).shape[i]:
+        return to_array(p)
     first = slice_in_dim(to_array(p), 0, 1, axis=i)
     rest = u.add(slice_in_dim(to_array(p), 1, typeof(p).shape[i], axis=i), cumsum(shift, axis=i))
     return ops.concatenate([first, cast(rest, dtype)], i)
@@ -461,7 +463,7 @@ def cov(
         w = weights if w is None else u.multiply(w, weights)
     if w is None:
         center = mean(x, axis=1, keepdims=True)
-        norm: Any = n - ddof
+        norm: Any = builtins.max(n - ddof, 0)
         scaled = x = u.subtract(x, center)
     else:
         w = cast(w, typeof(x).dtype)
