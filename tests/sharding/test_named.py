@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.runtime import backend
-from weft.sharding.mesh import AbstractMesh, AxisType, make_mesh, set_mesh
+from weft.sharding.mesh import AbstractMesh, make_mesh, set_mesh
 from weft.sharding.named import (
     GSPMDSharding,
     IndivisibleError,
@@ -20,9 +20,6 @@ from weft.sharding.named import (
     from_hlo,
     hlo_sharding,
     make_single_device_sharding,
-    mesh_sdy_text,
-    mhlo_sharding_text,
-    sdy_sharding_text,
     spec_from_hlo,
 )
 from weft.sharding.spec import P
@@ -157,49 +154,6 @@ def test_a_placement_no_spec_can_express_keeps_xlas_notation():
     places = sharding.devices_indices_map((8,))
     assert [places[d][0].start for d in backend.devices()] == [0, 2, 1, 3, 4, 5, 6, 7]
     assert pickle.loads(pickle.dumps(sharding)) is sharding
-
-
-def test_sdy_texts():
-    assert mesh_sdy_text(MESH) == '<["x"=4, "y"=2]>'
-    assert mesh_sdy_text(MESH, [1, 0, 2, 3, 4, 5, 6, 7]) == (
-        '<["x"=4, "y"=2], device_ids=[1, 0, 2, 3, 4, 5, 6, 7]>'
-    )
-    assert sdy_sharding_text(named("x", P.UNCONSTRAINED), 3) == (
-        '#sdy.sharding<@mesh, [{"x"}, {?}, {}]>'
-    )
-    assert sdy_sharding_text(named(("y", "x")), 1) == '#sdy.sharding<@mesh, [{"y", "x"}]>'
-    text = sdy_sharding_text(
-        named("x", unreduced="y"), 2, open_dims=(0, 1), priorities={0: 1, 1: 2}, mesh_name="m"
-    )
-    assert text == '#sdy.sharding<@m, [{"x", ?}p1, {?}p2], unreduced={"y"}>'
-    assert sdy_sharding_text(named(), 0, replicated=("y", "x")) == (
-        '#sdy.sharding<@mesh, [], replicated={"x", "y"}>'
-    )
-
-
-def test_sdy_texts_parse():
-    from weft._xla import mlir
-
-    for text in (
-        sdy_sharding_text(named("x", unreduced="y"), 2, open_dims=(1,), priorities={0: 1}),
-        sdy_sharding_text(named(), 0, replicated=("y",)),
-    ):
-        assert str(mlir.ir.Attribute.parse(text, mlir.context())) == text
-
-
-def test_mhlo_texts():
-    assert mhlo_sharding_text(named("x", "y"), 2) == "{devices=[4,2]<=[8]}"
-    assert mhlo_sharding_text(named(), 2) == "{replicated}"
-    assert (
-        mhlo_sharding_text(named("y"), 1) == "{devices=[2,4]<=[4,2]T(1,0) last_tile_dim_replicate}"
-    )
-
-
-def test_manual_axes_are_manual_subgroups():
-    mesh = make_mesh((4, 2), ("x", "y"), (AxisType.Manual, AxisType.Auto))
-    assert "manual" in mhlo_sharding_text(named("y", mesh=mesh), 1)
-    whole = make_mesh((8,), ("x",), (AxisType.Manual,))
-    assert mhlo_sharding_text(named(mesh=whole), 1) == "{manual}"
 
 
 def test_shardings_tell_whether_they_fit_a_shape_and_have_devices_here():

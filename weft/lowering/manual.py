@@ -8,8 +8,9 @@ from typing import Any
 
 from weft._xla.mlir import ir
 from weft.lowering.context import parse_attr, string_attr
-from weft.sharding.named import NamedSharding, mhlo_sharding_text, quoted, sdy_sharding_text
+from weft.sharding.named import NamedSharding
 from weft.sharding.spec import PartitionSpec
+from weft.sharding.text import mhlo_sharding_text, quoted, sdy_sharding_text
 
 Boundary = tuple[PartitionSpec | Sequence[Any], Any]
 """How a value crosses the region's boundary: the mesh axes of each dimension, and its MLIR type."""

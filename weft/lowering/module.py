@@ -85,7 +85,7 @@ class ModuleContext:
     # Names ------------------------------------------------------------------------------------
 
     def declare_mesh(self, mesh: Any) -> None:
-        from weft.sharding.named import mesh_sdy_text
+        from weft.sharding.text import mesh_sdy_text
 
         attrs = {
             "sym_name": string_attr("mesh"),
@@ -382,7 +382,7 @@ def lower_module(
     result_names: for locations and `jax.result_info`; a result's name is its path, `['loss']`.
     """
     from weft.lowering.sharding import physical_rank, sharding_text
-    from weft.sharding.named import mhlo_sharding_text, sdy_sharding_text
+    from weft.sharding.text import mhlo_sharding_text, sdy_sharding_text
 
     with gc_paused(), mlir.context(), mlir.unknown_location():
         ctx = ModuleContext(

@@ -9,13 +9,9 @@ from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.lowering.context import parse_attr, string_attr
 from weft.sharding.mesh import AxisType
-from weft.sharding.named import (
-    NamedSharding,
-    mhlo_sharding_text,
-    sdy_sharding_text,
-    spec_from_hlo,
-)
+from weft.sharding.named import NamedSharding, spec_from_hlo
 from weft.sharding.spec import UNCONSTRAINED
+from weft.sharding.text import mhlo_sharding_text, sdy_sharding_text
 
 
 def constrain(

@@ -18,6 +18,7 @@ from weft.runtime.array import ArrayImpl, deleted_text, describe, release
 from weft.runtime.compile import LoadedExecutable, compile_module
 from weft.runtime.device_put import devices_text, shard_argument
 from weft.sharding import named
+from weft.sharding.text import mesh_sdy_text, mhlo_sharding_text, sdy_sharding_text
 
 _pending: list[Any] = []
 """Tokens of the runs with side effects that `effects_barrier` has not waited for."""
@@ -304,17 +305,16 @@ def _reshard_program(
     if use_shardy:
         names = ("mesh", "mesh") if one_mesh else ("source", "target")
         attributes = [
-            f"sdy.sharding = {named.sdy_sharding_text(s, ndim, mesh_name=n)}"
+            f"sdy.sharding = {sdy_sharding_text(s, ndim, mesh_name=n)}"
             for s, n in zip(shardings, names, strict=True)
         ]
         position = {d: i for i, d in enumerate(devices)}
         for name, s in dict(zip(names, shardings, strict=True)).items():
             order = [position[d] for d in s._devices_in_order]
-            meshes += f"  sdy.mesh @{name} = {named.mesh_sdy_text(s.mesh, order)}\n"
+            meshes += f"  sdy.mesh @{name} = {mesh_sdy_text(s.mesh, order)}\n"
     else:
         attributes = [
-            f'mhlo.sharding = "{named.mhlo_sharding_text(s, ndim)}"'
-            for s in (in_sharding, out_sharding)
+            f'mhlo.sharding = "{mhlo_sharding_text(s, ndim)}"' for s in (in_sharding, out_sharding)
         ]
     donor = ", jax.buffer_donor = true" if donate else ""
     tensor = str(mlir.tensor_type(in_aval.shape, in_aval.dtype))

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -645,61 +645,3 @@ def as_sharding(target: Any, what: str = "sharding") -> Any:
         f"{what} must be a device, a sharding or a PartitionSpec, got {type(target).__name__}: "
         f"{target!r}"
     )
-
-
-def mesh_sdy_text(mesh: Any, device_ids: Collection[int] | None = None) -> str:
-    """The body of an ``sdy.mesh``: ``<["x"=4, "y"=2]>``.
-
-    ``device_ids``: positions in the program's device assignment, where the mesh does not list
-    its devices in that order.
-    """
-    axes = ", ".join(f"{quoted(n)}={s}" for n, s in mesh.shape.items())
-    ids = list(device_ids) if device_ids is not None else []
-    if not ids or ids == list(range(mesh.size)):
-        return f"<[{axes}]>"
-    return f"<[{axes}], device_ids=[{', '.join(map(str, ids))}]>"
-
-
-def sdy_sharding_text(
-    sharding: NamedSharding,
-    ndim: int,
-    *,
-    mesh_name: str = "mesh",
-    open_dims: Collection[int] = (),
-    replicated: Collection[Any] = (),
-    priorities: Mapping[int, int] | None = None,
-) -> str:
-    """The ``sdy.sharding`` attribute: ``#sdy.sharding<@mesh, [{"x"}, {?}]>``.
-
-    UNCONSTRAINED dimensions and ``open_dims`` are open (the partitioner may split them further);
-    ``replicated`` axes must not be used; ``priorities`` gives dimensions their propagation rank.
-    """
-    spec = sharding.spec
-    sharding.check_rank((0,) * ndim)
-    dims = []
-    for dim in range(ndim):
-        parts = [quoted(a) for a in spec.axes_of(dim)]
-        entry = spec.partitions[dim] if dim < len(spec) else None
-        if entry is UNCONSTRAINED or dim in open_dims:
-            parts.append("?")
-        priority = (priorities or {}).get(dim)
-        suffix = "" if priority is None or not parts else f"p{priority}"
-        dims.append("{" + ", ".join(parts) + "}" + suffix)
-    text = f"#sdy.sharding<@{mesh_name}, [{', '.join(dims)}]"
-    position = {n: i for i, n in enumerate(sharding.mesh.axis_names)}
-    for name, axes in (("replicated", replicated), ("unreduced", spec.unreduced)):
-        if axes:
-            ordered = sorted(axes, key=position.__getitem__)
-            text += f", {name}={{{', '.join(map(quoted, ordered))}}}"
-    return text + ">"
-
-
-def quoted(axis: Any) -> str:
-    """An axis name as an MLIR string."""
-    text = str(axis).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{text}"'
-
-
-def mhlo_sharding_text(sharding: Any, ndim: int) -> str:
-    """The value of an ``mhlo.sharding`` attribute: ``{devices=[4,2]<=[8]}``."""
-    return repr(sharding._to_xla_hlo_sharding(ndim))
