@@ -36,6 +36,19 @@ def test_every_executor_gives_what_the_phases_say(seed):
     check(seed)
 
 
+@pytest.mark.parametrize("interpret", [True, False])
+@pytest.mark.parametrize("seed", [500, 501])
+def test_programs_run_under_jit_and_vmap(seed, interpret):
+    program = draw(seed, phases=8)
+
+    def mapped(call, x, counts):
+        twice = weft.jit(weft.vmap(call))(np.stack([x, x[:, ::-1]]), np.stack([counts, counts]))
+        return [np.asarray(out)[0] for out in twice]
+
+    got = program.run(interpret, with_call=mapped)
+    np.testing.assert_array_equal(got, program.expected())
+
+
 def crossing(program, phase):
     """Whether what one core does in the phase is of concern to another."""
     if isinstance(phase, Message):
