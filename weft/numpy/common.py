@@ -58,6 +58,16 @@ def aval_of(name: str, x: Any) -> ShapedArray:
         return typeof(x)
 
 
+def refuse_complex(name: str, x: Any) -> None:
+    """Raises for an operand of complex numbers."""
+    aval = typeof(x)
+    if dtypes.is_complex(aval.dtype):
+        raise TypeError(
+            f"weft.numpy.{name}: not defined for complex numbers, got {aval.str_short()}; take "
+            "x.real, x.imag or abs(x) first"
+        )
+
+
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """The axes a reduction runs over: all for None."""
     if axis is None:
@@ -191,6 +201,7 @@ __all__ = [
     "inexact",
     "is_concrete",
     "place",
+    "refuse_complex",
     "refuse_out",
     "scalar_array",
     "static_int",

@@ -53,17 +53,24 @@ def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]]
     terms = left.split(",")
     if len(terms) != len(ranks):
         raise ValueError(
-            f"weft.numpy.einsum: {subscripts!r} has {len(terms)} terms for {len(ranks)} operands"
+            f"weft.numpy.einsum: {subscripts!r} has {len(terms)} terms for {len(ranks)} operands; "
+            "write one term for each, separated by commas"
         )
     labels = []
     widest = 0
     for i, (term, rank) in enumerate(zip(terms, ranks, strict=True)):
         before, dots, after = term.partition("...")
         if "." in before + after:
-            raise ValueError(f"weft.numpy.einsum: misplaced dots in term {term!r}")
+            raise ValueError(
+                f"weft.numpy.einsum: misplaced dots in term {term!r} of "
+                f"{subscripts!r}; an ellipsis is '...', once in a term"
+            )
         for c in before + after:
             if c not in string.ascii_letters:
-                raise ValueError(f"weft.numpy.einsum: {c!r} in term {term!r} is not a letter")
+                raise ValueError(
+                    f"weft.numpy.einsum: {c!r} in term {term!r} of {subscripts!r} is not "
+                    "a letter; dimensions are named by a to z and A to Z"
+                )
         extra = rank - len(before) - len(after)
         if extra < 0 or (extra and not dots):
             raise ValueError(
@@ -90,9 +97,14 @@ def _split_terms(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[str]]
         out = [*dots_labels, *named]
     for c in out:
         if out.count(c) > 1:
-            raise ValueError(f"weft.numpy.einsum: the result names {c!r} twice")
+            raise ValueError(
+                f"weft.numpy.einsum: the result of {subscripts!r} names {c!r} "
+                "twice; a diagonal is taken by repeating a letter in an operand's term"
+            )
         if not any(c in names for names in labels):
-            raise ValueError(f"weft.numpy.einsum: {c!r} of the result is in no operand")
+            raise ValueError(
+                f"weft.numpy.einsum: {c!r} of the result of {subscripts!r} is in no operand's term"
+            )
     return labels, out
 
 

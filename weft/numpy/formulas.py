@@ -18,6 +18,7 @@ from weft.numpy.common import (
     convert,
     fill,
     inexact,
+    refuse_complex,
     refuse_out,
     strong,
     to_array,
@@ -27,7 +28,6 @@ from weft.numpy.ufuncs import (
     _const,
     _dtype,
     _filled,
-    _is_complex,
     _same_rank,
     _two,
     _two_inexact,
@@ -58,8 +58,7 @@ def _integer_operands(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
     x1, x2 = _two(name, x1, x2)
     if typeof(x1).dtype == _bool:
         x1, x2 = (convert(to_array(v), dtypes.int32) for v in (x1, x2))
-    if typeof(x1).dtype in dtypes._COMPLEX:
-        raise TypeError(f"weft.numpy.{name}: not defined for complex numbers")
+    refuse_complex(name, x1)
     return x1, x2
 
 
@@ -162,7 +161,8 @@ def modf(x: Any, /, out: Any = None) -> Any:
     refuse_out("modf", out)
     x = inexact(x)
     whole = ew.select(ew.ge_p.bind(x, _const(x, 0)), ew.floor_p.bind(x), ew.ceil_p.bind(x))
-    return subtract(x, whole), whole
+    part = ew.select(isinf(x), _filled(x, 0), subtract(x, whole))
+    return copysign(part, x), whole
 
 
 # Powers ---------------------------------------------------------------------------------------
@@ -200,6 +200,12 @@ def power(x1: Any, x2: Any, /) -> Any:
         dtype = dtypes.int32
     if dtype in INTEGERS:
         return _integer_power(x1, x2, dtype)
+    if dtype in dtypes._COMPLEX:
+        x1, x2 = _same_rank(x1, x2)
+        vanishes = ew.gt_p.bind(ew.real_p.bind(x2), ew.real_p.bind(_filled(x2, 0)))
+        vanishes = logical_and(ew.eq_p.bind(x1, _filled(x1, 0)), vanishes)
+        base = ew.select(vanishes, _filled(x1, 1), x1)  # XLA has NaN for 0 to a complex power
+        return ew.select(vanishes, _filled(x1, 0), ew.pow_p.bind(base, x2))
     return ew.pow_p.bind(x1, x2)
 
 
@@ -251,11 +257,12 @@ def hypot(x1: Any, x2: Any, /) -> Any:
     Array([5.e+00, 5.e+20], dtype=float32)
     """
     x1, x2 = _same_rank(*_two_inexact("hypot", x1, x2))
-    if _is_complex(x1):
-        raise TypeError("weft.numpy.hypot: not defined for complex numbers")
+    refuse_complex("hypot", x1)
     a, b = ew.abs_p.bind(x1), ew.abs_p.bind(x2)
     big = ew.max_p.bind(a, b)
-    degenerate = logical_or(ew.eq_p.bind(big, _const(big, 0)), isinf(big))
+    infinite = logical_or(isinf(a), isinf(b))  # also beside a NaN
+    big = ew.select(infinite, _filled(big, np.inf), big)
+    degenerate = logical_or(ew.eq_p.bind(big, _const(big, 0)), infinite)
     # A unit of length that has no derivative: all derivatives are those of the root.
     unit = stop_gradient(ew.select(degenerate, _filled(big, 1), big))
     sides = [ew.div_p.bind(ew.select(degenerate, unit, x), unit) for x in (a, b)]
@@ -271,8 +278,7 @@ def heaviside(x1: Any, x2: Any, /) -> Any:
     Array([0. , 0.5, 1. ], dtype=float32)
     """
     x1, x2 = _same_rank(*_two_inexact("heaviside", x1, x2))
-    if _is_complex(x1):
-        raise TypeError("weft.numpy.heaviside: not defined for complex numbers")
+    refuse_complex("heaviside", x1)
     zero = _const(x1, 0)
     step = ew.select(
         ew.lt_p.bind(x1, zero),
@@ -322,8 +328,7 @@ def i0(x: Any) -> Any:
     from weft.lax import bessel_i0e
 
     x = inexact(x)
-    if _is_complex(x):
-        raise TypeError("weft.numpy.i0: not defined for complex numbers")
+    refuse_complex("i0", x)
     size = ew.mul_p.bind(x, ew.sign_p.bind(x))  # |x| with derivative 0 at 0, where i0 is smooth
     return ew.mul_p.bind(ew.exp_p.bind(size), bessel_i0e(x))
 
@@ -408,8 +413,7 @@ def frexp(x: Any, /) -> Any:
     """
     x = inexact(x)
     dtype = typeof(x).dtype
-    if dtype in dtypes._COMPLEX:
-        raise TypeError("weft.numpy.frexp: not defined for complex numbers")
+    refuse_complex("frexp", x)
     wide, _, (mantissa, bias) = _parts(strong(x))
     integers = dtypes.int64 if mantissa == 52 else dtypes.int32
     tiny = ew.lt_p.bind(ew.abs_p.bind(wide), _const(wide, dtypes.finfo(_dtype(wide)).tiny))
@@ -438,8 +442,7 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
     if aval_of("ldexp", x2).dtype not in INTEGERS:
         raise TypeError(f"weft.numpy.ldexp: x2 must be integers, got {typeof(x2).str_short()}")
     x1 = inexact(x1)
-    if _is_complex(x1):
-        raise TypeError("weft.numpy.ldexp: not defined for complex numbers")
+    refuse_complex("ldexp", x1)
     dtype = typeof(x1).dtype
     wide = dtypes.float64 if dtype == dtypes.float64 else dtypes.float32
     mantissa, bias = (52, 1023) if wide == dtypes.float64 else (23, 127)
@@ -464,8 +467,7 @@ def spacing(x: Any, /) -> Any:
     Array([1.1920929e-07, 1.0000000e+00], dtype=float32)
     """
     x = inexact(x)
-    if _is_complex(x):
-        raise TypeError("weft.numpy.spacing: not defined for complex numbers")
+    refuse_complex("spacing", x)
     x = stop_gradient(x)
     away = copysign(_filled(x, np.inf), x)
     return ew.sub_p.bind(ew.nextafter_p.bind(x, away), x)
@@ -496,7 +498,8 @@ def gcd(x1: Any, x2: Any) -> Any:
         rest = ew.rem_p.bind(a, ew.select(zero, _filled(b, 1), b))
         return ew.select(zero, a, b), ew.select(zero, b, rest)
 
-    return while_loop(lambda pair: any_(ew.ne_p.bind(pair[1], _const(y, 0))), step, (x, y))[0]
+    out = while_loop(lambda pair: any_(ew.ne_p.bind(pair[1], _const(y, 0))), step, (x, y))[0]
+    return absolute(out)  # the least integer is negative even as a magnitude
 
 
 def lcm(x1: Any, x2: Any) -> Any:

@@ -22,6 +22,7 @@ from weft.numpy.common import (
     convert,
     fill,
     inexact,
+    refuse_complex,
     refuse_out,
     strong,
     to_array,
@@ -125,10 +126,8 @@ def _real_unary(name: str, prim: Primitive, doc: str) -> Callable:
     inner = _float_unary(name, prim, doc)
 
     def function(x: Any, /) -> Any:
-        if aval_of(name, x).dtype in dtypes._COMPLEX:
-            raise TypeError(
-                f"weft.numpy.{name}: not defined for complex numbers, got {typeof(x).str_short()}"
-            )
+        aval_of(name, x)
+        refuse_complex(name, x)
         return inner(x)
 
     function.__name__ = function.__qualname__ = name
@@ -278,8 +277,7 @@ abs = absolute
 def fabs(x: Any, /) -> Any:
     """The absolute value as a float. Source: numpy.fabs."""
     x = inexact(x)
-    if _is_complex(x):
-        raise TypeError("weft.numpy.fabs: not defined for complex numbers; use absolute")
+    refuse_complex("fabs", x)
     return ew.abs_p.bind(x)
 
 
@@ -419,8 +417,10 @@ def _ordered_complex(strict: Primitive, loose: Primitive) -> Callable:
     def compare(x: Any, y: Any) -> Any:
         x, y = _same_rank(x, y)
         rx, ry = ew.real_p.bind(x), ew.real_p.bind(y)
-        by_imag = loose.bind(ew.imag_p.bind(x), ew.imag_p.bind(y))
-        return ew.select(ew.eq_p.bind(rx, ry), by_imag, strict.bind(rx, ry))
+        ix, iy = ew.imag_p.bind(x), ew.imag_p.bind(y)
+        by_real = ew.and_p.bind(strict.bind(rx, ry), ew.eq_p.bind(ix, ix))
+        by_real = ew.and_p.bind(by_real, ew.eq_p.bind(iy, iy))  # NaN is in no order
+        return ew.select(ew.eq_p.bind(rx, ry), loose.bind(ix, iy), by_real)
 
     return compare
 
@@ -633,8 +633,7 @@ def isinf(x: Any, /) -> Any:
 def _is_signed_inf(name: str, x: Any, out: Any, value: float) -> Any:
     refuse_out(name, out)
     aval = aval_of(name, x)
-    if aval.dtype in dtypes._COMPLEX:
-        raise TypeError(f"weft.numpy.{name}: not defined for complex numbers")
+    refuse_complex(name, x)
     if aval.dtype not in INEXACT:
         return fill(aval.shape, False, _bool)
     return ew.eq_p.bind(x, aval.dtype.type(value))
@@ -668,6 +667,6 @@ def signbit(x: Any, /) -> Any:
         x = ew.bitcast_convert_type_p.bind(x, new_dtype=bits)
     elif aval.dtype == _bool or aval.dtype in dtypes._UNSIGNED:
         return fill(aval.shape, False, _bool)
-    elif aval.dtype in dtypes._COMPLEX:
-        raise TypeError("weft.numpy.signbit: not defined for complex numbers")
+    else:
+        refuse_complex("signbit", x)
     return ew.lt_p.bind(x, _const(x, 0))
