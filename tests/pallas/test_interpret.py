@@ -218,6 +218,27 @@ def test_a_deadlock_says_who_waits_for_what():
     assert f"right(c=0) waits at {__file__}:{line}" in text
 
 
+@pytest.mark.parametrize("how", ["semaphore", "lock"])
+def test_looking_forever_for_what_never_comes_is_a_deadlock(how):
+    def kernel(zero, lock, sem):
+        def free(_):
+            if how == "lock":
+                return pl.atomic_cas(lock, 5, 1) != 5
+            return pl.semaphore_read(sem) < 1
+
+        lax.while_loop(free, lambda c: c, jnp.int32(0))
+
+    call = pl.mpmd_map(
+        [(pl.Mesh({"i": 2}), kernel)],
+        struct(dtype="int32"),
+        [pl.SemaphoreType.REGULAR],
+        input_output_aliases={0: 0},
+        interpret=True,
+    )
+    with pytest.raises(pl.DeadlockError, match=r"looks again and again at .*test_interpret.py:\d+"):
+        call(np.int32(0))
+
+
 def test_a_barrier_that_not_all_reach_is_a_deadlock():
     def kernel(out, barrier):
         @pl.when(lax.axis_index("i") == 0)

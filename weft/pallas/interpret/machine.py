@@ -9,7 +9,12 @@ import numpy as np
 
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Literal, open_jaxpr
 from weft.core.ref import AbstractRef, Indexer
-from weft.pallas.interpret.errors import DataRaceError, KernelError, UninitializedReadError
+from weft.pallas.interpret.errors import (
+    DataRaceError,
+    DeadlockError,
+    KernelError,
+    UninitializedReadError,
+)
 from weft.pallas.interpret.memory import Buffer, Region, locate, locate_masked
 from weft.pallas.interpret.numpy_ops import function_of
 from weft.pallas.interpret.params import InterpretParams
@@ -86,6 +91,10 @@ def code_of(jaxpr: Any) -> Code:
     return jaxpr.memo("interpreter code", lambda: Code(open_jaxpr(jaxpr), consts))
 
 
+LOOKS = 20_000
+"""Looks of all cores at semaphores and locks, with nothing else, that are taken for a deadlock."""
+
+
 class Machine:
     """A running kernel: its tasks, semaphores, and what is checked."""
 
@@ -95,9 +104,20 @@ class Machine:
         self.scheduler = Scheduler(params.random_seed)
         self.num_batch = 0
         self.names: dict[int, str] = {}  # of tasks, by number
+        self.looks = 0  # at semaphores and locks, since any core did anything else
 
     def fail(self, error: type, text: str) -> None:
         raise error(f"kernel {self.kernel}: {text}")
+
+    def look(self, task: Task, source: Any) -> None:
+        """Notes that a task looked at what another is to change; loops may do so forever."""
+        self.looks += 1
+        if self.looks > LOOKS:
+            self.fail(
+                DeadlockError,
+                f"{task.name} looks again and again at {source}, and in {LOOKS} looks of all cores "
+                "nothing else has happened: what it looks for will not come",
+            )
 
     # Evaluation ---------------------------------------------------------------------------------
 
@@ -149,6 +169,7 @@ class Machine:
 
     def read(self, task: Task, buffer: Buffer, region: Region, source: Any) -> None:
         """Checks and records a read of a region."""
+        self.looks = 0
         if buffer.shadow is not None:
             found = buffer.shadow.read(region, task.number, task.clock, source)
             self._race(buffer, found, task, source, "reads")
@@ -158,6 +179,7 @@ class Machine:
         self, task: Task, buffer: Buffer, region: Region, source: Any, atomic: bool = False
     ) -> None:
         """Checks and records a write to a region."""
+        self.looks = 0
         if not buffer.data.flags.writeable:
             buffer.data = buffer.data.copy()
         if buffer.shadow is not None:
@@ -352,10 +374,14 @@ def _atomic_cas(
     if ref.shadow is not None:
         yield None
     region = _region(m, ref, op.eqn.params["indexer"], rest, None, op)
+    looks = m.looks
     _begin_atomic(m, task, ref, region, rest, op)
     old = np.array(region.get(ref.data))
     if old == compare:
         region.put(ref.data, value)
+    else:
+        m.looks = looks
+        m.look(task, op.eqn.source)
     return [old]
 
 

@@ -131,6 +131,7 @@ def _signal(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> St
     n = indexer.num_operands
     target = at_core(m, op, sems, rest[n + 1 :])
     s = target.at(m, indexer, rest[:n], op)
+    m.looks = 0
     s.signal(int(rest[n]), task.clock, op.eqn.source)
     if s.value < 0:
         m.fail(SemaphoreError, f"{task.name} makes {s.name} negative at {op.eqn.source}")
@@ -169,6 +170,7 @@ def _wait(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Step
 def _read(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Steps:
     yield None
     s = sems.at(m, op.eqn.params["indexer"], rest, op)
+    m.look(task, op.eqn.source)
     return [np.int32(s.value)]
 
 
@@ -232,6 +234,7 @@ def _copy_start(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
         m.read(copy, src, from_region, source)
         m.write(copy, dst, to_region, source)
         to_region.put(dst.data, np.array(from_region.get(src.data)))
+        m.looks = 0
         s.signal(1, copy.clock, source)
 
     m.scheduler.start(copy, steps())
