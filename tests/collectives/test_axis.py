@@ -75,3 +75,35 @@ def test_nested_shard_maps_see_all_their_axes():
 
     f = weft.shard_map(outer, mesh=mesh, in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
     np.testing.assert_array_equal(weft.jit(f)(np.zeros((2, 2), np.int32)), [[0, 2], [1, 3]])
+
+
+NONE = np.zeros((0, 3), np.float32)
+OF_NONE = {
+    "psum": (lambda v: lax.psum(v, "i"), (0, 3)),
+    "psum in no groups": (lambda v: lax.psum(v, "i", axis_index_groups=[]), (0, 3)),
+    "pmax": (lambda v: lax.pmax(v, "i"), (0, 3)),
+    "pargmin": (lambda v: lax.pargmin(v, "i"), (0, 3)),
+    "all_gather": (lambda v: lax.all_gather(v, "i"), (0, 0, 3)),
+    "ppermute": (lambda v: lax.ppermute(v, "i", []), (0, 3)),
+    "psum_start": (lambda v: lax.psum_start(v, "i").done(), (0, 3)),
+    "psum_scatter": (lambda v: lax.psum_scatter(v[:0], "i"), (0,)),
+    "all_to_all": (lambda v: lax.all_to_all(v[:0], "i", 0, 0), (0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", OF_NONE)
+def test_an_axis_of_no_examples_has_no_results(name):
+    call, shape = OF_NONE[name]
+    assert weft.vmap(call, axis_name="i")(NONE).shape == shape
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda v: lax.psum_scatter(v, "i", tiled=True),
+        lambda v: lax.all_to_all(v, "i", 0, 0, tiled=True),
+    ],
+)
+def test_nothing_can_be_split_among_no_examples(call):
+    with pytest.raises(ValueError, match="there are none to split it among"):
+        weft.vmap(call, axis_name="i")(NONE)
