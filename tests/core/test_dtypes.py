@@ -41,6 +41,14 @@ def test_promotion_error_names_both_types_and_the_fix():
         dtypes.promote_types([(dtypes.float8_e5m2, False), (dtypes.bfloat16, False)])
 
 
+def test_promote_types_keeps_64_bits_only_where_they_are_asked_for():
+    promote = weft.numpy.promote_types
+    assert promote("int32", "uint32") == promote("int8", "uint32") == np.int32
+    assert promote("int64", "uint32") == promote("int64", "int32") == np.int64
+    with weft.enable_x64(True):
+        assert promote("int32", "uint32") == np.int64
+
+
 def test_strict_mode_refuses_to_mix_dtypes():
     with weft.numpy_dtype_promotion("strict"):
         assert dtypes.promote_types([(dtypes.float32, False), (dtypes.float32, True)])

@@ -185,3 +185,10 @@ def test_live_arrays_are_those_that_exist_whole():
     live = {id(x) for x in live_arrays("cpu")}
     assert {id(split), id(parts[0].data)} <= live and id(gone) not in live
     assert isinstance(parts[0], Shard) and isinstance(parts[0].device, backend.Device)
+
+
+def test_devices_of_an_array_are_a_set_of_the_callers_own():
+    device = backend.devices()[2]
+    x = device_put(np.arange(3.0), device)
+    assert x.devices() == {device}
+    assert x.devices().pop() is device and len(x.devices()) == 1
