@@ -3,7 +3,8 @@
 In the order in which a kernel passes through:
 
     lower                       a kernel call → IR text → code → custom call
-    order, grid, threads        which programs run at once; blocks; chunks on XLA's pool of threads
+    order, grid, threads        work of a program (weft/pallas/order.py says which run at once);
+                                blocks; chunks on XLA's pool of threads
     tile, stream                a few rows at a time, to stay in cache; stores past the caches
     mpmd, sync                  a thread for each core; semaphores, barriers, copies
     translate                   the walk over a jaxpr; what lives when memory changes
@@ -18,8 +19,8 @@ In the order in which a kernel passes through:
 
 To add an elementwise op, add a row to the table in `scalar`: a function of registers to one.
 Any other op gets a rule, `@rule(name)` on a function (translator, eqn, *operands) -> Array. An op
-whose StableHLO lowering is a formula of other ops (`ctx.lower_fun`) needs neither. What has no rule
-raises `UnsupportedKernelError` with the op, the user's line and the remedy.
+whose StableHLO lowering is a formula of other ops (`ctx.lower_fun`) needs neither, and one that XLA
+has a library for may get loops of other ops in weft/pallas/dense.py. What has no rule raises `UnsupportedKernelError` with the op, the user's line and the remedy.
 """
 
 from weft.pallas.cpu.lower import lower
