@@ -161,8 +161,8 @@ def modf(x: Any, /, out: Any = None) -> Any:
     refuse_out("modf", out)
     x = inexact(x)
     whole = ew.select(ew.ge_p.bind(x, _const(x, 0)), ew.floor_p.bind(x), ew.ceil_p.bind(x))
-    part = ew.select(isinf(x), _filled(x, 0), subtract(x, whole))
-    return copysign(part, x), whole
+    zero = ew.div_p.bind(_filled(x, 1), x)  # of an infinity, with its sign
+    return ew.select(isinf(x), zero, subtract(x, whole)), whole
 
 
 # Powers ---------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def power(x1: Any, x2: Any, /) -> Any:
     if dtype in dtypes._COMPLEX:
         x1, x2 = _same_rank(x1, x2)
         vanishes = ew.gt_p.bind(ew.real_p.bind(x2), ew.real_p.bind(_filled(x2, 0)))
-        vanishes = logical_and(ew.eq_p.bind(x1, _filled(x1, 0)), vanishes)
+        vanishes = ew.and_p.bind(ew.eq_p.bind(x1, _filled(x1, 0)), vanishes)
         base = ew.select(vanishes, _filled(x1, 1), x1)  # XLA has NaN for 0 to a complex power
         return ew.select(vanishes, _filled(x1, 0), ew.pow_p.bind(base, x2))
     return ew.pow_p.bind(x1, x2)

@@ -19,9 +19,12 @@ from weft.ops.arithmetic import (
     _square,
     _times,
     add_p,
+    complex_p,
     convert,
     eq_p,
+    imag_p,
     neg_p,
+    real_p,
     select,
     sub_p,
 )
@@ -63,8 +66,15 @@ def _accurate(name: str, hlo: str, jvp: Any, accepts: str = INEXACT, of_complex:
 exp_p = _accurate("exp", "stablehlo.exponential", lambda t, out, x: _mul(t, out))
 
 
+def _complex_exp2(x: Any) -> Any:
+    parts = (_times(p.bind(x), math.log(2)) for p in (real_p, imag_p))
+    return exp_p.bind(complex_p.bind(*parts))
+
+
 def _exp2_lower(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
     aval = ctx.avals_in[0]
+    if dtypes.is_complex(aval.dtype):  # a product of complex numbers would make inf * 0
+        return ctx.lower_fun(_complex_exp2, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
     log2 = ctx.splat(math.log(2), aval.shape, aval.dtype)
     scaled = ctx.op("stablehlo.multiply", [x, log2], ctx.out_types())[0]
     attrs = {} if accuracy is None else {"result_accuracy": ctx.attr(accuracy.attr_text())}

@@ -1,0 +1,44 @@
+"""Infinities, NaN, zeros and least integers: values against NumPy."""
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as wnp
+
+
+def _edges(name, *operands):
+    with np.errstate(all="ignore"):
+        want = getattr(np, name)(*operands)
+    got = getattr(wnp, name)(*operands)
+    np.testing.assert_allclose(got, np.asarray(want, np.asarray(got).dtype), rtol=1e-5)
+
+
+INF, NAN = np.float32(np.inf), np.float32(np.nan)
+WITH_NAN = np.array([1, np.nan, 1 + 1j, complex(0, np.nan), -2j, complex(-2, np.inf)], np.complex64)
+
+
+@pytest.mark.parametrize(
+    "name, operands",
+    [
+        ("hypot", (np.array([INF, NAN, -INF, NAN, 3]), np.array([NAN, -INF, 1, 1, 4], np.float32))),
+        ("modf", (np.array([INF, -INF, 2.5, -0.25, 0], np.float32),)),
+        ("gcd", (np.array([5, -(2**31), 12], np.int32), np.array([-(2**31), 6, -9], np.int32))),
+        ("power", (np.zeros(3, np.complex64), np.array([2, 0.5 + 1j, 3 - 2j], np.complex64))),
+        ("power", (np.array([2j, 0, 1], np.complex64), np.array([2, 0, 1j], np.complex64))),
+        *(
+            (name, (np.repeat(WITH_NAN, 6), np.tile(WITH_NAN, 6)))
+            for name in ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum")
+        ),
+        *((name, (np.repeat(WITH_NAN, 6), np.tile(WITH_NAN, 6))) for name in ("fmax", "fmin")),
+        ("exp2", (np.array([complex(np.inf, 0), complex(np.inf, 1), 2 + 1j], np.complex64),)),
+    ],
+)
+def test_edge_values_are_those_of_numpy(name, operands):
+    _edges(name, *operands)
+
+
+def test_the_fraction_of_a_whole_number_has_a_derivative():
+    x = np.array([2.0, 2.5, np.inf], np.float32)
+    _, (slope, _) = weft.jvp(wnp.modf, (x,), (np.ones_like(x),))
+    np.testing.assert_array_equal(slope, [1, 1, 0])
