@@ -172,6 +172,20 @@ def test_small_neighbouring_sums_over_the_same_devices_are_one():
     assert text.count("stablehlo.all_reduce") == 1
 
 
+def test_a_joined_sum_names_the_lines_of_all_its_parts():
+    def body(v):
+        one = lax.psum(v, "x")
+        return one + lax.psum(v * 2, "x")
+
+    mapped = weft.shard_map(
+        body, mesh=mesh_of(TWO, ("x", "y")), in_specs=P(("x", "y")), out_specs=P("y")
+    )
+    (joined,) = weft.comm(weft.jit(mapped), np.zeros((8, 8), np.float32)).collectives
+    first, second = (place.rsplit(":", 1) for place in joined.source.split(", "))
+    assert first[0] == second[0] == __file__
+    assert int(second[1]) == int(first[1]) + 1
+
+
 def test_sums_over_two_axes_in_either_order_combine():
     mesh = mesh_of(TWO, ("x", "y"))
     mapped = weft.shard_map(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +38,7 @@ class Collective:
       trips: executions for one call of the program, the product of enclosing loops' trip counts.
       exact_trips: False where some enclosing loop's count is not known; it then counts as 1.
       shape: local operand shapes, for people.
-      source: `file:line` of the user's code, or "".
+      source: `file:line` of the user's code, or "", or all lines that were joined in it.
       why: which producer and consumer disagreed and where their shardings came from, or "".
     """
 
@@ -147,7 +148,7 @@ def _read(op: ir.Operation, mesh: DeviceMesh, trips: int, exact: bool, names) ->
         trips,
         exact,
         ", ".join(str(v.type)[7:-1] for v in op.operands),
-        source_line(op.location),
+        ", ".join(source_lines(op.location)),
         reason,
     )
 
@@ -202,10 +203,19 @@ def byte_size_of(type: ir.Type) -> float:
 
 def source_line(location: ir.Location) -> str:
     """`file:line` of the user's code in an MLIR location."""
-    for file, line in re.findall(r'"([^"]*)":(\d+):\d+', str(location)):
+    return next(_places(str(location)), "")
+
+
+def source_lines(location: ir.Location) -> list[str]:
+    """`file:line` of all the lines of the user's code that a joined collective comes from."""
+    places = list(dict.fromkeys(_places(text := str(location))))
+    return places if "fused[" in text else places[:1]
+
+
+def _places(location: str) -> Iterator[str]:
+    for file, line in re.findall(r'"([^"]*)":(\d+):\d+', location):
         if file not in ("-", ""):
-            return f"{file}:{line}"
-    return ""
+            yield f"{file}:{line}"
 
 
 def trip_count(loop: ir.Operation) -> int | None:

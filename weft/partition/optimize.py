@@ -252,7 +252,7 @@ def _join(members: list[ir.Operation]) -> None:
         operands=[m.operands[0] for m in members],
         attributes=attributes,
         regions=1,
-        loc=last.location,
+        loc=ir.Location.fused([m.location for m in members]),
         ip=ir.InsertionPoint(last),
     )
     last.regions[0].blocks[0].append_to(joined.regions[0])

@@ -69,7 +69,7 @@ class CommReport:
                 format_bytes(c.bytes),
                 f"× {c.trips}" + ("" if c.exact_trips else "+"),
                 format_seconds(self.hardware.estimate(c)),
-                short(c.source),
+                ", ".join(map(short, c.source.split(", "))),
                 merged_reasons(c.why.replace(os.getcwd() + os.sep, "")),
             )
             for c in self.collectives
