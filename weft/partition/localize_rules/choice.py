@@ -85,9 +85,18 @@ def wanted(lz: Localizer, op: ir.Operation) -> Layout | None:
 
 
 def _steps(lz: Localizer, op: ir.Operation) -> list[Layout]:
-    """The layouts of the moves that alone use the result, one after the other."""
+    """The layouts of the moves that alone use the result, one after the other.
+
+    Where an operation has several results, moves of all that are used end alike.
+    """
+    used = [_moves(lz, op, result) for result in op.results if list(result.uses)]
+    alike = used and all(steps and steps[-1].dims == used[0][-1].dims for steps in used if used[0])
+    return used[0] if alike else []
+
+
+def _moves(lz: Localizer, op: ir.Operation, result: ir.Value) -> list[Layout]:
     found = []
-    users = [use.owner.operation for use in op.results[0].uses]
+    users = [use.owner.operation for use in result.uses]
     while len(users) == 1 and users[0].name in MOVES and users[0].block == op.block:
         found.append(move_target(lz, users[0]))
         users = [use.owner.operation for use in users[0].results[0].uses]
@@ -109,8 +118,9 @@ def chain_of(lz: Localizer, op: ir.Operation) -> list[Layout]:
 def result_cost(
     lz: Localizer, op: ir.Operation, now: Layout, target: Layout, via: Sequence[Layout] = ()
 ) -> int:
-    """Bytes that moving the result sends."""
-    return relayout_cost(lz.e, imagined(lz, op.results[0], now), target, via)
+    """Bytes that moving the results sends."""
+    used = [r for r in op.results if list(r.uses)] or list(op.results)[:1]
+    return sum(relayout_cost(lz.e, imagined(lz, r, now), target, via) for r in used)
 
 
 def imagined(lz: Localizer, value: ir.Value, layout: Layout) -> Local:

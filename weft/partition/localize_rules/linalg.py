@@ -40,29 +40,19 @@ def _whole(
 ) -> list[Local]:
     """All operands and results share the first result's layout, with `dims` whole."""
     shapes = [x.layout.shape for x in lz.operands(op)]
-    if len(outs) == 1:
-
-        def need(index: int, layout: Layout) -> Layout:
-            return Layout(lz.mesh, shapes[index], layout.dims)
-
-        xs, now = choose(
-            lz,
-            op,
-            outs[0],
-            range(len(shapes)),
-            need,
-            fit=lambda layout: layout.without(*dims),
-            make=lambda index, layout: Layout(lz.mesh, outs[0].shape, layout.dims),
-            flops=flops,
-        )
-        [out] = lz.keep(op, [x.value for x in xs], [now])
-        lz.after(op)
-        return [deliver(lz, op, out, outs[0])]
-    now = outs[0].without(*dims)
-    values = [lz.at(x, Layout(lz.mesh, x.layout.shape, now.dims)) for x in lz.operands(op)]
-    got = lz.keep(op, values, [Layout(lz.mesh, o.shape, now.dims) for o in outs])
+    xs, now = choose(
+        lz,
+        op,
+        outs[0],
+        range(len(shapes)),
+        lambda index, layout: Layout(lz.mesh, shapes[index], layout.dims),
+        fit=lambda layout: layout.without(*dims),
+        make=lambda index, layout: Layout(lz.mesh, outs[0].shape, layout.dims),
+        flops=flops,
+    )
+    got = lz.keep(op, [x.value for x in xs], [Layout(lz.mesh, o.shape, now.dims) for o in outs])
     lz.after(op)
-    return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
+    return [deliver(lz, op, x, o) for x, o in zip(got, outs, strict=True)]
 
 
 @rule("stablehlo.rng_bit_generator")
