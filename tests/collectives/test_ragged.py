@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import weft
 from tests import spmd_reference as ref
-from tests.collectives.harness import COMPILER_OPTIONS, Context, run
+from tests.collectives.harness import COMPILER_OPTIONS, Context, program, run
 from tests.spmd_reference import Machine
 from weft import lax
 
@@ -153,3 +153,20 @@ def test_rows_of_any_dtype_are_exchanged(dtype):
 
     got = np.asarray(weft.vmap(fun, axis_name="a")(x))
     np.testing.assert_array_equal(got, np.asarray(x).reshape(2, 2, 2).swapaxes(0, 1).reshape(2, 4))
+
+
+@pytest.mark.parametrize("context", [Context(), Context(("x",))], ids=["examples", "devices"])
+@pytest.mark.parametrize(("rows", "kept"), [(0, 5), (5, 0)])
+def test_an_exchange_without_rows_keeps_the_output_and_has_a_derivative(context, rows, kept):
+    x, out = np.ones((4, rows, 2), np.float32), np.ones((4, kept, 2), np.float32)
+    none = np.zeros(4, np.int32)
+
+    def exchange(x, out):
+        return lax.ragged_all_to_all(x, out, none, none, none, none, axis_name="x")
+
+    whole = program(Machine(x=4), exchange, context)
+    y, back = weft.vjp(whole, x, out)
+    of_x, of_out = back(np.full_like(out, 3))
+    np.testing.assert_array_equal(y, out)
+    np.testing.assert_array_equal(of_x, 0 * x)
+    np.testing.assert_array_equal(of_out, 3 * out)

@@ -132,7 +132,9 @@ def exchange(
     from weft.ops.special import full
 
     sources, sends, targets, receives = indices
-    most = max(1, min(typeof(operand).shape[0], typeof(output).shape[0]))
+    most = min(typeof(operand).shape[0], typeof(output).shape[0])
+    if not most:  # no slice has rows
+        return output
     width = most if chunk is None else min(chunk, most)
     if width == most:
         starts = _exchange_indices(targets, over)
