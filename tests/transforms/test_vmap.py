@@ -6,7 +6,8 @@ import pytest
 import weft
 import weft.numpy as jnp
 from tests.transforms.helpers import close
-from weft import lax
+from weft import P, lax
+from weft.sharding import AxisType
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 ROW = np.array([1.0, -1.0, 2.0, 0.5], np.float32)
@@ -211,3 +212,16 @@ def test_sum_match_adds_up_mapped_results_that_have_no_out_axis(run):
 def test_without_sum_match_a_mapped_result_needs_an_axis():
     with pytest.raises(ValueError, match=r"out_axes is None for result.*sum_match=True"):
         weft.vmap(lambda v: v, out_axes=None)(np.ones(3))
+
+
+@pytest.mark.parametrize("types", ["EE", "EA"])
+@pytest.mark.parametrize("spec", [P(None, "x"), P()], ids=repr)
+def test_explicit_axes_of_spmd_axis_name_that_split_no_argument_have_no_effect(types, spec):
+    kinds = {"E": AxisType.Explicit, "A": AxisType.Auto}
+    mesh = weft.make_mesh((4, 2), ("x", "y"), axis_types=tuple(kinds[t] for t in types))
+    x = np.arange(64, dtype=np.float32).reshape(8, 8) / 9
+    gradient = weft.grad(lambda v: jnp.sum(jnp.sin(v)))
+    given = weft.device_put(x, weft.NamedSharding(mesh, spec))
+    out = weft.jit(weft.vmap(gradient, spmd_axis_name="x"))(given)
+    assert str(weft.typeof(out)) == str(weft.typeof(given))
+    np.testing.assert_allclose(out, np.cos(x), rtol=1e-5, atol=1e-6)

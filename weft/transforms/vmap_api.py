@@ -103,7 +103,11 @@ def vmap(
 
 
 def _mesh_axes(leaves: list, dims: list, given: tuple | None) -> tuple | None:
-    """The mesh axes the mapped dimension is split over: given, or in the arguments' types."""
+    """The mesh axes the mapped dimension is split over: given, or in the arguments' types.
+
+    Types decide about explicit axes: those given that split no argument have no effect.
+    """
+    split, explicit = False, set()
     for x, d in zip(leaves, dims, strict=True):
         sharding = getattr(typeof(x), "sharding", None) if d is not None else None
         found = sharding.spec_of(d) if sharding is not None else ()
@@ -114,7 +118,11 @@ def _mesh_axes(leaves: list, dims: list, given: tuple | None) -> tuple | None:
                 "each other and with spmd_axis_name: weft.reshard one of them"
             )
         given = found or given
-    return given
+        split = split or bool(found)
+        explicit |= set(sharding.mesh.explicit_axes) if sharding is not None else set()
+    if given is None or split:
+        return given
+    return tuple(a for a in given if a not in explicit) or None
 
 
 def _in_dims(in_axes: Any, args: tuple, kwargs: dict) -> list:
