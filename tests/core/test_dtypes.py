@@ -56,6 +56,16 @@ def test_strict_mode_refuses_to_mix_dtypes():
             dtypes.promote_types([(dtypes.float32, False), (dtypes.float16, False)])
 
 
+def test_strict_mode_lets_python_scalars_take_dtypes_but_not_change_them():
+    integers = weft.numpy.arange(3)
+    with weft.numpy_dtype_promotion("strict"):
+        assert (integers + 1).dtype == np.int32
+        assert (weft.numpy.ones(3, "bfloat16") * 0.5).dtype.name == "bfloat16"
+        for x, scalar in ((integers, 0.5), (integers > 1, 1), (weft.numpy.ones(3), 1j)):
+            with pytest.raises(weft.errors.TypePromotionError, match="does not become"):
+                weft.numpy.add(x, scalar)
+
+
 @pytest.mark.parametrize(("wide", "narrow"), NARROW.items())
 def test_64_bit_types_narrow_unless_enabled(wide, narrow):
     assert dtypes.canonicalize_dtype(wide) == np.dtype(narrow)

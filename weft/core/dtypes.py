@@ -237,6 +237,7 @@ def node_of(dtype: Any, weak_type: bool) -> Any:
     return "c*" if is_complex(dtype) else "f*"
 
 
+_SCALAR_OF = {"i*": "int", "f*": "float", "c*": "complex", bool_: "bool"}
 _NODE_DTYPE = {"i*": int64, "f*": float64, "c*": complex128}
 
 
@@ -268,6 +269,14 @@ def promote_types(dtypes: list[tuple[Any, bool]]) -> tuple[Any, bool]:
             raise TypePromotionError(
                 f"dtypes {names} differ and numpy_dtype_promotion is 'strict'; convert explicitly"
             )
+        for own in strong:  # Python scalars take this dtype, and change it into no other
+            for kind in (d for d, weak in dtypes if weak):
+                if own not in _ABOVE[node_of(kind, True)]:
+                    raise TypePromotionError(
+                        f"a Python {_SCALAR_OF[node_of(kind, True)]} does not become "
+                        f"{short_name(own)} and numpy_dtype_promotion is 'strict'; convert "
+                        "explicitly"
+                    )
     nodes = tuple(node_of(d, w) for d, w in dtypes)
     return _promote(nodes, config.enable_x64, tuple(d for d, _ in dtypes))
 

@@ -202,7 +202,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
     check_array("trapezoid", y)
     if x is None:
-        y, step = promote_inexact(y, dx)
+        y, step = promote_inexact(*promote_inexact(y), dx)
         y = moveaxis(y, axis, -1)
     else:
         y, x = promote_inexact(y, x)
