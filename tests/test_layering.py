@@ -29,6 +29,8 @@ LIBRARY = len(LAYERS)
 # Upward imports that stand inside functions, so that importing the lower room never loads the
 # higher one: (importing room, imported room) → why the lower room needs it.
 DEFERRED = {
+    ("pallas", "lax"): "what linear algebra and transforms in kernels stand for",
+    ("pallas", "numpy"): "the same: it is written in the language",
     ("sharding", "runtime"): "make_mesh and unpickling ask which devices there are",
     ("ops", "collectives"): "a cotangent is cast to the manual-axis type of its primal",
     ("transforms", "collectives"): "derivatives of shard_map cast and add up between devices",

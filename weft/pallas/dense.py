@@ -33,7 +33,7 @@ def formula(eqn: Eqn) -> ClosedJaxpr | None:
         return None
 
     def run(*args: Any) -> list:
-        from weft import vmap
+        from weft.transforms.vmap_api import vmap
 
         if whole is not None:
             out = whole(*args, **eqn.params)
