@@ -89,7 +89,7 @@ def test_the_pipeline_applies_both_layers(rng, layers):
 
 
 def test_rows_go_round_the_ring_of_devices(rng):
-    mesh = weft.make_mesh((8,), ("d",))
+    mesh = weft.make_mesh((8,), ("d",), axis_types=(weft.AxisType.Auto,))
     x, w = normal(rng, 128, 40), normal(rng, 40, 64)
     got = weft.jit(sharded_product(mesh, "d"))(x, w)
     np.testing.assert_allclose(np.asarray(got), x @ w, rtol=1e-4, atol=1e-4)

@@ -60,11 +60,3 @@ def test_local_shapes_round_up():
     layout = Layout(mesh, (10, 6), (mesh.atoms_of("x"), mesh.atoms_of("y")))
     assert layout.local == (3, 3)
     assert layout.padded(0) and not layout.padded(1)
-
-
-def test_dropping_an_axis_keeps_the_axes_in_front_of_it():
-    mesh = DeviceMesh({"x": 2, "y": 2})
-    x, y = mesh.atoms_of("x"), mesh.atoms_of("y")
-    layout = Layout(mesh, (8,), (x + y,))
-    assert layout.without_atoms(y).dims == (x,)
-    assert layout.without_atoms(x).dims == ((),)
