@@ -69,8 +69,8 @@ def test_every_plan_delivers_every_window(case):
     low = np.clip(first, 0, total)
     high = np.clip(first + size, low, total)
     arguments = (first, size, held, low, high)
-    by_distance = _by_distance(first, held, low, high, 10**6)
-    plans = [_by_rank(*arguments), by_distance, _by_rounds(*arguments)]
+    needed = (first, held, low, high)
+    plans = [_by_rank(*arguments), _by_distance(*needed, 10**6), _by_rounds(*needed)]
     chosen = _plan(*arguments)
     for plan in (*plans, chosen):
         if plan is None or plan.moved > (count - 1) * held:  # then the dimension is gathered
