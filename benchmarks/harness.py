@@ -68,7 +68,7 @@ class Child:
 
     def __init__(self, library: str) -> None:
         self.library = library
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 — closed with the child
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 — read when the child has died
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.child", library],
             env=child_environment(),

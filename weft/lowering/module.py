@@ -251,7 +251,8 @@ class ModuleContext:
         """Emits the jaxpr that makes up one equation.
 
         From the second equation at the same place on, as in a loop over layers, calls one function
-        of all. Programs over several devices have each inline, to be placed on its own.
+        of all, where that is shorter. Programs over several devices have each inline, to be placed
+        on its own.
         """
         function = ctx.function
         outer, function.loc = function.loc, ctx.loc

@@ -6,9 +6,9 @@ from typing import Any
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition.localize import LINEAR
+from weft.partition.localize import LINEAR, SUMS
 
-SUMS = frozenset((*LINEAR, "stablehlo.add", "stablehlo.subtract", "stablehlo.negate"))
+_PASS = SUMS | frozenset(LINEAR)
 
 
 def leave_parts(module: ir.Module) -> None:
@@ -56,7 +56,7 @@ def _leave(op: ir.Operation) -> ir.WalkResult:
         if _is_carried(maker):  # whole; `accumulate` moves sums behind loops
             op.results[0].replace_all_uses_with(maker.operation.operands[0])
             return ir.WalkResult.ADVANCE
-        if not isinstance(maker, ir.Block) and maker.operation.name in SUMS:
+        if not isinstance(maker, ir.Block) and maker.operation.name in _PASS:
             maker = maker.operation
             if "sdy.sharding" not in maker.attributes and len(list(value.uses)) == 1:
                 text = str(op.attributes["sharding"]).removeprefix("#sdy.sharding")

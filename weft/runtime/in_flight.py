@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import functools
 import itertools
 import os
 import threading
@@ -237,13 +236,13 @@ class running_callback:
                 keep_token(token)
 
 
-@functools.lru_cache(maxsize=4)
+_CORES = os.cpu_count() or 1  # asking takes 7 us
+
+
 def _threads(client: Any) -> int:
     """Threads of a CPU client's pool."""
     given = os.environ.get("PJRT_NPROC", "")
-    if given.isdigit():
-        return int(given)
-    return max(os.cpu_count() or 1, client.local_device_count())
+    return int(given) if given.isdigit() else max(_CORES, client.local_device_count())
 
 
 def called_together(function: Callable) -> Callable:

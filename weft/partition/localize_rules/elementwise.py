@@ -6,7 +6,7 @@ from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.layout import Layout
 from weft.partition.local import Local
-from weft.partition.localize import Localizer, rule
+from weft.partition.localize import SUMS, Localizer, rule
 from weft.partition.localize_rules.choice import choose, deliver
 
 _ELEMENTWISE = (
@@ -58,8 +58,6 @@ _ELEMENTWISE = (
     "xor",
     # fmt: on
 )
-# Linear in all operands together: partial sums pass through them when propagation says so.
-_LINEAR = {"stablehlo.add", "stablehlo.subtract", "stablehlo.negate"}
 
 
 @rule(
@@ -99,7 +97,7 @@ def _same_rank(op: ir.Operation) -> bool:
 
 def _passing_partial(lz: Localizer, op: ir.Operation):
     """The partial sum that an op with an unreduced result hands on, if its operands agree."""
-    if op.name not in _LINEAR or "sdy.sharding" not in op.attributes:
+    if op.name not in SUMS or "sdy.sharding" not in op.attributes:
         return None
     wanted = lz.unreduced(sdy.per_value(op.attributes["sdy.sharding"])[0])
     found = {lz.local(v).partial for v in op.operands}
