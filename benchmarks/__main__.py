@@ -12,8 +12,9 @@ from benchmarks.groups import GROUPS, load_groups
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("pattern", nargs="*", help="parts of 'group: case' names; default: all")
-    parser.add_argument("--rounds", type=int, default=3, help="child processes for each side")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of cases that are decided")
     parser.add_argument("--library", choices=harness.LIBRARIES, help="measure one side only")
+    parser.add_argument("--control", action="store_true", help="measure JAX against JAX")
     parser.add_argument("--write", type=Path, help="also write the table into this page")
     parser.add_argument("--list", action="store_true", help="name the cases and stop")
     options = parser.parse_args()
@@ -34,13 +35,15 @@ def main() -> int:
     def progress(text: str) -> None:
         print(f"\r\033[K{text}" if live else text, end="" if live else "\n", file=sys.stderr)
 
-    libraries = (options.library,) if options.library else harness.LIBRARIES
-    rows = harness.run(names, options.rounds, libraries, progress)
+    sides = (options.library,) if options.library else harness.LIBRARIES
+    if options.control:
+        sides = harness.CONTROL
+    rows = harness.run(names, options.rounds, sides, progress)
     if live:
         print("\r\033[K", end="", file=sys.stderr)
     print(table.as_text(rows))
-    if options.write and not options.pattern and not options.library:
-        table.write_between_markers(options.write, table.as_markdown(rows, options.rounds))
+    if options.write and not options.pattern and sides == harness.LIBRARIES:
+        table.write_between_markers(options.write, table.as_markdown(rows))
     return 1 if any(row.errors for row in rows) else 0
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.harness import Row
 
 BEGIN, END = "<!-- table: written by make bench -->", "<!-- end of table -->"
-HEAD = ("case", "weft", "JAX", "ratio", "range", "budget", "")
+NAMES = {"jax": "JAX", "jax again": "JAX again"}
 
 
 def format_value(value: float | None, unit: str) -> str:
@@ -27,48 +27,61 @@ def format_value(value: float | None, unit: str) -> str:
 
 def cells(row: Row) -> tuple[str, ...]:
     shown = []
-    for library in ("weft", "jax"):
-        value = row.median(library)
+    for side in row.sides:
+        value = row.median(side)
         text = format_value(value, row.case.unit)
-        if value is not None and library in row.equations:
-            count = row.equations[library]
+        if value is not None and side in row.equations:
+            count = row.equations[side]
             text += f" ({value / count * 1e6:.2f} µs × {count})"
-        shown.append("error" if library in row.errors else text)
+        shown.append("error" if side in row.errors else text)
     ratio, ratios = row.ratio, row.ratios
     return (
         f"{row.case.group}: {row.case.name}",
         *shown,
         "—" if ratio is None else f"{ratio:.2f}×",
-        f"{min(ratios):.2f}–{max(ratios):.2f}" if ratios else "",
-        "" if row.case.budget is None else f"≤ {row.case.budget:g}×",
-        {True: "✓", False: "✗", None: ""}[row.met],
+        f"{min(ratios):.2f}–{max(ratios):.2f} ({len(ratios)})" if ratios else "",
+        "" if row.case.budget is None else f"≤ {row.case.budget:.4g}×",
+        row.verdict,
+    )
+
+
+def head(rows: list[Row]) -> tuple[str, ...]:
+    sides = [NAMES.get(side, side) for side in rows[0].sides]
+    return ("case", *sides, "ratio", "range (rounds)", "budget", "")
+
+
+def summary(rows: list[Row]) -> str:
+    verdicts = [row.verdict for row in rows if row.verdict]
+    return (
+        f"{verdicts.count('✓')} of {len(verdicts)} budgets are met (✓); {verdicts.count('≈')} are "
+        f"not by the median, though in two rounds of seven or more (≈); {verdicts.count('✗')} are "
+        "not (✗)."
     )
 
 
 def as_text(rows: list[Row]) -> str:
-    lines = [HEAD, *map(cells, rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(HEAD))]
+    lines = [head(rows), *map(cells, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     out = [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     ]
     out.insert(1, "-" * len(out[0]))
     for row in rows:
-        out += [f"{lib} failed on {row.case.name}: {said}" for lib, said in row.errors.items()]
-    if all(row.values[lib] or lib in row.errors for row in rows for lib in row.values):
-        budgeted = [row for row in rows if row.case.budget is not None]
-        out.append(f"{sum(row.met is True for row in budgeted)} of {len(budgeted)} budgets met")
-    return "\n".join(out)
+        out += [f"{side} failed on {row.case.name}: {said}" for side, said in row.errors.items()]
+    return "\n".join([*out, summary(rows)])
 
 
-def as_markdown(rows: list[Row], rounds: int) -> str:
-    lines = ["| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
+def as_markdown(rows: list[Row]) -> str:
+    first = head(rows)
+    lines = ["| " + " | ".join(first) + " |", "|---" * len(first) + "|"]
     lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.machine()}"
     lines += [
         "",
-        f"Medians of {rounds} interleaved rounds on {machine}; times in parentheses are "
-        "per equation of that library's jaxpr.",
+        f"Medians of interleaved rounds on {machine}; times in parentheses are per equation of "
+        "that library's jaxpr.",
+        summary(rows),
     ]
     return "\n".join(lines)
 

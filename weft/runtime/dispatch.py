@@ -95,6 +95,8 @@ def fastpath(
     executable: Executable, result: Any, num_args: int, const_args: Sequence[Any] = ()
 ) -> FastpathData | None:
     """Fast-path data for a run of ``executable`` that gave ``result``, or None if it has none."""
+    if executable.has_side_effects or executable.has_callbacks:
+        return None
     leaves, tree = pytree.dispatch_registry.flatten(result)
     if len(leaves) != len(executable.out_avals):
         return None

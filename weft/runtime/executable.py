@@ -185,14 +185,12 @@ class Executable:
 
     def fastpath(
         self, out_tree: Any, num_args: int, const_args: Sequence[Any] = ()
-    ) -> FastpathData | None:
-        """What the C++ path needs to run this without Python; None when it cannot.
+    ) -> FastpathData:
+        """What the C++ path needs to run this, which has no effects, without Python.
 
         ``out_tree`` is the result's tree in ``weft._xla.pytree.dispatch_registry``; ``num_args``
         the number of flat arguments; ``const_args`` come before them in ``in_shardings``.
         """
-        if self.has_side_effects or self.has_callbacks:
-            return None
         kept = list(self.kept_args or (True,) * (len(const_args) + num_args))
         return FastpathData(
             xla_executable=self.xla,

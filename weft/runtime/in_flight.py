@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import itertools
 import os
 import threading
@@ -236,13 +237,14 @@ class running_callback:
                 keep_token(token)
 
 
-_CORES = os.cpu_count() or 1  # asking takes 7 us
+_CORES = os.cpu_count() or 1
 
 
-def _threads(client: Any) -> int:
-    """Threads of a CPU client's pool."""
+@functools.cache
+def _threads(devices: int) -> int:
+    """Threads in the pool of a CPU client of so many devices."""
     given = os.environ.get("PJRT_NPROC", "")
-    return int(given) if given.isdigit() else max(_CORES, client.local_device_count())
+    return int(given) if given.isdigit() else max(_CORES, devices)
 
 
 def called_together(function: Callable) -> Callable:
@@ -265,8 +267,9 @@ def make_room_for_callbacks(devices: Sequence[Any]) -> None:
     room = _QUEUED
     if devices[0].platform == "cpu":
         client = devices[0].client
-        threads = _threads(client)
-        free = threads - client.local_device_count() - 1
+        count = client.local_device_count()
+        threads = _threads(count)
+        free = threads - count - 1
         room = max(min(free, threads // 4), len(devices))
         if len(devices) > 1:
             _wait_for_arrays(client)

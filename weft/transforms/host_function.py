@@ -47,13 +47,20 @@ class HostFunction:
         return self.__name__
 
 
-_NARROW = {"float64": "float32", "int64": "int32", "uint64": "uint32", "complex128": "complex64"}
+_NARROW = {
+    np.dtype(wide).newbyteorder(order): np.dtype(narrow)
+    for order in "<>"
+    for wide, narrow in (
+        *(("float64", "float32"), ("int64", "int32")),
+        *(("uint64", "uint32"), ("complex128", "complex64")),
+    )
+}
 
 
 def _narrowed(x: Any) -> Any:
     """NumPy computes with 64 bits; without 64-bit mode its results are as weft's of that value."""
-    if isinstance(x, np.ndarray | np.generic) and x.dtype.name in _NARROW:
-        return x.astype(_NARROW[x.dtype.name])
+    if isinstance(x, np.ndarray | np.generic) and x.dtype in _NARROW:
+        return x.astype(_NARROW[x.dtype])
     return x
 
 
