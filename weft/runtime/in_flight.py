@@ -240,7 +240,7 @@ class running_callback:
 _CORES = os.cpu_count() or 1
 
 
-@functools.cache
+@functools.lru_cache(maxsize=8)
 def _threads(devices: int) -> int:
     """Threads in the pool of a CPU client of so many devices."""
     given = os.environ.get("PJRT_NPROC", "")
