@@ -24,6 +24,7 @@ test: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks --write docs/performance.md $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m benchmarks.partition_corpus --write docs/partitioning.md)
 
 lint: $(READY)
 	$(BIN)/ruff check .
