@@ -25,8 +25,9 @@ _HOMES = {
     "weft.transforms.shard_map": "shard_map smap",
     "weft.transforms.callback": "pure_callback io_callback",
     "weft.transforms.context": """disable_jit enable_x64 default_device debug_nans debug_infs
-        default_matmul_precision numpy_dtype_promotion numpy_rank_promotion default_prng_impl
-        check_tracer_leaks checking_leaks enable_checks threefry_partitionable clear_caches
+        default_matmul_precision numpy_dtype_promotion numpy_rank_promotion varying_promotion
+        default_prng_impl check_tracer_leaks checking_leaks enable_checks
+        threefry_partitionable clear_caches
         log_compiles explain_cache_misses effects_barrier no_tracing no_execution
         legacy_prng_key enable_custom_prng
         transfer_guard transfer_guard_host_to_device transfer_guard_device_to_device

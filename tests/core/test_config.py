@@ -44,6 +44,7 @@ def test_traced_options_change_the_trace_key_and_others_do_not():
             "default_prng_impl": "rbg",
             "numpy_dtype_promotion": "strict",
             "numpy_rank_promotion": "raise",
+            "varying_promotion": "error",
             "traceback_filtering": "off",
             "platforms": "cpu",
             "num_cpu_devices": 3,

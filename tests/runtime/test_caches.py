@@ -80,6 +80,7 @@ def test_types_are_the_key_of_a_trace():
         ("partitioner", "xla"),
         ("debug_nans", True),
         ("numpy_rank_promotion", "raise"),
+        ("varying_promotion", "error"),
     ],
 )
 def test_options_that_change_the_program_are_part_of_the_key(option, value):

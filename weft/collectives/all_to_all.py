@@ -26,6 +26,7 @@ from weft.collectives.groups import (
     team_of,
 )
 from weft.collectives.joined import joining
+from weft.collectives.promotion import varying_operand
 from weft.collectives.scatter import check_divides
 from weft.collectives.states import VARYING, result_mat, result_type
 from weft.core.aval import ShapedArray
@@ -268,7 +269,7 @@ def _all_to_all(
         a = canonical_axis(at, aval.ndim, f"{who}: {split_name}")
         b = canonical_axis(to, aval.ndim, f"{who}: concat_axis")
         check_divides(who, split_name, aval, a, over, size, tiled)
-        leaf = varying_over(leaf, over.tracked)
+        leaf = varying_operand(who, leaf, over)
         return all_to_all_p.bind(leaf, over=over, split=a, concat=b, tiled=tiled)
 
     return leaf_of(x) if isinstance(x, Tracer) else tree_map(leaf_of, x)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from weft.collectives.axis import axis_index
-from weft.collectives.casts import varying_over
 from weft.collectives.groups import (
     Team,
     batch_in_front,
@@ -19,6 +18,7 @@ from weft.collectives.groups import (
     team_of,
 )
 from weft.collectives.joined import joining
+from weft.collectives.promotion import check_varies, varying_operand
 from weft.collectives.reduce import (
     combines,
     dimensions,
@@ -161,8 +161,10 @@ def _extremum(prim: Primitive, local: Callable, what: str) -> Callable:
             _check_ordered(who, typeof(leaf))
             dims = dimensions(who, positional, leaf)
             if over is None or not isinstance(leaf, Tracer):
+                if over is not None:
+                    check_varies(who, leaf, over)
                 return local(leaf, dims) if dims else leaf
-            return prim.bind(varying_over(leaf, over.tracked), over=over, dims=dims)
+            return prim.bind(varying_operand(who, leaf, over), over=over, dims=dims)
 
         return tree_map(leaf_of, x)
 
@@ -193,8 +195,13 @@ pmin = _extremum(pmin_p, reduce_min, "minimum")
 
 def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
     def arg(x: Any, axis_name: Any) -> Any:
-        team_of(who, axis_name)  # raises for names that are not in scope, or twice there
-        return tree_map(lambda leaf: _index_of(leaf, axis_name, extremum), x)
+        over = team_of(who, axis_name)  # raises for names that are not in scope, or twice there
+
+        def leaf_of(leaf: Any) -> Any:
+            check_varies(who, leaf, over)
+            return _index_of(leaf, axis_name, extremum)
+
+        return tree_map(leaf_of, x)
 
     arg.__name__ = arg.__qualname__ = who
     arg.__doc__ = f"""The index along named axes of the device with the {what}, int32.

@@ -24,6 +24,7 @@ from weft.collectives.groups import (
     team_of,
 )
 from weft.collectives.joined import joining
+from weft.collectives.promotion import varying_operand
 from weft.collectives.states import (
     INVARYING,
     REDUCED,
@@ -199,7 +200,7 @@ def all_gather(
             )
         at = canonical_axis(axis, ndim + (not tiled), "all_gather: axis")
         return all_gather_p.bind(
-            varying_over(leaf, over.tracked), over=over, axis=at, tiled=tiled, to=to
+            varying_operand("all_gather", leaf, over), over=over, axis=at, tiled=tiled, to=to
         )
 
     return leaf_of(x) if isinstance(x, Tracer) else tree_map(leaf_of, x)
@@ -414,7 +415,7 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     source = check_index("pbroadcast", "source", source, over)
     return tree_map(
         lambda leaf: pbroadcast_p.bind(
-            varying_over(as_traced(leaf), over.tracked), over=over, source=source
+            varying_operand("pbroadcast", as_traced(leaf), over), over=over, source=source
         ),
         x,
     )

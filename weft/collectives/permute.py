@@ -21,6 +21,7 @@ from weft.collectives.groups import (
     team_of,
 )
 from weft.collectives.joined import joining
+from weft.collectives.promotion import varying_operand
 from weft.collectives.states import VARYING, result_mat
 from weft.collectives.under_way import UnderWay, no_keys
 from weft.core.aval import ShapedArray
@@ -201,12 +202,15 @@ def ppermute(x: Any, axis_name: Any, perm: Any) -> Any:
     Array([1, 0, 0, 0], dtype=int32)
     """
     over = team_of("ppermute", axis_name)
-    pairs = _pairs("ppermute", perm, over)
+    return _permuted("ppermute", x, over, _pairs("ppermute", perm, over))
+
+
+def _permuted(who: str, x: Any, over: Team, perm: Pairs) -> Any:
     if isinstance(x, Tracer):
-        return ppermute_p.bind(varying_over(x, over.tracked), over=over, perm=pairs)
+        return ppermute_p.bind(varying_operand(who, x, over), over=over, perm=perm)
     return tree_map(
         lambda leaf: ppermute_p.bind(
-            varying_over(as_traced(leaf), over.tracked), over=over, perm=pairs
+            varying_operand(who, as_traced(leaf), over), over=over, perm=perm
         ),
         x,
     )
@@ -231,7 +235,12 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
         raise ValueError(
             f"pshuffle: perm {perm} must contain every index from 0 to {over.size - 1} exactly once"
         )
-    return ppermute(x, axis_name, list(zip(perm, range(over.size), strict=True)))
+    return _permuted(
+        "pshuffle",
+        x,
+        over,
+        _pairs("pshuffle", list(zip(perm, range(over.size), strict=True)), over),
+    )
 
 
 # psend and precv ------------------------------------------------------------------------------
@@ -345,7 +354,7 @@ def psend(x: Any, axis_name: Any, perm: Any) -> Any:
     pairs = _pairs("psend", perm, over)
     return tree_map(
         lambda leaf: psend_p.bind(
-            varying_over(as_traced(leaf), over.tracked), over=over, perm=pairs
+            varying_operand("psend", as_traced(leaf), over), over=over, perm=pairs
         ),
         x,
     )

@@ -20,6 +20,7 @@ from weft.collectives.groups import (
     team_of,
 )
 from weft.collectives.joined import joining
+from weft.collectives.promotion import check_varies
 from weft.collectives.states import VARYING, result_mat
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
@@ -330,6 +331,7 @@ def ragged_all_to_all(
     from weft.ops.elementwise import convert
 
     indices = [convert(x, dtypes.int32) for x in indices]
+    check_varies(who, arrays[0], over)
     typed = [varying_over(x, over.tracked) for x in (*arrays, *indices)]
     varying = frozenset().union(*(typeof(x).mat.varying for x in typed))
     typed = [varying_over(x, tuple(sorted(varying, key=str))) for x in typed]

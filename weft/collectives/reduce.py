@@ -23,6 +23,7 @@ from weft.collectives.groups import (
     team_of,
 )
 from weft.collectives.joined import joining
+from weft.collectives.promotion import check_varies
 from weft.collectives.states import (
     INVARYING,
     UNREDUCED,
@@ -214,10 +215,11 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     return tree_map(lambda leaf: _psum_leaf(leaf, over, positional), x)
 
 
-def _psum_leaf(x: Any, over: Team, positional: tuple) -> Any:
+def _psum_leaf(x: Any, over: Team, positional: tuple, who: str = "psum") -> Any:
     from weft.ops.elementwise import convert
 
     if not isinstance(x, Tracer):
+        check_varies(who, x, over)
         return _psum_constant(x, over, positional)
     dtype = typeof(x).dtype
     if dtypes.is_bool(dtype):
@@ -225,12 +227,13 @@ def _psum_leaf(x: Any, over: Team, positional: tuple) -> Any:
     elif dtypes.is_extended(dtype):  # here, because vmap of the axis never asks psum itself
         check_kind("psum", dtype, NUMBER)
     x = _sum_positional(x, positional)
-    return psum_p.bind(summand("psum", x, over), over=over)
+    return psum_p.bind(summand(who, x, over), over=over)
 
 
 def summand(who: str, x: Any, over: Team) -> Any:
     """The operand of a sum: invarying values are promoted, mixed states refused."""
     if over.tracked and state_over(who, typeof(x), over.tracked) == INVARYING:
+        check_varies(who, x, over)
         return as_state(x, over.tracked, VARYING)
     return x
 
@@ -292,7 +295,10 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         aval = typeof(leaf)
         if dtypes.is_integer(aval.dtype) and aval.dtype.itemsize < 4:  # the sum need not fit
             leaf = convert(leaf, dtypes.int32)
-        total = psum(leaf, axis_name, axis_index_groups=axis_index_groups)
+        if over is None:
+            total = _sum_positional(leaf, positional)
+        else:
+            total = _psum_leaf(leaf, over, positional, "pmean")
         n = count
         for a in positional:
             n = n * aval.shape[a]

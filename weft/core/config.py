@@ -217,6 +217,9 @@ numpy_dtype_promotion = _define(
 numpy_rank_promotion = _define(
     "numpy_rank_promotion", "allow", _one_of("allow", "warn", "raise"),
     "what to do when operands of different rank broadcast", traced=True)
+_define("varying_promotion", "implicit", _one_of("implicit", "error"),
+        "operands of collectives that do not vary along the axis: promoted, or an error",
+        traced=True)
 debug_nans = _define("debug_nans", False, _boolean, "raise when a result holds a NaN", traced=True)
 debug_infs = _define("debug_infs", False, _boolean, "raise when a result holds an inf", traced=True)
 check_tracer_leaks = _define(
