@@ -43,9 +43,10 @@ _HOMES = {
     "weft.sharding.explicit": "reshard",
     "weft.runtime.backend": """devices local_devices device_count local_device_count
         process_index process_count process_indices default_backend Device""",
-    "weft.runtime.device_put": """device_put device_get block_until_ready
-        make_array_from_callback make_array_from_process_local_data copy_to_host_async""",
-    "weft.runtime.array": "Array Shard live_arrays make_array_from_single_device_arrays",
+    "weft.runtime.device_put": "device_put device_get block_until_ready copy_to_host_async",
+    "weft.runtime.make_array": """make_array_from_callback make_array_from_process_local_data
+        make_array_from_single_device_arrays""",
+    "weft.runtime.array": "Array Shard live_arrays",
     "weft.pallas.ref_api": "new_ref freeze Ref",
     "weft.ref": "empty_ref free_ref",
     "weft.pallas.indexing": "ds",
@@ -55,7 +56,7 @@ _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()
 _PACKAGES = frozenset(
     (
         *("numpy", "lax", "nn", "random", "ops", "ffi", "pallas"),
-        *("tree", "tree_util", "sharding", "collectives", "partition", "distributed"),
+        *("ad", "tree", "tree_util", "sharding", "collectives", "partition", "distributed"),
         *("debug", "testing", "dtypes", "errors", "custom_batching", "custom_derivatives"),
         *("dlpack", "communication", "ad_checkpoint", "flatten_util", "ref", "stages", "typing"),
         *("mesh_utils", "monitoring", "multihost_utils", "profiler"),

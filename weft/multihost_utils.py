@@ -15,8 +15,11 @@ import numpy as np
 from weft.core.namespace import seal
 from weft.core.tree import broadcast_prefix, flatten
 from weft.runtime import backend
-from weft.runtime.array import Array, make_array_from_single_device_arrays
-from weft.runtime.device_put import make_array_from_process_local_data
+from weft.runtime.array import Array
+from weft.runtime.make_array import (
+    make_array_from_process_local_data,
+    make_array_from_single_device_arrays,
+)
 from weft.sharding.mesh import Mesh
 from weft.sharding.named import NamedSharding
 from weft.sharding.spec import PartitionSpec as P

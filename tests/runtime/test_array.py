@@ -9,7 +9,7 @@ import pytest
 
 from weft.core.config import enable_x64
 from weft.runtime import backend
-from weft.runtime.array import Array, Shard, live_arrays, make_array_from_single_device_arrays
+from weft.runtime.array import Array, Shard, live_arrays
 from weft.runtime.device_put import device_put
 from weft.sharding.mesh import AxisType, make_mesh
 from weft.sharding.named import NamedSharding, SingleDeviceSharding
@@ -153,20 +153,6 @@ def test_64_bit_values_stay_only_with_x64():
     with enable_x64(True):
         assert device_put(np.arange(3)).dtype == np.int64
         assert device_put(1.0).dtype == np.float64
-
-
-def test_an_array_is_assembled_from_its_parts_in_any_order():
-    value = numbers(8, 4)
-    x = device_put(value, place("x", "y"))
-    parts = [s.data for s in x.addressable_shards]
-    again = make_array_from_single_device_arrays((8, 4), x.sharding, parts[::-1])
-    np.testing.assert_array_equal(again, value)
-    with pytest.raises(ValueError, match="none is on .*0"):
-        make_array_from_single_device_arrays((8, 4), x.sharding, parts[1:])
-    with pytest.raises(ValueError, match="parts of shape \\(4, 2\\)"):
-        make_array_from_single_device_arrays((16, 4), x.sharding, parts)
-    with pytest.raises(TypeError, match=r"arrays\[0\] must be an array on a single device"):
-        make_array_from_single_device_arrays((8, 4), x.sharding, [value])
 
 
 def test_copying_to_the_host_can_start_early():

@@ -12,8 +12,6 @@ from weft.runtime.device_put import (
     default_sharding,
     device_get,
     device_put,
-    make_array_from_callback,
-    make_array_from_process_local_data,
     shard_argument,
     type_sharding,
 )
@@ -163,28 +161,6 @@ def test_explicit_axes_become_part_of_the_type():
 def test_transfers_that_cannot_be_made_say_why(call, error, words):
     with pytest.raises(error, match=words):
         call()
-
-
-def test_a_callback_is_called_once_for_each_distinct_part():
-    calls = []
-
-    def part(index):
-        calls.append(index)
-        return VALUE[index]
-
-    sharding = NamedSharding(MESH, P("x"))
-    x = make_array_from_callback((8, 8), sharding, part)
-    check_placed(x, sharding)
-    assert len(calls) == 4
-    with pytest.raises(ValueError, match="shape \\(8, 8\\).*have shape \\(2, 8\\)"):
-        make_array_from_callback((8, 8), sharding, lambda index: VALUE)
-
-
-def test_process_local_data_is_the_whole_array_in_one_process():
-    x = make_array_from_process_local_data(PLACES["x,y"], VALUE)
-    check_placed(x, PLACES["x,y"])
-    with pytest.raises(ValueError, match="global_shape \\(16, 8\\)"):
-        make_array_from_process_local_data(PLACES["x,y"], VALUE, (16, 8))
 
 
 def test_a_committed_argument_on_other_devices_is_refused_naming_both():

@@ -18,7 +18,7 @@ assert backend.device_count() == 4 and backend.local_device_count() == 2
 assert backend.process_index() == rank and backend.process_count() == 2
 
 from weft.runtime.compile import compile_module
-from weft.runtime.device_put import make_array_from_process_local_data
+from weft.runtime.make_array import make_array_from_process_local_data
 from weft.runtime.executable import Executable
 from weft.core.aval import ShapedArray
 from weft.sharding import AxisType, NamedSharding, P

@@ -465,58 +465,6 @@ install(
 )
 
 
-def make_array_from_single_device_arrays(
-    shape: Sequence[int], sharding: Any, arrays: Sequence[Any], *, dtype: Any = None
-) -> Any:
-    """An array from its parts, one single-device array for each device of this process.
-
-    Args:
-      shape: the global shape.
-      sharding: the global sharding; ``arrays`` are taken in any order.
-      arrays: parts of shape ``sharding.shard_shape(shape)`` on the sharding's devices.
-      dtype: needed only when this process holds no part.
-
-    Raises:
-      ValueError: a part is missing, on a wrong device, or of a wrong shape or dtype.
-
-    Example:
-        >>> import weft
-        >>> x = weft.device_put(3.0)
-        >>> weft.make_array_from_single_device_arrays((), x.sharding, [x]).shape
-        ()
-    """
-    shape = tuple(int(d) for d in shape)
-    if not isinstance(arrays, Sequence):
-        raise TypeError(f"arrays must be a list of arrays, got {type(arrays).__name__}")
-    by_device: dict[Any, Any] = {}
-    for i, part in enumerate(arrays):
-        if not isinstance(part, ArrayImpl) or part._sharding.num_devices != 1:
-            raise TypeError(f"arrays[{i}] must be an array on a single device, got {part!r:.80}")
-        by_device[next(iter(part._sharding.device_set))] = part
-    devices = list(sharding._internal_device_list.addressable_device_list)
-    missing = [d for d in devices if d not in by_device]
-    if missing or len(arrays) != len(devices):
-        raise ValueError(
-            f"the sharding has {len(devices)} devices in this process but {len(arrays)} arrays on "
-            f"{sorted(d.id for d in by_device)} were given"
-            + (f"; none is on {missing[0]}" if missing else "")
-        )
-    chosen = [by_device[d] for d in devices]
-    if dtype is None:
-        if not chosen:
-            raise ValueError("dtype must be given when this process holds no part of the array")
-        dtype = chosen[0].aval.dtype
-    expected = sharding.shard_shape(shape)
-    for device, part in zip(devices, chosen, strict=True):
-        if part.aval.shape != expected or part.aval.dtype != dtype:
-            raise ValueError(
-                f"the part on {device} is {describe(part)}, but a {np.dtype(dtype).name} array of "
-                f"shape {shape} with {sharding!r} has parts of shape {expected}"
-            )
-    weak = bool(chosen) and all(p.aval.weak_type for p in chosen)
-    return joined(ShapedArray(shape, dtype, weak), sharding, chosen)
-
-
 def joined(aval: Any, sharding: Any, singles: Sequence[Any]) -> Any:
     """The array whose parts are these, one on each device, of which it holds the buffers."""
     whole = ArrayImpl(aval, sharding, singles, committed=True, _skip_checks=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -210,10 +210,10 @@ def _from_parts(x: Any, aval: Any, sharding: Any) -> Any:
     shape = aval.shape
     held: dict[tuple, Any] = {}
     for part, index in zip(parts_of(x), _all_indices(x._sharding, shape), strict=True):
-        held.setdefault(_key(index), part)
+        held.setdefault(index_key(index), part)
     places = sharding.addressable_devices_indices_map(shape)
-    if all(_key(index) in held for index in places.values()):
-        parts = [held[_key(index)] for index in places.values()]
+    if all(index_key(index) in held for index in places.values()):
+        parts = [held[index_key(index)] for index in places.values()]
     else:
         value = host_value(x)
         parts = [value[index] for index in places.values()]
@@ -228,7 +228,8 @@ def _from_parts(x: Any, aval: Any, sharding: Any) -> Any:
     return joined(aval, sharding, singles)
 
 
-def _key(index: tuple) -> tuple:
+def index_key(index: tuple) -> tuple:
+    """What tells one part's index from another's: slices have no hash."""
     return tuple((s.start, s.stop) for s in index)
 
 
@@ -393,133 +394,6 @@ def copy_to_host_async(x: Any) -> Any:
         if isinstance(leaf, ArrayImpl):
             leaf.copy_to_host_async()
     return x
-
-
-def make_array_from_callback(
-    shape: Sequence[int],
-    sharding: Any,
-    data_callback: Callable[[tuple], Any],
-    dtype: Any = None,
-) -> Any:
-    """An array whose parts a function gives, called once for each distinct part of this process.
-
-    Args:
-      shape: the global shape.
-      sharding: the global sharding.
-      data_callback: index (tuple of slices) -> array of the part's shape.
-      dtype: needed only when this process holds no part.
-
-    Raises:
-      ValueError: a part of a wrong shape or dtype (names the index).
-
-    Example:
-        >>> import weft, numpy as np
-        >>> s = weft.sharding.SingleDeviceSharding(weft.devices()[0])
-        >>> weft.make_array_from_callback((3,), s, lambda index: np.arange(3.0)[index])
-        Array([0., 1., 2.], dtype=float32)
-    """
-    shape = tuple(int(d) for d in shape)
-    sharding = as_sharding(sharding)
-    check_placeable(sharding, shape)
-    expected = sharding.shard_shape(shape)
-    made: dict[tuple, Any] = {}
-    parts = []
-    places = sharding.addressable_devices_indices_map(shape)
-    for index in places.values():
-        key = _key(index)
-        if key not in made:
-            part = data_callback(index)
-            part = part if isinstance(part, ArrayImpl) else np.asarray(part)
-            if dtype is None:
-                dtype = part.dtype
-            if part.dtype != dtype:
-                part = np.asarray(part, dtype)
-            if part.shape != expected:
-                raise ValueError(
-                    f"data_callback returned shape {part.shape} for index {index}, but the parts "
-                    f"of a {shape} array with {sharding!r} have shape {expected}"
-                )
-            made[key] = np.asarray(part)
-        parts.append(made[key])
-    if dtype is None:
-        raise ValueError("dtype must be given when this process holds no part of the array")
-    aval = array_aval(shape, dtypes.canonicalize_dtype(dtype), False, sharding)
-    return put_shards(aval, sharding, parts, tuple(places), True)
-
-
-def make_array_from_process_local_data(
-    sharding: Any, local_data: Any, global_shape: Sequence[int] | None = None
-) -> Any:
-    """An array of which every process gives the data that belongs to its devices.
-
-    Args:
-      sharding: the global sharding.
-      local_data: this process's part: the union of the parts of its devices.
-      global_shape: the global shape; without it, each dimension that is split over processes is
-        as many times larger as there are processes along it.
-
-    Raises:
-      ValueError: the local data does not have the shape that the sharding asks of this process.
-
-    Example:
-        >>> import weft, numpy as np
-        >>> s = weft.sharding.SingleDeviceSharding(weft.devices()[0])
-        >>> weft.make_array_from_process_local_data(s, np.ones((2, 2))).shape
-        (2, 2)
-    """
-    local = np.asarray(local_data)
-    sharding = as_sharding(sharding)
-    if sharding.is_fully_addressable:
-        if global_shape is not None and tuple(global_shape) != local.shape:
-            raise ValueError(
-                f"local_data has shape {local.shape}, but this process holds the whole array of "
-                f"global_shape {tuple(global_shape)}"
-            )
-        return put_host(local, sharding)
-    splits = local_splits(sharding, local.ndim)
-    if global_shape is None:
-        global_shape = tuple(
-            s * total // mine for s, (mine, total, _) in zip(local.shape, splits, strict=True)
-        )
-    shape = tuple(int(d) for d in global_shape)
-    wanted = tuple(g * mine // total for g, (mine, total, _) in zip(shape, splits, strict=True))
-    if local.shape == shape:
-        return make_array_from_callback(shape, sharding, lambda index: local[index])
-    if local.shape != wanted:
-        raise ValueError(
-            f"local_data has shape {local.shape}, but the devices of this process hold {wanted} "
-            f"of an array of global_shape {shape}"
-        )
-    offsets = [g * first // total for g, (_, total, first) in zip(shape, splits, strict=True)]
-
-    def part(index: tuple) -> Any:
-        return local[
-            tuple(
-                slice(None) if s.start is None else slice(s.start - o, s.stop - o)
-                for s, o in zip(index, offsets, strict=True)
-            )
-        ]
-
-    return make_array_from_callback(shape, sharding, part)
-
-
-def local_splits(sharding: Any, ndim: int) -> list[tuple[int, int, int]]:
-    """For each dimension: (tiles of this process, tiles in all, first tile of this process)."""
-    from weft.sharding.named import tile_indices
-
-    tiles = tile_indices(sharding, ndim)
-    local = [d in sharding.addressable_devices for d in sharding._devices_in_order]
-    mine = tiles[np.array(local)]
-    result = []
-    for dim in range(ndim):
-        held = np.unique(mine[:, dim])
-        if held[-1] - held[0] + 1 != len(held):
-            raise ValueError(
-                f"dimension {dim}: the parts of this process are not next to each other under "
-                f"{sharding!r}; use make_array_from_callback"
-            )
-        result.append((len(held), int(tiles[:, dim].max()) + 1, int(held[0])))
-    return result
 
 
 def shard_argument(x: Any, sharding: Any, layout: Any = None) -> Any:

@@ -1,0 +1,219 @@
+"""Arrays from their parts: single-device arrays, what a function gives, a process's own data."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.runtime.array import ArrayImpl, deleted_text, describe, joined
+from weft.runtime.device_put import array_aval, check_placeable, index_key, put_host
+from weft.runtime.inside import put_shards
+from weft.sharding.named import as_sharding, tile_indices
+
+
+def make_array_from_single_device_arrays(
+    shape: Sequence[int], sharding: Any, arrays: Sequence[Any], *, dtype: Any = None
+) -> Any:
+    """An array from its parts, one single-device array for each device of this process.
+
+    Args:
+      shape: the global shape.
+      sharding: the global sharding; ``arrays`` are taken in any order.
+      arrays: parts of shape ``sharding.shard_shape(shape)`` on the sharding's devices.
+      dtype: needed only when this process holds no part.
+
+    Raises:
+      ValueError: a part is missing, on a wrong device, or of a wrong shape or dtype.
+      RuntimeError: a part has been deleted.
+
+    Example:
+        >>> import weft
+        >>> x = weft.device_put(3.0)
+        >>> weft.make_array_from_single_device_arrays((), x.sharding, [x]).shape
+        ()
+    """
+    shape, sharding = _target(shape, sharding)
+    if not isinstance(arrays, Sequence):
+        raise TypeError(f"arrays must be a list of arrays, got {type(arrays).__name__}")
+    by_device: dict[Any, Any] = {}
+    for i, part in enumerate(arrays):
+        if not isinstance(part, ArrayImpl) or part._sharding.num_devices != 1:
+            raise TypeError(f"arrays[{i}] must be an array on a single device, got {part!r:.80}")
+        if part.is_deleted():
+            raise RuntimeError(f"arrays[{i}]: {deleted_text(part)}")
+        by_device[next(iter(part._sharding.device_set))] = part
+    devices = list(sharding._internal_device_list.addressable_device_list)
+    missing = [d for d in devices if d not in by_device]
+    if missing or len(arrays) != len(devices):
+        raise ValueError(
+            f"the sharding has {len(devices)} devices in this process but {len(arrays)} arrays on "
+            f"{sorted(d.id for d in by_device)} were given"
+            + (f"; none is on {missing[0]}" if missing else "")
+        )
+    chosen = [by_device[d] for d in devices]
+    if dtype is None:
+        if not chosen:
+            raise ValueError(_NO_PART)
+        dtype = chosen[0].aval.dtype
+    expected = sharding.shard_shape(shape)
+    for device, part in zip(devices, chosen, strict=True):
+        if part.aval.shape != expected or part.aval.dtype != dtype:
+            raise ValueError(
+                f"the part on {device} is {describe(part)}, but a {np.dtype(dtype).name} array of "
+                f"shape {shape} with {sharding!r} has parts of shape {expected}"
+            )
+    weak = bool(chosen) and all(p.aval.weak_type for p in chosen)
+    return joined(array_aval(shape, np.dtype(dtype), weak, sharding), sharding, chosen)
+
+
+_NO_PART = "dtype must be given when this process holds no part of the array"
+
+
+def _target(shape: Any, sharding: Any) -> tuple[tuple[int, ...], Any]:
+    """The shape and sharding of an array that is to be made, checked."""
+    shape = tuple(operator.index(d) for d in shape)
+    if any(d < 0 for d in shape):
+        raise ValueError(f"shape {shape} has a negative dimension")
+    sharding = as_sharding(sharding)
+    check_placeable(sharding, shape)
+    return shape, sharding
+
+
+def make_array_from_callback(
+    shape: Sequence[int],
+    sharding: Any,
+    data_callback: Callable[[tuple], Any],
+    dtype: Any = None,
+) -> Any:
+    """An array whose parts a function gives, called once for each distinct part of this process.
+
+    Args:
+      shape: the global shape.
+      sharding: the global sharding.
+      data_callback: index (tuple of slices) -> array of the part's shape.
+      dtype: of all parts; needed only when this process holds none.
+
+    Raises:
+      ValueError: a part of a wrong shape or dtype (names the index).
+
+    Example:
+        >>> import weft, numpy as np
+        >>> s = weft.sharding.SingleDeviceSharding(weft.devices()[0])
+        >>> weft.make_array_from_callback((3,), s, lambda index: np.arange(3.0)[index])
+        Array([0., 1., 2.], dtype=float32)
+    """
+    shape, sharding = _target(shape, sharding)
+    if dtype is not None:
+        dtype = dtypes.canonicalize_dtype(dtype)
+    expected = sharding.shard_shape(shape)
+    made: dict[tuple, np.ndarray] = {}
+    parts = []
+    places = sharding.addressable_devices_indices_map(shape)
+    for index in places.values():
+        key = index_key(index)
+        if key not in made:
+            part = np.asarray(data_callback(index))
+            if part.shape != expected:
+                raise ValueError(
+                    f"data_callback returned shape {part.shape} for index {index}, but the parts "
+                    f"of a {shape} array with {sharding!r} have shape {expected}"
+                )
+            own = _dtype_of("data_callback returned an array", part)
+            dtype = own if dtype is None else dtype
+            if own != dtype:
+                raise ValueError(
+                    f"data_callback returned {own.name} for index {index}, but the array is "
+                    f"{dtype.name}; all parts have one dtype: convert them in data_callback"
+                )
+            made[key] = part
+        parts.append(made[key])
+    if dtype is None:
+        raise ValueError(_NO_PART)
+    return put_shards(
+        array_aval(shape, dtype, False, sharding), sharding, parts, tuple(places), True
+    )
+
+
+def _dtype_of(what: str, part: np.ndarray) -> np.dtype:
+    try:
+        return np.dtype(dtypes.canonicalize_dtype(part.dtype))
+    except TypeError as e:
+        raise TypeError(f"{what}: {e}") from None
+
+
+def make_array_from_process_local_data(
+    sharding: Any, local_data: Any, global_shape: Sequence[int] | None = None
+) -> Any:
+    """An array of which every process gives the data that belongs to its devices.
+
+    Args:
+      sharding: the global sharding.
+      local_data: this process's part: the union of the parts of its devices.
+      global_shape: the global shape; without it, each dimension that is split over processes is
+        as many times larger as there are processes along it.
+
+    Raises:
+      ValueError: the local data does not have the shape that the sharding asks of this process.
+
+    Example:
+        >>> import weft, numpy as np
+        >>> s = weft.sharding.SingleDeviceSharding(weft.devices()[0])
+        >>> weft.make_array_from_process_local_data(s, np.ones((2, 2))).shape
+        (2, 2)
+    """
+    local = np.asarray(local_data)
+    _dtype_of("local_data", local)
+    sharding = as_sharding(sharding)
+    if sharding.is_fully_addressable:
+        if global_shape is not None and tuple(global_shape) != local.shape:
+            raise ValueError(
+                f"local_data has shape {local.shape}, but this process holds the whole array of "
+                f"global_shape {tuple(global_shape)}"
+            )
+        return put_host(local, sharding)
+    splits = local_splits(sharding, local.ndim)
+    if global_shape is None:
+        global_shape = tuple(
+            s * total // mine for s, (mine, total, _) in zip(local.shape, splits, strict=True)
+        )
+    shape = tuple(int(d) for d in global_shape)
+    wanted = tuple(g * mine // total for g, (mine, total, _) in zip(shape, splits, strict=True))
+    if local.shape == shape:
+        return make_array_from_callback(shape, sharding, lambda index: local[index])
+    if local.shape != wanted:
+        raise ValueError(
+            f"local_data has shape {local.shape}, but the devices of this process hold {wanted} "
+            f"of an array of global_shape {shape}"
+        )
+    offsets = [g * first // total for g, (_, total, first) in zip(shape, splits, strict=True)]
+
+    def part(index: tuple) -> Any:
+        return local[
+            tuple(
+                slice(None) if s.start is None else slice(s.start - o, s.stop - o)
+                for s, o in zip(index, offsets, strict=True)
+            )
+        ]
+
+    return make_array_from_callback(shape, sharding, part)
+
+
+def local_splits(sharding: Any, ndim: int) -> list[tuple[int, int, int]]:
+    """For each dimension: (tiles of this process, tiles in all, first tile of this process)."""
+    tiles = tile_indices(sharding, ndim)
+    local = [d in sharding.addressable_devices for d in sharding._devices_in_order]
+    mine = tiles[np.array(local)]
+    result = []
+    for dim in range(ndim):
+        held = np.unique(mine[:, dim])
+        if held[-1] - held[0] + 1 != len(held):
+            raise ValueError(
+                f"dimension {dim}: the parts of this process are not next to each other under "
+                f"{sharding!r}; use make_array_from_callback"
+            )
+        result.append((len(held), int(tiles[:, dim].max()) + 1, int(held[0])))
+    return result
