@@ -10,7 +10,6 @@ LAYOUTS = "layouts are left to XLA: see weft.ffi for calls that need one"
 # Module -> name -> reason.
 NAMES: dict[str, dict[str, str]] = {
     "": {
-        "ad": "accumulation of cotangents into refs, an experiment of JAX's",
         "allow_f16_reductions": "nothing refuses sums of 16-bit floats",
         "auto_pcast": "values are always made to vary where they meet varying ones",
         "debug_key_reuse": "an experiment of JAX's; weft.errors.KeyReuseError is there",
@@ -231,6 +230,5 @@ MEMBERS: dict[str, dict[str, str]] = {
     "vjp": {
         **dict.fromkeys(["args_res", "opaque_residuals"], "weft.tree.leaves(f_vjp) are kept"),
         **dict.fromkeys(["fun", "jaxpr", "in_tree", "out_tree"], INTERNAL),
-        "with_refs": "an experiment of JAX's; add to the refs what f_vjp returns",
     },
 }

@@ -92,6 +92,25 @@ def bind_open(prim: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
     return rule(args, **params)
 
 
+def split_open(args: Sequence[Any]) -> tuple[list, list[bool]]:
+    """The operands with the values of open cells, and which ones those are."""
+    is_open = [a.__class__ is Cell and a.is_open() for a in args]
+    cells = [a for a, o in zip(args, is_open, strict=True) if o]
+    if len({id(c) for c in cells}) < len(cells):
+        double = next(c for c in cells if sum(c is d for d in cells) > 1)
+        raise ValueError(
+            f"a {double.aval.str_short()} is passed to a transformed function twice (as an "
+            "argument and by closing over it, or as two arguments): the two would be one array; "
+            "pass it once"
+        )
+    return [a.get() if o else a for a, o in zip(args, is_open, strict=True)], is_open
+
+
+def put_back(cells: Sequence[Any], written: Sequence[int], values: Sequence[Any]) -> None:
+    for i, value in zip(written, values, strict=True):
+        cells[i].put(value)
+
+
 def cell_aval(cell: Cell) -> Any:
     if getattr(cell.home, "finished", False):
         raise TypeError(

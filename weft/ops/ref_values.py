@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.core.ref import At, Indexer, Pick, Window
 from weft.core.trace import typeof
+from weft.ops.convert import as_array
 from weft.ops.elementwise import select
 from weft.ops.promote import broadcast_to
 from weft.ops.shape import reshape, transpose
@@ -108,6 +109,8 @@ def write(
         update = select(mask, update, broadcast_to(typeof(value).dtype.type(0), indexer.shape))
     if hull.plain and how == "set":
         part = reshape(update, hull.sizes)
+        if isinstance(part, np.generic):  # a number written to a ref of rank 0, eagerly
+            part = as_array(part)
         return part if hull.is_all else dynamic_update_slice(value, part, hull.starts)
     part = reshape(_cut(value, hull), _kept(hull, indexer))
     if hull.plain:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.aval import ShapedArray
-from weft.core.cell import DISCHARGE
+from weft.core.cell import DISCHARGE, put_back, split_open
 from weft.core.effects import DEBUG, WRITES
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Var, eval_closed
 from weft.core.primitive import Primitive
@@ -17,7 +17,6 @@ from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ffi.rule import ShardingRule, batch_rule
 from weft.pallas.ir import BlockMapping, KernelCall, Program
 from weft.transforms.jvp import has_tangent, jvp_jaxpr, tangent_aval
-from weft.transforms.refs import put_back, split_open
 from weft.transforms.vmap import AxisData, move_dim
 
 # Types -----------------------------------------------------------------------------------------

@@ -200,6 +200,31 @@ class Pullback:
             _backward(p.jaxpr, self._residuals, p.nonzero_in, p.in_avals, given)
         )
 
+    def with_refs(self, *refs: Any) -> Callable[[Any], Any]:
+        """A function that adds cotangents of the inputs to refs, instead of returning them.
+
+        refs: for each primal a Ref of its cotangent's type, `weft.ad.GradValue()` to get the
+        cotangent, or `weft.ad.DontWant()` for none; in the structure of the primals.
+
+        The function returns `weft.ad.GradRef()` for what went to a ref and `DidntWant()` for what
+        was not wanted. Raises ValueError for another structure, TypeError for a ref that
+        has not the cotangent's shape and dtype.
+
+        >>> import weft
+        >>> total = weft.new_ref(0.0)
+        >>> for x in (1.0, 2.0):
+        ...     _, f_vjp = weft.vjp(lambda v: v**2, x)
+        ...     _ = f_vjp.with_refs(total)(1.0)
+        >>> total[...]
+        Array(6., dtype=float32)
+        """
+        from weft.transforms.accumulate import into_refs
+
+        p = self._program
+        if not refs:
+            return self
+        return into_refs(self, f"with_refs of the vjp of {p.name}", p.in_tree, p.in_avals, refs)
+
 
 def _children(f: Pushforward | Pullback) -> tuple[tuple, _Program]:
     return tuple(f._residuals), f._program

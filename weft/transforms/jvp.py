@@ -116,7 +116,7 @@ class JVPTrace:
             # What the function closes over is none of its arguments: it must not be differentiated
             # here behind the rule's back, and is reported as out of its place.
             with current_trace(self.parent):
-                return self.parent.process(prim, primals, params)
+                return prim.bind(*primals, **params)
         rule = prim.jvp
         if self.frame is not None and prim.linearize is not None:
             rule = prim.linearize

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.core.cell import DISCHARGE, Cell
+from weft.core.cell import DISCHARGE, Cell, put_back, split_open
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.ref import AbstractRef
 from weft.core.state import state
-from weft.core.trace import trace_to_jaxpr
+from weft.core.trace import Tracer, trace_to_jaxpr
+from weft.transforms.custom_refs import runs_in_place
 
 
 class Discharged:
@@ -75,31 +76,14 @@ def _check_no_refs(closed: ClosedJaxpr) -> None:
             )
 
 
-def split_open(args: Sequence[Any]) -> tuple[list, list[bool]]:
-    """The operands with the values of open cells, and which ones those are."""
-    is_open = [a.__class__ is Cell and a.is_open() for a in args]
-    cells = [a for a, o in zip(args, is_open, strict=True) if o]
-    if len({id(c) for c in cells}) < len(cells):
-        double = next(c for c in cells if sum(c is d for d in cells) > 1)
-        raise ValueError(
-            f"a {double.aval.str_short()} is passed to a transformed function twice (as an "
-            "argument and by closing over it, or as two arguments): the two would be one array; "
-            "pass it once"
-        )
-    return [a.get() if o else a for a, o in zip(args, is_open, strict=True)], is_open
-
-
-def put_back(cells: Sequence[Any], written: Sequence[int], values: Sequence[Any]) -> None:
-    for i, value in zip(written, values, strict=True):
-        cells[i].put(value)
-
-
 # Rules of higher-order ops ----------------------------------------------------------------------
 
 
 def _jit(args: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> list:
     from weft.transforms.jit_op import jit_p
 
+    if runs_in_place(args, jaxpr):
+        return eval_closed(jaxpr, *args)
     values, is_open = split_open(args)
     pure = discharge_jaxpr(jaxpr, is_open)
     n = len(jaxpr.out_avals)
@@ -112,6 +96,8 @@ def _jit(args: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> list:
 def _remat(args: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> list:
     from weft.transforms.remat import remat_p
 
+    if runs_in_place(args, jaxpr):
+        return eval_closed(jaxpr, *args)
     values, is_open = split_open(args)
     pure = discharge_jaxpr(jaxpr, is_open)
     outs = remat_p.bind(*values, jaxpr=pure.jaxpr, **params)
@@ -124,6 +110,14 @@ def _cond(args: Any, *, branches: tuple[ClosedJaxpr, ...]) -> list:
     from weft.ops.control.cond import cond_p
 
     index, *operands = args
+    if runs_in_place(operands, *branches):
+        if isinstance(index, Tracer):
+            raise TypeError(
+                "cond: under differentiation, a branch passes a Ref to a custom_vjp function; its "
+                "backward rule would use the ref only if that branch was taken, which is not known "
+                "while tracing. Use weft.numpy.where, or call the function outside of the branches"
+            )
+        return eval_closed(branches[int(index)], *operands)
     values, is_open = split_open(operands)
     written = sorted({i for b in branches for i in discharge_jaxpr(b, is_open).written})
     pure = tuple(discharge_jaxpr(b, is_open, written).jaxpr for b in branches)
@@ -168,6 +162,8 @@ def _scan(args: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **p
     from weft.ops.control.scan_op import scan_p
 
     _check_consts("scan", args, num_consts)
+    if runs_in_place(args, jaxpr):
+        return _scan_in_place(args, jaxpr, num_consts, num_carry, params)
     values, is_open = split_open(args)
     pure = discharge_jaxpr(jaxpr, is_open)
     body, stay, moved = _as_carry(pure, num_consts, num_carry)
@@ -185,6 +181,25 @@ def _scan(args: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **p
     k = num_carry + len(moved)
     put_back(args, moved, outs[num_carry:k])
     return [*outs[:num_carry], *outs[k:]]
+
+
+def _scan_in_place(
+    args: Any, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, params: dict[str, Any]
+) -> list:
+    """The iterations one by one."""
+    from weft.ops.small import stack
+
+    end = num_consts + num_carry
+    consts, carry, xs = args[:num_consts], list(args[num_consts:end]), args[end:]
+    order = range(params["length"])
+    ys: list = []
+    for i in reversed(order) if params["reverse"] else order:
+        outs = eval_closed(jaxpr, *consts, *carry, *(x[i] for x in xs))
+        carry = outs[:num_carry]
+        ys.append(outs[num_carry:])
+    if params["reverse"]:
+        ys.reverse()
+    return [*carry, *(stack(list(y)) for y in zip(*ys, strict=True))]
 
 
 def _while(
