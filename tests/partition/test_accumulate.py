@@ -157,21 +157,178 @@ def test_the_gradient_of_weights_that_all_steps_share_is_reduced_once(rng):
 
 @pytest.mark.parametrize("name", ["max", "min", "sum"])
 def test_devices_may_start_from_values_of_their_own(name, rng):
-    combine, reduce, on_host = {
-        "max": (wnp.maximum, weft.lax.pmax, np.maximum),
-        "min": (wnp.minimum, weft.lax.pmin, np.minimum),
-        "sum": (wnp.add, weft.lax.psum, np.add),
+    combine, on_host = {
+        "max": (wnp.maximum, np.maximum),
+        "min": (wnp.minimum, np.minimum),
+        "sum": (wnp.add, np.add),
     }[name]
-    mesh = weft.make_mesh((8,), ("d",), axis_types=(weft.AxisType.Auto,))
-    start = rng.integers(-40, 40, (8, 1), dtype=np.int32)
+    start = rng.integers(-40, 40, (4, 1), dtype=np.int32)
     steps = rng.integers(-20, 20, (5, 8, 1), dtype=np.int32)
 
-    @weft.jit
-    @weft.shard_map(mesh=mesh, in_specs=(P("d"), P(None, "d")), out_specs=P("d"))
     def run(start, steps):
-        return weft.lax.scan(lambda c, y: (combine(c, reduce(y, "d")), None), start, steps)[0]
+        step = lambda c, y: (combine(c, getattr(wnp, name)(y)), None)
+        return weft.lax.scan(step, start, steps)[0]
 
+    rows = NamedSharding(mesh(), P("data"))
+    run = weft.jit(
+        run, in_shardings=(rows, NamedSharding(mesh(), P(None, "data"))), out_shardings=rows
+    )
+    weft.testing.assert_comm(run, (start, steps), all_reduce=1)
     want = start
     for step in steps:
         want = on_host(want, getattr(step, name)())
     np.testing.assert_array_equal(run(start, steps), want)
+
+
+@pytest.mark.parametrize("axes", ["d", ("d", "e")], ids=["one axis of two", "all axes"])
+def test_a_sum_stays_where_its_user_wrote_it(axes, rng):
+    mesh = weft.make_mesh((4, 2), ("d", "e"), axis_types=(weft.AxisType.Auto,) * 2)
+    steps = rng.integers(-20, 20, (5, 8), dtype=np.int32)
+
+    @weft.jit
+    @weft.shard_map(
+        mesh=mesh,
+        in_specs=P(None, axes),
+        out_specs=P(),
+        axis_names=set(mesh.axis_names if axes != "d" else "d"),
+    )
+    def run(steps):
+        step = lambda c, y: (c + weft.lax.psum(y.sum(), axes), None)
+        return weft.lax.scan(step, np.int32(0), steps)[0]
+
+    report = weft.comm(run, steps)
+    assert [(c.kind, c.trips) for c in report.collectives] == [("all_reduce", 5)]
+    assert run(steps) == steps.sum()
+
+
+# -- updates that are linear in the carry and in what is reduced -----------------------------------
+
+W = np.linspace(-1, 1, 32, dtype=np.float32).reshape(8, 4)
+X = np.random.default_rng(5).normal(size=(STEPS, 16, 8)).astype(np.float32)
+K = np.linspace(0.5, 2, STEPS, dtype=np.float32)
+
+
+def grad(w, x):
+    """The gradient of sum(tanh(x @ w)²), by NumPy or by weft."""
+    if isinstance(x, np.ndarray):
+        t = np.tanh(x @ w)
+        return x.T @ (2 * t * (1 - t * t))
+    return weft.grad(lambda w: (wnp.tanh(x @ w) ** 2).sum())(w)
+
+
+# (step as (carry, weights, rows, factor, number of the step), start, all_reduces in all)
+UPDATES = {
+    "scaled by the step": (lambda c, w, x, k, i: c + grad(w, x) * k, 0 * W, 1),
+    "weighted by what is reduced too": (
+        lambda c, w, x, k, i: c + grad(w, x) * x.sum(),
+        0 * W,
+        1 + STEPS,
+    ),
+    "divided": (lambda c, w, x, k, i: c - grad(w, x) / (i + 1), W, 1),
+    "running mean": (lambda c, w, x, k, i: c + (grad(w, x) - c) / (i + 1), 0 * W, 1),
+    "decaying average": (lambda c, w, x, k, i: 0.9 * c + 0.1 * grad(w, x), 0 * W, 1),
+    "decaying average from a start": (lambda c, w, x, k, i: 0.9 * c + 0.1 * grad(w, x), W, 1),
+    "whole terms": (lambda c, w, x, k, i: c + grad(w, x) + k * w, 0 * W, 1),
+    "whole terms and a start": (lambda c, w, x, k, i: c + (k * w + grad(w, x)), W, 1),
+    "added in turn": (lambda c, w, x, k, i: c + grad(w, x) + grad(2 * w, x), W, 1),
+    "a product of it": (lambda c, w, x, k, i: c + x.sum(0) @ w, 0 * W[0], 1),
+    "columns added up": (lambda c, w, x, k, i: c + grad(w, x).sum(0), W[0], 1),
+}
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_linear_updates_are_reduced_once(name):
+    update, start, calls = UPDATES[name]
+
+    def run(w, start, x, k):
+        step = lambda c, xs: (update(c, w, *xs), None)
+        i = np.arange(STEPS, dtype=np.float32)
+        return weft.lax.scan(step, start, (x, k, i))[0]
+
+    place = lambda *spec: NamedSharding(mesh(), P(*spec))
+    shardings = (place(), place(), place(None, "data"), place())
+    if not start.any():  # a start of zeros is known when the program is written
+        run = lambda w, x, k, run=run: run(w, wnp.zeros(start.shape, np.float32), x, k)
+    known = start.any()
+    args = (W, start, X, K) if known else (W, X, K)
+    jitted = weft.jit(
+        run,
+        in_shardings=shardings if known else (shardings[0], *shardings[2:]),
+        out_shardings=place(),
+        partitioner="weft",
+    )
+    report = weft.comm(jitted, *args)
+    assert sum(c.trips for c in report.collectives) == calls
+    want = start
+    for i in range(STEPS):
+        want = update(want, W, X[i], K[i], i)
+    np.testing.assert_allclose(np.asarray(jitted(*args)), want, rtol=2e-5, atol=2e-4)
+
+
+def test_rows_that_a_loop_stacks_are_reduced_together(rng):
+    def run(x):
+        def step(total, rows):
+            return total + rows.sum(0), (rows.sum(), (rows * rows).sum(0))
+
+        return weft.lax.scan(step, wnp.zeros(8), x)
+
+    jitted = weft.jit(run, in_shardings=NamedSharding(mesh(), P(None, "data")), out_shardings=None)
+    weft.testing.assert_comm(jitted, (X,), all_reduce=1)
+    total, (sums, squares) = jitted(X)
+    np.testing.assert_allclose(np.asarray(total), X.sum((0, 1)), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(np.asarray(sums), X.sum((1, 2)), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(np.asarray(squares), (X * X).sum(1), rtol=1e-4)
+
+
+def test_sums_over_some_devices_join_sums_over_more(rng):
+    """One term is summed over all devices, one over `data` and then equal along `model`."""
+    a = rng.normal(size=(STEPS, 8, 4)).astype(np.float32)
+
+    def run(x, a):
+        step = lambda c, xa: (c + xa[0].sum((0, 1)) + xa[1].sum(), None)
+        return weft.lax.scan(step, np.float32(0), (x, a))[0]
+
+    place = lambda *spec: NamedSharding(mesh(), P(*spec))
+    shardings = (place(None, "data", "model"), place(None, "data"))
+    jitted = weft.jit(run, in_shardings=shardings, out_shardings=place())
+    weft.testing.assert_comm(jitted, (X, a), all_reduce=1)
+    np.testing.assert_allclose(jitted(X, a), X.sum() + a.sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_loops_of_fewer_than_two_steps_are_left_alone(steps, rng):
+    text = loop("%y = stablehlo.add %z, %e : tensor<4xf32>")
+    text = text.replace(f"dense<{STEPS}> : tensor<i32>", f"dense<{steps}> : tensor<i32>")
+    _, _, counts = before_and_after(text)
+    assert counts["accumulate"] == 0
+    x, s = arguments(rng)
+    np.testing.assert_array_equal(run(text, x, s), s + x[:steps].sum((0, 1)))
+
+
+def test_factors_that_differ_between_devices_keep_sums_in_the_loop(rng):
+    """Each device's rows are scaled by the sum of all; that sum is needed in every step."""
+
+    def run(w, x):
+        step = lambda c, rows: (c + w * rows.sum(), None)
+        return weft.lax.scan(step, wnp.zeros(w.shape), x)[0]
+
+    place = lambda *spec: NamedSharding(mesh(), P(*spec))
+    shardings = (place("data"), place(None, "data"))
+    jitted = weft.jit(run, in_shardings=shardings, out_shardings=place("data"))
+    weft.testing.assert_comm(jitted, (W, X), all_reduce=STEPS)
+    np.testing.assert_allclose(np.asarray(jitted(W, X)), W * X.sum(), rtol=1e-3, atol=1e-4)
+
+
+def test_reduced_shards_are_not_kept_whole():
+    """A carry that is split over the summed axis stays so: its sums are scattered in each step."""
+
+    def run(w, x):
+        step = lambda c, rows: (c + grad(w, rows), None)
+        return weft.lax.scan(step, wnp.zeros(W.shape), x)[0]
+
+    place = lambda *spec: NamedSharding(mesh(), P(*spec))
+    shardings = (place(), place(None, "data"))
+    jitted = weft.jit(run, in_shardings=shardings, out_shardings=place("data"))
+    weft.testing.assert_comm(jitted, (W, X), reduce_scatter=STEPS)
+    want = sum(grad(W, rows) for rows in X)
+    np.testing.assert_allclose(np.asarray(jitted(W, X)), want, rtol=1e-4, atol=1e-4)

@@ -8,7 +8,8 @@ from tests.partition import programs
 from tests.partition.test_localize import module, sharding
 from weft._xla import mlir
 from weft.partition import partition
-from weft.partition.check import check, join, tile_classes, varying
+from weft.partition.check import check
+from weft.partition.classes import join, tile_classes, varying
 from weft.partition.layout import DeviceMesh, Layout
 
 

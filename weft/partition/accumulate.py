@@ -1,174 +1,314 @@
 """Reduces what a loop adds up once, behind the loop.
 
-Where a loop only adds all_reduces to a carry, as in the gradient of weights that every step uses,
-the sum over devices and the sum over steps change places: each device adds up its own terms, and
-one all_reduce behind the loop sends what each step did. The same holds for maxima and minima.
+Where a loop does nothing with a carry but add all_reduces to it, as in the gradient of weights that
+every step uses, the sum over devices and the sum over steps change places: each device adds up its
+own terms, and one all_reduce behind the loop sends what each step did. The same holds
+
+- for every update that is linear in the carry and the reduced values: scaled, moved, written into a
+  row of a stack, a running mean, a decaying average;
+- for terms beside these that need no reduction: the first device of each group adds them;
+- for maxima and minima.
+
+The carry keeps its size.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from weft._xla.mlir import ir
-from weft.partition.collect import WHY, byte_size, byte_size_of, trip_count
+from weft.partition.classes import Typer, tile_classes
+from weft.partition.collect import WHY, byte_size, bytes_sent, trip_count
+from weft.partition.layout import DeviceMesh, Layout
+from weft.partition.updates import (
+    COMBINERS,
+    Update,
+    constant_of,
+    identity,
+    is_identity,
+    read_update,
+)
 from weft.partition.walk import inner_first
 
-_COMBINERS = ("stablehlo.add", "stablehlo.maximum", "stablehlo.minimum")
-_MOVES = ("stablehlo.reshape", "stablehlo.transpose", "stablehlo.broadcast_in_dim")
+# Larger reductions wait for bandwidth: fewer of them that send as much gain nothing.
+_SMALL = 256 * 1024
 
 
-def reduce_behind_loops(block: ir.Block) -> int:
-    """Moves all_reduces behind the loops of a block that add them up; returns how many."""
+def reduce_behind_loops(
+    block: ir.Block, mesh: DeviceMesh, arguments: Sequence[Layout] | None = None
+) -> int:
+    """Moves all_reduces behind the loops of a function that add them up.
+
+    Args:
+      block: the function's; changed in place.
+      mesh: the devices.
+      arguments: layouts of the function's arguments, which tell where devices hold the same.
+
+    Returns:
+      How many.
+    """
+    agreement = _Agreement(block, mesh, arguments)
     return sum(
-        _carry(op, i)
+        _carry(op, i, agreement)
         for op in inner_first(block)
         if op.name == "stablehlo.while"
         for i in range(len(op.operands))
     )
 
 
-@dataclass(slots=True)
-class _Term:
-    """all_reduces whose results, moved and added, make up a term."""
+class _Agreement:
+    """Tells where the devices of groups hold the same; types the function when first asked."""
 
-    reduces: list[ir.Operation]
+    def __init__(
+        self, block: ir.Block, mesh: DeviceMesh, arguments: Sequence[Layout] | None
+    ) -> None:
+        self.block, self.mesh, self.arguments = block, mesh, arguments
+        self._typer: Typer | None = None
 
-    @property
-    def groups(self) -> ir.Attribute:
-        return self.reduces[0].attributes["replica_groups"]
+    def on(self, value: ir.Value, groups: np.ndarray) -> bool:
+        if constant_of(value) is not None:
+            return True
+        if self._typer is None:
+            self._typer = self._typed()
+        classes = self._typer.types.get(value)
+        return classes is not None and bool((classes[groups] == classes[groups[:, :1]]).all())
+
+    def _typed(self) -> Typer:
+        typer = Typer(self.mesh, {})
+        given = [np.arange(self.mesh.size) for _ in self.block.arguments]
+        if self.arguments is not None:
+            given = [tile_classes(layout) for layout in self.arguments]
+        try:
+            typer.block(self.block, given)
+        except (TypeError, KeyError):  # a group that may not meet, or a call: nothing is known
+            typer.types.clear()
+        return typer
+
+    def forget(self, value: ir.Value) -> None:
+        """A new value may stand where one was that has gone."""
+        if self._typer is not None:
+            self._typer.types.pop(value, None)
 
 
-def _carry(loop: ir.Operation, number: int) -> int:
+def _carry(loop: ir.Operation, number: int, agreement: _Agreement) -> int:
     condition, body = (region.blocks[0] for region in loop.regions)
-    terminator = list(body.operations)[-1].operation
-    carry, total = body.arguments[number], terminator.operands[number]
+    carry, total = body.arguments[number], list(body.operations)[-1].operation.operands[number]
     if isinstance(total.owner, ir.Block) or list(condition.arguments[number].uses):
         return 0
-    add = total.owner.operation
-    if add.name not in _COMBINERS or not _one_use(total) or not _one_use(carry):
-        return 0
-    others = [v for v in add.operands if v != carry]
-    if len(others) != 1 or add.block != body:
-        return 0
-    if _identity(add.name, carry.type.element_type) is None:
-        return 0
-    term = _term(others[0], body, add.name)
-    trips = trip_count(loop) or 1
-    if term is None or trips * sum(_size(r) for r in term.reduces) < byte_size(carry.type):
-        return 0
-    _move(loop, number, add.name, term)
-    return len(term.reduces)
+    for combiner in COMBINERS:
+        if identity(combiner, carry.type.element_type) is None:
+            continue
+        update = read_update(carry, total, body, combiner)
+        if update is None:
+            continue
+        widest = _widest(update)
+        if widest is None or not _pays(update, carry.type, trip_count(loop), widest):
+            return 0
+        if not _agreed(update, loop.operands[number], combiner, widest, agreement):
+            return 0
+        _Move(loop, number, combiner, widest, agreement).apply(update)
+        return len(update.reduces)
+    return 0
 
 
-def _one_use(value: ir.Value) -> bool:
-    return len(list(value.uses)) == 1
+# -- whether to move -------------------------------------------------------------------------------
 
 
-def _size(reduce: ir.Operation) -> int:
-    return byte_size(reduce.operands[0].type)
+def _groups(reduce: ir.Operation) -> np.ndarray:
+    return np.array(reduce.attributes["replica_groups"])
 
 
-def _term(value: ir.Value, body: ir.Block, combiner: str) -> _Term | None:
-    """What `value` is made of, if it is a combination of all_reduces that nothing else reads."""
-    if isinstance(value.owner, ir.Block) or not _one_use(value):
-        return None
-    op = value.owner.operation
-    if op.block != body:
-        return None
-    if op.name == "stablehlo.all_reduce":
-        kind = next(iter(op.regions[0].blocks[0].operations)).operation.name
-        return _Term([op]) if kind == combiner and len(op.operands) == 1 else None
-    if op.name == combiner:
-        left, right = (_term(v, body, combiner) for v in op.operands)
-        if left is None or right is None or left.groups != right.groups:
+def _narrower(reduce: ir.Operation, widest: ir.Operation) -> bool:
+    return reduce.attributes["replica_groups"] != widest.attributes["replica_groups"]
+
+
+def _widest(update: Update) -> ir.Operation | None:
+    """The all_reduce whose groups are made of those of all the others; None if there is none."""
+    reduces = list(update.reduces.values())
+    if not any(_narrower(op, reduces[0]) for op in reduces):
+        return reduces[0]
+    widest = max(reduces, key=lambda op: _groups(op).shape[-1])
+    wide = _groups(widest)
+    place = np.full(int(wide.max()) + 1, -1)
+    place[wide] = np.arange(len(wide))[:, None]
+    for op in reduces:
+        rows = _groups(op)
+        if rows.max() >= len(place) or (place[rows] != place[rows[:, :1]]).any():
             return None
-        return _Term(left.reduces + right.reduces)
-    if op.name in _MOVES or (combiner == "stablehlo.add" and _keeps_sums(op)):
-        return _term(op.operands[0], body, combiner)
-    return None
+        if rows.size != wide.size or (place[rows] < 0).any():
+            return None
+    return widest
 
 
-def _keeps_sums(op: ir.Operation) -> bool:
-    """True where the operation may come before or after a sum over devices."""
-    if op.name == "stablehlo.convert":
-        now, then = (v.type.element_type for v in (op.operands[0], op.results[0]))
-        floats = all(isinstance(t, ir.FloatType) for t in (now, then))
-        return floats and byte_size_of(then) >= byte_size_of(now)
-    if op.name in ("stablehlo.multiply", "stablehlo.divide"):
-        return (
-            isinstance(op.results[0].type.element_type, ir.FloatType)
-            and _constant(op.operands[1]) is not None
+def _pays(update: Update, carry: ir.Type, trips: int | None, widest: ir.Operation) -> bool:
+    """Whether one reduction of the carry sends less than the steps do, or as much at once."""
+    if trips is not None and trips < 2:
+        return False
+    each = [
+        bytes_sent("all_reduce", byte_size(op.operands[0].type), _groups(op).shape[-1])
+        for op in update.reduces.values()
+    ]
+    now = (trips or 1) * sum(each)
+    once = bytes_sent("all_reduce", byte_size(carry), _groups(widest).shape[-1])
+    return once < now or (once == now and byte_size(carry) <= _SMALL)
+
+
+def _agreed(
+    update: Update,
+    first: ir.Value,
+    combiner: str,
+    widest: ir.Operation,
+    agreement: _Agreement,
+) -> bool:
+    """Whether the devices of a group have the same of all that is not summed over them."""
+    values = [v for v, op in update.reduces.items() if _narrower(op, widest)]
+    values += [op.operands[number] for op, number in update.whole]
+    values += update.others
+    if not update.adds and not is_identity(first, combiner):
+        values.append(first)
+    if all(constant_of(v) is not None for v in values):
+        return True
+    groups = _groups(widest)
+    return all(agreement.on(v, groups) for v in values)
+
+
+# -- moving ----------------------------------------------------------------------------------------
+
+
+class _Move:
+    """Moves the reductions of one carry of a loop."""
+
+    def __init__(
+        self,
+        loop: ir.Operation,
+        number: int,
+        combiner: str,
+        widest: ir.Operation,
+        agreement: _Agreement,
+    ) -> None:
+        self.loop, self.number, self.combiner, self.widest = loop, number, combiner, widest
+        self.agreement = agreement
+        self.loc = widest.location
+        self.leaders = _groups(widest)[:, 0]
+
+    def apply(self, update: Update) -> None:
+        loop, number = self.loop, self.number
+        first = loop.operands[number]
+        for op, i in update.whole:
+            op.operands[i] = self._kept(op.operands[i], self.leaders, op)
+        behind = not update.adds or is_identity(first, self.combiner)
+        if not is_identity(first, self.combiner):
+            if update.adds:
+                start = identity(self.combiner, first.type.element_type)
+                loop.operands[number] = self._constant(f"dense<{start}> : {first.type}")
+            else:
+                loop.operands[number] = self._kept(first, self.leaders, loop)
+        self._reduce(list(update.reduces.values()), None if behind else first)
+        for reduced, op in update.reduces.items():
+            term = op.operands[0]
+            if _narrower(op, self.widest):
+                rows = _groups(op)
+                term = self._kept(term, rows[np.isin(rows, self.leaders).any(axis=1)], op)
+            reduced.replace_all_uses_with(term)
+        for op in update.reduces.values():
+            op.erase()
+
+    def _reduce(self, reduces: list[ir.Operation], first: ir.Value | None) -> None:
+        """Reduces the loop's result and adds what devices started from, which may be their own."""
+        result, old = self.loop.results[self.number], self.widest
+        users = [(use.owner.operation, use.operand_number) for use in result.uses]
+        if not users:
+            return
+        after = ir.InsertionPoint.after(self.loop)
+        attributes = {k: old.attributes[k] for k in old.attributes}
+        value = self._make("stablehlo.all_reduce", [result], result.type, after, 1, **attributes)
+        total = value.owner.operation
+        reasons = dict.fromkeys(r.attributes[WHY].value for r in reduces if WHY in r.attributes)
+        if reasons:
+            total.attributes[WHY] = ir.StringAttr.get("; ".join(reasons))
+        _combine_by(total, self.combiner, result.type.element_type)
+        if first is not None:
+            after = ir.InsertionPoint.after(total)
+            value = self._make(self.combiner, [first, value], result.type, after)
+        for user, place in users:
+            user.operands[place] = value
+
+    def _kept(self, value: ir.Value, devices: np.ndarray, op: ir.Operation) -> ir.Value:
+        """For an operation, a value on some devices; on the others nothing is added.
+
+        Maxima and minima may meet a value more than once.
+        """
+        if self.combiner != "stablehlo.add" or is_identity(value, self.combiner):
+            return value
+        here = ir.InsertionPoint(op)
+        shape = list(value.type.shape)
+        where = self._make(
+            "stablehlo.broadcast_in_dim",
+            [self._is_one_of(devices)],
+            ir.RankedTensorType.get(shape, ir.IntegerType.get_signless(1)),
+            here,
+            broadcast_dimensions=ir.Attribute.parse("array<i64>"),
         )
-    return op.name == "stablehlo.negate"
+        zero = identity(self.combiner, value.type.element_type)
+        nothing = self._constant(f"dense<{zero}> : {value.type}")
+        return self._make("stablehlo.select", [where, value, nothing], value.type, here)
 
+    def _is_one_of(self, devices: np.ndarray) -> ir.Value:
+        """Whether this device is one of some, found in front of the loop."""
+        i32, i1 = (ir.IntegerType.get_signless(bits) for bits in (32, 1))
+        scalar = ir.RankedTensorType.get([], i32)
+        table = np.zeros(self.agreement.mesh.size, np.int32)
+        table[devices.reshape(-1)] = 1
+        here = ir.InsertionPoint(self.loop)
+        unsigned = ir.RankedTensorType.get([], ir.IntegerType.get_unsigned(32))
+        device = self._make("stablehlo.replica_id", [], unsigned, here)
+        device = self._make("stablehlo.convert", [device], scalar, here)
+        number = self._make(
+            "stablehlo.dynamic_slice",
+            [self._constant(ir.DenseIntElementsAttr.get(table, type=i32)), device],
+            ir.RankedTensorType.get([1], i32),
+            here,
+            slice_sizes=ir.Attribute.parse("array<i64: 1>"),
+        )
+        number = self._make("stablehlo.reshape", [number], scalar, here)
+        return self._make(
+            "stablehlo.compare",
+            [number, self._constant(f"dense<1> : {scalar}")],
+            ir.RankedTensorType.get([], i1),
+            here,
+            comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction EQ>"),
+        )
 
-def _constant(value: ir.Value) -> ir.Attribute | None:
-    """The constant that a value is made of; all devices have it in common."""
-    while not isinstance(value.owner, ir.Block):
-        op = value.owner.operation
-        if op.name == "stablehlo.constant":
-            return op.attributes["value"]
-        if op.name not in (*_MOVES, "stablehlo.convert"):
-            return None
-        value = op.operands[0]
-    return None
+    def _constant(self, content: str | ir.Attribute) -> ir.Value:
+        """A constant in front of the loop; from text, since complex ones have no class."""
+        made = ir.Operation.parse(f"%0 = stablehlo.constant {content}")
+        ir.InsertionPoint(self.loop).insert(made)
+        self.agreement.forget(made.results[0])
+        return made.results[0]
 
-
-_INFINITY = {"f64": 0x7FF0000000000000, "f32": 0x7F800000, "f16": 0x7C00, "bf16": 0x7F80}
-
-
-def _identity(combiner: str, element: ir.Type) -> str | None:
-    """The value, as MLIR writes it, that combined with another gives that one; None if unknown."""
-    integer, name = isinstance(element, ir.IntegerType), str(element)
-    if combiner == "stablehlo.add":
-        zero = "0" if integer else "0.0"
-        return f"({zero}, {zero})" if isinstance(element, ir.ComplexType) else zero
-    lowest = combiner == "stablehlo.maximum"
-    if integer and element.width > 1:
-        bits = element.width if element.is_unsigned else element.width - 1
-        low = 0 if element.is_unsigned else -(1 << bits)
-        return str(low if lowest else (1 << bits) - 1)
-    if name not in _INFINITY:
-        return None
-    infinity = _INFINITY[name]
-    return f"0x{infinity | (1 << infinity.bit_length() if lowest else 0):X}"
-
-
-def _move(loop: ir.Operation, number: int, combiner: str, term: _Term) -> None:
-    first, result = loop.operands[number], loop.results[number]
-    users = [(use.owner.operation, use.operand_number) for use in result.uses]
-    old = term.reduces[0]
-    after = ir.InsertionPoint.after(loop)
-    total = ir.Operation.create(
-        "stablehlo.all_reduce",
-        results=[result.type],
-        operands=[result],
-        attributes={k: old.attributes[k] for k in old.attributes},
-        regions=1,
-        loc=old.location,
-        ip=after,
-    )
-    reasons = dict.fromkeys(r.attributes[WHY].value for r in term.reduces if WHY in r.attributes)
-    if reasons:
-        total.attributes[WHY] = ir.StringAttr.get("; ".join(reasons))
-    _combine_by(total, combiner, result.type.element_type)
-    value = total.results[0]
-    start = _constant_of(loop, result.type, _identity(combiner, result.type.element_type))
-    if _splat_text(first) != _splat_text(start):
-        # Devices may have started from values of their own: these come in behind the reduction.
-        loop.operands[number] = start
-        value = ir.Operation.create(
-            combiner,
-            results=[result.type],
-            operands=[first, value],
-            loc=old.location,
-            ip=ir.InsertionPoint.after(total),
-        ).results[0]
-    for user, place in users:
-        user.operands[place] = value
-    for reduce in term.reduces:
-        reduce.results[0].replace_all_uses_with(reduce.operands[0])
-        reduce.erase()
+    def _make(
+        self,
+        name: str,
+        operands: list[ir.Value],
+        result: ir.Type,
+        where: Any,
+        regions: int = 0,
+        **attributes: ir.Attribute,
+    ) -> ir.Value:
+        made = ir.Operation.create(
+            name,
+            results=[result],
+            operands=operands,
+            attributes=attributes,
+            regions=regions,
+            loc=self.loc,
+            ip=where,
+        )
+        self.agreement.forget(made.results[0])
+        return made.results[0]
 
 
 def _combine_by(reduce: ir.Operation, combiner: str, element: ir.Type) -> None:
@@ -179,15 +319,3 @@ def _combine_by(reduce: ir.Operation, combiner: str, element: ir.Type) -> None:
     both = list(block.arguments)
     combined = ir.Operation.create(combiner, results=[scalar], operands=both, loc=unknown, ip=ip)
     ir.Operation.create("stablehlo.return", operands=list(combined.results), loc=unknown, ip=ip)
-
-
-def _splat_text(value: ir.Value) -> str | None:
-    """The elements of a constant without its type; None for other values."""
-    constant = _constant(value)
-    return None if constant is None else str(constant).partition(" : ")[0]
-
-
-def _constant_of(loop: ir.Operation, kind: ir.Type, value: str | None) -> ir.Value:
-    made = ir.Operation.parse(f"%0 = stablehlo.constant dense<{value}> : {kind}")
-    ir.InsertionPoint(loop).insert(made)
-    return made.results[0]

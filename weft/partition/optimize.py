@@ -2,7 +2,7 @@
 
 merge_equal      the same collective of the same value happens once
 hoist            collectives of loop-invariant values leave while loops
-accumulate       all_reduces that a loop only adds up happen once, behind it
+accumulate       all_reduces that a loop only adds up happen once, behind it; not the user's own
 combine          small all_reduces over the same groups become one (fewer latencies)
 overlap          optional: all_gather + dot becomes a ring of permutes and partial dots
 
@@ -11,14 +11,16 @@ overlap          optional: all_gather + dot becomes a ring of permutes and parti
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from weft._xla import passes
 from weft._xla.mlir import ir
 from weft.partition.accumulate import reduce_behind_loops
 from weft.partition.collect import KINDS, WHY, byte_size
-from weft.partition.layout import DeviceMesh
+from weft.partition.layout import DeviceMesh, Layout
 from weft.partition.overlap import overlap_gathers
+from weft.partition.updates import WRITTEN
+from weft.partition.walk import inner_first
 
 COMBINE_BYTES = 256 * 1024  # per operand; larger ones are bandwidth-bound and gain nothing
 
@@ -27,8 +29,23 @@ _CHEAP = frozenset(
 )
 
 
-def optimize(module: ir.Module, mesh: DeviceMesh, *, overlap: bool = False) -> dict[str, int]:
-    """Improves a local module in place; returns how often each optimization applied."""
+def optimize(
+    module: ir.Module,
+    mesh: DeviceMesh,
+    *,
+    arguments: Sequence[Layout] | None = None,
+    written: bool = False,
+    overlap: bool = False,
+) -> dict[str, int]:
+    """Improves a local module in place; returns how often each optimization applied.
+
+    Args:
+      module: the local module.
+      mesh: its devices.
+      arguments: the layouts of the main function's arguments, where known.
+      written: the user wrote all of its collectives.
+      overlap: make rings of gathers and products.
+    """
     counts = {"merge_equal": 0, "hoist": 0, "accumulate": 0, "combine": 0, "overlap": 0}
     with module.context, ir.Location.unknown(module.context):
         for view in module.body.operations:
@@ -39,7 +56,11 @@ def optimize(module: ir.Module, mesh: DeviceMesh, *, overlap: bool = False) -> d
                 continue
             _drop_unused(block)
             counts["hoist"] += _hoist(block)
-            counts["accumulate"] += reduce_behind_loops(block)
+            if not written:
+                main = view.operation.attributes["sym_name"].value == "main"
+                known = arguments if main else None
+                counts["accumulate"] += reduce_behind_loops(block, mesh, known)
+                _drop_marks(block)
             counts["merge_equal"] += _merge_equal(block, {})
             if overlap:
                 counts["overlap"] += overlap_gathers(block, mesh)
@@ -90,6 +111,12 @@ def _has_collectives(block: ir.Block) -> bool:
 def _ops(block: ir.Block) -> Iterator[ir.Operation]:
     for view in list(block.operations):
         yield view.operation
+
+
+def _drop_marks(block: ir.Block) -> None:
+    for op in inner_first(block):
+        if op.name in KINDS and WRITTEN in op.attributes:
+            del op.attributes[WRITTEN]
 
 
 def _drop_unused(block: ir.Block) -> None:

@@ -16,6 +16,7 @@ from weft.partition.localize import localize
 from weft.partition.optimize import optimize
 from weft.partition.propagate import make_explicit, propagate
 from weft.partition.stacks import gather_small_stacks
+from weft.partition.started import arrive, set_out
 from weft.partition.validate import validate
 
 
@@ -84,12 +85,15 @@ def partition(
         return {n: b - a for n, a, b in zip(laps, clock, clock[1:], strict=False)}
 
     work = clone(module)
+    started = set_out(work)
     if not keep_stages and not explain:
         validate(work)
         if (found := _by_device(work)) is not None:
             manual.localize(work, found)
+            if started:
+                arrive(work)
             lap("localize")
-            optimize(work, found.mesh, overlap=overlap)
+            optimize(work, found.mesh, written=True, overlap=overlap)
             lap("optimize")
             return Stages(None, None, work, found.mesh, found.arguments, found.results, seconds())
     propagate(work, origins=explain)
@@ -103,8 +107,10 @@ def partition(
     lap("make_explicit")
     collectives = clone(work) if keep_stages else None
     info = localize(work, explain=explain)
+    if started:
+        arrive(work)
     lap("localize")
-    optimize(work, info.mesh, overlap=overlap)
+    optimize(work, info.mesh, arguments=info.arguments, overlap=overlap)
     lap("optimize")
     return Stages(propagated, collectives, work, info.mesh, info.arguments, info.results, seconds())
 

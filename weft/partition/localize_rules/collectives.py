@@ -9,6 +9,7 @@ from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
+from weft.partition.updates import WRITTEN
 
 MOVES = (
     "sdy.all_gather",
@@ -179,6 +180,7 @@ def manual_collective(lz: Localizer, op: ir.Operation) -> list[Local]:
     for name in ("channel_handle", "use_global_device_ids"):  # devices are replicas now
         if name in op.attributes:
             del op.attributes[name]
+    op.attributes[WRITTEN] = ir.UnitAttr.get()
     got = lz.keep(op, values, layouts)
     lz.after(op)
     return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
