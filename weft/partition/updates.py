@@ -152,9 +152,10 @@ def linear_in(op: ir.Operation, combiner: str) -> tuple[int, ...]:
         return (0,)
     if combiner != "stablehlo.add":
         return (0, 1) if name == combiner else ()
-    if not op.operands:
-        return ()
-    now, then = (v.type.element_type for v in (op.operands[0], op.results[0]))
+    ends = [v.type for v in (*op.operands[:1], *op.results)]
+    if not op.operands or not all(isinstance(t, ir.RankedTensorType) for t in ends):
+        return ()  # a constant, or what handles tokens and futures
+    now, then = (t.element_type for t in ends)
     if name == "stablehlo.convert":
         return (0,) if _widens(now, then) else ()
     if name == "stablehlo.concatenate":
