@@ -7,6 +7,7 @@ random sharding, often one that does not divide it.
 """
 
 from tests.partition.corpus import (  # noqa: F401  they fill PROGRAMS
+    accumulation,
     control,
     convolutions,
     grids,
