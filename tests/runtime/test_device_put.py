@@ -92,6 +92,19 @@ def test_donation_gives_up_the_source():
         np.testing.assert_array_equal(y, VALUE)
 
 
+@pytest.mark.parametrize("held", [lambda x: None, np.asarray, np.from_dlpack])
+def test_a_donated_array_that_went_to_another_device_can_be_asked_what_became_of_it(held):
+    x = device_put(VALUE, backend.devices()[0])
+    view = held(x)
+    y = device_put(x, backend.devices()[1], donate=True)
+    assert x.is_deleted() and repr(x) == "Array(float32[8,8], deleted)"
+    with pytest.raises(RuntimeError, match="has been deleted"):
+        x.block_until_ready()
+    np.testing.assert_array_equal(y, VALUE)
+    if view is not None:
+        np.testing.assert_array_equal(view, VALUE)
+
+
 def test_may_alias_false_protects_against_later_changes():
     value = VALUE.copy()
     x = device_put(value, may_alias=False)

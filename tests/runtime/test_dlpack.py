@@ -76,6 +76,74 @@ def test_errors_name_the_remedy():
         weft.dlpack.from_dlpack(np.arange(3))
 
 
+def read_only():
+    x = np.arange(6, dtype=np.float32)
+    x.flags.writeable = False
+    return x
+
+
+UNSHAREABLE = {
+    "read-only": read_only,
+    "repeated": lambda: np.broadcast_to(np.float32(3), (4,)),
+    "with gaps": lambda: np.arange(8, dtype=np.float32)[::2],
+    "backwards": lambda: np.arange(8, dtype=np.int32)[::-1],
+}
+
+
+@pytest.mark.parametrize("name", UNSHAREABLE)
+def test_memory_that_cannot_be_shared_is_copied_unless_that_is_ruled_out(name):
+    x = UNSHAREABLE[name]()
+    np.testing.assert_array_equal(weft.dlpack.from_dlpack(x), x)
+    with pytest.raises(BufferError, match="cannot be shared"):
+        weft.dlpack.from_dlpack(x, copy=False)
+
+
+class Broken:
+    """An array whose protocol returns what it was told to."""
+
+    def __init__(self, capsule, device=(1, 0)):
+        self.capsule, self.device = capsule, device
+
+    def __dlpack__(self, **options):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+@pytest.mark.parametrize("capsule", [None, 3, read_only().copy().__dlpack__(max_version=(1, 0))])
+def test_what_is_no_capsule_is_refused(capsule):
+    with pytest.raises(TypeError, match="new capsule named 'dltensor'"):
+        weft.dlpack.from_dlpack(Broken(capsule))
+
+
+def test_a_capsule_is_read_once():
+    array = Broken(np.ones(3, np.float32).__dlpack__())
+    weft.dlpack.from_dlpack(array)
+    with pytest.raises(TypeError, match="used_dltensor"):
+        weft.dlpack.from_dlpack(array)
+
+
+@pytest.mark.parametrize("device", [None, (1,), ("a", "b")])
+def test_a_device_that_is_no_pair_of_numbers_is_refused(device):
+    with pytest.raises(TypeError, match="__dlpack_device__"):
+        weft.dlpack.from_dlpack(Broken(None, device))
+
+
+def test_a_device_of_another_kind_is_named():
+    with pytest.raises(BufferError, match="device type 7"):
+        weft.dlpack.from_dlpack(Broken(None, (7, 0)))
+
+
+@pytest.mark.parametrize("export", [np.from_dlpack, weft.dlpack.from_dlpack])
+def test_a_deleted_array_leaves_its_memory_to_those_who_share_it(export):
+    x = wnp.arange(6.0)
+    shared = export(x)
+    x.delete()
+    assert x.is_deleted()
+    np.testing.assert_array_equal(shared, np.arange(6.0))
+
+
 def test_supported_dtypes():
     supported = [weft.dlpack.is_supported_dtype(d) for d in ("float32", "bfloat16", "bool")]
     assert supported == [True] * 3

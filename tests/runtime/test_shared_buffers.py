@@ -64,6 +64,15 @@ def test_donating_one_makes_use_of_the_other_an_error(name):
         np.asarray(other)
 
 
+@pytest.mark.parametrize("name", SHARING)
+def test_deleting_one_makes_use_of_the_other_an_error(name):
+    given, other, *_ = SHARING[name]()
+    given.delete()
+    for use in (lambda: other + 1, lambda: np.asarray(other), other.block_until_ready):
+        with pytest.raises(RuntimeError, match="has been deleted"):
+            use()
+
+
 def test_donating_a_part_spares_other_parts_that_stand_alone():
     first, second = [s.data for s in split().addressable_shards][:2]
     np.testing.assert_array_equal(take(first), [1, 2])

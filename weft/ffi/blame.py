@@ -28,8 +28,9 @@ import struct
 from typing import Any
 
 from weft._xla import ffi as _xla
+from weft._xla.client import XlaRuntimeError
 from weft.runtime import together
-from weft.runtime.host_calls import XlaRuntimeError, note_invalid
+from weft.runtime.host_calls import note_invalid
 
 _VERSION = (0, 3)
 _WORD = 8

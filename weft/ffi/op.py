@@ -15,7 +15,7 @@ from weft.ffi import attributes as attrs
 from weft.ffi.blame import note_call
 from weft.ffi.registry import check_registered, is_batch_partitionable, let_partition, name_for
 from weft.ffi.rule import ShardingRule, batch_rule
-from weft.runtime.host_calls import reporting, watch_arrays
+from weft.runtime.host_calls import finish_before_exit, reporting
 from weft.runtime.together import calls_of, failing_together
 
 VMAP_METHODS = (
@@ -203,7 +203,7 @@ def emit_call(
     **params: Any,
 ) -> list:
     """Emits the custom call, always with layouts: XLA's partitioner aborts without them."""
-    watch_arrays()
+    finish_before_exit()
     shards = None
     if ctx.module.num_partitions > 1 and avals_out:
         shards = _sharding(

@@ -64,15 +64,47 @@ def deleted_text(array: Any) -> str:
     )
 
 
+_wait, _free = ArrayImpl.block_until_ready, ArrayImpl.delete  # jaxlib's own
+
+
 def release(arrays: Iterable[Any]) -> None:
     """Marks the arrays whose buffers a program has taken as deleted, for any later use to see."""
     for x in arrays:
         if x.__class__ is ArrayImpl and x.is_deleted():
-            x.delete()
-            for ref in getattr(x, "_shared", ()):
-                other = ref()
-                if other is not None and (other.is_deleted() or _lost_part(other)):
-                    other.delete()
+            _free(x)
+            if hasattr(x, "_shared"):
+                _release_shared(x)
+
+
+def _release_shared(array: Any) -> None:
+    for ref in array._shared:
+        other = ref()
+        if other is not None and (other.is_deleted() or _lost_part(other)):
+            _free(other)
+
+
+def _delete(self: Any) -> None:
+    """Gives the memory back: this array, and those that share buffers with it, are unusable."""
+    _free(self)
+    if hasattr(self, "_shared"):
+        _release_shared(self)
+
+
+def _block_until_ready(self: Any) -> Any:
+    """Waits until the array has been computed; returns it."""
+    try:
+        return _wait(self)
+    except XlaRuntimeError as error:
+        raise _explained(self, error) from None
+
+
+def _explained(array: Any, error: XlaRuntimeError) -> BaseException:
+    """What to raise for jaxlib's error: the array is gone, or its program failed."""
+    if array.is_deleted():
+        return RuntimeError(deleted_text(array))
+    from weft.runtime.host_calls import explained
+
+    return explained(error)
 
 
 def _lost_part(array: Any) -> bool:
@@ -116,9 +148,7 @@ def _read(array: Any) -> np.ndarray:
     try:
         return _xla.to_numpy(array)
     except XlaRuntimeError as error:
-        from weft.runtime.host_calls import explained
-
-        raise explained(error) from None
+        raise _explained(array, error) from None
 
 
 def host_value(array: Any) -> np.ndarray:
@@ -230,7 +260,14 @@ def live_arrays(platform: str | None = None) -> list:
 
 def _addressable_data(self: Any, index: int) -> Any:
     """The ``index``-th part of this process, as a single-device array."""
-    return parts(self)[index]
+    held = parts(self)
+    try:
+        return held[index]
+    except IndexError:
+        raise IndexError(
+            f"addressable_data({index}): this process holds {len(held)} parts of the "
+            f"{describe(self)} array"
+        ) from None
 
 
 def _copy_to_host_async(self: Any) -> None:
@@ -277,7 +314,15 @@ def _dlpack(
             f"DLPack export to device {dl_device} asked for, the array is on "
             f"{self.__dlpack_device__()}; move it with weft.device_put first"
         )
-    return _xla.to_dlpack(_deep_copy(self) if copy else self, stream)
+    if copy:
+        return _xla.to_dlpack(_deep_copy(self), stream)
+    if not hasattr(self, "_exported"):
+        # XLA (0.10.2) ends the process if the last array of an exported buffer is deleted. This one
+        # lives as long as `self`, to which the capsule refers.
+        self._exported = ArrayImpl(
+            self.aval, self._sharding, [self], committed=True, _skip_checks=True
+        )
+    return _xla.to_dlpack(self, stream)
 
 
 def _dlpack_device(self: Any) -> tuple[int, int]:
@@ -390,8 +435,6 @@ def copied(x: Any, sharding: Any, semantics: Any) -> Any:
         put_shards(p.aval, SingleDeviceSharding(d, memory_kind=kind), (host_value(p),), (d,), True)
         for p, d in zip(parts(x), devices, strict=True)
     ]
-    if semantics is _xla.ArrayCopySemantics.DONATE_INPUT:
-        x.delete()
     return joined(x.aval, sharding, singles)
 
 
@@ -441,6 +484,8 @@ install(
     addressable_data=_addressable_data,
     copy_to_host_async=_copy_to_host_async,
     copy=_deep_copy,
+    delete=_delete,
+    block_until_ready=_block_until_ready,
     item=_item,
     tolist=lambda self: host_value(self).tolist(),
     tobytes=lambda self, order="C": host_value(self).tobytes(order),

@@ -147,13 +147,8 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
     if type(sharding) is not SingleDeviceSharding:
         check_placeable(sharding, aval.shape)
     new_aval = _moved_aval(aval, sharding)
-    semantics = (
-        _xla.ArrayCopySemantics.DONATE_INPUT
-        if donate
-        else _xla.ArrayCopySemantics.ALWAYS_COPY
-        if may_alias is False
-        else _xla.ArrayCopySemantics.REUSE_INPUT
-    )
+    kinds = _xla.ArrayCopySemantics
+    semantics = kinds.ALWAYS_COPY if may_alias is False else kinds.REUSE_INPUT
     if getattr(getattr(source, "spec", None), "unreduced", None):
         raise ValueError(
             f"device_put of an array that is unreduced over {set(source.spec.unreduced)}: each "
@@ -169,7 +164,12 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
         if source.is_equivalent_to(sharding, ndim):
             return _rewrap(x, new_aval, sharding)
     if _same_parts(source, sharding, aval.shape):
-        return _rewrap(copied(x, sharding, semantics), new_aval, sharding)
+        if not donate:
+            return _rewrap(copied(x, sharding, semantics), new_aval, sharding)
+        # With DONATE_INPUT, any later use of `x` ends the process (jaxlib 0.10.2).
+        moved = _rewrap(copied(x, sharding, kinds.ALWAYS_COPY), new_aval, sharding)
+        x.delete()
+        return moved
     if same_devices:
         from weft.runtime.executable import reshard
 

@@ -24,6 +24,8 @@ _PLATFORMS = {1: "cpu", 2: "cuda", 3: "cuda", 10: "rocm"}
 # DLDataTypeCode → the name of the dtype without its bits.
 _KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 
+_CAPSULE = b"dltensor"
+
 
 class _Tensor(ctypes.Structure):
     """DLTensor of dlpack.h, with which a DLManagedTensor begins."""
@@ -42,9 +44,15 @@ class _Tensor(ctypes.Structure):
 
 def _type_of(capsule: Any) -> tuple[tuple[int, ...], np.dtype]:
     """Shape and dtype of a capsule, which jaxlib's own array does not tell without jax."""
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    tensor = ctypes.cast(get(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents
+    valid, get = ctypes.pythonapi.PyCapsule_IsValid, ctypes.pythonapi.PyCapsule_GetPointer
+    valid.argtypes = get.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    get.restype = ctypes.c_void_p
+    if not valid(capsule, _CAPSULE):
+        raise TypeError(
+            f"from_dlpack: __dlpack__ of external_array returned {capsule!r:.100}; it must return "
+            "a new capsule named 'dltensor' at each call"
+        )
+    tensor = ctypes.cast(get(capsule, _CAPSULE), ctypes.POINTER(_Tensor)).contents
     kind = _KINDS.get(tensor.code)
     if kind is None or tensor.lanes != 1:
         raise TypeError(
@@ -73,8 +81,14 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
     device: where the result shall be; None leaves it where the memory is.
     copy: True always copies, False never does, None copies when it must.
 
-    The other library must not change the memory while the array lives. Source: the Python
-    specification of DLPack.
+    The other library must not change the memory while the array lives.
+
+    Raises:
+      TypeError: what is given does not have the protocol, or a dtype that weft does not have.
+      BufferError: the memory cannot be shared: it is on a device of another kind, or has gaps or is
+        read-only where no copy may be made.
+
+    Source: the Python specification of DLPack.
 
     >>> import weft, numpy as np
     >>> weft.dlpack.from_dlpack(np.arange(3, dtype=np.float32))
@@ -87,27 +101,23 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
             "from_dlpack: external_array must have __dlpack__ and __dlpack_device__, got a "
             f"{type(external_array).__name__}; give the array itself, not a capsule of it"
         )
-    kind, number = (int(v) for v in external_array.__dlpack_device__())
-    platform = _PLATFORMS.get(kind)
-    if platform is None:
-        raise BufferError(
-            f"from_dlpack: the array is on DLPack device type {kind}; weft reads CPU, CUDA and ROCm"
-        )
-    home = next(
-        d for d in backend.local_devices(backend=platform) if (d.local_hardware_id or 0) == number
-    )
+    home, platform = _home(external_array)
     stream = home.get_stream_for_external_ready_events() if platform != "cpu" else None
-    capsule = external_array.__dlpack__(**({} if stream is None else {"stream": stream}))
-    shape, dtype = _type_of(capsule)
-    if dtypes.canonicalize_dtype(dtype) != dtype:
-        raise TypeError(
-            f"from_dlpack: the array is {dtype}, and types of 64 bits are off; convert it first, "
-            "or turn them on: weft.config.update('enable_x64', True)"
-        )
-    if inside.pending is not None and platform == "cpu" and dtype != dtypes.bfloat16:
-        # jaxlib copies what is not aligned on its pool, of which this callback may hold a thread.
-        return device_put(np.from_dlpack(external_array), device or home, may_alias=not copy)
-    taken = _xla.from_dlpack(capsule, home, stream, copy)
+    try:
+        capsule = external_array.__dlpack__(**({} if stream is None else {"stream": stream}))
+        shape, dtype = _type_of(capsule)
+        _check_width(dtype)
+        if inside.pending is not None and platform == "cpu" and dtype != dtypes.bfloat16:
+            # jaxlib copies what is not aligned on its pool; this callback may hold its threads.
+            return device_put(np.from_dlpack(external_array), device or home, may_alias=not copy)
+        taken = _xla.from_dlpack(capsule, home, stream, copy)
+    except (BufferError, _xla.XlaRuntimeError) as error:
+        # Read-only memory, which the old capsules cannot tell of, and elements with gaps.
+        value = None if copy is False or platform != "cpu" else _numpy_view(external_array)
+        if value is None:
+            raise BufferError(f"from_dlpack: the array cannot be shared: {error}") from None
+        _check_width(value.dtype)
+        return device_put(value, device or home, may_alias=False)
     aval = ShapedArray(shape, dtype)
     # jaxlib copies only what is not aligned, even with copy=True (0.10.2).
     out = ArrayImpl(aval, SingleDeviceSharding(home), [taken], committed=True, _skip_checks=True)
@@ -118,3 +128,46 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
     if copy is False:
         raise ValueError(f"from_dlpack: copy=False, but the array is on {home} and not on {device}")
     return device_put(out, device)
+
+
+def _home(external_array: Any) -> tuple[Any, str]:
+    """The device that holds an array, and its platform."""
+    place = external_array.__dlpack_device__()
+    try:
+        kind, number = (int(v) for v in place)
+    except (TypeError, ValueError):
+        raise TypeError(
+            "from_dlpack: __dlpack_device__ of external_array must return (device type, number), "
+            f"got {place!r:.100}"
+        ) from None
+    platform = _PLATFORMS.get(kind)
+    if platform is None:
+        raise BufferError(
+            f"from_dlpack: the array is on DLPack device type {kind}; weft reads CPU, CUDA and ROCm"
+        )
+    devices = backend.local_devices(backend=platform)
+    for device in devices:
+        if (device.local_hardware_id or 0) == number:
+            return device, platform
+    if platform == "cpu":  # all its devices are this memory
+        return devices[0], platform
+    raise BufferError(
+        f"from_dlpack: the array is on {platform} device {number}, and this process uses "
+        f"{', '.join(map(str, devices))}"
+    )
+
+
+def _check_width(dtype: np.dtype) -> None:
+    if dtypes.canonicalize_dtype(dtype) != dtype:
+        raise TypeError(
+            f"from_dlpack: the array is {dtype}, and types of 64 bits are off; convert it first, "
+            "or turn them on: weft.config.update('enable_x64', True)"
+        )
+
+
+def _numpy_view(external_array: Any) -> np.ndarray | None:
+    """The array as NumPy reads it; None if NumPy cannot."""
+    try:
+        return np.from_dlpack(external_array)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return None

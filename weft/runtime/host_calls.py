@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import collections
+import functools
 import itertools
 import re
 from collections.abc import Callable, Sequence
@@ -15,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from weft._xla.compile import XlaRuntimeError
 from weft.runtime import in_flight
 
 # Errors -----------------------------------------------------------------------------------------
@@ -129,26 +129,7 @@ def _finish() -> None:
     effects_barrier()
 
 
-_watching = False
-
-
-def watch_arrays() -> None:
-    """For programs that call the host: `Array.block_until_ready` raises explained errors from now
-    on, and the process ends when their calls have."""
-    global _watching
-    if _watching:
-        return
-    _watching = True
+@functools.cache
+def finish_before_exit() -> None:
+    """For programs that call the host: the process ends when their calls have."""
     atexit.register(_finish)
-    from weft.runtime.array import ArrayImpl, install
-
-    wait = ArrayImpl.block_until_ready
-
-    def block_until_ready(self: Any) -> Any:
-        """Waits until the array has been computed; returns it."""
-        try:
-            return wait(self)
-        except XlaRuntimeError as e:
-            raise explained(e) from None
-
-    install(block_until_ready=block_until_ready)

@@ -22,7 +22,7 @@ from weft.core.tree import flatten, leaf_names
 from weft.lowering.call_device import device_of, mark
 from weft.runtime.array import ArrayImpl
 from weft.runtime.executable import effects_barrier as effects_barrier
-from weft.runtime.host_calls import reporting, variants, watch_arrays
+from weft.runtime.host_calls import finish_before_exit, reporting, variants
 from weft.runtime.together import blank_arrays, calls_of, failing_together
 from weft.transforms.host_function import HostFunction
 from weft.transforms.staging import aval_of_spec
@@ -157,7 +157,7 @@ def _lower(
     module = ctx.module
     what = f"{callback.what} of {callback.__name__} at {ctx.eqn.source}"
     function = reporting(checked(callback, out_avals), what)
-    watch_arrays()
+    finish_before_exit()
     ordered = effect is not None and effect.ordered
     index = len(module.host_callbacks)
     results = [(tuple(a.shape), np.dtype(a.dtype)) for a in out_avals]
