@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from weft._xla.mlir import ir
 from weft.partition.layout import DeviceMesh
+from weft.partition.meanwhile import Functions, Meanwhile, until_done
 
 KINDS = {
     "stablehlo.all_reduce": "all_reduce",
@@ -40,6 +41,7 @@ class Collective:
       shape: local operand shapes, for people.
       source: `file:line` of the user's code, or "", or all lines that were joined in it.
       why: which producer and consumer disagreed and where their shardings came from, or "".
+      meanwhile: of a started collective, the computation between start and done; else None.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Collective:
     shape: str
     source: str
     why: str
+    meanwhile: Meanwhile | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -84,7 +87,7 @@ def bytes_sent(kind: str, operand_bytes: int, n: int) -> int:
 def collect(module: ir.Module, mesh: DeviceMesh) -> list[Collective]:
     """Every collective of a local module that moves data, in program order."""
     found: list[Collective] = []
-    functions = {
+    functions: Functions = {
         ir.StringAttr(op.attributes["sym_name"]).value: op.operation
         for op in module.body.operations
         if op.operation.name == "func.func"
@@ -100,7 +103,10 @@ def collect(module: ir.Module, mesh: DeviceMesh) -> list[Collective]:
                 if entry is not None:
                     found.append(entry)
             elif name == "stablehlo.async_start":
+                start = len(found)
                 visit(op.regions[0].blocks[0], trips, exact)
+                meanwhile = until_done(op, functions, trip_count)
+                found[start:] = [replace(c, meanwhile=meanwhile) for c in found[start:]]
             elif name == "stablehlo.while":
                 count = trip_count(op)
                 for region in op.regions:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from weft._xla import mlir
 from weft._xla.mlir import ir
+from weft.core.errors import plural
 from weft.partition.collect import Collective, collect
 from weft.partition.cost import HardwareModel, hardware
 from weft.partition.lines import mlir_with_lines, short
@@ -70,10 +71,26 @@ class CommReport:
                 f"× {c.trips}" + ("" if c.exact_trips else "+"),
                 format_seconds(self.hardware.estimate(c)),
                 ", ".join(map(short, c.source.split(", "))),
-                merged_reasons(c.why.replace(os.getcwd() + os.sep, "")),
+                "; ".join(filter(None, (self._until_done(c), _why(c)))),
             )
             for c in self.collectives
         ]
+
+    def _until_done(self, collective: Collective) -> str:
+        """What a started collective can hide behind, in a line."""
+        meanwhile = collective.meanwhile
+        if meanwhile is None:
+            return ""
+        if not meanwhile.operations:
+            return "started: nothing is computed until done"
+        time = ""
+        if self.hardware.peak_flops:
+            seconds = meanwhile.flops / self.hardware.peak_flops
+            time = f", about {format_seconds(seconds)} at the peak of {self.hardware.name}"
+        return (
+            f"started: {plural(meanwhile.operations, 'operation')} with "
+            f"{format_flops(meanwhile.flops)} until done{time}"
+        )
 
     def summary(self) -> str:
         """Two lines: traffic and memory."""
@@ -91,14 +108,14 @@ class CommReport:
         )
 
     def __str__(self) -> str:
-        rows = [HEADER, *self.rows()]
-        shown = [r[:-1] for r in rows]
+        shown = [r[:-1] for r in (HEADER, *self.rows())]
         widths = [max(len(r[i]) for r in shown) for i in range(len(shown[0]))]
         lines = []
-        for row, cells in zip(rows, shown, strict=True):
+        for cells, c in zip(shown, (None, *self.collectives), strict=True):
             lines.append("  ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)).rstrip())
-            if row is not HEADER and row[-1]:
-                lines.append(f"    why: {row[-1]}")
+            if c is not None:
+                notes = (self._until_done(c), _why(c) and f"why: {_why(c)}")
+                lines += [f"    {note}" for note in notes if note]
         return "\n".join([*lines, self.summary()])
 
     __repr__ = __str__
@@ -123,6 +140,10 @@ class CommReport:
 
         with open(path, "w", encoding="utf-8") as file:
             file.write(page_html(self))
+
+
+def _why(collective: Collective) -> str:
+    return merged_reasons(collective.why.replace(os.getcwd() + os.sep, ""))
 
 
 HEADER = ("collective", "axes", "local operand", "sent", "trips", "time", "source", "why")
@@ -187,6 +208,19 @@ def format_bytes(count: float) -> str:
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if count < 1000 or unit == "TB":
             return f"{count:.3g} {unit}" if unit != "B" else f"{int(count)} B"
+        count /= 1000
+    raise AssertionError
+
+
+def format_flops(count: float) -> str:
+    """Floating-point operations with a unit, three digits.
+
+    >>> format_flops(2.5e6)
+    '2.5 MFLOP'
+    """
+    for unit in ("", "k", "M", "G", "T"):
+        if count < 1000 or unit == "T":
+            return f"{count:.3g} {unit}FLOP"
         count /= 1000
     raise AssertionError
 
