@@ -50,3 +50,16 @@ def test_what_a_function_closes_over_is_no_argument_of_its_stages():
 
     weft.make_jaxpr(outer)(1.0)
     assert weft.tree.structure(seen[0]) == weft.tree.structure(((0,), {}))
+
+
+def test_options_of_one_compilation_are_not_those_of_the_next():
+    lowered = weft.jit(lambda x: x + 1).lower(X)
+    with pytest.raises(weft.errors.CompileError, match="no_such_option"):
+        lowered.compile({"no_such_option": 1})
+    with pytest.raises(TypeError, match="must be a dict of XLA's options"):
+        lowered.compile(["xla_cpu_enable_fast_math"])
+    fast = lowered.compile({"xla_cpu_enable_fast_math": True})
+    plain = lowered.compile()
+    assert fast.runtime_executable() is not plain.runtime_executable()
+    for compiled in (fast, plain):
+        np.testing.assert_array_equal(compiled(X), X + 1)

@@ -65,11 +65,31 @@ def test_a_compiled_module_reports_cost_memory_and_text():
             "operand_layouts and result_layouts",
         ),
         (module(), 0, "devices is empty"),
+        ("module { func.func private @main() -> tensor<4xf32> }", 1, "@main has no body"),
+        (
+            "module { func.func public @main() { call @f() : () -> () return } "
+            "func.func private @f() }",
+            1,
+            "@f has no body",
+        ),
+        (
+            "module { func.func public @main() { call @f() : () -> () return } "
+            "func.func private @f() { call @g() : () -> () return } "
+            "func.func private @g() { call @f() : () -> () return } }",
+            1,
+            "@f calls itself",
+        ),
     ],
 )
 def test_what_would_kill_the_process_is_refused_first(text, devices, words):
     with pytest.raises(ValueError, match=words):
         compile_module(text, backend.devices()[:devices])
+
+
+@pytest.mark.parametrize("replicas", [0, -1, 3])
+def test_devices_that_form_no_such_number_of_replicas_are_refused(replicas):
+    with pytest.raises(ValueError, match=f"cannot form {replicas} replicas"):
+        compile_module(module(), backend.devices()[:2], num_replicas=replicas)
 
 
 def test_a_device_may_appear_once():
@@ -89,6 +109,12 @@ def test_compiler_options_reach_xla():
         compile_module(DOUBLE, [DEVICE], compiler_options={"xla_no_such_flag": True})
     with pytest.raises(TypeError, match="xla_flag.*None"):
         compile_module(DOUBLE, [DEVICE], compiler_options={"xla_flag": None})
+    with pytest.raises(TypeError, match="must be a dict of XLA's options"):
+        compile_module(DOUBLE, [DEVICE], compiler_options=["xla_cpu_enable_fast_math"])
+    for count in (-1, "0", 2**31 - 1):
+        with pytest.raises(ValueError, match="split_count must be from 1 to"):
+            flags = {"xla_cpu_parallel_codegen_split_count": count}
+            compile_module(DOUBLE, [DEVICE], compiler_options=flags)
     fast = compile_module(DOUBLE, [DEVICE], compiler_options={"xla_cpu_enable_fast_math": True})
     np.testing.assert_array_equal(run(fast, np.ones(4, np.float32)), np.full(4, 2))
 

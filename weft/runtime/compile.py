@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -191,10 +191,11 @@ def check_module(module: Any, num_devices: int, num_replicas: int = 1) -> None:
     """Raise ValueError for what jaxlib 0.10.2 would answer by killing the process.
 
     That is: a count of partitions other than the devices', no public @main, a dynamic shape in
-    its signature, a batch-partitionable custom call without layouts.
+    its signature, a function without a body or one that calls itself, a batch-partitionable custom
+    call without layouts.
     """
     attributes = module.operation.attributes
-    if num_devices % num_replicas:
+    if num_replicas < 1 or num_devices % num_replicas:
         raise ValueError(f"{num_devices} devices cannot form {num_replicas} replicas")
     for attribute, actual in (
         ("mhlo.num_partitions", num_devices // num_replicas),
@@ -205,11 +206,12 @@ def check_module(module: Any, num_devices: int, num_replicas: int = 1) -> None:
                 f"module {module_name(module)} has {attribute} = {attributes[attribute].value}, "
                 f"but is compiled for {actual}; compile it for the devices of its mesh"
             )
-    main = None
-    for operation in module.body.operations:
-        op = operation.operation
-        if op.name == "func.func" and op.attributes["sym_name"].value == "main":
-            main = op
+    functions = {
+        o.operation.attributes["sym_name"].value: o.operation
+        for o in module.body.operations
+        if o.operation.name == "func.func"
+    }
+    main = functions.get("main")
     if main is None:
         raise ValueError(
             f"module {module_name(module)} has no function @main; the entry point must be "
@@ -221,13 +223,52 @@ def check_module(module: Any, num_devices: int, num_replicas: int = 1) -> None:
             f"module {module_name(module)}: @main has dynamic shapes {signature}; refine them "
             "to static ones before compiling"
         )
+    _check_calls(module_name(module), functions)
     _check_custom_calls(module)
 
 
-def _check_custom_calls(module: Any) -> None:
-    stack = [module.operation]
+def _check_calls(name: str, functions: Mapping[str, Any]) -> None:
+    """Every function has a body, and none calls itself."""
+    callees = {}
+    for symbol, function in functions.items():
+        if not len(function.regions[0].blocks):
+            raise ValueError(
+                f"module {name}: the function @{symbol} has no body; define it, or call native "
+                "code by stablehlo.custom_call"
+            )
+        callees[symbol] = {
+            str(op.attributes["callee"]).removeprefix("@")
+            for op in _inside(function)
+            if op.name == "func.call"
+        }
+    for symbol in functions:
+        seen: set[str] = set()
+        left = list(callees[symbol])
+        while left:
+            callee = left.pop()
+            if callee not in seen:
+                seen.add(callee)
+                left += callees.get(callee, ())
+        if symbol in seen:
+            raise ValueError(
+                f"module {name}: the function @{symbol} calls itself; XLA has no recursion, write "
+                "a stablehlo.while"
+            )
+
+
+def _inside(operation: Any) -> Iterator[Any]:
+    """The operation and all in its regions."""
+    stack = [operation]
     while stack:
         op = stack.pop()
+        yield op
+        for region in op.regions:
+            for block in region.blocks:
+                stack.extend(o.operation for o in block.operations)
+
+
+def _check_custom_calls(module: Any) -> None:
+    for op in _inside(module.operation):
         if op.name == "stablehlo.custom_call":
             attributes = op.attributes
             frontend = (
@@ -242,20 +283,35 @@ def _check_custom_calls(module: Any) -> None:
                     f"custom call {target!r} has num_batch_dims but no operand_layouts and "
                     "result_layouts, which makes XLA's partitioner abort; give it layouts"
                 )
-        for region in op.regions:
-            for block in region.blocks:
-                stack.extend(o.operation for o in block.operations)
 
 
-def _overrides(options: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
-    if not options:
-        return []
+_COUNTS = {"xla_cpu_parallel_codegen_split_count": 2**16}
+"""Options outside whose range, from 1 on, XLA ends or hangs the process (jaxlib 0.10.2)."""
+
+
+def check_options(options: Any) -> None:
+    """Raises TypeError or ValueError for compiler_options that XLA cannot take or refuse."""
+    if not isinstance(options, Mapping):
+        raise TypeError(
+            "compiler_options must be a dict of XLA's options by name, such as "
+            f"{{'xla_cpu_enable_fast_math': True}}, got {options!r:.100}"
+        )
     for key, value in options.items():
         if not isinstance(key, str) or not isinstance(value, str | bool | int | float):
             raise TypeError(
                 f"compiler_options must map XLA flag names to str, bool, int or float; got "
                 f"{key!r}: {value!r}"
             )
+        most = _COUNTS.get(key)
+        number = re.fullmatch(r"\s*([+-]?\d+)\s*", str(value))
+        if most is not None and number is not None and not 1 <= int(number[1]) <= most:
+            raise ValueError(f"compiler_options: {key} must be from 1 to {most}, got {value!r}")
+
+
+def _overrides(options: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
+    if options is None:
+        return []
+    check_options(options)
     return sorted(options.items())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.core.boundary import filter_traceback
@@ -13,6 +13,7 @@ from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import PyTreeDef, flatten, names_in
+from weft.runtime.compile import check_options
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.transforms.compiled import compile_program, lower_program, misplaced, misplaced_error
 from weft.transforms.devices import committed_sharding
@@ -168,12 +169,16 @@ class Lowered(_Arguments):
         return self.compile().cost_analysis()
 
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
-        """Compiles for the devices of the arguments' shardings."""
+        """Compiles for the devices of the arguments' shardings.
+
+        compiler_options: XLA's options by name, besides those of `jit` and for this time only.
+        """
+        program = self._program
         if compiler_options is not None:
-            self._program.options = {**(self._program.options or {}), **compiler_options}
-            self._program.executable = None
-        executable = compile_program(self._program)
-        return Compiled(executable, self._program, self._traced)
+            check_options(compiler_options)
+            options = {**(program.options or {}), **compiler_options}
+            program = replace(program, options=options, executable=None)
+        return Compiled(compile_program(program), program, self._traced)
 
 
 class Compiled(_Arguments):
