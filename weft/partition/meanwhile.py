@@ -52,7 +52,8 @@ def until_done(start: ir.Operation, functions: Functions, trip_count: TripCount)
         for use in start.results[0].uses
         if use.owner.operation.name == "stablehlo.async_done"
     }
-    between, inside = [], False
+    between: list[ir.Operation] = []
+    inside = False
     for view in start.block.operations:
         op = view.operation
         if op in done:
