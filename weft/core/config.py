@@ -232,6 +232,9 @@ _define("pallas_enable_debug_checks", False, _boolean,
         "native kernels check bounds and pl.debug_check", traced=True)
 _define("pallas_poison_buffers", False, _boolean,
         "scratch of native kernels starts as NaN", traced=True)
+_define("pallas_wait_limit", 60.0, _seconds,
+        "seconds without any progress after which waits of native kernels fail; 0: never",
+        traced=True)
 _define("explain_cache_misses", False, _boolean, "log why a jitted function is traced again",
         traced=False)
 _define("no_tracing", False, _boolean, "raise when a jitted function is traced", traced=False)
@@ -307,7 +310,8 @@ class WeftConfig:
         """Set option ``name`` for the process. A ``weft_`` or ``jax_`` prefix is ignored.
 
         Raises:
-          ValueError: no such option (valid names are listed), or a value it does not take.
+          AttributeError: no such option (valid names are listed).
+          ValueError: a value that the option does not take.
 
         Example:
             >>> from weft.core.config import config
@@ -329,10 +333,7 @@ class WeftConfig:
         return {name: option.state.value for name, option in options.items()}
 
     def __getattr__(self, name: str) -> Any:
-        try:
-            return _find(name).state.value
-        except ValueError as error:
-            raise AttributeError(str(error)) from None
+        return _find(name).state.value
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"set it with config.update({name!r}, {value!r})")
@@ -357,7 +358,9 @@ def _find(name: str) -> Option:
         plain = name.removeprefix("weft_").removeprefix("jax_")
         option = options.get(_ALIASES.get(plain, plain))
     if option is None:
-        raise ValueError(f"no config option {name!r}; valid names: {', '.join(sorted(options))}")
+        raise AttributeError(
+            f"no config option {name!r}; valid names: {', '.join(sorted(options))}"
+        )
     return option
 
 

@@ -20,6 +20,7 @@ from weft.ops.arithmetic import convert
 from weft.ops.convert import as_array
 from weft.pallas.constants import with_constants
 from weft.pallas.frame import Frame, kernel_frame
+from weft.pallas.helpers import wait_limit
 from weft.pallas.interpret.params import as_params
 from weft.pallas.ir import UNKNOWN_EXTENT, KernelCall, Program
 from weft.pallas.memory import MemorySpace, ScratchShape
@@ -463,6 +464,7 @@ class _Builder:
             ref_names=with_constant_names(ref_names, at, len(consts)),
             dynamic=dynamic,
             poison=config.pallas_poison_buffers,
+            wait_limit=wait_limit(self.what, self.options["compiler_params"]),
             **{
                 **self.options,
                 "debug": self.options["debug"] or config.pallas_enable_debug_checks,

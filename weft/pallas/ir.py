@@ -82,6 +82,7 @@ class KernelCall:
     dynamic: grid axes (without those of vmap) of extent `UNKNOWN_EXTENT`: the extent of the k-th
     of them is the k-th operand, an int32 scalar that is among the scalars.
     poison: scratch starts as NaN, or the largest integer, in native code.
+    wait_limit: seconds without anything happening after which native code ends a wait; 0: never.
     used_axes: grid axes (without those of vmap) whose program_id or extent the kernel uses.
     """
 
@@ -106,6 +107,7 @@ class KernelCall:
     used_axes: frozenset[int] = frozenset()
     dynamic: tuple[int, ...] = ()
     poison: bool = False
+    wait_limit: float = 60.0
     cache: dict = field(default_factory=dict)
 
     @property
@@ -134,6 +136,10 @@ class KernelCall:
     def prints(self) -> bool:
         """Whether the kernel prints or checks, so that it must run even if nobody reads results."""
         return any(DEBUG in p.jaxpr.effects for p in self.programs)
+
+    def ref_name(self, i: int) -> str:
+        """What the kernel calls its ref number i."""
+        return self.ref_names[i] if i < len(self.ref_names) else f"ref {i}"
 
     def describe(self) -> list[str]:
         """Lines that show the call and its programs, for the printer of jaxprs."""
@@ -171,3 +177,10 @@ def unsupported(platform: str, call: KernelCall, eqn: Any, why: str = "") -> Uns
         f"{platform} backend{': ' + why if why else ''}. Write it with other ops, or run the "
         "kernel interpreted: pallas_call(..., interpret=True)"
     )
+
+
+def param(call: KernelCall, name: str, default: Any) -> Any:
+    """A field of compiler_params, which may be a dict or an object."""
+    params = call.compiler_params
+    value = params.get(name) if isinstance(params, dict) else getattr(params, name, None)
+    return default if value is None else value

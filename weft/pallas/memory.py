@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,15 @@ class MemorySpace(enum.Enum):
         return self in _SEMAPHORES
 
     def __call__(self, shape: Sequence[int], dtype: Any) -> ScratchShape:
-        return ScratchShape(tuple(int(n) for n in shape), canonicalize_dtype(dtype), self)
+        try:
+            sizes = tuple(index(n) for n in shape)
+        except TypeError:
+            raise TypeError(
+                f"pl.{self.name}: shape must be a tuple of integers, got {shape!r}"
+            ) from None
+        if any(n < 0 for n in sizes):
+            raise ValueError(f"pl.{self.name}: shape {sizes} has a negative dimension")
+        return ScratchShape(sizes, canonicalize_dtype(dtype), self)
 
     def __str__(self) -> str:
         return self.value

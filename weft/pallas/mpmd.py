@@ -22,6 +22,7 @@ from weft.pallas.call import (
 )
 from weft.pallas.constants import with_constants
 from weft.pallas.frame import Frame
+from weft.pallas.helpers import wait_limit
 from weft.pallas.interpret.params import as_params
 from weft.pallas.ir import KernelCall, Program
 from weft.pallas.memory import SHARED_SPACES, MemorySpace, ScratchShape
@@ -212,6 +213,7 @@ def mpmd_map(
             interpret=interpret,
             debug=bool(debug) or config.pallas_enable_debug_checks,
             poison=config.pallas_poison_buffers,
+            wait_limit=wait_limit(what, compiler_params),
             compiler_params=compiler_params,
             cost_estimate=cost_estimate,
             metadata=metadata,

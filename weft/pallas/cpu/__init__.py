@@ -6,7 +6,7 @@ In the order in which a kernel passes through:
     order, grid, threads        work of a program (weft/pallas/order.py says which run at once);
                                 blocks; chunks on XLA's pool of threads
     tile, stream                a few rows at a time, to stay in cache; stores past the caches
-    mpmd, sync                  a thread for each core; semaphores, barriers, copies
+    mpmd, sync, waits           a thread for each core; semaphores, barriers, copies; how waits end
     translate                   the walk over a jaxpr; what lives when memory changes
     values, loops               arrays as formulas or memory; loops that store and reduce them
     scalar, math, functions, special

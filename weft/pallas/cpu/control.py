@@ -11,6 +11,7 @@ from weft.pallas.cpu.arrays import sliced
 from weft.pallas.cpu.llvm import Index
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer
+from weft.pallas.cpu.waits import Watch
 
 
 @rule("jit", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
@@ -69,7 +70,10 @@ def _debug_print(t: Translator, eqn: Any, *values: Array) -> None:
 @rule("run_scoped")
 def _run_scoped(t: Translator, eqn: Any, *consts: Any) -> list:
     jaxpr = eqn.params["jaxpr"]
-    scratch = [t.scratch(aval) for aval in jaxpr.in_avals[eqn.params["num_consts"] :]]
+    scratch = [
+        t.scratch(aval, f"scratch {i} of run_scoped at {eqn.source.short()}")
+        for i, aval in enumerate(jaxpr.in_avals[eqn.params["num_consts"] :])
+    ]
     return t.run(jaxpr, [*consts, *scratch])
 
 
@@ -227,6 +231,7 @@ def _while(t: Translator, eqn: Any, *operands: Any) -> list:
     cond_consts, body_consts = ready[:n_cond], ready[n_cond:]
     carry = Carry(t, carried)
     start = carry.start()
+    watch = Watch(t, eqn)
     head, body, out = f.name_of("head"), f.name_of("body"), f.name_of("exit")
     before = f.block
     f.goto(head)
@@ -234,6 +239,8 @@ def _while(t: Translator, eqn: Any, *operands: Any) -> list:
     place = len(f.lines)
     registers = [f.name_of("c") for _ in start]
     f.lines.extend("" for _ in start)
+    if watch.on:
+        f.lines.append("")
     # What the condition computes dominates the body and what follows; its memory does not last.
     with t.region():
         (go,) = t.run(p["cond_jaxpr"], [*cond_consts, *carry.inside(registers)])
@@ -242,10 +249,14 @@ def _while(t: Translator, eqn: Any, *operands: Any) -> list:
     with f.scope(), t.region():
         outs = t.run(p["body_jaxpr"], [*body_consts, *carry.inside(registers)])
         following = carry.update(outs)
+        if watch.on:
+            watch.turn()
     latch = f.block
     f.goto(head)
     for k, ((type_, first), name, then) in enumerate(zip(start, registers, following, strict=True)):
         f.lines[place + k] = f"  {name} = phi {type_} [ {first}, %{before} ], [ {then}, %{latch} ]"
+    if watch.on:
+        f.lines[place + len(start)] = watch.phi(before, latch)
     f.label(out)
     return carry.inside(registers)
 

@@ -36,14 +36,15 @@ def emit_handler(
     name: str,
     inputs: Sequence[tuple[int, ...]],
     outputs: Sequence[tuple[int, ...]],
-    body: Callable[[Function, str, str, str], str],
+    body: Callable[[Function, str, str, str], tuple[str, str | None]],
     messages: Sequence[str],
     what: str,
 ) -> None:
     """A function XLA calls with a call frame; inputs and outputs are the shapes it is made for.
 
-    body(f, buffers, api, context) writes the work and gives a status (i64): 0, or n for the n-th
-    message (from 1), which becomes the call's error. `buffers` is an array of the inputs' and
+    body(f, buffers, api, context) writes the work and gives a status (i64), 0, or n for the n-th
+    message (from 1), which becomes the call's error; and None, or the text of the error where it
+    is made as the kernel runs (a pointer, null otherwise). `buffers` is an array of the inputs' and
     then the outputs' addresses. Other shapes, which a partitioner that knows nothing of the code
     might pass, are an error: the code would write past the end of them.
     """
@@ -96,25 +97,30 @@ def emit_handler(
             ],
         )
         f.label(right)
-    status = body(f, buffers, api, context)
+    status, text = body(f, buffers, api, context)
     if messages:
         failed, fine = f.name_of("failed"), f.name_of("fine")
         bad = f.op(f"icmp ne i64 {status}, 0")
         f.do(f"br i1 {bad}, label {failed}, label {fine}")
         f.label(failed)
-        _emit_error(f, api, status, messages)
+        _emit_error(f, api, status, messages, text)
         f.label(fine)
     f.do("ret ptr null")
     f.finish()
 
 
-def _emit_error(f: Function, api: str, status: str, messages: Sequence[str]) -> None:
-    """Returns the error whose message the status numbers."""
+def _emit_error(
+    f: Function, api: str, status: str, messages: Sequence[str], text: str | None = None
+) -> None:
+    """Returns the error whose message the status numbers, or that of the text if there is one."""
     names = ", ".join(f"ptr {f.module.string(m)}" for m in messages)
     table = f"@messages{len(f.module.globals)}"
     f.module.globals[table] = f"private unnamed_addr constant [{len(messages)} x ptr] [{names}]"
     index = f.op(f"sub i64 {status}, 1")
     message = field(f, f.address("ptr", table, index), 0)
+    if text is not None:
+        made = f.op(f"icmp ne ptr {text}, null")
+        message = f.op(f"select i1 {made}, ptr {text}, ptr {message}")
     record = f.alloca("[4 x i64]")
     set_field(f, record, 0, "i64", 28)
     set_field(f, record, 8, "ptr", "null")

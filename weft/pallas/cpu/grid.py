@@ -16,6 +16,7 @@ from weft.pallas.cpu.threads import cpu_count
 from weft.pallas.cpu.tile import Tile, tile_of
 from weft.pallas.cpu.translate import Translator
 from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
+from weft.pallas.ir import param
 from weft.pallas.order import parallel_dims
 
 SERIAL_WORK = 20_000
@@ -35,7 +36,7 @@ class Grid:
         self.total = size_of([call.grid[d] for d in self.parallel])
         all_points = size_of(call.grid)
         work = work_of(call.jaxpr) * all_points
-        threads = cpu_count()
+        threads = self.threads = min(cpu_count(), param(call, "num_threads", cpu_count()))
         if not all_points:
             self.chunks, self.points = 0, 0
         elif threads == 1 or self.total == 1 or work < SERIAL_WORK:
@@ -68,7 +69,7 @@ def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> 
         pointer = f.load("ptr", f.address("ptr", "%buffers", k), parallel=False)
         strides = row_major(array.shape)
         whole.append(Buffer(pointer, array.dtype, array.shape, strides, groups[k]))
-    scratch = [t.scratch(aval) for aval in call.scratch]
+    scratch = [t.scratch(a, call.ref_name(count + i)) for i, a in enumerate(call.scratch)]
 
     extents: list[Index] = list(call.grid)
     for k, d in enumerate(call.dynamic):

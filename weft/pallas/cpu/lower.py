@@ -52,6 +52,8 @@ def _text(call: Any) -> str:
     f.store("i64", "0", "%status", parallel=False)
     emit_chunk(f, grid, memory, messages)
     memory.place_lasting(f)
+    f.goto("%leave")
+    f.label("%leave")
     emit_fence(f)
     f.do(f"ret i64 {f.load('i64', '%status', parallel=False)}")
     f.finish()
@@ -59,8 +61,9 @@ def _text(call: Any) -> str:
     def one_chunk(f: Function, number: str, buffers: str, arena: str) -> str:
         return f.op(f"call i64 @chunk(i64 {number}, ptr {buffers}, ptr {arena})")
 
-    def body(f: Function, buffers: str, api: str, context: str) -> str:
-        return emit_grid(f, buffers, api, context, grid.chunks, memory.peak, one_chunk)
+    def body(f: Function, buffers: str, api: str, context: str) -> tuple[str, None]:
+        arena, threads = memory.peak, grid.threads
+        return emit_grid(f, buffers, api, context, grid.chunks, arena, one_chunk, threads), None
 
     inputs = [a.shape for a in call.operand_avals]
     outputs = [a.shape for a in call.outputs]

@@ -14,17 +14,24 @@ from weft.pallas.cpu.frame import emit_handler, field, set_field
 from weft.pallas.cpu.grid import check_array
 from weft.pallas.cpu.llvm import Function, Index, Module
 from weft.pallas.cpu.loops import Memory
-from weft.pallas.cpu.sync import (
-    ABORT,
-    FINISHED,
-    STATE_BYTES,
-    Core,
-    field_atomic,
-    linear_index,
-)
+from weft.pallas.cpu.sync import Core, linear_index
 from weft.pallas.cpu.threads import emit_arena
 from weft.pallas.cpu.translate import Translator
 from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
+from weft.pallas.cpu.waits import (
+    ABORT,
+    FINISHED,
+    NO_THREADS,
+    RECORDS,
+    RUNNING,
+    STATE,
+    emit_report,
+    emit_waits,
+    end_waits,
+    first_messages,
+    state_bytes,
+)
+from weft.pallas.cpu.waits import RECORD_BYTES as CORE_BYTES
 
 # The record of a thread: what it works on.
 BUFFERS, SHARED, ARENA, NUMBER, THREAD, RECORD_BYTES = 0, 8, 16, 24, 32, 64
@@ -33,9 +40,10 @@ BUFFERS, SHARED, ARENA, NUMBER, THREAD, RECORD_BYTES = 0, 8, 16, 24, 32, 64
 class Layout:
     """Where shared and per-core scratch lies, from the start of the kernel's memory."""
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: Any, total: int) -> None:
         memory = Memory()
-        memory.take(STATE_BYTES)
+        self.state_bytes = state_bytes(total)
+        memory.take(self.state_bytes)
         self.zeroed: list[tuple[int, int]] = []
         self.offsets = []
         for aval in call.scratch:
@@ -51,21 +59,23 @@ class Layout:
 def mpmd_text(call: Any) -> str:
     """The LLVM IR of a kernel of several programs."""
     module = Module()
-    messages: list[str] = ["mpmd_map: no more threads for the cores of a kernel"]
-    layout = Layout(call)
+    messages = first_messages(call)
     total = sum(p.mesh.size for p in call.programs)
-    peak = 0
+    layout = Layout(call, total)
+    emit_waits(module, call, total)
+    peak = first = 0
     for k, program in enumerate(call.programs):
         memory = Memory()
-        _emit_core(module, call, k, program, layout, total, memory, messages)
+        _emit_core(module, call, k, program, layout, first, total, memory, messages)
+        first += program.mesh.size
         peak = max(peak, memory.peak)
     # Cores' temporaries do not share cache lines that are fetched in pairs.
     each = -(-peak // 128) * 128 + 128
     emit_arena(module, layout.size + total * each)
     _emit_thread(module, call)
 
-    def body(f: Function, buffers: str, api: str, context: str) -> str:
-        return _emit_call(f, buffers, layout, total, each)
+    def body(f: Function, buffers: str, api: str, context: str) -> tuple[str, str]:
+        return _emit_call(f, buffers, call, layout, total, each)
 
     inputs = [a.shape for a in call.operand_avals]
     outputs = [a.shape for a in call.outputs]
@@ -79,11 +89,13 @@ def _emit_core(
     k: int,
     program: Any,
     layout: Layout,
+    first: int,
     total: int,
     memory: Memory,
     messages: list[str],
 ) -> None:
-    """`core_k(number, buffers, shared, arena)`: the k-th program on one core of its mesh."""
+    """`core_k(number, buffers, shared, arena)`: the k-th program on one core of its mesh,
+    whose cores are those from number `first` on."""
     arguments = [("i64", "number"), ("ptr", "buffers"), ("ptr", "shared"), ("ptr", "arena")]
     f = Function(module, f"core_{k}", arguments, "void", "noinline")
     t = Translator(f, call, memory, messages)
@@ -92,7 +104,8 @@ def _emit_core(
     for axis, size in reversed(program.mesh.shape.items()):
         coordinates[axis] = f.rem(number, size)
         number = f.div(number, size)
-    t.core = Core(program.mesh, coordinates, total, "%shared")
+    place = f.add(f.mul("%number", CORE_BYTES), RECORDS + first * CORE_BYTES)
+    t.core = Core(program.mesh, coordinates, total, "%shared", f.address("i8", "%shared", place))
     avals = open_jaxpr(program.jaxpr).in_avals
     n_in = call.num_scalars + call.num_inputs
     groups = [Group(f"array {i}") for i in range(n_in + len(call.outputs))]
@@ -106,20 +119,22 @@ def _emit_core(
         pointer = f.load("ptr", f.address("ptr", "%buffers", i), parallel=False)
         groups[i].shared = groups[i].shared or i >= n_in
         operands.append(Buffer(pointer, aval.dtype, aval.shape, row_major(aval.shape), groups[i]))
-    for aval, offset in zip(call.scratch, layout.offsets, strict=True):
+    for i, (aval, offset) in enumerate(zip(call.scratch, layout.offsets, strict=True)):
         where: Index = offset
         if aval.core is not None:
             own = linear_index(f, aval.core, coordinates, {})
             size = loops.slot_bytes(aval.shape, aval.dtype)
             where = f.add(f.mul(own, size), offset)
         pointer = f.address("i8", "%shared", where)
-        group = Group("scratch")
+        group = Group(call.ref_name(len(groups) + i))
         group.shared = True
         operands.append(Buffer(pointer, aval.dtype, aval.shape, row_major(aval.shape), group))
         if not types.is_supported(aval.dtype):
             check_array(t, aval)
     t.run(program.jaxpr, operands)
     memory.place_lasting(f)
+    f.goto("%leave")
+    f.label("%leave")
     f.do("ret void")
     f.finish()
 
@@ -141,16 +156,26 @@ def _emit_thread(module: Module, call: Any) -> None:
             own = f.sub(number, first)
             f.do(f"call void @core_{k}(i64 {own}, ptr {buffers}, ptr {shared}, ptr {arena})")
         first += size
-    f.op(f"atomicrmw add ptr {f.address('i8', shared, FINISHED)}, i64 1 seq_cst")
+    # One that left a wait because the kernel ended stays as it was, for the report.
+    _finish(f, shared, number)
     f.do("ret ptr null")
     f.finish()
 
 
-def _emit_call(f: Function, buffers: str, layout: Layout, total: int, each: int) -> str:
+def _finish(f: Function, state: str, number: Index) -> None:
+    """Notes that a core has done what it had to do."""
+    record = f.address("i8", state, f.add(f.mul(number, CORE_BYTES), RECORDS))
+    place = f.address("i8", record, STATE)
+    f.op(f"cmpxchg ptr {place}, i64 {RUNNING}, i64 {FINISHED} seq_cst seq_cst")
+
+
+def _emit_call(
+    f: Function, buffers: str, call: Any, layout: Layout, total: int, each: int
+) -> tuple[str, str]:
     """Starts a thread for each core but the last, runs that one here, and waits for all."""
     base = f.op("call ptr @arena_take()")
     f.module.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
-    for offset, size in ((0, STATE_BYTES), *layout.zeroed):
+    for offset, size in ((0, layout.state_bytes), *layout.zeroed):
         place = f.address("i8", base, offset)
         f.do(f"call void @llvm.memset.p0.i64(ptr {place}, i8 0, i64 {size}, i1 false)")
     records = f.alloca(f"[{total * RECORD_BYTES} x i8]")
@@ -180,14 +205,15 @@ def _emit_call(f: Function, buffers: str, layout: Layout, total: int, each: int)
         with f.when(f.op(f"icmp ne i32 {error}, 0")):
             # The cores that run wait for one that never will: end their waits.
             set_field(f, r, THREAD, "i64", 0)
-            f.do(f"store atomic i64 1, ptr {f.address('i8', base, ABORT)} seq_cst, align 8")
-            f.op(f"atomicrmw add ptr {f.address('i8', base, FINISHED)}, i64 1 seq_cst")
+            end_waits(f, base, NO_THREADS)
+            _finish(f, base, loop.index)
     f.op(f"call ptr @core_thread(ptr {record(total - 1)})")
     with f.loop(0, total) as loop:
         r = record(loop.index)
         thread = field(f, r, THREAD, "i64")
         with f.when(f.op(f"icmp ne i64 {thread}, 0")):
             f.intrinsic("pthread_join", "i32", ("i64", thread), ("ptr", "null"))
-    status = field_atomic(f, base, ABORT)
+    status = field(f, base, ABORT, "i64")
+    text = emit_report(f, call, base, status, total)
     f.do(f"call void @arena_give(ptr {base})")
-    return status
+    return status, text

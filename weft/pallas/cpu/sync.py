@@ -1,42 +1,34 @@
-"""Semaphores, barriers and copies: atomics in shared memory, waits that spin, yield, then sleep.
+"""Semaphores, barriers and copies: atomics in shared memory. How cores wait: `waits`.
 
-A wait gives the CPU away after a while, so any number of cores makes progress on any number of
-CPUs. Before every synchronizing op, values read lazily from memory that other cores may change
+Before every synchronizing op, values read lazily from memory that other cores may change
 are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from weft.core import dtypes
-from weft.pallas.cpu import loops
+from weft.pallas.cpu import loops, waits
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.refs import checked, window
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer
 
-# The state of a running kernel, at the start of its shared memory.
-PROGRESS, WAITING, FINISHED, ABORT, STATE_BYTES = 0, 64, 128, 192, 256
-
-SPINS, YIELDS, NAP = 256, 2048, 20_000
-"""Turns of waiting that spin and then yield; then every turn sleeps so many nanoseconds."""
-PATIENCE = 20_000
-"""Naps without any progress, all cores waiting, that are taken for a deadlock (1 to 2 s)."""
-
 
 class Core:
-    """What the code of one core knows: its mesh, its coordinates, the kernel's state."""
+    """What the code of one core knows: mesh, coordinates, the kernel's state, its record there."""
 
-    def __init__(self, mesh: Any, coordinates: dict[str, Index], total: int, state: str) -> None:
+    def __init__(
+        self, mesh: Any, coordinates: dict[str, Index], total: int, state: str, record: str
+    ) -> None:
         self.mesh, self.coordinates = mesh, coordinates
-        self.total, self.state = total, state
+        self.total, self.state, self.record = total, state, record
 
     def end(self, f: Function, number: int) -> None:
         """Ends all waits; the first error of all cores is the one reported."""
-        place = f.address("i8", self.state, ABORT)
-        f.op(f"cmpxchg ptr {place}, i64 0, i64 {number} seq_cst seq_cst")
+        waits.end_waits(f, self.state, number)
 
 
 def linear_index(
@@ -93,7 +85,7 @@ def _wait(t: Translator, eqn: Any, sem: Buffer, *operands: Array) -> None:
     t.before_sync()
     place, (value,) = _semaphore(t, eqn, sem, operands)
     amount = t.f.op(f"trunc i64 {t.index(value)} to i32")
-    _take(t, eqn, place.pointer, amount, eqn.params["decrement"])
+    _take(t, eqn, sem, place, amount, eqn.params["decrement"])
 
 
 @rule("semaphore_read")
@@ -114,12 +106,7 @@ def _barrier(t: Translator, eqn: Any, sem: Buffer, *operands: Array) -> None:
     phase = f.op(f"sdiv i32 {arrived}, {count}")
     goal = f.op(f"mul i32 {f.op(f'add i32 {phase}, 1')}, {count}")
     _progress(t)
-
-    def passed() -> str:
-        now = f.op(f"load atomic i32, ptr {place.pointer} seq_cst, align 4")
-        return f.op(f"icmp sge i32 {now}, {goal}")
-
-    _until(t, eqn, passed)
+    _wait_until(t, eqn, sem, place, goal, False, count)
 
 
 @rule("async_copy_start")
@@ -144,7 +131,7 @@ def _copy_start(t: Translator, eqn: Any, src: Buffer, dst: Buffer, sem: Buffer, 
 def _copy_wait(t: Translator, eqn: Any, src: Buffer, dst: Buffer, sem: Buffer, *rest: Any) -> None:
     t.before_sync()
     parts, _ = _copy_parts(t, eqn, (src, dst, sem), rest)
-    _take(t, eqn, parts[2].pointer, "1")
+    _take(t, eqn, sem, parts[2], "1")
 
 
 def _copy_parts(t: Translator, eqn: Any, refs: Sequence[Buffer], rest: Sequence[Any]) -> tuple:
@@ -179,112 +166,53 @@ def _axis_index(t: Translator, eqn: Any) -> Array:
 def _progress(t: Translator) -> None:
     """Tells the watch for deadlocks that something happened."""
     if t.core is not None:
-        place = t.f.address("i8", t.core.state, PROGRESS)
+        place = t.f.address("i8", t.core.state, waits.PROGRESS)
         t.f.op(f"atomicrmw add ptr {place}, i64 1 monotonic")
 
 
-def _take(t: Translator, eqn: Any, pointer: str, amount: str, decrement: bool = True) -> None:
+def _take(
+    t: Translator, eqn: Any, sem: Buffer, place: Buffer, amount: str, decrement: bool = True
+) -> None:
     """Waits until the semaphore has the amount, and takes it or leaves it there."""
-    f = t.f
-
-    def passed() -> str:
-        now = f.op(f"load atomic i32, ptr {pointer} seq_cst, align 4")
-        enough = f.op(f"icmp sge i32 {now}, {amount}")
-        if not decrement:
-            return enough
-
-        def take() -> str:
-            less = f.op(f"sub i32 {now}, {amount}")
-            pair = f.op(f"cmpxchg ptr {pointer}, i32 {now}, i32 {less} seq_cst seq_cst")
-            return f.op(f"extractvalue {{ i32, i1 }} {pair}, 1")
-
-        return f.choose(enough, "i1", take, "false")
-
-    _until(t, eqn, passed)
+    _wait_until(t, eqn, sem, place, amount, decrement, 0)
     _progress(t)
 
 
-def _until(t: Translator, eqn: Any, passed: Callable[[], str]) -> None:
-    """Repeats `passed` until it holds; ends the kernel's waits if nothing can make it hold."""
-    f = t.f
-    head, again, out = f.name_of("wait"), f.name_of("again"), f.name_of("done")
-    before = f.block
-    f.goto(head)
-    f.label(head)
-    turns = f.name_of("turns")
-    seen, still = f.name_of("seen"), f.name_of("still")
-    place = len(f.lines)
-    f.lines.extend(("", "", ""))
-    with f.scope():
-        done = passed()
-    f.do(f"br i1 {done}, label {out}, label {again}")
-    f.label(again)
-    if t.core is None:
-        # One program alone: nobody else will signal.
-        t.fail("true", _deadlock(t, eqn))
-        f.goto(out)
-        f.label(f.name_of("never"))
-        following, new_seen, new_still = "0", "0", "0"
-    else:
-        following, new_seen, new_still = _pause(t, eqn, turns, seen, still, out)
-    latch = f.block
-    f.goto(head)
-    f.lines[place] = f"  {turns} = phi i64 [ 0, %{before} ], [ {following}, %{latch} ]"
-    f.lines[place + 1] = f"  {seen} = phi i64 [ 0, %{before} ], [ {new_seen}, %{latch} ]"
-    f.lines[place + 2] = f"  {still} = phi i64 [ 0, %{before} ], [ {new_still}, %{latch} ]"
-    f.label(out)
-
-
-def _deadlock(t: Translator, eqn: Any) -> str:
-    mesh = f" of mesh {t.core.mesh.name}" if t.core is not None else ""
-    return (
-        f"kernel {t.call.name}: deadlock: every core waits; a core{mesh} at {eqn.primitive.name} "
-        f"({eqn.source}). Run it with interpret=True to see what each core waits for"
+def _wait_until(
+    t: Translator,
+    eqn: Any,
+    sem: Buffer,
+    place: Buffer,
+    amount: str,
+    decrement: bool,
+    count: int,
+) -> None:
+    """Waits; a program alone, for which nobody will signal, fails where it would wait."""
+    f, source = t.f, waits.literal(str(eqn.source))
+    name = waits.literal(sem.group.name)
+    copies = eqn.primitive.name == "async_copy_wait"
+    owner = eqn.invars[2 if copies else 0].aval.core
+    copy = "a copy to finish: " if copies else ""
+    if t.core is not None:
+        kind, text = "semaphore", "to be at least %ld (it is %ld)"
+        if count:
+            kind, text = "barrier", f"(%ld of {count} cores are there)"
+        whose = "its " if owner is not None else ""
+        line = f"%s waits at {source} for {copy}{whose}{kind} {name}%s {text}"
+        where = waits.site(f.module, line, sem.shape, count)
+        position: Index = 0
+        if sem.shape:
+            ends = [f.op(f"ptrtoint ptr {b.pointer} to i64") for b in (place, sem)]
+            position = f.div(f.op(f"sub i64 {ends[0]}, {ends[1]}"), 4)
+        waits.wait(t, place.pointer, amount, where, position, decrement)
+        return
+    now = f.op(f"load atomic i32, ptr {place.pointer} seq_cst, align 4")
+    short = f.op(f"icmp slt i32 {now}, {amount}")
+    t.fail(
+        short,
+        f"kernel {t.call.name}: deadlock: a program waits at {eqn.source} for {sem.group.name}, "
+        "and nobody else is there to signal",
     )
-
-
-def _pause(t: Translator, eqn: Any, turns: str, seen: str, still: str, out: str) -> tuple:
-    """One turn of waiting; gives the next values of (turns, progress seen, turns without any)."""
-    from weft.pallas.cpu.threads import emit_spin
-
-    f, state = t.f, t.core.state
-    following = f.op(f"add i64 {turns}, 1")
-    spin, slow, rest, nap, after = (f.name_of(n) for n in ("spin", "slow", "rest", "nap", "after"))
-    f.do(f"br i1 {f.op(f'icmp slt i64 {turns}, {SPINS}')}, label {spin}, label {slow}")
-    f.label(spin)
-    emit_spin(f)
-    f.goto(after)
-    f.label(slow)
-    f.do(f"br i1 {f.op(f'icmp slt i64 {turns}, {YIELDS}')}, label {rest}, label {nap}")
-    f.label(rest)
-    f.intrinsic("sched_yield", "i32")
-    f.goto(after)
-    f.label(nap)
-    abort = field_atomic(f, state, ABORT)
-    go_on = f.name_of("goon")
-    f.do(f"br i1 {f.op(f'icmp ne i64 {abort}, 0')}, label {out}, label {go_on}")
-    f.label(go_on)
-    waiting = f.address("i8", state, WAITING)
-    f.op(f"atomicrmw add ptr {waiting}, i64 1 seq_cst")
-    f.intrinsic("usleep", "i32", ("i32", str(NAP // 1000)))
-    idle = f.op(f"add i64 {field_atomic(f, state, WAITING)}, {field_atomic(f, state, FINISHED)}")
-    f.op(f"atomicrmw sub ptr {waiting}, i64 1 seq_cst")
-    now = field_atomic(f, state, PROGRESS)
-    same = f.op(f"icmp eq i64 {now}, {seen}")
-    all_idle = f.op(f"icmp sge i64 {idle}, {t.core.total}")
-    stuck = f.op(f"and i1 {same}, {all_idle}")
-    more = f.op(f"add i64 {still}, 1")
-    count = f.op(f"select i1 {same}, i64 {more}, i64 0")
-    # Naps of cores overlap only in part: not all are seen idle at each look.
-    lost = f.op(f"and i1 {stuck}, {f.op(f'icmp sgt i64 {count}, {PATIENCE}')}")
-    t.fail(lost, _deadlock(t, eqn))
-    last = f.block
-    f.goto(after)
-    f.label(after)
-    new_seen = f.op(f"phi i64 [ {seen}, {spin} ], [ {seen}, {rest} ], [ {now}, %{last} ]")
-    new_still = f.op(f"phi i64 [ 0, {spin} ], [ 0, {rest} ], [ {count}, %{last} ]")
-    return following, new_seen, new_still
-
-
-def field_atomic(f: Function, state: str, offset: int) -> str:
-    return f.op(f"load atomic i64, ptr {f.address('i8', state, offset)} seq_cst, align 8")
+    t.leave_unless(f.op(f"xor i1 {short}, true"))
+    if decrement:
+        f.op(f"atomicrmw sub ptr {place.pointer}, i32 {amount} seq_cst")

@@ -85,10 +85,12 @@ def emit_chunks(module: Module, name: str, chunks: int, arena: int, body: Chunk)
     f.lines.append("")
     f.do(f"br i1 {f.op(f'icmp slt i64 {index}, {chunks}')}, label {work}, label {out}")
     f.label(work)
-    status = body(f, index, buffers, memory)
-    if status != "0":
+    slot = f.address("i8", "%job", STATUS)
+    # After an error, chunks are only counted: each might wait as long as the one that failed.
+    fine = f.op(f"load atomic i64, ptr {slot} monotonic, align 8")
+    with f.when(f.op(f"icmp eq i64 {fine}, 0")):
+        status = body(f, index, buffers, memory)
         with f.when(f.op(f"icmp ne i64 {status}, 0")):
-            slot = f.address("i8", "%job", STATUS)
             f.op(f"cmpxchg ptr {slot}, i64 0, i64 {status} monotonic monotonic")
     f.op(f"atomicrmw add ptr {f.address('i8', '%job', DONE)}, i64 1 release")
     f.do(f"{after} = atomicrmw add ptr {f.address('i8', '%job', NEXT)}, i64 1 monotonic")
@@ -117,7 +119,14 @@ def emit_release(module: Module) -> None:
 
 
 def emit_grid(
-    f: Function, buffers: str, api: str, context: str, chunks: int, arena: int, body: Chunk
+    f: Function,
+    buffers: str,
+    api: str,
+    context: str,
+    chunks: int,
+    arena: int,
+    body: Chunk,
+    threads: int,
 ) -> str:
     """Runs all chunks and gives their status; the handler's body. 0 chunks do nothing."""
     if not chunks:
@@ -127,7 +136,7 @@ def emit_grid(
         return _emit_one(f, buffers, arena, body)
     emit_chunks(module, "job_run", chunks, arena, body)
     emit_release(module)
-    helpers = min(chunks, cpu_count()) - 1
+    helpers = min(chunks, threads) - 1
     job = f.intrinsic("aligned_alloc", "ptr", ("i64", "64"), ("i64", str(JOB_BYTES)))
     for offset, value in ((NEXT, 0), (DONE, 0), (USERS, helpers + 1), (STATUS, 0)):
         set_field(f, job, offset, "i64", value)

@@ -214,11 +214,12 @@ class Translator:
     def temporary(self, shape: Sequence[int], dtype: Any) -> Buffer:
         return loops.temporary(self.f, self.memory, shape, dtype)
 
-    def scratch(self, aval: Any) -> Buffer:
-        """Fresh memory for a ref; semaphores start at 0."""
+    def scratch(self, aval: Any, name: str = "scratch") -> Buffer:
+        """Fresh memory for a ref; semaphores start at 0. name: what errors call it."""
         if not types.is_supported(aval.dtype):
             raise self.unsupported(self.eqn, f"scratch of dtype {aval.dtype}")
         buffer = self.temporary(aval.shape, aval.dtype)
+        buffer.group.name = name
         if getattr(aval.memory_space, "holds_semaphores", False):
             zero = constant(0, aval.dtype)
             self.store(buffer, Array(aval.shape, aval.dtype, lambda f, i: zero.at(f, ())))
@@ -331,6 +332,12 @@ class Translator:
                 self.f.store("i64", str(number), "%status", parallel=False)
             else:
                 self.core.end(self.f, number)
+
+    def leave_unless(self, on: str) -> None:
+        """Ends the program here, and with it what the function does, if `on` (i1) is false."""
+        go_on = self.f.name_of("goon")
+        self.f.do(f"br i1 {on}, label {go_on}, label %leave")
+        self.f.label(go_on)
 
 
 def proxy(x: Array) -> Array:

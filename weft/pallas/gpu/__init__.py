@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core.aval import ShapedArray
-from weft.pallas.gpu.program import Launch, build, function_name, param
-from weft.pallas.ir import KernelCall, backends
+from weft.pallas.gpu.program import Launch, build, function_name
+from weft.pallas.ir import KernelCall, backends, param
 
 PROCESSORS = 132
 """Streaming multiprocessors assumed where no GPU can be asked: those of an H100 or H200."""

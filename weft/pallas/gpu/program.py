@@ -62,13 +62,6 @@ def sequential_dims(call: KernelCall) -> frozenset[int]:
     return frozenset(i for i, n in enumerate(call.grid) if n > 1 and i not in parallel)
 
 
-def param(call: KernelCall, name: str, default: Any) -> Any:
-    """A field of compiler_params, which may be a dict or an object."""
-    params = call.compiler_params
-    value = params.get(name) if isinstance(params, dict) else getattr(params, name, None)
-    return default if value is None else value
-
-
 # Memory ------------------------------------------------------------------------------------------
 
 

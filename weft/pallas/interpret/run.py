@@ -62,8 +62,7 @@ class _Run:
 
     def name(self, i: int) -> str:
         """What the kernel calls its ref number i."""
-        names = self.call.ref_names
-        return names[i] if i < len(names) else f"ref {i}"
+        return self.call.ref_name(i)
 
     def scratch_name(self, i: int) -> str:
         return self.name(len(self.scalars) + len(self.inputs) + len(self.results) + i)

@@ -1,0 +1,482 @@
+"""Waits of cores that end: by what they wait for, by a deadlock found, or by the limit of time.
+
+The state of a running kernel stands at the start of its shared memory: a counter of what happened
+(signals, arrivals, copies, waits that ended), how the kernel is to end, and a record of each core.
+A core that waits for long says so in its record, with the address that it watches, and takes it
+back before it goes on. So if all cores that have not finished are seen waiting for values that
+are not there, and nothing happened while somebody looked at all of them, nothing will.
+
+A loop that looks at a semaphore or a lock again and again cannot be told from one that computes:
+it ends, as a wait beside a core that computes does, once nothing happened for the limit of time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.jaxpr import open_jaxpr, walk_eqns
+from weft.pallas.cpu.frame import field, set_field
+from weft.pallas.cpu.llvm import Function, Index, Module
+from weft.pallas.cpu.threads import emit_spin
+
+# The state of a kernel: its counters on cache lines of their own, then the records of its cores.
+PROGRESS, ABORT, RECORDS = 0, 64, 128
+# The record of a core: what it is at, the address it watches, what it waits for there, the site
+# of the wait in the kernel, the position of the semaphore in its array.
+STATE, WATCHED, AMOUNT, SITE, POSITION, RECORD_BYTES = 0, 8, 16, 24, 32, 64
+RUNNING, WAITING, FINISHED, LOOKING = 0, 1, 2, 3
+# A site: the format of its line, that of an index, extents of the array, and, of a barrier, the
+# number of cores it is for.
+FORMAT, INDEX_FORMAT, ROWS, COLUMNS, COUNT = 0, 8, 16, 24, 32
+
+SPINS, YIELD_NANOS = 256, 1_000_000
+"""For how many turns a waiting core spins, and for how long it then yields; then it sleeps."""
+NAP, LONG_NAP, SHORT_NAPS = 20, 500, 4096
+"""Microseconds of a turn's sleep, of later ones, and how many turns the short ones are for."""
+LOOK_TURNS = 256
+"""Turns of a loop after which it looks whether it may go on."""
+LISTED = 16
+"""Cores that an error names."""
+TEXT_BYTES = 8192
+
+NO_THREADS, DEADLOCK, LIMIT = 1, 2, 3
+"""The first messages of a kernel of several programs, numbered from 1."""
+
+
+def state_bytes(total: int) -> int:
+    return RECORDS + total * RECORD_BYTES
+
+
+def first_messages(call: Any) -> list[str]:
+    return [
+        "mpmd_map: no more threads for the cores of a kernel",
+        f"kernel {call.name}: deadlock, no core can go on:",
+        f"kernel {call.name}: nothing has happened for {limit_text(call)}:",
+    ]
+
+
+def limit_text(call: Any) -> str:
+    return (
+        f"{call.wait_limit:g} s, the limit of waiting "
+        "(pl.CompilerParams(wait_limit=...), weft.config.pallas_wait_limit)"
+    )
+
+
+# What a core waits for ---------------------------------------------------------------------------
+
+
+def core_names(call: Any) -> list[str]:
+    """The names of all cores of a kernel, in the order of their numbers."""
+    names = []
+    for program in call.programs:
+        sizes = program.mesh.shape
+        for number in range(program.mesh.size):
+            parts = []
+            for axis, size in reversed(sizes.items()):
+                number, i = divmod(number, size)
+                parts.append(f"{axis}={i}")
+            names.append(f"{program.mesh.name}({', '.join(reversed(parts))})")
+    return names
+
+
+def site(
+    module: Module, text: str, shape: Sequence[int] = (), count: int = 0, index: str = ""
+) -> str:
+    """A constant that describes a wait. In the text (a format of C) the core's name comes first,
+    then the index, then two numbers: what is waited for and what is there."""
+    dims = len(shape)
+    if dims:
+        index = "[" + ", ".join(["%ld"] * dims) + "]" if dims <= 3 else "[%ld of all]"
+    rows, columns = (shape[1] if dims in (2, 3) else 1, shape[2] if dims == 3 else 1)
+    line = (
+        "private unnamed_addr constant { ptr, ptr, i64, i64, i64 } "
+        f"{{ ptr {module.string(text)}, ptr {module.string(index)}, i64 {rows}, "
+        f"i64 {columns}, i64 {count} }}"
+    )
+    known = next((name for name, there in module.globals.items() if there == line), None)
+    if known is None:
+        known = f"@site{len(module.globals)}"
+        module.globals[known] = line
+    return known
+
+
+def literal(text: str) -> str:
+    """A text as part of a format."""
+    return text.replace("%", "%%")
+
+
+def emit_report(f: Function, call: Any, base: str, status: str, total: int) -> str:
+    """The text of the error that ended a kernel's waits, null where another error did."""
+    module = f.module
+    text, index = f.alloca(f"[{TEXT_BYTES} x i8]"), f.alloca("[80 x i8]")
+    shown = f.alloca("[2 x i64]")
+    set_field(f, shown, 0, "i64", 0)
+    set_field(f, shown, 8, "i64", 0)
+    names = core_names(call)[: LISTED * 8]
+    listing = ", ".join(f"ptr {module.string(n)}" for n in names)
+    table = f"@cores{len(module.globals)}"
+    module.globals[table] = f"private unnamed_addr constant [{len(names)} x ptr] [{listing}]"
+    module.declare("snprintf", "i32", "ptr, i64, ptr, ...")
+    waits = f.op(f"icmp sge i64 {status}, {DEADLOCK}")
+    waits = f.op(f"and i1 {waits}, {f.op(f'icmp sle i64 {status}, {LIMIT}')}")
+
+    def written() -> str:
+        first = f.op(f"icmp eq i64 {status}, {DEADLOCK}")
+        heads = [module.string(m) for m in first_messages(call)[DEADLOCK - 1 : LIMIT]]
+        head = f.op(f"select i1 {first}, ptr {heads[0]}, ptr {heads[1]}")
+        _append(f, text, shown, module.string("%s"), f"ptr {head}")
+        with f.loop(0, min(total, len(names))) as loop:
+            record = f.address("i8", base, f.add(f.mul(loop.index, RECORD_BYTES), RECORDS))
+            state = field(f, record, STATE, "i64")
+            listed = f.op(f"icmp slt i64 {field(f, shown, 8, 'i64')}, {LISTED}")
+            left = f.op(f"icmp ne i64 {state}, {FINISHED}")
+            with f.when(f.op(f"and i1 {listed}, {left}")):
+                name = field(f, f.address("ptr", table, loop.index), 0)
+                _append_core(f, text, index, shown, record, state, name)
+        full = f.op(f"icmp sge i64 {field(f, shown, 8, 'i64')}, {LISTED}")
+        with f.when(full):
+            _append(f, text, shown, module.string("\n  and so on"), "i64 0")
+        return text
+
+    return f.choose(waits, "ptr", written, "null")
+
+
+def _append(f: Function, text: str, shown: str, format_: str, operands: str) -> None:
+    """Prints to the end of the text, as far as there is room."""
+    at = field(f, shown, 0, "i64")
+    room = f.sub(TEXT_BYTES, at)
+    place = f.address("i8", text, at)
+    n = f.op(
+        f"call i32 (ptr, i64, ptr, ...) @snprintf(ptr {place}, i64 {room}, ptr {format_}, "
+        f"{operands})"
+    )
+    end = f.minimum(f.add(at, f.op(f"sext i32 {n} to i64")), TEXT_BYTES - 1)
+    set_field(f, shown, 0, "i64", end)
+
+
+def _append_core(
+    f: Function,
+    text: str,
+    index: str,
+    shown: str,
+    record: str,
+    state: str,
+    name: str,
+) -> None:
+    waits = f.op(f"icmp eq i64 {state}, {WAITING}")
+    where = field(f, record, SITE)
+    position = field(f, record, POSITION, "i64")
+    rows, columns = field(f, where, ROWS, "i64"), field(f, where, COLUMNS, "i64")
+    inner = f.mul(rows, columns)
+    i, j, k = (
+        f.div(position, inner),
+        f.rem(f.div(position, columns), rows),
+        f.rem(position, columns),
+    )
+    f.op(
+        f"call i32 (ptr, i64, ptr, ...) @snprintf(ptr {index}, i64 80, "
+        f"ptr {field(f, where, INDEX_FORMAT)}, i64 {i}, i64 {j}, i64 {k})"
+    )
+    amount = field(f, record, AMOUNT, "i64")
+    value = f.choose(
+        waits,
+        "i64",
+        lambda: f.op(f"sext i32 {field(f, field(f, record, WATCHED), 0, 'i32')} to i64"),
+        "0",
+    )
+    count = field(f, where, COUNT, "i64")
+    arrived = f.add(f.sub(value, amount), count)
+    barrier = f.op(f"icmp ne i64 {count}, 0")
+    number = f.op(f"select i1 {barrier}, i64 {arrived}, i64 {amount}")
+    _append(f, text, shown, f.module.string("\n  "), "i64 0")
+    format_ = field(f, where, FORMAT)
+    _append(f, text, shown, format_, f"ptr {name}, ptr {index}, i64 {number}, i64 {value}")
+    set_field(f, shown, 8, "i64", str(f.add(field(f, shown, 8, "i64"), 1)))
+
+
+# The functions of a kernel -----------------------------------------------------------------------
+
+
+def emit_waits(module: Module, call: Any, total: int) -> None:
+    """`core_await` and `core_look`, of kernels of several programs."""
+    limit = round(call.wait_limit * 1e9)
+    _emit_stuck(module, total)
+    _emit_await(module, limit)
+    _emit_look(module, limit)
+
+
+def _atomic(f: Function, base: str, offset: int, type_: str = "i64") -> str:
+    align = 4 if type_ == "i32" else 8
+    place = f.address("i8", base, offset)
+    return f.op(f"load atomic {type_}, ptr {place} seq_cst, align {align}")
+
+
+def _set_atomic(f: Function, base: str, offset: int, value: str | int) -> None:
+    place = f.address("i8", base, offset)
+    f.do(f"store atomic i64 {value}, ptr {place} seq_cst, align 8")
+
+
+def end_waits(f: Function, state: str, number: int) -> None:
+    """Ends all waits; the first error of all cores is the one reported."""
+    place = f.address("i8", state, ABORT)
+    f.op(f"cmpxchg ptr {place}, i64 0, i64 {number} seq_cst seq_cst")
+
+
+def _returns(f: Function, condition: str, value: str) -> None:
+    with f.when(condition):
+        f.do(f"ret i1 {value}")
+        f.label(f.name_of("never"))
+
+
+def _now(f: Function) -> str:
+    """Nanoseconds of a clock that only goes forward."""
+    pair = f.alloca("[2 x i64]")
+    f.intrinsic("clock_gettime", "i32", ("i32", str(time.CLOCK_MONOTONIC)), ("ptr", pair))
+    seconds, nanos = field(f, pair, 0, "i64"), field(f, pair, 8, "i64")
+    return str(f.add(f.mul(seconds, 1_000_000_000), nanos))
+
+
+def _emit_stuck(module: Module, total: int) -> None:
+    """`core_stuck(state)`: whether no core can go on."""
+    f = Function(module, "core_stuck", [("ptr", "state")], "i1", "noinline")
+    before = _atomic(f, "%state", PROGRESS)
+    with f.loop(0, total) as loop:
+        record = f.address("i8", "%state", f.add(f.mul(loop.index, RECORD_BYTES), RECORDS))
+        state = _atomic(f, record, STATE)
+        with f.when(f.op(f"icmp ne i64 {state}, {FINISHED}")):
+            _returns(f, f.op(f"icmp ne i64 {state}, {WAITING}"), "false")
+            amount = f.op(f"trunc i64 {_atomic(f, record, AMOUNT)} to i32")
+            place = f.op(
+                f"load atomic ptr, ptr {f.address('i8', record, WATCHED)} seq_cst, align 8"
+            )
+            value = _atomic(f, place, 0, "i32")
+            _returns(f, f.op(f"icmp sge i32 {value}, {amount}"), "false")
+    after = _atomic(f, "%state", PROGRESS)
+    f.do(f"ret i1 {f.op(f'icmp eq i64 {before}, {after}')}")
+    f.finish()
+
+
+def _emit_await(module: Module, limit: int) -> None:
+    """`core_await(state, record, place, amount, site, position)`: waits until the semaphore has
+    the amount; false where the kernel is to end instead."""
+    arguments = [("ptr", "state"), ("ptr", "record"), ("ptr", "place"), ("i32", "amount")]
+    arguments += [("ptr", "site"), ("i64", "position")]
+    f = Function(module, "core_await", arguments, "i1", "noinline")
+    # When something was last seen to happen, the counter then, the first turn with a sleep.
+    clock = f.alloca("[3 x i64]")
+    set_field(f, clock, 16, "i64", 0)
+    with f.loop(0, 1 << 62) as loop:
+        turn = loop.index
+        first_nap = field(f, clock, 16, "i64")
+        naps = f.op(f"icmp ne i64 {first_nap}, 0")
+        enough = f.op(f"icmp sge i32 {_atomic(f, '%place', 0, 'i32')}, %amount")
+        with f.when(enough):
+            with f.when(naps):
+                _set_atomic(f, "%record", STATE, RUNNING)
+            f.do("ret i1 true")
+            f.label(f.name_of("never"))
+        _returns(f, f.op(f"icmp ne i64 {_atomic(f, '%state', ABORT)}, 0"), "false")
+        spins = f.op(f"icmp slt i64 {turn}, {SPINS}")
+        with f.when(spins):
+            emit_spin(f)
+            with f.when(f.op(f"icmp eq i64 {turn}, {SPINS - 1}")):
+                set_field(f, clock, 0, "i64", _now(f))
+        sixteenth = f.op(f"icmp eq i64 {f.op(f'and i64 {turn}, 15')}, 15")
+        with f.when(naps):
+            short = f.op(f"icmp slt i64 {f.sub(turn, first_nap)}, {SHORT_NAPS}")
+            f.intrinsic(
+                "usleep", "i32", ("i32", f.op(f"select i1 {short}, i32 {NAP}, i32 {LONG_NAP}"))
+            )
+            with f.when(sixteenth):
+                with f.when(f.op("call i1 @core_stuck(ptr %state)")):
+                    end_waits(f, "%state", DEADLOCK)
+                _watch(f, clock, limit, lambda: end_waits(f, "%state", LIMIT))
+        with f.when(f.op(f"xor i1 {f.op(f'or i1 {naps}, {spins}')}, true")):
+            f.intrinsic("sched_yield", "i32")
+            with f.when(sixteenth):
+                now = _now(f)
+                waited = f.sub(now, field(f, clock, 0, "i64"))
+                with f.when(f.op(f"icmp sgt i64 {waited}, {YIELD_NANOS}")):
+                    _announce(f)
+                    set_field(f, clock, 0, "i64", now)
+                    set_field(f, clock, 8, "i64", _atomic(f, "%state", PROGRESS))
+                    set_field(f, clock, 16, "i64", turn)
+    f.do("ret i1 false")
+    f.finish()
+
+
+def _announce(f: Function) -> None:
+    """Says in the record of a core what it waits for."""
+    set_field(f, "%record", SITE, "ptr", "%site")
+    set_field(f, "%record", POSITION, "i64", "%position")
+    watched = f.address("i8", "%record", WATCHED)
+    f.do(f"store atomic ptr %place, ptr {watched} seq_cst, align 8")
+    _set_atomic(f, "%record", AMOUNT, f.op("sext i32 %amount to i64"))
+    _set_atomic(f, "%record", STATE, WAITING)
+
+
+def _watch(f: Function, clock: str, limit: int, late: Callable[[], None]) -> None:
+    """Runs `late` if nothing happened for the limit."""
+    if limit <= 0:
+        return
+    progress, now = _atomic(f, "%state", PROGRESS), _now(f)
+    same = f.op(f"icmp eq i64 {progress}, {field(f, clock, 8, 'i64')}")
+    start = f.op(f"select i1 {same}, i64 {field(f, clock, 0, 'i64')}, i64 {now}")
+    set_field(f, clock, 0, "i64", start)
+    set_field(f, clock, 8, "i64", progress)
+    with f.when(f.op(f"icmp sgt i64 {f.sub(now, start)}, {limit}")):
+        late()
+
+
+def _emit_look(module: Module, limit: int) -> None:
+    """`core_look(state, record, clock, site)`: whether a loop may go on; with a clock, it is one
+    that looks for what others do, and the clock ([2 x i64], from 0) holds since when in vain."""
+    arguments = [("ptr", "state"), ("ptr", "record"), ("ptr", "clock"), ("ptr", "site")]
+    f = Function(module, "core_look", arguments, "i1", "noinline")
+    with f.when(f.op("icmp ne ptr %clock, null")):
+        f.intrinsic("sched_yield", "i32")
+        with f.when(f.op(f"icmp eq i64 {field(f, '%clock', 0, 'i64')}, 0")):
+            set_field(f, "%clock", 0, "i64", _now(f))
+            set_field(f, "%clock", 8, "i64", _atomic(f, "%state", PROGRESS))
+        _watch(f, "%clock", limit, lambda: end_waits(f, "%state", LIMIT))
+    ended = f.op(f"icmp ne i64 {_atomic(f, '%state', ABORT)}, 0")
+    with f.when(ended):
+        set_field(f, "%record", SITE, "ptr", "%site")
+        _set_atomic(f, "%record", STATE, LOOKING)
+    f.do(f"ret i1 {f.op(f'xor i1 {ended}, true')}")
+    f.finish()
+
+
+def _emit_lone_look(module: Module, limit: int) -> None:
+    """`program_look(clock)`: whether a loop of a program of a grid may go on looking."""
+    if "program_look" in module.functions:
+        return
+    f = Function(module, "program_look", [("ptr", "clock")], "i1", "noinline")
+    f.intrinsic("sched_yield", "i32")
+    now, start = _now(f), field(f, "%clock", 0, "i64")
+    first = f.op(f"icmp eq i64 {start}, 0")
+    with f.when(first):
+        set_field(f, "%clock", 0, "i64", now)
+    soon = f.op(f"icmp sle i64 {f.sub(now, start)}, {limit}")
+    f.do(f"ret i1 {f.op(f'or i1 {first}, {soon}')}")
+    f.finish()
+
+
+# Loops -------------------------------------------------------------------------------------------
+
+_LOOKS = frozenset(("semaphore_read", "atomic_cas"))
+_CHANGES = frozenset(
+    (
+        *("set", "swap", "addupdate", "debug_print", "async_copy_start", "async_copy_wait"),
+        *("semaphore_signal", "semaphore_wait", "core_barrier"),
+    )
+)
+
+
+def looks(jaxprs: Sequence[Any]) -> bool:
+    """Whether a loop of these jaxprs may only be looking for what others do: it looks at a
+    semaphore, or it looks at a lock or at memory and changes nothing."""
+    found = [e for jaxpr in jaxprs for e in walk_eqns(jaxpr)]
+    if any(e.primitive.name == "semaphore_read" for e in found):
+        return True
+    return any(_is_look(e) for e in found) and not any(_is_change(e) for e in found)
+
+
+def _is_look(eqn: Any) -> bool:
+    name = eqn.primitive.name
+    return name in _LOOKS or name == "get" or (name == "atomic_rmw" and not _is_change(eqn))
+
+
+def _is_change(eqn: Any) -> bool:
+    name = eqn.primitive.name
+    return name in _CHANGES or (name == "atomic_rmw" and eqn.params["op"] != "xchg")
+
+
+def _counts(cond: Any, body: Any, consts: int) -> bool:
+    """Whether a loop's condition compares a number that every turn adds to."""
+    cond, body = open_jaxpr(cond), open_jaxpr(body)
+    if len(cond.eqns) != 1 or cond.eqns[0].primitive.name not in ("lt", "le", "gt", "ge"):
+        return False
+    carried = len(body.invars) - consts
+    for v in cond.eqns[0].invars:
+        place = cond.invars.index(v) - (len(cond.invars) - carried) if v in cond.invars else -1
+        if place >= 0:
+            before, after = body.invars[consts + place], body.outvars[place]
+            if any(
+                e.primitive.name in ("add", "sub") and after in e.outvars and before in e.invars
+                for e in body.eqns
+            ):
+                return True
+    return False
+
+
+class Watch:
+    """The watch over a loop that may not end: what it needs before the loop, and a turn of it."""
+
+    def __init__(self, t: Any, eqn: Any) -> None:
+        self.t, self.eqn = t, eqn
+        cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+        counts = _counts(cond, body, eqn.params["body_nconsts"])
+        self.looks = not counts and looks((cond, body)) and t.call.wait_limit > 0
+        self.turns = ""
+        self.on = self.looks or t.core is not None
+        if not self.on:
+            return
+        f = t.f
+        self.clock = f.alloca("[2 x i64]") if self.looks else "null"
+        if self.looks:
+            set_field(f, self.clock, 0, "i64", 0)
+        self.turns, self.following = f.name_of("turn"), f.name_of("turn")
+
+    def phi(self, before: str, latch: str) -> str:
+        return f"  {self.turns} = phi i64 [ 0, %{before} ], [ {self.following}, %{latch} ]"
+
+    def turn(self) -> None:
+        """At the end of a turn: leaves the program if it is not to go on."""
+        t, f = self.t, self.t.f
+        f.do(f"{self.following} = add i64 {self.turns}, 1")
+        low = f.op(f"and i64 {self.turns}, {LOOK_TURNS - 1}")
+        with f.when(f.op(f"icmp eq i64 {low}, {LOOK_TURNS - 1}")):
+            if t.core is not None:
+                what = "looks again and again" if self.looks else "is in the loop"
+                where = site(f.module, f"%s {what} at {literal(str(self.eqn.source))}%s")
+                on = f.op(
+                    f"call i1 @core_look(ptr {t.core.state}, ptr {t.core.record}, "
+                    f"ptr {self.clock}, ptr {where})"
+                )
+                t.leave_unless(on)
+            else:
+                _emit_lone_look(f.module, round(t.call.wait_limit * 1e9))
+                on = f.op(f"call i1 @program_look(ptr {self.clock})")
+                message = (
+                    f"kernel {t.call.name}: a program looks again and again at {self.eqn.source}, "
+                    f"and what it looks for has not come for {limit_text(t.call)}"
+                )
+                t.fail(f.op(f"xor i1 {on}, true"), message)
+                t.leave_unless(on)
+
+
+def wait(t: Any, pointer: str, amount: str, where: str, position: Index, decrement: bool) -> None:
+    """Waits until the i32 at the pointer has the amount, and takes it or leaves it there."""
+    f = t.f
+    head, enough, short, out = (f.name_of(n) for n in ("wait", "enough", "short", "done"))
+    f.goto(head)
+    f.label(head)
+    now = f.op(f"load atomic i32, ptr {pointer} seq_cst, align 4")
+    there = f.op(f"icmp sge i32 {now}, {amount}")
+    f.do(f"br i1 {there}, label {enough}, label {short}")
+    f.label(short)
+    on = f.op(
+        f"call i1 @core_await(ptr {t.core.state}, ptr {t.core.record}, ptr {pointer}, "
+        f"i32 {amount}, ptr {where}, i64 {position})"
+    )
+    t.leave_unless(on)
+    f.goto(head)
+    f.label(enough)
+    if decrement:
+        less = f.op(f"sub i32 {now}, {amount}")
+        pair = f.op(f"cmpxchg ptr {pointer}, i32 {now}, i32 {less} seq_cst seq_cst")
+        f.do(f"br i1 {f.op(f'extractvalue {{ i32, i1 }} {pair}, 1')}, label {out}, label {head}")
+        f.label(out)
