@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
+from weft.core.aval import Mat
 from weft.core.config import config
 from weft.core.source import warn
 from weft.core.trace import typeof
@@ -116,10 +117,33 @@ def broadcast_args(*xs: Any) -> tuple:
     if config.numpy_rank_promotion != "allow":
         _check_ranks(ranked)
     shape = broadcast_shapes(*shapes)
+    mats = [typeof(x).mat for x in xs]
+    if any(mat is not mats[0] for mat in mats):
+        xs = tuple(
+            x if s == shape or not s else _cast_before(x, mats)
+            for x, s in zip(xs, shapes, strict=True)
+        )
     return tuple(
         x if s == shape or not s else broadcast_to(x, shape)
         for x, s in zip(xs, shapes, strict=True)
     )
+
+
+def _cast_before(x: Any, mats: list[Mat]) -> Any:
+    """An operand about to be broadcast beside others of these types, cast as an op of them would.
+
+    A cast to varying is a sum in the backward pass: of the operand's size, if it stands here.
+    """
+    from weft.collectives.casts import as_state
+
+    aval = typeof(x)
+    if dtypes.is_extended(aval.dtype):
+        return x
+    unreduced = frozenset().union(*(m.unreduced for m in mats))
+    varying = frozenset().union(*(m.varying for m in mats)) - unreduced
+    reduced = frozenset().union(*(m.reduced for m in mats)) - unreduced - varying
+    x = as_state(x, tuple(sorted(varying, key=str)), "varying")
+    return as_state(x, tuple(sorted(reduced, key=str)), "reduced")
 
 
 def _check_ranks(shapes: list) -> None:
