@@ -183,7 +183,9 @@ def test_activations_take_complex_numbers(name):
     np.testing.assert_allclose(got, OF_COMPLEX[name](COMPLEX.astype(complex)), rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["elu", "celu", "selu", "relu6", "leaky_relu", "hard_silu"])
+@pytest.mark.parametrize(
+    "name", ["elu", "celu", "selu", "relu6", "leaky_relu", "hard_silu", "sparse_sigmoid"]
+)
 def test_integers_beside_a_float_constant_give_weak_floats(name):
     got = FORMULAS[name][0](np.array([1, 2], np.int8))
     assert got.dtype == np.float32 and got.weak_type
@@ -192,3 +194,9 @@ def test_integers_beside_a_float_constant_give_weak_floats(name):
 def test_sparse_sigmoid_has_half_its_slope_at_the_bends():
     slopes = [weft.grad(nn.sparse_sigmoid)(x) for x in (-1.5, -1.0, 0.0, 1.0, 2.0)]
     np.testing.assert_array_equal(slopes, [0, 0.25, 0.5, 0.25, 0])
+
+
+@pytest.mark.parametrize("name", ["relu", "softplus", "mish", "soft_sign", "sparse_sigmoid"])
+def test_truth_values_give_weak_numbers(name):
+    got = FORMULAS[name][0](np.array([True, False]))
+    assert got.dtype == (np.int32 if name == "relu" else np.float32) and got.weak_type

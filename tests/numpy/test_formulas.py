@@ -42,3 +42,18 @@ def test_the_fraction_of_a_whole_number_has_a_derivative():
     x = np.array([2.0, 2.5, np.inf], np.float32)
     _, (slope, _) = weft.jvp(wnp.modf, (x,), (np.ones_like(x),))
     np.testing.assert_array_equal(slope, [1, 1, 0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_subnormal_numbers_have_fractions_and_exponents(dtype):
+    info = np.finfo(dtype)
+    x = np.array([info.smallest_subnormal, -info.tiny / 8, 3 * info.smallest_subnormal, 0], dtype)
+    with weft.enable_x64(dtype == "float64"):
+        for got, want in zip(wnp.frexp(x), np.frexp(x), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_truth_values_unwrap_to_floats():
+    got = wnp.unwrap(np.array([True, False]))
+    assert got.dtype == np.float32
+    np.testing.assert_array_equal(got, [1, 0])

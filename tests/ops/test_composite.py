@@ -33,3 +33,10 @@ def test_the_derivative_of_logaddexp_at_equal_operands_is_a_half():
     grad = weft.grad(wnp.logaddexp, argnums=(0, 1))
     for at in (0.0, np.inf, -np.inf):
         assert [float(g) for g in grad(np.float32(at), np.float32(at))] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("phase", [7.0, -50.0, 3e19])
+def test_logaddexp_of_large_phases_is_the_logarithm_of_the_sum(phase):
+    x, y = np.complex64(0.25 + 1j * phase), np.complex64(-0.5)
+    want = np.log(np.exp(x.astype(complex)) + np.exp(y.astype(complex)))
+    np.testing.assert_allclose(wnp.logaddexp(x, y), want, rtol=1e-5)

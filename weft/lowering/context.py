@@ -123,6 +123,8 @@ def _splat_attr(value: bytes, shape: tuple[int, ...], dtype: Any) -> ir.Attribut
     scalar = np.frombuffer(value, dtype)[0]
     type_ = mlir.tensor_type(shape, dtype)
     if dtype.kind in "iu" and dtype.name not in _SUB_BYTE:
+        if dtype == np.uint64:  # the attribute takes the bits of a signed integer
+            scalar = scalar.view(np.int64)
         element = ir.IntegerAttr.get(mlir.element_type(dtype), int(scalar))
     elif dtype == np.bool_:
         element = ir.BoolAttr.get(bool(scalar), mlir.context())

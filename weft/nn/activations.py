@@ -47,7 +47,9 @@ def _bind(prim: Primitive, x: Any) -> Any:
 def _float(x: Any) -> Any:
     """The operand as a float or complex array; integers become floats."""
     aval = typeof(x)
-    return x if aval.dtype in _FLOATS else promote_inexact(x)[0]
+    if aval.dtype in _FLOATS:
+        return x
+    return promote(x, 0.0)[0] if dtypes.is_bool(aval.dtype) else promote_inexact(x)[0]
 
 
 def _beside_float(x: Any) -> Any:
@@ -86,7 +88,7 @@ def relu(x: Any) -> Any:
     Array(0., dtype=float32, weak_type=True)
     """
     if dtypes.is_bool(typeof(x).dtype):
-        x = ew.convert(x, dtypes.canonicalize_dtype(int))
+        x = promote(x, 0)[0]
     return _bind(relu_p, x)
 
 
@@ -205,7 +207,7 @@ def sparse_sigmoid(x: Any) -> Any:
     """
     x = _beside_float(x)
     # Not clamp: at -1 and 1 the derivative is that of ties, halfway between both sides.
-    return ew.mul(ew.min(ew.max(ew.add(x, 1.0), scalar(0, x)), scalar(2, x)), 0.5)
+    return wnp.multiply(wnp.minimum(wnp.maximum(wnp.add(x, 1.0), 0.0), 2.0), 0.5)
 
 
 def silu(x: Any) -> Any:

@@ -290,8 +290,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
     from weft.numpy.selection import where
 
     aval = aval_of("unwrap", p)
-    whole = dtypes.is_integer(aval.dtype)
-    if whole:
+    if dtypes.is_integer(aval.dtype) or dtypes.is_bool(aval.dtype):
         p, period = promote(p, period)
         p = to_array(p)
     dtype = typeof(p).dtype

@@ -414,19 +414,26 @@ def frexp(x: Any, /) -> Any:
     x = inexact(x)
     dtype = typeof(x).dtype
     refuse_complex("frexp", x)
-    wide, _, (mantissa, bias) = _parts(strong(x))
+    wide, bits, (mantissa, bias) = _parts(strong(x))
     integers = dtypes.int64 if mantissa == 52 else dtypes.int32
-    tiny = ew.lt_p.bind(ew.abs_p.bind(wide), _const(wide, dtypes.finfo(_dtype(wide)).tiny))
-    lifted = ew.select(tiny, ew.mul_p.bind(wide, _const(wide, 2.0 ** (mantissa + 1))), wide)
-    bits = ew.bitcast_convert_type_p.bind(lifted, new_dtype=integers)
     mask = (2 * bias + 1) << mantissa
-    raw = ew.shift_right_logical_p.bind(
-        ew.and_p.bind(bits, integers.type(mask)), integers.type(mantissa)
-    )
-    exponent = ew.sub_p.bind(raw, integers.type(bias - 1))
-    exponent = ew.select(tiny, ew.sub_p.bind(exponent, integers.type(mantissa + 1)), exponent)
-    m = ldexp(wide, ew.neg_p.bind(exponent))  # exact, and differentiable
-    plain = ew.or_p.bind(ew.eq_p.bind(wide, _const(wide, 0)), ew.not_p.bind(isfinite(wide)))
+
+    def raw(bits: Any) -> Any:
+        field = ew.and_p.bind(bits, integers.type(mask))
+        return ew.shift_right_logical_p.bind(field, integers.type(mantissa))
+
+    # A subnormal number is taken as the whole number its bits are: processors that flush
+    # subnormal operands to zero would not see it.
+    tiny = ew.eq_p.bind(raw(bits), integers.type(0))
+    whole = convert(ew.and_p.bind(bits, integers.type((1 << mantissa) - 1)), _dtype(wide), False)
+    whole = ew.select(ew.lt_p.bind(bits, integers.type(0)), ew.neg_p.bind(whole), whole)
+    lifted = ew.select(tiny, whole, wide)
+    exponent = raw(ew.bitcast_convert_type_p.bind(lifted, new_dtype=integers))
+    exponent = ew.sub_p.bind(exponent, integers.type(bias - 1))
+    m = ldexp(lifted, ew.neg_p.bind(exponent))  # exact, and differentiable
+    shift = ew.sub_p.bind(exponent, integers.type(bias + mantissa - 1))
+    exponent = ew.select(tiny, shift, exponent)
+    plain = ew.or_p.bind(ew.eq_p.bind(lifted, _const(wide, 0)), ew.not_p.bind(isfinite(wide)))
     m = ew.select(plain, wide, m)
     exponent = ew.select(plain, fill(typeof(m).shape, 0, integers), exponent)
     return cast(m, dtype), cast(exponent, dtypes.int32)

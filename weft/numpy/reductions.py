@@ -580,7 +580,7 @@ def nanprod(
     return prod(_without_nan(a, 1), axis, dtype, out, keepdims, initial, where)
 
 
-def _nan_extremum(name: str, reduce: Callable, value: float, doc: str) -> Callable:
+def _nan_extremum(name: str, reduce: Callable, neutral: Callable, doc: str) -> Callable:
     def function(
         a: Any,
         axis: Any = None,
@@ -590,7 +590,7 @@ def _nan_extremum(name: str, reduce: Callable, value: float, doc: str) -> Callab
         where: Any = None,
     ) -> Any:
         aval = aval_of(name, a)
-        x = reduce(_without_nan(a, value), axis, out, keepdims, initial, where)
+        x = reduce(_without_nan(a, neutral(aval.dtype)), axis, out, keepdims, initial, where)
         if aval.dtype not in INEXACT or initial is not None:
             return x
         none = all(ew.ne_p.bind(a, a), axis=axis, keepdims=keepdims)
@@ -601,8 +601,8 @@ def _nan_extremum(name: str, reduce: Callable, value: float, doc: str) -> Callab
     return function
 
 
-nanmax = _nan_extremum("nanmax", max, -np.inf, "The greatest element that is not NaN.")
-nanmin = _nan_extremum("nanmin", min, np.inf, "The least element that is not NaN.")
+nanmax = _nan_extremum("nanmax", max, ops.lowest, "The greatest element that is not NaN.")
+nanmin = _nan_extremum("nanmin", min, ops.highest, "The least element that is not NaN.")
 
 
 def nanmean(

@@ -7,8 +7,6 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy.common import (
@@ -29,6 +27,7 @@ from weft.numpy.reductions import (
     sum,
 )
 from weft.ops import elementwise as ew
+from weft.ops import reduce as ops
 from weft.ops.shape import reshape
 
 # Positions of extrema -------------------------------------------------------------------------
@@ -80,11 +79,12 @@ def argmin(a: Any, axis: Any = None, out: Any = None, keepdims: Any = None) -> A
     return _position("argmin", a, axis, out, keepdims)
 
 
-def _nan_position(name: str, plain: Callable, value: float, doc: str) -> Callable:
+def _nan_position(name: str, plain: Callable, neutral: Callable, doc: str) -> Callable:
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = None) -> Any:
-        if aval_of(name, a).dtype not in INEXACT:
+        dtype = aval_of(name, a).dtype
+        if dtype not in INEXACT:
             return plain(a, axis, out, keepdims)
-        x = plain(_without_nan(a, value), axis, out, keepdims)
+        x = plain(_without_nan(a, neutral(dtype)), axis, out, keepdims)
         none = all(ew.ne_p.bind(a, a), axis=axis, keepdims=builtins.bool(keepdims))
         return ew.select(none, fill(typeof(x).shape, -1, typeof(x).dtype), x)
 
@@ -94,10 +94,10 @@ def _nan_position(name: str, plain: Callable, value: float, doc: str) -> Callabl
 
 
 nanargmax = _nan_position(
-    "nanargmax", argmax, -np.inf, "The position of the greatest element that is not NaN."
+    "nanargmax", argmax, ops.lowest, "The position of the greatest element that is not NaN."
 )
 nanargmin = _nan_position(
-    "nanargmin", argmin, np.inf, "The position of the least element that is not NaN."
+    "nanargmin", argmin, ops.highest, "The position of the least element that is not NaN."
 )
 
 

@@ -99,7 +99,7 @@ def unique(
 def _on_host(rows: Any, equal_nan: builtins.bool, along_axis: builtins.bool) -> tuple:
     host = np.asarray(rows)
     index = dtypes.canonicalize_dtype(int)
-    wide = host.astype(np.float64) if host.dtype.kind == "V" else host  # ml_dtypes
+    wide = host if host.dtype.isbuiltin == 1 else host.astype(np.float64)  # ml_dtypes
     values, first, inverse, counts = np.unique(
         wide,
         return_index=True,

@@ -18,12 +18,15 @@ from weft.ops.elementwise import (
     abs_p,
     add_p,
     and_p,
+    atan2_p,
     complex_p,
+    cos_p,
     div_p,
     eq_p,
     exp2_p,
     exp_p,
     ge_p,
+    gt_p,
     imag_p,
     log1p_p,
     log_p,
@@ -35,6 +38,7 @@ from weft.ops.elementwise import (
     round_p,
     scalar,
     select,
+    sin_p,
     sub_p,
 )
 
@@ -61,6 +65,13 @@ def _logaddexp(log1p: Callable, exp: Callable) -> Callable:
     return formula
 
 
+def _within_turn(phase: Any, turn: float) -> Any:
+    """The phase without whole turns, which sine and cosine take off exactly where it is large."""
+    angle = _times(phase, 2 * math.pi / turn)
+    inside = _times(atan2_p.bind(sin_p.bind(angle), cos_p.bind(angle)), turn / (2 * math.pi))
+    return select(gt_p.bind(abs_p.bind(phase), scalar(turn, phase)), inside, phase)
+
+
 def complex_log_sum(x: Any, y: Any, exp: Callable, log: Callable, turn: float) -> Any:
     """log(exp(x) + exp(y)) of complex numbers without overflow; turn: the period of the phase.
 
@@ -68,6 +79,7 @@ def complex_log_sum(x: Any, y: Any, exp: Callable, log: Callable, turn: float) -
     """
     first = ge_p.bind(real_p.bind(x), real_p.bind(y))
     big, small = select(first, x, y), select(first, y, x)
+    big = complex_p.bind(real_p.bind(big), _within_turn(imag_p.bind(big), turn))
     out = add_p.bind(big, log(add_p.bind(exp(sub_p.bind(small, big)), scalar(1, x))))
     phase = imag_p.bind(out)
     turns = round_p.bind(_times(phase, 1 / turn), rounding_method=1)

@@ -1,0 +1,31 @@
+"""Reductions in dtypes without infinities and of 64-bit whole numbers, against NumPy."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as wnp
+from weft import lax
+
+
+@pytest.mark.parametrize("name", ["nanmax", "nanmin", "nanargmax", "nanargmin"])
+def test_nans_are_left_out_in_floats_without_infinities(name):
+    x = np.array([np.nan, -3, 448, 2, np.nan, -448], ml_dtypes.float8_e4m3fn)
+    assert float(getattr(wnp, name)(x)) == float(getattr(np, name)(x.astype(np.float32)))
+
+
+@pytest.mark.parametrize("name", ["min", "max", "argmin", "argmax", "ptp", "nanmin", "nanargmin"])
+def test_extrema_of_unsigned_64_bit_numbers_are_numpys(name):
+    x = np.array([2**64 - 1, 5, 2**63], np.uint64)
+    with weft.enable_x64(True):
+        assert int(getattr(wnp, name)(x)) == int(getattr(np, name)(x))
+
+
+def test_ands_and_minima_of_unsigned_64_bit_numbers_start_from_all_bits():
+    x = np.array([2**64 - 1, 2**63 + 5, 2**63 + 6], np.uint64)
+    with weft.enable_x64(True):
+        assert int(lax.reduce_and(wnp.asarray(x), (0,))) == 2**63 + 4
+        np.testing.assert_array_equal(lax.cummin(wnp.asarray(x)), np.minimum.accumulate(x))
+        full = wnp.full((2,), 2**64 - 1, np.uint64)
+        np.testing.assert_array_equal(full, np.full((2,), 2**64 - 1, np.uint64))
