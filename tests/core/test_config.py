@@ -79,7 +79,7 @@ def test_update_sets_the_process_value_and_accepts_prefixed_names():
 
 
 def test_an_unknown_option_lists_the_valid_names():
-    with pytest.raises(ValueError, match=r"'frobnicate'; valid names: .*enable_x64"):
+    with pytest.raises(AttributeError, match=r"'frobnicate'; valid names: .*enable_x64"):
         config.update("frobnicate", 1)
     with pytest.raises(AttributeError, match="valid names"):
         _ = config.frobnicate

@@ -195,6 +195,8 @@ CALLS = {
         TypeError,
         "must be a scratch type",
     ),
+    "scratch shape": (lambda: pl.LOCAL((2.5,), F32), TypeError, "LOCAL: shape.*integers"),
+    "scratch size": (lambda: pl.SHARED((-2,), F32), ValueError, "SHARED: .*negative"),
     "scratch mesh": (lambda: pl.LOCAL((2,), F32) @ 3, TypeError, "type @ mesh"),
     "sharding rule": (
         lambda: call(copy, X, sharding_rule="a b -> a"),

@@ -39,6 +39,24 @@ def test_an_unknown_preset_lists_those_there_are():
         hardware("b100")
 
 
+BAD_MODELS = {
+    "levels of numbers": ({"levels": (3,)}, TypeError, "levels must be a tuple of pairs"),
+    "no link": ({"levels": ((None, 3.0),)}, TypeError, "levels must be a tuple of pairs"),
+    "axes": ({"axes": {"x": 3}}, TypeError, "axes must give a Link"),
+    "name": ({"name": 3}, TypeError, "name must be a string"),
+    "flops": ({"peak_flops": "fast"}, ValueError, "peak_flops must be a number"),
+    "memory": ({"memory_bytes": -1}, ValueError, "memory_bytes must be a number"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_MODELS)
+def test_a_field_of_another_kind_is_named(case):
+    changes, error, match = BAD_MODELS[case]
+    fields = {"name": "m", "levels": ((None, Link(1e-6, 1e9)),), **changes}
+    with pytest.raises(error, match=match):
+        HardwareModel(**fields)
+
+
 @pytest.mark.parametrize("levels", [(), ((8, Link(1e-6, 0.0)),), ((0, Link(1e-6, 1e9)),)])
 def test_a_model_that_makes_no_sense_is_refused(levels):
     with pytest.raises(ValueError, match="HardwareModel"):

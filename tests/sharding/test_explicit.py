@@ -66,11 +66,77 @@ def test_reshard_gives_a_type_to_values_made_inside():
         check(f(put(A, "x")), ("x",), A)
 
 
-def test_reshard_to_auto_axes_constrains():
-    f = weft.jit(lambda x: weft.reshard(x, NamedSharding(AUTO, P("y"))))
-    out = f(put(A, "x", mesh=AUTO))
-    assert out.sharding.is_equivalent_to(NamedSharding(AUTO, P("y")), 2)
-    assert weft.typeof(out).sharding is None
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda x: weft.reshard(x, NamedSharding(AUTO, P("y"))),
+        weft.jit(lambda x: weft.reshard(x, NamedSharding(AUTO, P("y")))),
+        lambda x: wnp.dot(x, x, out_sharding=NamedSharding(AUTO, P("y"))),
+    ],
+)
+def test_auto_axes_are_left_to_constraints(place):
+    with pytest.raises(ValueError, match=r"'y'.*Auto.*with_sharding_constraint\(x, P\('y'\)\)"):
+        place(put(A, "x", mesh=AUTO))
+
+
+def test_reshard_to_no_axis_of_an_auto_mesh_replicates():
+    out = weft.reshard(put(A, "x", mesh=AUTO), NamedSharding(AUTO, P()))
+    assert out.sharding.is_fully_replicated
+
+
+LINE = weft.make_mesh((8,), ("z",))
+CUBE = AbstractMesh((2, 2, 2), ("a", "b", "c"), (AxisType.Explicit,) * 3)
+
+
+def test_reshard_moves_to_a_mesh_of_another_shape():
+    x = put(A, "x", "y")
+    for move in (lambda x: weft.reshard(x, NamedSharding(LINE, P(None, "z"))),):
+        for f in (move, weft.jit(move)):
+            out = f(x)
+            check(out, (None, "z"), A, LINE)
+            assert out.sharding.mesh == LINE
+
+
+def test_a_program_computes_over_one_mesh_and_then_another():
+    def f(x):
+        with weft.sharding.use_abstract_mesh(CUBE):
+            y = weft.reshard(x, P(("b", "c"), "a")) * 2
+            assert type_of(y) == "f32[8@b+c,8@a]"
+            y = y.sum(1)
+        return weft.reshard(y, P("y"))
+
+    with weft.set_mesh(MESH):
+        check(weft.jit(f)(put(A, "x")), ("y",), 2 * A.sum(1))
+        text = weft.jit(f).lower(put(A, "x")).as_text()
+        gradient = weft.jit(weft.grad(lambda x: (f(x) ** 2).sum()))(put(A, "x"))
+    assert 'sdy.mesh @mesh = <["a"=2, "b"=2, "c"=2]>' in text
+    check(gradient, ("x",), np.broadcast_to(8 * A.sum(1, keepdims=True), A.shape))
+
+
+def test_meshes_whose_axes_overlap_in_part_are_refused_in_one_program():
+    odd = weft.make_mesh((2, 3), ("p", "q"), devices=weft.devices()[:6])
+    even = weft.make_mesh((3, 2), ("r", "s"), devices=weft.devices()[:6])
+    x = weft.device_put(np.ones((6, 6)), NamedSharding(odd, P("p")))
+    with pytest.raises(ValueError, match="no products of the other's"):
+        weft.jit(lambda x: weft.reshard(x, NamedSharding(even, P("r"))))(x)
+
+
+def test_arrays_over_a_mesh_of_one_device_stay_over_it():
+    one = weft.make_mesh((1, 1), ("x", "y"))
+    auto = weft.make_mesh((1,), ("x",), (AxisType.Auto,))
+    x = put(A, "x", "y", mesh=one)
+    assert type_of(x + x) == type_of(weft.jit(wnp.sin)(x)) == "f32[8@x,8@y]"
+    assert type_of(x.sum(1)) == "f32[8@x]"
+    y = put(A, "x", mesh=auto)
+    for out in (y + y, wnp.sin(y), weft.jit(lambda y: y * 2)(y), y[2], y.at[0].set(1.0)):
+        assert out.sharding.mesh == auto
+    with weft.set_mesh(auto):
+        assert weft.jit(lambda: wnp.ones(3))().sharding.mesh == auto
+    asked = weft.jit(lambda y: y, out_shardings=NamedSharding(auto, P(None, "x")))(y.copy())
+    assert asked.sharding.spec == P(None, "x")
+    donated = put(A, "x", mesh=auto)
+    assert weft.jit(lambda y: y + 1, donate_argnums=0)(donated).sharding.mesh == auto
+    assert donated.is_deleted()
 
 
 @pytest.mark.parametrize(

@@ -223,3 +223,28 @@ def test_a_closed_jaxpr_gives_what_its_jaxpr_has_and_takes_another():
     assert closed.eqns[0].source_info is closed.eqns[0].source
     renamed = closed.map_jaxpr(lambda jaxpr: jaxpr.replace(debug="other"))
     assert renamed.jaxpr.debug == "other" and renamed.consts == closed.consts
+
+
+MESH = weft.make_mesh((4, 2), ("x", "y"))
+BAD_STRUCTS = {
+    "fraction": (((3.5,), "float32"), {}, TypeError, "integers"),
+    "text": (("ab", "float32"), {}, TypeError, "integers"),
+    "number": ((3, "float32"), {}, TypeError, "integers"),
+    "negative": (((-1,), "float32"), {}, ValueError, "negative"),
+    "no dtype": (((2,), None), {}, ValueError, "dtype"),
+    "no sharding": (((2,), "float32"), {"sharding": 3}, TypeError, "sharding must be.*int"),
+    "rank": (((2,), "float32"), {"sharding": weft.P("x", "y")}, ValueError, "2 entries"),
+    "rank of a sharding": (
+        ((2,), "float32"),
+        {"sharding": weft.NamedSharding(MESH, weft.P("x", "y"))},
+        ValueError,
+        "2 entries",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_STRUCTS)
+def test_a_struct_is_of_a_shape_a_dtype_and_a_sharding_that_fits(case):
+    args, kwargs, error, match = BAD_STRUCTS[case]
+    with pytest.raises(error, match=match):
+        weft.ShapeDtypeStruct(*args, **kwargs)

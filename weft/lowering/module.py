@@ -122,14 +122,9 @@ class ModuleContext:
     def localize_sharding(self, sharding: Any) -> Any:
         """The sharding over the module's mesh, without axes that are manual here."""
         if self.mesh is not None and sharding.mesh is not self.mesh:
-            from weft.sharding.named import NamedSharding
+            from weft.sharding.common_mesh import in_terms_of
 
-            if sharding.mesh.shape != self.mesh.shape:
-                raise ValueError(
-                    f"a sharding over {sharding.mesh} inside a program over {self.mesh}: one "
-                    "program has one mesh; use shardings over the same axes"
-                )
-            sharding = NamedSharding(self.mesh, sharding.spec)
+            sharding = in_terms_of(sharding, self.mesh)
         if self.manual_axes and hasattr(sharding.spec, "without"):
             sharding = sharding.with_spec(sharding.spec.without(self.manual_axes))
         return sharding

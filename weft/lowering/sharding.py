@@ -8,6 +8,7 @@ from typing import Any
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.lowering.context import parse_attr, string_attr
+from weft.sharding.common_mesh import axes_in
 from weft.sharding.mesh import AxisType
 from weft.sharding.named import NamedSharding, spec_from_hlo
 from weft.sharding.spec import UNCONSTRAINED
@@ -86,6 +87,9 @@ def sharding_text(
     explicit = mesh.explicit_axes
     mixed = by_type and explicit and mesh.auto_axes
     unused = set(explicit) - sharding.spec.used_axes() - sharding.spec.unreduced
+    if mixed and mesh.shape != module.mesh.shape:
+        axes = axes_in(mesh, module.mesh) or {}
+        unused = {a for name in unused for a in axes.get(name, ())}
     sharding = module.localize_sharding(sharding)
     return sdy_sharding_text(
         sharding,

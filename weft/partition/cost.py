@@ -54,8 +54,28 @@ class HardwareModel:
     source: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TypeError(f"HardwareModel: name must be a string, got {self.name!r}")
         if not self.levels:
             raise ValueError("HardwareModel: levels is empty; give at least one (None, Link(...))")
+        for level in self.levels:
+            if not (isinstance(level, tuple) and len(level) == 2 and isinstance(level[1], Link)):
+                raise TypeError(
+                    "HardwareModel: levels must be a tuple of pairs (number of devices or None, "
+                    f"Link(latency, bandwidth)), got {level!r:.100}"
+                )
+        for axis, link in dict(self.axes).items():
+            if not isinstance(link, Link):
+                raise TypeError(
+                    "HardwareModel: axes must give a Link(latency, bandwidth) for each name, got "
+                    f"{link!r:.100} for {axis!r}"
+                )
+        for field_name in ("peak_flops", "memory_bandwidth", "memory_bytes"):
+            value = getattr(self, field_name)
+            if not isinstance(value, int | float) or value < 0:
+                raise ValueError(
+                    f"HardwareModel: {field_name} must be a number of at least 0, got {value!r}"
+                )
         for count, link in self.levels:
             if link.bandwidth <= 0 or link.latency < 0 or (count is not None and count < 1):
                 raise ValueError(

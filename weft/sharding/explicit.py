@@ -38,7 +38,8 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
       The same values. Moving them takes the communication that the change of sharding needs.
 
     Raises:
-      ValueError: unknown axes, too many entries, a size that does not divide, no mesh known.
+      ValueError: unknown axes, too many entries, a size that does not divide, no mesh known; an
+        axis of type Auto, which `weft.lax.with_sharding_constraint` places values over.
 
     Example:
         >>> import weft
@@ -49,7 +50,23 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     """
     leaves, tree = flatten(xs)
     targets = _targets("reshard out_shardings", out_shardings, tree)
-    return tree.unflatten([_reshard(x, t) for x, t in zip(leaves, targets, strict=True)])
+    placed = [(x, named("reshard", t, x)) for x, t in zip(leaves, targets, strict=True)]
+    for _, sharding in placed:
+        _check_no_auto(sharding)
+    return tree.unflatten([_reshard(x, s) for x, s in placed])
+
+
+def _check_no_auto(sharding: Any) -> None:
+    if type(sharding) is not NamedSharding:
+        return
+    spec, mesh = sharding.spec, sharding.mesh
+    for axis in sorted(spec.used_axes() | spec.unreduced | spec.reduced, key=str):
+        if mesh.axis_type(axis) is AxisType.Auto:
+            raise ValueError(
+                f"the sharding {spec!r} asked for uses mesh axis {axis!r}, which is of type Auto: "
+                "the partitioner places values along it, and types do not show how. Use "
+                f"weft.lax.with_sharding_constraint(x, {spec!r}), or a mesh whose axis is Explicit"
+            )
 
 
 def _reshard(x: Any, target: Any) -> Any:
@@ -82,7 +99,7 @@ def _targets(what: str, targets: Any, tree: Any) -> list:
 
 
 def named(what: str, target: Any, *operands: Any) -> Any:
-    """A sharding from a sharding, or from a `P` over the operands' mesh or the one in context."""
+    """A sharding from a sharding, or from a `P` over the mesh in context or the operands' own."""
     if not isinstance(target, PartitionSpec):
         if isinstance(target, Sharding | NamedSharding):
             return target
@@ -90,14 +107,9 @@ def named(what: str, target: Any, *operands: Any) -> Any:
             f"{what}: a sharding or a PartitionSpec is needed, got {type(target).__name__}: "
             f"{target!r}"
         )
-    mesh: Any = None
-    for x in operands:
-        typed = getattr(typeof(x), "sharding", None)
-        if typed is not None:
-            mesh = typed.mesh
-            break
+    mesh: Any = context_mesh()
     if mesh is None:
-        mesh = context_mesh()
+        mesh = next((s.mesh for x in operands if (s := typeof(x).sharding) is not None), None)
     if mesh is None:
         for x in operands:  # an array over Auto axes
             mesh = getattr(getattr(x, "sharding", None), "mesh", None) or mesh

@@ -295,7 +295,7 @@ class Mesh(_AxisQueries):
     def is_multi_process(self) -> bool:
         return len({d.process_index for d in self._flat}) > 1
 
-    @functools.cached_property
+    @property
     def local_mesh(self) -> Mesh:
         """The part of the mesh that this process holds, which must be a block of it."""
         if not self.is_multi_process:

@@ -7,8 +7,6 @@ from typing import Any
 
 from weft._xla import pytree
 from weft.core.boundary import api_boundary
-from weft.core.ref import AbstractRef
-from weft.core.trace import typeof
 from weft.core.tree import flatten, names_in
 from weft.transforms.jvp import cotangent_aval, has_tangent
 
@@ -56,13 +54,15 @@ for _kind in (GradRef, DidntWant):  # a jitted function may return them
     pytree.register_node(_kind, lambda mark: ((), None), lambda _, __, kind=_kind: kind())
 
 
+def _is_ref(x: Any) -> bool:
+    return hasattr(type(x), "ref_aval")
+
+
 def into_refs(
     f_vjp: Callable, who: str, in_tree: Any, in_avals: Sequence[Any], refs: tuple
 ) -> Callable[[Any], Any]:
     """`f_vjp` whose results are added to the refs."""
-    from weft.pallas.ref_api import Ref, addupdate
-
-    leaves, tree = flatten(refs, lambda x: isinstance(x, Ref))
+    leaves, tree = flatten(refs, _is_ref)
     if tree != in_tree:
         raise ValueError(
             f"{who}: the refs must have the structure of the primals, {in_tree}, got {tree}; give "
@@ -72,7 +72,7 @@ def into_refs(
         name = names_in(in_tree, "refs")[i]
         if isinstance(ref, GradValue | DontWant):
             continue
-        if not isinstance(ref, Ref) and type(typeof(ref)) is not AbstractRef:
+        if not _is_ref(ref):
             raise TypeError(
                 f"{who}: {name} must be a Ref, weft.ad.GradValue() or weft.ad.DontWant(), got "
                 f"{type(ref).__name__}"
@@ -95,7 +95,7 @@ def into_refs(
                 results.append(DidntWant())
             else:
                 if has_tangent(aval):
-                    addupdate(ref, ..., ct)
+                    ref.addupdate(ct)
                 results.append(GradRef())
         return in_tree.unflatten(results)
 

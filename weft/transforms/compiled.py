@@ -19,6 +19,7 @@ from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import constant_at
 from weft.runtime.executable import Executable
 from weft.runtime.together import executable_class
+from weft.sharding.common_mesh import axes_in
 from weft.sharding.mesh import Mesh
 from weft.sharding.named import (
     NamedSharding,
@@ -234,11 +235,11 @@ def _placed(
 
 
 def _put_on_mesh(program: Program) -> None:
-    """Says all shardings in terms of the program's mesh; none on one device."""
+    """Says all shardings in terms of the program's mesh; on one device, where there is one."""
     from weft.lowering.sharding import fixed_by_type
 
     def placed(shardings: Sequence[Any], avals: Sequence[Any]) -> list:
-        if program.partitions == 1:
+        if program.partitions == 1 and not isinstance(program.mesh, Mesh):
             return [None] * len(avals)
         return [
             on_mesh(s if s is not None else fixed_by_type(a), program.mesh, a.ndim)
@@ -302,7 +303,9 @@ def _check_divides(sharding: Any, aval: Any, who: str, name: str) -> None:
 def _aliases(program: Program) -> tuple[dict[int, int], list[bool]]:
     """Donated arguments matched to results of equal type and sharding; others stay donors."""
     free: dict[Any, list[int]] = {}
+    one = len(program.devices) <= 1  # all placements are the same
     for i, (a, s) in enumerate(zip(program.jaxpr.out_avals, program.out_shardings, strict=True)):
+        s = None if one else s
         free.setdefault((getattr(a, "shape", ()), physical(a).dtype, s), []).append(i)
     aliases, donors = {}, [False] * len(program.donated)
     unused = []
@@ -311,12 +314,12 @@ def _aliases(program: Program) -> tuple[dict[int, int], list[bool]]:
     ):
         if not d:
             continue
-        candidates = free.get((a.shape, physical(a).dtype, s), [])
-        if candidates and (s is not None or len(program.devices) <= 1):
+        candidates = free.get((a.shape, physical(a).dtype, None if one else s), [])
+        if candidates and (s is not None or one):
             aliases[i] = candidates.pop(0)
         else:
             donors[i] = True
-            if len(program.devices) <= 1:
+            if one:
                 unused.append(a.str_short())
     if unused:
         warn(
@@ -404,11 +407,19 @@ def _on_typed_mesh(aval: Any, sharding: Any) -> Any:
     typed = getattr(aval, "sharding", None)
     if typed is None or type(sharding) is not NamedSharding:
         return sharding
-    types = typed.mesh.axis_types
     mesh = sharding.mesh
-    if mesh.axis_types == types or mesh.shape != typed.mesh.shape:
-        return sharding
-    return sharding.update(mesh=mesh.update(axis_types=types))
+    if mesh.shape != typed.mesh.shape:
+        if typed.mesh.auto_axes or axes_in(typed.mesh, mesh) is None:
+            return sharding
+        devices = mesh.devices.reshape(typed.mesh.axis_sizes)
+        own = Mesh(devices, typed.mesh.axis_names, typed.mesh.axis_types)
+        return typed.update(mesh=own, memory_kind=sharding.memory_kind)
+    types = typed.mesh.axis_types
+    return (
+        sharding
+        if mesh.axis_types == types
+        else sharding.update(mesh=mesh.update(axis_types=types))
+    )
 
 
 def _final(
@@ -416,8 +427,14 @@ def _final(
 ) -> list:
     """Shardings with the compiler's choices filled in."""
     if len(program.devices) == 1:
-        single = SingleDeviceSharding(program.devices[0])
-        return [single] * len(avals)
+        # An array over a mesh of one device stays one, so that types keep their axes.
+        on_mesh = program.mesh is not None
+        free: Any = (
+            NamedSharding(program.mesh, PartitionSpec())
+            if on_mesh
+            else SingleDeviceSharding(program.devices[0])
+        )
+        return [s if on_mesh and s is not None else free for s in shardings]
     if all(s is not None for s in shardings):
         return list(shardings)
     chosen = compiled.parameter_shardings() if which == "parameter" else compiled.output_shardings()

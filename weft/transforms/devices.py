@@ -8,6 +8,7 @@ from typing import Any
 from weft.core.jaxpr import ClosedJaxpr, open_jaxpr, subjaxprs
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import default_sharding
+from weft.sharding.common_mesh import common_mesh, in_terms_of
 from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
 from weft.sharding.named import NamedSharding, SingleDeviceSharding, spec_from_hlo
 from weft.sharding.spec import PartitionSpec
@@ -55,6 +56,7 @@ def choose_devices(
     devices: tuple | None = None
     owner = ""
     mesh: Any = None
+    meshes = list(dict.fromkeys(m for s in inner if (m := _mesh_of(s)) is not None))
     for i, s in enumerate([*shardings, *inner]):
         if s is None:
             continue
@@ -94,6 +96,8 @@ def choose_devices(
         if isinstance(current, Mesh):
             return tuple(current.devices.flat), current
         return default_sharding()._devices_in_order, None
+    if isinstance(mesh, Mesh) and any(m.shape != mesh.shape for m in meshes):
+        mesh = common_mesh([mesh, *meshes], devices) or mesh
     return devices, mesh
 
 
@@ -109,8 +113,8 @@ def on_mesh(sharding: Any, mesh: Any, ndim: int) -> Any:
         if sharding.mesh is mesh:
             return sharding
         abstract = isinstance(sharding.mesh, AbstractMesh) or isinstance(mesh, AbstractMesh)
-        if abstract and sharding.mesh.shape == mesh.shape:
-            return NamedSharding(mesh, sharding.spec, memory_kind=sharding.memory_kind)
+        if abstract:
+            return in_terms_of(sharding, mesh)
     if isinstance(sharding, SingleDeviceSharding):
         return NamedSharding(mesh, PartitionSpec()) if mesh.size == 1 else None
     if tuple(sharding._devices_in_order) != tuple(mesh.devices.flat):

@@ -48,12 +48,9 @@ class HostFunction:
 
 
 _NARROW = {
-    np.dtype(wide).newbyteorder(order): np.dtype(narrow)
+    np.dtype(order + wide): np.dtype(narrow)
     for order in "<>"
-    for wide, narrow in (
-        *(("float64", "float32"), ("int64", "int32")),
-        *(("uint64", "uint32"), ("complex128", "complex64")),
-    )
+    for wide, narrow in (("f8", "f4"), ("i8", "i4"), ("u8", "u4"), ("c16", "c8"))
 }
 
 

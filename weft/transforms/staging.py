@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +25,8 @@ class ShapeDtypeStruct:
       context when it is used, or None. weak_type: as of Python scalars. manual_axis_type: the
       `weft.sharding.ManualAxisType` inside shard_map (mat is the same, short), or vma: only the
       mesh axes along which the value varies.
+
+    Raises TypeError or ValueError for what is no shape, dtype or sharding of such a shape.
 
     >>> import weft
     >>> weft.ShapeDtypeStruct((2, 3), "float32")
@@ -48,10 +51,10 @@ class ShapeDtypeStruct:
 
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be given, got None")
-        self.shape = tuple(int(d) for d in shape)
+        self.shape = _checked_shape(shape)
         self.dtype = canonicalize_dtype(dtype)
-        self._sharding = sharding
-        self.weak_type = weak_type
+        self._sharding = _checked_sharding(sharding, self.shape)
+        self.weak_type = bool(weak_type)
         mat = manual_axis_type if mat is None else mat
         self.mat = mat if mat is not None else (Mat(vma) if vma else NO_MAT)
 
@@ -116,6 +119,39 @@ class ShapeDtypeStruct:
         extra = f", sharding={self._sharding}" if self._sharding is not None else ""
         extra += ", weak_type=True" if self.weak_type else ""
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{extra})"
+
+
+def _checked_shape(shape: Any) -> tuple[int, ...]:
+    try:
+        sizes = tuple(operator.index(d) for d in shape)
+    except TypeError:
+        raise TypeError(
+            f"ShapeDtypeStruct: shape must be a tuple of integers, got {shape!r}"
+        ) from None
+    if any(d < 0 for d in sizes):
+        raise ValueError(f"ShapeDtypeStruct: shape {sizes} has a negative dimension")
+    return sizes
+
+
+def _checked_sharding(sharding: Any, shape: tuple[int, ...]) -> Any:
+    from weft.sharding.named import NamedSharding, Sharding
+
+    if sharding is None:
+        return None
+    if isinstance(sharding, PartitionSpec):
+        if len(sharding) > len(shape):
+            raise ValueError(
+                f"ShapeDtypeStruct: sharding {sharding!r} has {len(sharding)} entries, but the "
+                f"shape {shape} has {len(shape)} dimensions"
+            )
+    elif isinstance(sharding, NamedSharding):
+        sharding.check_rank(shape, "a ShapeDtypeStruct")
+    elif not isinstance(sharding, Sharding):
+        raise TypeError(
+            "ShapeDtypeStruct: sharding must be a weft.sharding.Sharding, a PartitionSpec or "
+            f"None, got {type(sharding).__name__}: {sharding!r:.100}"
+        )
+    return sharding
 
 
 def aval_of_spec(x: Any) -> Any:
