@@ -47,6 +47,22 @@ def test_a_library_is_compiled_once(source, tmp_path):
     assert build(source, flags=["-DANSWER=1"], **options).path != first.path
 
 
+def test_a_damaged_library_is_compiled_again(source, tmp_path):
+    options = {"targets": [], "flags": ["-DANSWER=3"]}
+    whole = build(source, cache_dir=tmp_path / "whole", **options).path
+    damaged = shutil.copytree(tmp_path / "whole", tmp_path / "damaged") / whole.name
+    damaged.write_bytes(b"no library")
+    assert build(source, cache_dir=damaged.parent, **options).answer() == 3
+    assert damaged.stat().st_size == whole.stat().st_size
+
+
+@pytest.mark.parametrize("code", [C_SOURCE, None], ids=["code", "file"])
+def test_a_cache_folder_that_cannot_be_written_is_named(source, tmp_path, code):
+    (tmp_path / "occupied").write_text("")
+    with pytest.raises(BuildError, match="cannot write to the cache folder .*occupied.*cache_dir="):
+        build(code or source, targets=[], cache_dir=tmp_path / "occupied")
+
+
 def test_changed_headers_of_the_users_own_are_compiled_anew(tmp_path):
     (tmp_path / "answer.h").write_text("#define ANSWER 5\n")
     code = '#include "answer.h"\nextern "C" int answer() { return ANSWER; }\n'

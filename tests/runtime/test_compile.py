@@ -1,7 +1,5 @@
 """Compilation: checks before XLA, statistics, the persistent cache."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,6 @@ import weft
 import weft.numpy as wnp
 from weft._xla.compile import multiplies_splat
 from weft.core.aval import ShapedArray
-from weft.core.config import config, options
 from weft.runtime import backend
 from weft.runtime.compile import CompileError, compile_module
 from weft.runtime.executable import Executable
@@ -117,60 +114,6 @@ def test_compiler_options_reach_xla():
             compile_module(DOUBLE, [DEVICE], compiler_options=flags)
     fast = compile_module(DOUBLE, [DEVICE], compiler_options={"xla_cpu_enable_fast_math": True})
     np.testing.assert_array_equal(run(fast, np.ones(4, np.float32)), np.full(4, 2))
-
-
-def test_the_cache_gives_a_program_back_and_ignores_source_locations(tmp_path):
-    with options["compilation_cache_dir"](str(tmp_path / "new")):
-        first = compile_module(DOUBLE, [DEVICE])
-        second = compile_module(DOUBLE.replace(" %0 =", "\n\n %0 ="), [DEVICE])
-        other = compile_module(DOUBLE.replace("add", "multiply"), [DEVICE])
-    assert [p.from_cache for p in (first, second, other)] == [False, True, False]
-    assert len(list((tmp_path / "new").iterdir())) == 2
-    np.testing.assert_array_equal(run(second, np.ones(4, np.float32)), np.full(4, 2))
-
-
-def test_devices_and_options_are_part_of_the_cache_key(tmp_path):
-    with options["compilation_cache_dir"](str(tmp_path)):
-        compile_module(DOUBLE, [DEVICE])
-        elsewhere = compile_module(DOUBLE, [backend.devices()[1]])
-        fast = compile_module(DOUBLE, [DEVICE], compiler_options={"xla_cpu_enable_fast_math": True})
-    assert not elsewhere.from_cache and not fast.from_cache
-
-
-@pytest.mark.parametrize(
-    "damage", [lambda b: b[:-7], lambda b: b"", lambda b: b[:200] + b"?" + b[201:]]
-)
-def test_a_damaged_entry_is_ignored_with_a_warning_and_replaced(tmp_path, damage):
-    with options["compilation_cache_dir"](str(tmp_path)):
-        compile_module(DOUBLE, [DEVICE])
-        [entry] = tmp_path.iterdir()
-        entry.write_bytes(damage(entry.read_bytes()))
-        with pytest.warns(UserWarning, match="ignoring the compilation cache entry"):
-            again = compile_module(DOUBLE, [DEVICE])
-        assert not again.from_cache
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert compile_module(DOUBLE, [DEVICE]).from_cache
-    assert [p.name for p in tmp_path.iterdir()] == [entry.name]
-
-
-def test_a_cache_directory_that_cannot_be_written_is_a_warning(tmp_path):
-    (tmp_path / "file").write_text("")
-    with (
-        options["compilation_cache_dir"](str(tmp_path / "file" / "below")),
-        pytest.warns(UserWarning, match="cannot write the compilation cache"),
-    ):
-        compile_module(DOUBLE, [DEVICE])
-
-
-def test_quick_compilations_stay_out_of_the_cache_when_asked(tmp_path):
-    with (
-        options["compilation_cache_dir"](str(tmp_path)),
-        options["persistent_cache_min_compile_time_secs"](60.0),
-    ):
-        compile_module(DOUBLE, [DEVICE])
-    assert not list(tmp_path.iterdir())
-    assert config.compilation_cache_dir is None
 
 
 SPREAD = {

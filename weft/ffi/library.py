@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -9,11 +10,12 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from weft.ffi.registry import include_dir, pycapsule, register_ffi_target, register_ffi_type
+from weft.runtime.shared_files import host_cpu, write_whole
 
 _CXX_FLAGS = ("-O3", "-fPIC", "-shared")
 _MARCH = "-march=native"
@@ -107,7 +109,8 @@ def build(
         _check_strings(argument, values)
     if not given:
         raise ValueError("build: sources is empty; name at least one C, C++ or CUDA file")
-    files, texts = _read(given)
+    folder = Path(cache_dir or _default_cache())
+    files, texts = _read(given, folder)
     cuda = any(f.suffix == ".cu" for f in files)
     if cuda and platform == "cpu":
         platform = "cuda"
@@ -120,13 +123,19 @@ def build(
     command_flags += [f"-I{d}" for d in (include_dir(), *include_dirs)]
     command_flags += list(flags)
     key = _digest(program, command_flags, libraries, texts)
-    folder = Path(cache_dir or _default_cache())
     stem = name or files[0].stem
     listing = folder / f"{stem}-{key}.headers"
     path = _library_path(listing)
-    if path is None or not path.exists():
+    handle = None
+    if path is not None and path.exists():
+        with contextlib.suppress(OSError):  # a damaged file is made again
+            handle = ctypes.CDLL(str(path))
+    if path is None or handle is None:
         path = _compile(program, command_flags, files, libraries, listing, verbose)
-    handle = ctypes.CDLL(str(path))
+        try:
+            handle = ctypes.CDLL(str(path))
+        except OSError as e:
+            raise BuildError(f"build: the new library cannot be loaded: {e}") from None
     library = Library(path, handle, ())
     for type_name, given_symbols in (types or {}).items():
         symbols = [given_symbols] if isinstance(given_symbols, str) else list(given_symbols)
@@ -162,15 +171,15 @@ def _check_strings(argument: str, values: Any) -> None:
             raise TypeError(f"build: {argument} holds {value!r:.100}, which is no string")
 
 
-def _read(given: Sequence[Any]) -> tuple[list[Path], list[str]]:
+def _read(given: Sequence[Any], folder: Path) -> tuple[list[Path], list[str]]:
     files, texts = [], []
     for source in given:
         if isinstance(source, str) and "\n" in source:
             digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-            path = Path(_default_cache()) / f"source-{digest}.cc"
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path = folder / f"source-{digest}.cc"
             if not path.exists():
-                _write(path, source.encode())
+                with _writing_to(folder):
+                    write_whole(path, source.encode())
             files.append(path)
             texts.append(source)
         else:
@@ -182,12 +191,15 @@ def _read(given: Sequence[Any]) -> tuple[list[Path], list[str]]:
     return files, texts
 
 
-def _write(path: Path, data: bytes) -> None:
-    """Writes a file whole: others see it complete or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "wb") as f:
-        f.write(data)
-    os.replace(temporary, path)
+@contextlib.contextmanager
+def _writing_to(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        raise BuildError(
+            f"build: cannot write to the cache folder {folder}: {e}; give another as cache_dir=, "
+            "or set WEFT_BUILD_CACHE_DIR"
+        ) from None
 
 
 def _compiler(cuda: bool) -> str:
@@ -218,20 +230,9 @@ def _digest(program: str, flags: Sequence[str], libraries: Sequence[str], texts:
     for part in (program, repr(flags), repr(list(libraries)), repr(version), *texts):
         digest.update(part.encode() + b"\0")
     if _MARCH in flags:
-        digest.update(_cpu().encode())
+        # The cache may lie on a disk that other machines read.
+        digest.update(host_cpu().encode())
     return digest.hexdigest()[:16]
-
-
-def _cpu() -> str:
-    """What -march=native looks at: the cache may lie on a disk that other machines read."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        import platform
-
-        return platform.processor()
-    found = re.search(r"^(flags|Features)\s*:.*$", text, re.MULTILINE)
-    return found.group(0) if found else ""
 
 
 def _inputs(files: Sequence[Path]) -> list[str]:
@@ -275,8 +276,10 @@ def _compile(
     verbose: bool,
 ) -> Path:
     """Compiles and puts the library, and the list of its headers, in their places."""
-    listing.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=listing.parent) as folder:
+    with _writing_to(listing.parent):
+        listing.parent.mkdir(parents=True, exist_ok=True)
+        scratch = tempfile.TemporaryDirectory(dir=listing.parent)
+    with scratch as folder:
         out = Path(folder) / "library.so"
         command = [program, *flags, *_inputs(files), "-o", str(out)]
         command += [f"-l{name}" for name in libraries]
@@ -288,7 +291,7 @@ def _compile(
             raise BuildError(f"build: cannot run the compiler {program!r}: {e}") from None
         if done.returncode:
             raise BuildError(_readable(done.stderr, files))
-        _write(listing, "\n".join(_headers(program, flags, files)).encode())
+        write_whole(listing, "\n".join(_headers(program, flags, files)).encode())
         path = _library_path(listing)
         assert path is not None
         os.replace(out, path)

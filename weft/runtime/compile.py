@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +13,6 @@ from weft._xla import compile as _xla_compile
 from weft._xla.client import DeviceList
 from weft.core.config import config
 from weft.core.events import CACHE_ASKED, CACHE_HIT, CACHE_MISS, COMPILED, EVENTS, measured, tell
-from weft.core.source import warn
 from weft.runtime.in_flight import called_together
 
 
@@ -126,11 +122,12 @@ def compile_module(
     device_list = DeviceList(flat)
     start = time.perf_counter()
     directory = config.compilation_cache_dir if config.enable_compilation_cache else None
-    key = path = None
+    entry = None
     if directory is not None and cacheable and not host_callbacks:
-        key = cache_key(module, options, flat)
-        path = Path(directory) / f"{_file_name(name)}-{key}.xla"
-        loaded = _read_cache(path, client, device_list, options)
+        from weft.runtime import disk_cache
+
+        entry = disk_cache.Entry(directory, name, disk_cache.cache_key(module, options, flat))
+        loaded = entry.read(client, device_list, options)
         tell(EVENTS, CACHE_ASKED)
         tell(EVENTS, CACHE_MISS if loaded is None else CACHE_HIT)
         if loaded is not None:
@@ -147,8 +144,8 @@ def compile_module(
         raise CompileError(f"XLA cannot compile {name}: {error}") from error
     seconds = time.perf_counter() - start
     _log(name, start, "compiled")
-    if path is not None and seconds >= config.persistent_cache_min_compile_time_secs:
-        _write_cache(path, client, loaded)
+    if entry is not None and seconds >= config.persistent_cache_min_compile_time_secs:
+        entry.write(client, loaded)
     return LoadedExecutable(loaded, flat, name, seconds, False, keep_alive)
 
 
@@ -313,92 +310,3 @@ def _overrides(options: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
         return []
     check_options(options)
     return sorted(options.items())
-
-
-# The persistent cache --------------------------------------------------------------------------
-
-_MAGIC = b"weft-xla-1\n"
-
-
-def cache_key(module: Any, options: Any, devices: tuple) -> str:
-    """A digest of all that decides the compiled program; source locations do not count."""
-    import hashlib
-
-    from weft._xla import mlir, passes, version
-
-    digest = hashlib.sha256()
-    stripped = mlir.ir.Module.parse(mlir.bytecode(module), mlir.context())
-    passes.run(stripped, "strip-debuginfo")
-    client = devices[0].client
-    for part in (
-        mlir.bytecode(stripped),
-        options.SerializeAsString(),
-        repr(version).encode(),
-        client.platform_version.encode(),
-        "|".join(f"{d.platform}:{d.device_kind}:{d.id}" for d in devices).encode(),
-        os.environ.get("XLA_FLAGS", "").encode(),
-        os.environ.get("LIBTPU_INIT_ARGS", "").encode(),
-        _host_cpu(client),
-    ):
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return digest.hexdigest()[:40]
-
-
-def _host_cpu(client: Any) -> bytes:
-    """CPU programs hold machine code for the host's features: another host is another key."""
-    if client.platform != "cpu":
-        return b""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        import platform
-
-        return platform.processor().encode()
-    found = re.search(r"^(flags|Features)\s*:.*$", text, re.MULTILINE)
-    return found.group(0).encode() if found else b""
-
-
-def _file_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:80]
-
-
-def _read_cache(path: Path, client: Any, devices: Any, options: Any) -> Any | None:
-    import hashlib
-
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    header, digest, body = data[: len(_MAGIC)], data[len(_MAGIC) :][:32], data[len(_MAGIC) + 32 :]
-    problem: object = "it is truncated or of another format"
-    # jaxlib aborts on some malformed executables, so only intact entries reach it.
-    if header == _MAGIC and hashlib.sha256(body).digest() == digest:
-        try:
-            return _xla_compile.deserialize(client, body, devices, options)
-        except _xla_compile.XlaRuntimeError as error:
-            problem = error
-    warn(f"ignoring the compilation cache entry {path}: {problem}. It is compiled again")
-    return None
-
-
-def _write_cache(path: Path, client: Any, loaded: Any) -> None:
-    """Write to a temporary file and rename it: readers see a whole entry or none."""
-    import hashlib
-    import tempfile
-
-    temporary = None
-    try:
-        body = _xla_compile.serialize(client, loaded)
-        if len(body) < config.persistent_cache_min_entry_size_bytes:
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(body).digest() + body)
-        os.replace(temporary, path)
-    except (OSError, _xla_compile.XlaRuntimeError) as error:
-        warn(f"cannot write the compilation cache entry {path}: {error}")
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
