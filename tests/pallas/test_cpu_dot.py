@@ -8,6 +8,7 @@ import weft
 import weft.numpy as wnp
 from weft import lax
 from weft import pallas as pl
+from weft.pallas.cpu import dot, groups
 
 
 def product(f, out_shape, *args, dtype=np.float32):
@@ -162,3 +163,153 @@ def test_right_operands_whose_columns_are_adjacent(rng, m, k, n):
     b = rng.standard_normal((n, k)).astype("f4")
     got = product(lambda a, b: wnp.dot(a, b.T), (m, n), a, b)
     np.testing.assert_allclose(got, a @ b.T, rtol=1e-4, atol=1e-4)
+
+
+# Words of several numbers ------------------------------------------------------------------------
+
+WAYS = [
+    ("int8", "int8", None),
+    ("int8", "uint8", None),
+    ("uint8", "int8", None),
+    ("uint8", "uint8", None),
+    ("int8", "uint8", groups.Grouping(2, 16, "vpmaddwd")),
+    ("uint8", "uint8", groups.Grouping(2, 16, "vpmaddwd")),
+    ("int8", "int8", groups.Grouping(2, 16, "vpmaddwd")),
+]
+
+
+def bytes_of(rng, dtype, *shape):
+    """Numbers of the whole range, its ends among them more often than by chance."""
+    info = np.iinfo(dtype)
+    x = rng.integers(info.min, info.max + 1, shape)
+    ends = rng.integers(0, 4, shape)
+    return np.where(ends == 0, info.min, np.where(ends == 1, info.max, x)).astype(dtype)
+
+
+def integer_dot(a, b, numbers=(((1,), (0,)), ((), ()))):
+    return lax.dot_general(a, b, numbers, preferred_element_type=np.int32)
+
+
+@pytest.mark.parametrize(("left", "right", "how"), WAYS)
+@pytest.mark.parametrize(("m", "k", "n"), [(9, 64, 32), (300, 17, 45), (24, 1283, 70)])
+def test_integers_of_8_bits_multiply_exactly(rng, monkeypatch, left, right, how, m, k, n):
+    if how is not None:
+        monkeypatch.setattr(dot, "grouping", lambda *dtypes: how)
+    a, b = bytes_of(rng, left, m, k), bytes_of(rng, right, k, n)
+    got = product(integer_dot, (m, n), a, b, dtype=np.int32)
+    np.testing.assert_array_equal(got, a.astype(np.int32) @ b.astype(np.int32))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [("int8", "int8"), ("uint8", "int8"), ("int8", "uint8")]
+)
+def test_integers_of_8_bits_multiply_in_any_layout(rng, left, right):
+    a, b = bytes_of(rng, left, 24, 40), bytes_of(rng, right, 40, 24)
+    wide_a, wide_b = a.astype(np.int32), b.astype(np.int32)
+    cases = [
+        (lambda a, b: integer_dot(a.T, b.T), (40, 40), wide_a.T @ wide_b.T),
+        (lambda a, b: integer_dot(a, b) + 1, (24, 24), wide_a @ wide_b + 1),
+        (lambda a, b: integer_dot(a[::2, 3:], b[3:]), (12, 24), wide_a[::2, 3:] @ wide_b[3:]),
+        (lambda a, b: integer_dot(a[:, ::2], b[::2]), (24, 24), wide_a[:, ::2] @ wide_b[::2]),
+        (
+            lambda a, b: integer_dot(
+                a.reshape(2, 12, 40), b.T.reshape(2, 12, 40), (((2,), (2,)), ((0,), (0,)))
+            ),
+            (2, 12, 12),
+            np.einsum("bik,bjk->bij", wide_a.reshape(2, 12, 40), wide_b.T.reshape(2, 12, 40)),
+        ),
+        (
+            lambda a, b: integer_dot((a // 2).astype(a.dtype), b),
+            (24, 24),
+            (a // 2).astype(np.int32) @ wide_b,
+        ),
+    ]
+    for f, shape, want in cases:
+        np.testing.assert_array_equal(product(f, shape, a, b, dtype=np.int32), want)
+
+
+def test_products_of_bytes_are_added_to_what_is_there(rng):
+    """Blocks of k, one after the other, into one block of the output; sums wrap around."""
+    m, k, n = 32, 256, 48
+    a, b = bytes_of(rng, "int8", m, k), bytes_of(rng, "int8", k, n)
+    start = rng.integers(2**31 - 2**20, 2**31 - 1, (m, n)).astype(np.int32)
+
+    def kernel(a, b, start, out):
+        @pl.when(pl.program_id(0) == 0)
+        def _():
+            out[...] = start[...]
+
+        out[...] += integer_dot(a[...], b[...])
+
+    call = pl.pallas_call(
+        kernel,
+        weft.ShapeDtypeStruct((m, n), "int32"),
+        grid=4,
+        in_specs=[
+            pl.BlockSpec((m, k // 4), lambda i: (0, i)),
+            pl.BlockSpec((k // 4, n), lambda i: (i, 0)),
+            pl.BlockSpec((m, n), lambda i: (0, 0)),
+        ],
+        out_specs=pl.BlockSpec((m, n), lambda i: (0, 0)),
+    )
+    with np.errstate(over="ignore"):
+        want = start + a.astype(np.int32) @ b.astype(np.int32)
+    np.testing.assert_array_equal(call(a, b, start), want)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(9, 64, 32), (30, 129, 45), (24, 600, 70)])
+@pytest.mark.parametrize("result", ["float32", "bfloat16"])
+def test_bfloat16_is_summed_in_float32(rng, m, k, n, result):
+    a = rng.standard_normal((m, k)).astype(ml_dtypes.bfloat16)
+    b = rng.standard_normal((k, n)).astype(ml_dtypes.bfloat16)
+    dtype = np.dtype(getattr(ml_dtypes, result, result))
+
+    def f(a, b):
+        return lax.dot_general(a, b, (((1,), (0,)), ((), ())), preferred_element_type=dtype)
+
+    got = product(f, (m, n), a, b, dtype=dtype).astype(np.float64)
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    scale = np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64))
+    rounding = 2**-8 * np.abs(want) if result == "bfloat16" else 0
+    assert (np.abs(got - want) <= k * 2**-24 * scale + rounding).all()
+
+
+def test_bfloat16_products_keep_infinities_and_nan():
+    a = np.ones((8, 32), ml_dtypes.bfloat16)
+    a[1, 3], a[2, 5], a[3, 7] = np.inf, -np.inf, np.nan
+    b = np.ones((32, 16), ml_dtypes.bfloat16)
+    got = product(
+        lambda a, b: lax.dot_general(
+            a, b, (((1,), (0,)), ((), ())), preferred_element_type=np.float32
+        ),
+        (8, 16),
+        a,
+        b,
+    )
+    np.testing.assert_array_equal(got[:4, 0], [32, np.inf, -np.inf, np.nan])
+
+
+def test_where_the_cpu_has_no_instruction_products_are_computed_number_by_number(monkeypatch):
+    own = groups.host()
+    monkeypatch.setattr(own, "features", {})
+    assert groups.grouping(np.dtype("int8"), np.dtype("int8"), np.dtype("int32")) is None
+    bf16 = np.dtype(ml_dtypes.bfloat16)
+    assert groups.grouping(bf16, bf16, np.dtype("float32")) is None
+
+
+@pytest.mark.parametrize(
+    ("features", "vector_bytes", "want"),
+    [
+        ({"avx512vnni", "avx512vl", "avx512bw", "avx512f"}, 64, "vpdpbusd"),
+        ({"avx512bw", "avx512f", "avx512vl"}, 64, "vpmaddwd"),
+        ({"avxvnni", "avx2"}, 32, "vpdpbusd"),
+        ({"avx2"}, 32, "vpmaddwd"),
+    ],
+)
+def test_the_instruction_is_the_best_the_cpu_has(monkeypatch, features, vector_bytes, want):
+    own = groups.host()
+    monkeypatch.setattr(own, "features", dict.fromkeys(features, True))
+    monkeypatch.setattr(own, "vector_bytes", vector_bytes)
+    monkeypatch.setattr(own, "triple", "x86_64-unknown-linux-gnu")
+    how = groups.grouping(np.dtype("int8"), np.dtype("int8"), np.dtype("int32"))
+    assert how.instruction == want

@@ -15,6 +15,7 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.jaxpr import Var
 from weft.pallas.cpu import arrays, loops, scalar, types
+from weft.pallas.cpu.groups import SMALLEST, Grouping, cut, grouping, start_sums, words
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory
 from weft.pallas.cpu.micro import Tile, emit_micro, tile_for
@@ -132,6 +133,14 @@ def product(t: Translator, left: Array, right: Array, dtype: Any) -> Array:
     shape = (left.shape[0], left.shape[1], right.shape[2])
     memory = t.memory
 
+    how = grouping(left.dtype, right.dtype, dtype) if left.shape[2] >= SMALLEST else None
+
+    def make(f: Function, target: Buffer, accumulate: bool) -> None:
+        if how is None:
+            _blocked(f, memory, left, right, target, accumulate)
+        else:
+            _by_words(f, memory, left, right, target, accumulate, how)
+
     def produce(f: Function, target: Buffer, accumulate: bool) -> None:
         before = memory.offset
         for operand in (left, right):
@@ -139,11 +148,11 @@ def product(t: Translator, left: Array, right: Array, dtype: Any) -> Array:
                 loops.materialize(f, memory, waiting)
         middle = memory.offset if before != memory.offset else before
         if target.strides[2] == 1 and target.dtype == dtype:
-            _blocked(f, memory, left, right, target, accumulate)
+            make(f, target, accumulate)
             memory.offset = middle
             return
         scratch = loops.temporary(f, memory, shape, dtype)
-        _blocked(f, memory, left, right, scratch, False)
+        make(f, scratch, False)
         value: Array = arrays.converted(Array(shape, dtype, buffer=scratch), target.dtype)
         if accumulate:
             value = added(Array(shape, target.dtype, buffer=target), value)
@@ -152,6 +161,31 @@ def product(t: Translator, left: Array, right: Array, dtype: Any) -> Array:
 
     inputs = [(left, None), (right, None)]
     return Array(shape, dtype, None, inputs, 1 << 20, producer=produce)
+
+
+def _by_words(
+    f: Function,
+    memory: Memory,
+    left: Array,
+    right: Array,
+    target: Buffer,
+    accumulate: bool,
+    how: Grouping,
+) -> None:
+    """The product of words, then that of the numbers which fill none."""
+    k = left.shape[2]
+    whole = k - k % how.count
+    for x in (left, right):
+        loops.materialize(f, memory, x)
+    a, b = cut(f, left, 2, 0, whole), cut(f, right, 1, 0, whole)
+    more = accumulate or how.biased
+    if how.biased:
+        start_sums(f, memory, b, target, accumulate)
+    wa, wb = words(f, a, 2, how, how.biased), words(f, b, 1, how, False)
+    _blocked(f, memory, wa, wb, target, more, how, (left, right))
+    if whole < k:
+        a, b = cut(f, left, 2, whole, k), cut(f, right, 1, whole, k)
+        _blocked(f, memory, a, b, target, True)
 
 
 def added(x: Array, y: Array) -> Array:
@@ -187,16 +221,25 @@ def _reshaped_product(t: Translator, cube: Array, shape: tuple[int, ...]) -> Arr
 
 
 def _blocked(
-    f: Function, memory: Memory, left: Array, right: Array, target: Buffer, accumulate: bool
+    f: Function,
+    memory: Memory,
+    left: Array,
+    right: Array,
+    target: Buffer,
+    accumulate: bool,
+    how: Grouping | None = None,
+    origins: tuple[Array, Array] | None = None,
 ) -> None:
+    """how: of the words that the operands are. origins: the numbers in memory they are made of."""
     batch, m, k = left.shape
     n = right.shape[2]
-    dtype = target.dtype
+    dtype = dtypes.int32 if how else target.dtype
     tile = tile_for(dtype)
+    sources = [x.buffer for x in origins or (left, right)]
     columns = -(-n // tile.width) * tile.width
-    keep_a = batch == 1 and _is_constant(left, m * k * dtype.itemsize)
-    keep_b = batch == 1 and _is_constant(right, k * columns * dtype.itemsize, whole=True)
-    sources = left.buffer, right.buffer
+    first, second = origins or (left, right)
+    keep_a = batch == 1 and _is_constant(first, m * k * dtype.itemsize)
+    keep_b = batch == 1 and _is_constant(second, k * columns * dtype.itemsize, whole=True)
     left, right = arrays.converted(left, dtype), arrays.converted(right, dtype)
     depth, height = min(k, DEPTH), min(m, HEIGHT)
     a_row = (k if keep_a else depth) + tile.width
@@ -209,7 +252,7 @@ def _blocked(
         packed_b = place(f, memory, ((k if keep_b else depth) * columns,), dtype)
     scratch = None
     if n % tile.width:
-        scratch = loops.temporary(f, memory, (tile.rows, tile.columns), dtype)
+        scratch = loops.temporary(f, memory, (tile.rows, tile.columns), target.dtype)
 
     def over(total: int, step: int, body: Any) -> None:
         """body(start, size) for full steps in a loop, then for the rest."""
@@ -249,7 +292,7 @@ def _blocked(
                     at_a = packed_a.view(f, f.dot((i, p), (a_row, 1)), packed_a.shape, (1,))
                 _panels(
                     f, left, right, target, b, i, p, mc, kc, n, tile,
-                    at_a, a_row, at_b, scratch, accumulate,
+                    at_a, a_row, at_b, scratch, accumulate, how,
                 )  # fmt: skip
 
             over(m, height, high)
@@ -391,6 +434,7 @@ def _panels(
     packed_b: Buffer | None,
     scratch: Buffer | None,
     accumulate: bool,
+    how: Grouping | None,
 ) -> None:
     """Every register tile of mc rows and all columns, for one block of k."""
     more = "true" if accumulate else f.op(f"icmp ne i64 {p}, 0") if p != 0 else "false"
@@ -423,14 +467,14 @@ def _panels(
                 if valid == width:
                     c_row = int(target.strides[1])
                     name = emit_micro(
-                        f.module, target.dtype, count, width // tile.width, step, b_row, c_row
+                        f.module, target.dtype, count, width // tile.width, step, b_row, c_row, how
                     )
                     _call(f, name, at_a, at_b, goal.pointer, kc, more)
                     return
                 assert scratch is not None
                 part = scratch.view(f, 0, (count, valid), (width, 1))
                 name = emit_micro(
-                    f.module, target.dtype, count, width // tile.width, step, b_row, width
+                    f.module, target.dtype, count, width // tile.width, step, b_row, width, how
                 )
                 if more != "false":
                     loops.copy_elements(f, part, goal)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
 from weft.pallas.cpu import types
 from weft.pallas.cpu.engine import host
+from weft.pallas.cpu.groups import Grouping
 from weft.pallas.cpu.llvm import Function, Module
 
 
@@ -30,16 +32,26 @@ def tile_for(dtype: Any) -> Tile:
 
 
 def emit_micro(
-    module: Module, dtype: Any, rows: int, vectors: int, a_row: int, b_row: int, c_row: int
+    module: Module,
+    dtype: Any,
+    rows: int,
+    vectors: int,
+    a_row: int,
+    b_row: int,
+    c_row: int,
+    how: Grouping | None = None,
 ) -> str:
     """`micro(a, b, c, k, accumulate)`: c[rows, vectors * width] (+)= a[rows, k] @ b[k, …].
 
     Row strides, in elements, are constants of the code; within rows elements are adjacent.
+    how: a and b hold words of several numbers.
     """
     width = tile_for(dtype).width
-    element = types.memory(dtype)
-    vector = f"<{width} x {element}>"
-    name = f"micro_{element}_{rows}x{vectors}_{a_row}_{b_row}_{c_row}"
+    sums = types.memory(dtype)
+    element = "i32" if how else sums
+    vector, total = f"<{width} x {element}>", f"<{width} x {sums}>"
+    kind = f"{how.instruction}{'_turned' * how.turned}_" if how else ""
+    name = f"micro_{kind}{sums}_{rows}x{vectors}_{a_row}_{b_row}_{c_row}"
     if name in module.functions:
         return name
     f = Function(
@@ -56,12 +68,12 @@ def emit_micro(
     )
     size = dtype.itemsize
     cells = [(i, j) for i in range(rows) for j in range(vectors)]
-    places = {(i, j): f.address(element, "%c", i * c_row + j * width) for i, j in cells}
+    places = {(i, j): f.address(sums, "%c", i * c_row + j * width) for i, j in cells}
     carry = []
     for cell in cells:
-        old = f.load(vector, places[cell], parallel=False, align=size)
-        start = f.op(f"select i1 %more, {vector} {old}, {vector} zeroinitializer")
-        carry.append((vector, start))
+        old = f.load(total, places[cell], parallel=False, align=size)
+        start = f.op(f"select i1 %more, {total} {old}, {total} zeroinitializer")
+        carry.append((total, start))
     unroll = ', !{!"llvm.loop.unroll.count", i32 4}, !{!"llvm.loop.vectorize.width", i32 1}'
     with f.loop(0, "%k", carry, hints=unroll) as loop:
         at_b = f.address(element, "%b", f.mul(loop.index, b_row))
@@ -78,17 +90,17 @@ def emit_micro(
             )
             for j in range(vectors):
                 at = i * vectors + j
-                loop.following[at] = _multiply_add(
-                    f, dtype, vector, width, spread, rights[j], loop.carried[at]
-                )
-    for cell, total in zip(cells, loop.results, strict=True):
-        f.store(vector, total, places[cell], parallel=False, align=size)
+                add = how.multiply_add if how else functools.partial(_multiply_add, dtype=dtype)
+                loop.following[at] = add(f, width, spread, rights[j], loop.carried[at])
+    for cell, result in zip(cells, loop.results, strict=True):
+        f.store(total, result, places[cell], parallel=False, align=size)
     f.do("ret void")
     f.finish()
     return name
 
 
-def _multiply_add(f: Function, dtype: Any, vector: str, width: int, a: str, b: str, c: str) -> str:
+def _multiply_add(f: Function, width: int, a: str, b: str, c: str, dtype: Any) -> str:
+    vector = f"<{width} x {types.memory(dtype)}>"
     if not types.is_float(dtype):
         return f.op(f"add {vector} {f.op(f'mul {vector} {a}, {b}')}, {c}")
     if host().features.get("fma", True):
