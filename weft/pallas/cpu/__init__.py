@@ -14,7 +14,8 @@ In the order in which a kernel passes through:
     complex_ops, small_floats   elements that are pairs of floats, or are computed in float32
     arrays, refs, control, gather, sorting, windows
                                 rules of the other ops
-    dot, micro, turn, divide    products, their register tile, transposes, quotients of rows
+    dot, micro, groups          products, their register tile, words of several short numbers
+    turn, divide                transposes, quotients of rows
     llvm, types, frame, engine  IR as text; XLA's call frame; compiling, linking, caches
 
 To add an elementwise op, add a row to the table in `scalar`: a function of registers to one.
