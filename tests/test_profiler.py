@@ -78,6 +78,14 @@ def test_memory_of_devices_is_profiled_for_pprof(tmp_path):
     assert b"buffer" in gzip.decompress(path.read_bytes()) and kept.size
 
 
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_what_is_no_port_is_refused(port):
+    with pytest.raises(ValueError, match=f"start_server: port must be .* got {port}"):
+        profiler.start_server(port)
+    with pytest.raises(ValueError, match=f"register_subprocess: port must be .* got {port}"):
+        profiler.register_subprocess(1, port)
+
+
 def test_a_server_starts_once_and_stops():
     with socket.socket() as probe:
         probe.bind(("localhost", 0))

@@ -1,8 +1,10 @@
 """weft.tree and weft.tree_util: flattening, mapping, paths, registration, and their errors."""
 
 import collections
+import copy
 import dataclasses
 import operator
+import pickle
 
 import numpy as np
 import pytest
@@ -297,3 +299,16 @@ def test_structures_have_children():
     assert tree_util.treedef_is_leaf(tree.structure(0)) and not tree_util.treedef_is_leaf(treedef)
     assert tree_util.all_leaves([1, "a"]) and not tree_util.all_leaves([1, (2,)])
     assert tree_util.all_leaves([(1,)], is_leaf=lambda n: isinstance(n, tuple))
+
+
+@given(TREES)
+def test_structures_survive_pickling_and_copying(node):
+    leaves, structure = tree.flatten(node)
+    for again in (pickle.loads(pickle.dumps(structure)), copy.deepcopy(structure)):
+        assert again == structure and again.unflatten(leaves) == node
+
+
+def test_structures_with_registered_nodes_survive_pickling():
+    structure = tree.structure({"f": tree_util.Partial(operator.add, 1)})
+    again = pickle.loads(pickle.dumps(structure))
+    assert again == structure and again.unflatten([3])["f"](4) == 7

@@ -185,12 +185,14 @@ def start_server(port: int, requires_backend: bool = True) -> Any:
 
     requires_backend: start the devices now, so that they are traced.
 
-    Raises RuntimeError if one serves already.
+    Raises RuntimeError if one serves already, ValueError for what is no port.
 
     >>> import weft
     >>> server = weft.profiler.start_server(0)
     >>> weft.profiler.stop_server()
     """
+    if not 0 <= port <= 65535:
+        raise ValueError(f"start_server: port must be from 0 (any free one) to 65535, got {port}")
     if _server:
         raise RuntimeError("start_server: one is running; end it with weft.profiler.stop_server()")
     if requires_backend:

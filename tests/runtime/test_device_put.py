@@ -169,6 +169,9 @@ def test_explicit_axes_become_part_of_the_type():
         (lambda: device_put("text"), TypeError, "builtins.str.*'text'"),
         (lambda: device_put(np.array(["a"])), TypeError, "<U1"),
         (lambda: device_put(VALUE, "cpu"), TypeError, "device must be a device, a sharding"),
+        (lambda: device_put(VALUE, src="cpu"), TypeError, "src must be a device, a sharding"),
+        (lambda: device_put(VALUE, donate="yes"), TypeError, "donate must be True, False.*'yes'"),
+        (lambda: device_put([VALUE], may_alias=[3]), TypeError, "may_alias must be True, False.*3"),
     ],
 )
 def test_transfers_that_cannot_be_made_say_why(call, error, words):

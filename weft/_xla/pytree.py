@@ -26,6 +26,10 @@ whose buffers the executable sees directly."""
 none_leaf_registry = PyTreeRegistry(enable_none=False)
 """As ``registry``, but None is a leaf (for axis specifications)."""
 
+# jaxlib pickles a registry, and so the tree definitions of it, by where it can be imported from.
+for _name in ("registry", "dispatch_registry", "none_leaf_registry"):
+    globals()[_name].__module__, globals()[_name].__name__ = __name__, _name
+
 flatten = registry.flatten
 flatten_with_path = registry.flatten_with_path
 flatten_one_level = registry.flatten_one_level

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -305,25 +305,37 @@ def device_put(
 
 def _put_tree(x: Any, device: Any, donate: Any, may_alias: Any, src: Any = None) -> Any:
     kind = type(x)
-    if kind is np.ndarray or kind is ArrayImpl:
+    plain = type(donate) is bool and (may_alias is None or type(may_alias) is bool)
+    if plain and src is None and (kind is np.ndarray or kind is ArrayImpl):
         if device is None:
             if kind is np.ndarray:
                 return put_host(x, None, copy=may_alias is False)
-            return _leaf(x, None, bool(donate), may_alias)
+            return _leaf(x, None, donate, may_alias)
         if isinstance(device, _DEVICE_TYPES):
             device = SingleDeviceSharding(device)
-        if isinstance(device, Sharding) and type(donate) is bool:
+        if isinstance(device, Sharding):
             return _leaf(x, device, donate, may_alias)
     leaves, tree = pytree.flatten(x)
     places = _spread("device", device, tree, _is_place)
     donations = _spread("donate", donate, tree)
     aliases = _spread("may_alias", may_alias, tree, lambda v: v is None)
+    _check_flags("donate", donations)
+    _check_flags("may_alias", aliases)
     sources = _spread("src", src, tree, _is_place)
     targets = [None if p is None else as_sharding(p, "device") for p in places]
     sources = [None if p is None else as_sharding(p, "src") for p in sources]
     columns = zip(leaves, targets, donations, aliases, sources, strict=True)
     out = [_leaf(leaf, *rest) for leaf, *rest in columns]
     return tree.unflatten(out)
+
+
+def _check_flags(name: str, values: Sequence[Any]) -> None:
+    for value in values:
+        if not isinstance(value, bool | np.bool_ | None):
+            raise TypeError(
+                f"{name} must be True, False, or a pytree of these that is a prefix of x, got "
+                f"{value!r:.100}"
+            )
 
 
 def _is_place(value: Any) -> bool:
