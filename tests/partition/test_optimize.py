@@ -71,6 +71,21 @@ def test_gathers_of_loop_invariants_leave_the_loop(rng):
     np.testing.assert_array_equal(harness.run(INVARIANT, x, c)[0], c + 6 * x[2:6])
 
 
+def test_collectives_of_what_loop_invariants_make_leave_the_loop(rng):
+    product = """%w2 = stablehlo.dot_general %w, %w, contracting_dims = [0] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      %g = sdy.sharding_constraint %w2 <@mesh, [{}, {}]> : tensor<8x8xf32>"""
+    text = INVARIANT.replace(
+        "%g = sdy.sharding_constraint %w <@mesh, [{}, {}]> : tensor<8x8xf32>", product
+    )
+    assert text != INVARIANT
+    (calls, sent), (fewer, less), counts = before_and_after(text)
+    assert counts["hoist"] == 1
+    assert calls == 6 * fewer and sent == 6 * less
+    x = rng.integers(-4, 5, (8, 8)).astype(np.float32)
+    c = rng.integers(-4, 5, (4, 8)).astype(np.float32)
+    np.testing.assert_array_equal(harness.run(text, x, c)[0], c + 6 * (x.T @ x)[2:6])
+
+
 SUMS = module(f"""
   func.func public @main(%a: tensor<8x8xf32> {sharding('{"x"}', "{}")}) -> (tensor<8xf32>, tensor<8xf32>) {{
     %c = stablehlo.constant dense<0.0> : tensor<f32>

@@ -24,8 +24,13 @@ from weft.partition.walk import inner_first
 
 COMBINE_BYTES = 256 * 1024  # per operand; larger ones are bandwidth-bound and gain nothing
 
-_CHEAP = frozenset(
-    f"stablehlo.{name}" for name in ("slice", "pad", "convert", "reshape", "transpose", "constant")
+# What stays where it is: effects, control flow, and what shields others from moving.
+_IMPURE = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        *("after_all", "create_token", "custom_call", "infeed", "outfeed", "recv", "send", "rng"),
+        *("case", "if", "while", "optimization_barrier", "tuple", "get_tuple_element", "return"),
+    )
 )
 
 
@@ -187,7 +192,7 @@ def _hoist_from(loop: ir.Operation) -> int:
         for i, argument in enumerate(body.arguments)
         if terminator.operands[i] == argument
     }
-    movable: dict[ir.Operation, None] = {}  # cheap operations on invariant values
+    movable: dict[ir.Operation, None] = {}  # operations on invariant values
     moved = 0
 
     def invariant(value: ir.Value) -> bool:
@@ -199,26 +204,44 @@ def _hoist_from(loop: ir.Operation) -> int:
         return owner.operation in movable or owner.operation.block != body
 
     def lift(op: ir.Operation) -> None:
-        for i, value in enumerate(op.operands):
-            owner = value.owner
-            if value in outside:
-                op.operands[i] = outside[value]
-            elif not isinstance(owner, ir.Block) and owner.operation in movable:
-                del movable[owner.operation]
-                lift(owner.operation)
-        op.move_before(loop)
+        """Moves an operation and what it is made from."""
+        needed, left = {op}, [op]
+        while left:
+            for value in left.pop().operands:
+                maker = None if isinstance(value.owner, ir.Block) else value.owner.operation
+                if maker in movable and maker not in needed:
+                    needed.add(maker)
+                    left.append(maker)
+        for each in [*(o for o in movable if o in needed), op]:
+            movable.pop(each, None)
+            for i, value in enumerate(each.operands):
+                if value in outside:
+                    each.operands[i] = outside[value]
+            each.move_before(loop)
 
     for op in _ops(body):
-        if op.name not in KINDS and op.name not in _CHEAP:
+        collective = op.name in KINDS
+        if not (collective or _is_pure(op)) or not all(invariant(v) for v in op.operands):
             continue
-        if not all(invariant(v) for v in op.operands):
-            continue
-        if op.name in KINDS:
+        if collective:
             lift(op)
             moved += 1
         else:
             movable[op] = None
     return moved
+
+
+def _is_pure(op: ir.Operation) -> bool:
+    """Whether an operation only computes, from its operands alone."""
+    if not op.name.startswith("stablehlo.") or op.name in _IMPURE or "async" in op.name:
+        return False
+    return all(
+        isinstance(v.owner, ir.Block) or v.owner.operation.block == block
+        for region in op.regions
+        for block in region.blocks
+        for view in block.operations
+        for v in view.operation.operands
+    )
 
 
 # -- combine -------------------------------------------------------------------------------------

@@ -2,10 +2,13 @@
 
 A slice of a pad is one pad that may cut, so a stencil fetches its neighbours' edges at once instead
 of building an array of another size and shifting that. A slice of a slice, or of one operand of a
-concatenation, reads its source.
+concatenation, reads its source. The gradient of a maximum over padded windows pads by itself, as
+an array that is padded, scattered to and cut again has a size that its shards do not fit.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from weft._xla.mlir import ir
 from weft.partition.walk import inner_first
@@ -28,6 +31,9 @@ def _slice(op: ir.Operation) -> ir.Operation | None:
     maker = owner.operation
     if maker.name == "stablehlo.concatenate":
         return _of_concatenation(op, maker)
+    if maker.name == "stablehlo.select_and_scatter":
+        _of_scatter(op, maker)
+        return None
     if maker.name not in ("stablehlo.pad", "stablehlo.slice"):
         return None
     # Where the whole value is needed too, taking pieces of its source would fetch them twice.
@@ -85,6 +91,80 @@ def _of_concatenation(op: ir.Operation, joined: ir.Operation) -> ir.Operation | 
             return made
         offset += size
     return None
+
+
+def _of_scatter(op: ir.Operation, scatter: ir.Operation) -> None:
+    """Padding that is never selected and cut off again becomes the operation's own.
+
+    StableHLO selects among elements of the operand only; localization pads as it needs.
+    """
+    source = scatter.operands[0].owner
+    if isinstance(source, ir.Block) or source.operation.name != "stablehlo.pad":
+        return
+    pad = source.operation
+    begin, limit, stride = _bounds(op)
+    low, high, between = (
+        list(pad.attributes[f"{name}_padding{side}"])
+        for name, side in (("edge", "_low"), ("edge", "_high"), ("interior", ""))
+    )
+    shape = op.results[0].type.shape
+    cuts = begin == low and limit == [a + n for a, n in zip(low, shape, strict=True)]
+    alone = all(len(list(v.results[0].uses)) == 1 for v in (pad, scatter))
+    if not (cuts and alone) or any(between) or {*stride} != {1} or min(*low, *high, 0) < 0:
+        return
+    inside = np.array(scatter.attributes["padding"]) if "padding" in scatter.attributes else None
+    fill = pad.operands[1].owner
+    never = never_selected(scatter)
+    if (inside is not None and inside.any()) or never is None or isinstance(fill, ir.Block):
+        return
+    filled = fill.operation
+    if filled.name != "stablehlo.constant" or str(filled.attributes["value"]) != (
+        str(ir.Attribute.parse(f"dense<{never}> : {pad.operands[1].type}"))
+    ):
+        return
+    amounts = np.array([low, high], np.int64).T
+    made = ir.Operation.create(
+        scatter.name,
+        results=[op.results[0].type],
+        operands=[pad.operands[0], *list(scatter.operands)[1:]],
+        attributes={
+            **{k: scatter.attributes[k] for k in scatter.attributes},
+            "padding": ir.DenseIntElementsAttr.get(np.ascontiguousarray(amounts)),
+        },
+        regions=2,
+        loc=scatter.location,
+        ip=ir.InsertionPoint(scatter),
+    )
+    for mine, theirs in zip(made.regions, scatter.regions, strict=True):
+        theirs.blocks[0].append_to(mine)
+    op.results[0].replace_all_uses_with(made.results[0])
+    op.erase()
+    scatter.erase()
+    pad.erase()
+
+
+_INFINITY = {  # bit patterns of +inf and -inf, as MLIR wants them
+    "f32": ("0x7F800000", "0xFF800000"),
+    "f64": ("0x7FF0000000000000", "0xFFF0000000000000"),
+    "bf16": ("0x7F80", "0xFF80"),
+    "f16": ("0x7C00", "0xFC00"),
+}
+
+
+def never_selected(scatter: ir.Operation) -> str | None:
+    """A value, as MLIR writes it, that a selection of maxima or minima never picks for its sum."""
+    compare, combine = (
+        [view.operation for view in region.blocks[0].operations] for region in scatter.regions
+    )
+    element = str(scatter.operands[0].type.element_type)
+    if [o.name for o in combine] != ["stablehlo.add", "stablehlo.return"] or len(compare) != 2:
+        return None
+    if compare[0].name != "stablehlo.compare" or element not in _INFINITY:
+        return None
+    if list(compare[0].operands) != list(scatter.regions[0].blocks[0].arguments):
+        return None
+    direction = str(compare[0].attributes["comparison_direction"])
+    return _INFINITY[element]["GE" in direction or "GT" in direction]
 
 
 def _bounds(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:

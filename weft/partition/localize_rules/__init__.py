@@ -10,6 +10,7 @@ from weft.partition.localize_rules import (  # noqa: F401
     indexing,
     linalg,
     reduction,
+    scatter_windows,
     shape,
     windowed,
 )
