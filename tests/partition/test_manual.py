@@ -122,6 +122,23 @@ REGION = """
     }} : ({types}) -> tensor<8xf32>"""
 
 
+def test_layouts_of_arguments_stay_as_promised_where_calls_leave_one_unused(rng):
+    """Inlining may not simplify: a computation that takes less is another one."""
+
+    @weft.jit
+    def first(v, w):
+        return v * 2
+
+    lowered = weft.jit(mapped(first, (P("x"), P("x")), P("x"))).lower(*[np.ones((8, 4))] * 2)
+    found = recognized(lowered)
+    with mlir.context(), mlir.unknown_location():
+        stages = partition(lowered._program.module, keep_stages=False)
+    assert found is not None
+    assert stages.arguments == found.arguments
+    types = str(stages.local).split("@main(")[1].split("->")[0]
+    assert types.count("tensor<2x4xf32>") == 2
+
+
 def region(
     operands="%a", axes='"x", "y"', body="%r = stablehlo.negate %p : tensor<2xf32>", spec='[{"x"}]'
 ):

@@ -119,7 +119,9 @@ def _by_device(module: ir.Module) -> manual.Manual | None:
     """The computation per device that is all of a module, whose calls are then inlined."""
     found = manual.recognize(module)
     if found is not None and len(module.body.operations) > 2:
-        passes.run(module, "inline,symbol-dce")
+        # No more than that: a computation that lost an argument it does not use would not be
+        # recognized again, and its layouts are promised already.
+        passes.run(module, "inline{default-pipeline= },symbol-dce")
         found = manual.recognize(module)
     return found
 
