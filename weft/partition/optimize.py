@@ -12,6 +12,7 @@ overlap          optional: all_gather + dot becomes a ring of permutes and parti
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from weft._xla import passes
 from weft._xla.mlir import ir
@@ -247,24 +248,40 @@ def _is_pure(op: ir.Operation) -> bool:
 # -- combine -------------------------------------------------------------------------------------
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """all_reduces that may become one, and the operations on their results met since the first."""
+
+    members: list[ir.Operation] = field(default_factory=list)
+    behind: list[ir.Operation] = field(default_factory=list)
+    before_last: int = 0  # how many of those stand before the last member
+    values: set[ir.Value] = field(default_factory=set)  # results of all of them
+
+
 def _combine(block: ir.Block) -> int:
-    """Joins small all_reduces over the same groups that do not wait for each other."""
+    """Joins small all_reduces over the same groups that do not wait for each other.
+
+    What uses a result moves behind the joined one, if it is plain arithmetic.
+    """
     combined = 0
-    waiting: dict[tuple, list[ir.Operation]] = {}
+    waiting: dict[tuple, _Waiting] = {}
 
     def flush(key: tuple) -> None:
         nonlocal combined
-        members = waiting.pop(key)
-        if len(members) > 1:
-            _join(members)
-            combined += len(members) - 1
+        group = waiting.pop(key)
+        if len(group.members) > 1:
+            _join(group.members, group.behind[: group.before_last])
+            combined += len(group.members) - 1
 
     for op in _ops(block):
         used = set(_uses(op))
-        for key in [
-            k for k, members in waiting.items() if any(m.results[0] in used for m in members)
-        ]:
-            flush(key)
+        users = [k for k, group in waiting.items() if not used.isdisjoint(group.values)]
+        if len(users) == 1 and _may_wait(op):
+            waiting[users[0]].behind.append(op)
+            waiting[users[0]].values.update(op.results)
+        else:
+            for key in users:
+                flush(key)
         if op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
             for region in op.regions:
                 combined += _combine(region.blocks[0])
@@ -275,10 +292,20 @@ def _combine(block: ir.Block) -> int:
         ):
             groups = op.attributes["replica_groups"]
             key = (groups, _combiner(op), op.operands[0].type.element_type)
-            waiting.setdefault(key, []).append(op)
+            group = waiting.setdefault(key, _Waiting())
+            group.members.append(op)
+            group.values.add(op.results[0])
+            group.before_last = len(group.behind)
     for key in list(waiting):
         flush(key)
     return combined
+
+
+def _may_wait(op: ir.Operation) -> bool:
+    """Whether the operation only computes its results, so that it may move behind others."""
+    if op.name in KINDS or op.name in _IMPURE or not op.name.startswith("stablehlo."):
+        return False
+    return op.name == "stablehlo.reduce" or not list(op.regions)
 
 
 def _uses(op: ir.Operation) -> Iterator[ir.Value]:
@@ -289,8 +316,8 @@ def _uses(op: ir.Operation) -> Iterator[ir.Value]:
                 yield from _uses(view.operation)
 
 
-def _join(members: list[ir.Operation]) -> None:
-    """One all_reduce of all operands, where the last member stands."""
+def _join(members: list[ir.Operation], behind: list[ir.Operation]) -> None:
+    """One all_reduce of all operands, where the last member stands, and `behind` it."""
     last = members[-1]
     attributes = {k: last.attributes[k] for k in last.attributes if k != WHY}
     reasons = [m.attributes[WHY].value for m in members if WHY in m.attributes]
@@ -305,6 +332,8 @@ def _join(members: list[ir.Operation]) -> None:
         loc=ir.Location.fused([m.location for m in members]),
         ip=ir.InsertionPoint(last),
     )
+    for op in behind:
+        op.move_before(last)
     last.regions[0].blocks[0].append_to(joined.regions[0])
     for member, result in zip(members, joined.results, strict=True):
         member.results[0].replace_all_uses_with(result)
