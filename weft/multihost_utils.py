@@ -100,17 +100,20 @@ def sync_global_devices(name: str) -> None:
 
 
 def assert_equal(in_tree: Any, fail_message: str = "") -> None:
-    """Raises AssertionError, on the processes that differ, unless all have process 0's values.
+    """Raises AssertionError, on every process, unless all have process 0's values.
 
     >>> import weft
     >>> weft.multihost_utils.assert_equal({"step": 10})
     """
     expected = broadcast_one_to_all(in_tree)
     pairs = zip(flatten(expected)[0], flatten(in_tree)[0], strict=True)
-    if not all(np.array_equal(a, np.asarray(b)) for a, b in pairs):
+    same = all(np.array_equal(a, np.asarray(b)) for a, b in pairs)
+    others = np.flatnonzero(~process_allgather(np.bool_(same)))
+    if len(others):
         raise AssertionError(
-            f"{fail_message + ': ' if fail_message else ''}process {backend.process_index()} has "
-            f"{in_tree}, process 0 {expected}"
+            f"{fail_message + ': ' if fail_message else ''}processes {others.tolist()} have other "
+            f"values than process 0; process {backend.process_index()} has {in_tree}, process 0 "
+            f"{expected}"
         )
 
 

@@ -49,6 +49,23 @@ except RuntimeError as error:
     assert "other processes" in str(error) and "addressable_shards" in str(error)
 else:
     raise AssertionError("a value with parts on other processes cannot be read")
+try:
+    weft.device_put(values + rank, split)
+except ValueError as error:
+    assert rank == 1 and "process 1 gives other values than process 0" in str(error)
+else:
+    assert rank == 0
+other = next(d for d in weft.devices() if d.process_index != rank)
+assert "on SingleDeviceSharding" in repr(weft.device_put(values, other))
+
+# Devices of the processes in turn: a process's parts are not next to each other.
+turns = weft.sharding.Mesh(np.array(weft.devices()).reshape(2, 2).T.ravel(), ("x",))
+z = weft.make_array_from_process_local_data(NamedSharding(turns, P("x")), values[:4] + 10 * rank)
+assert z.shape == (8,)
+assert [s.index[0].start for s in z.addressable_shards] == [2 * rank, 2 * rank + 4]
+np.testing.assert_array_equal(
+    np.asarray(weft.device_put(z, NamedSharding(turns, P()))), [0, 1, 10, 11, 2, 3, 12, 13]
+)
 weft.distributed.shutdown()
 assert not weft.distributed.is_initialized()
 print("done", rank)
@@ -122,3 +139,44 @@ def test_wefts_own_variables_come_before_the_launchers(unstarted, monkeypatch):
     known = distributed._from_environment(None)
     assert (known["num_processes"], known["process_id"]) == ("8", "6")
     assert distributed._from_environment("deactivate") == {"process_id": "6"}
+
+
+DEATH = """
+import os, sys
+import numpy as np
+import weft
+from weft import P
+from weft.sharding import NamedSharding
+
+rank = int(sys.argv[1])
+weft.distributed.initialize(sys.argv[2], 2, rank)
+mesh = weft.make_mesh((2,), ("x",))
+x = weft.make_array_from_callback((2,), NamedSharding(mesh, P("x")), lambda i: np.ones(2)[i])
+total = weft.jit(lambda a: a.sum())
+assert float(total(x)) == float(total(x.copy())) == 2
+if rank == 1:
+    os._exit(3)
+try:
+    float(total(x + 1))
+except Exception as error:
+    print("ended", error, flush=True)
+os._exit(0)  # leaving the group would wait for the dead one
+"""
+
+
+def test_when_a_process_dies_the_others_end_with_an_error():
+    address = free_address()
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", DEATH, str(rank), address],
+            env={**os.environ, "WEFT_NUM_CPU_DEVICES": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    first, second = (run.communicate(timeout=60)[0] for run in runs)
+    assert runs[1].returncode == 3, second
+    # Whichever notices first: the collective, or the service that connects the processes.
+    assert "Connection closed by peer" in first or "another task died" in first, first

@@ -400,7 +400,9 @@ def _repr(self: Any) -> str:
 def _has_value_here(self: Any) -> bool:
     if getattr(getattr(self._sharding, "spec", None), "unreduced", None):
         return False
-    return self._sharding.is_fully_addressable or self._sharding.is_fully_replicated
+    if self._sharding.is_fully_addressable:
+        return True
+    return self._sharding.is_fully_replicated and bool(self._sharding.addressable_devices)
 
 
 def _str(self: Any) -> str:
@@ -426,11 +428,15 @@ def _reduce(self: Any) -> tuple:
 
 def copied(x: Any, sharding: Any, semantics: Any) -> Any:
     """The array with the same parts on this sharding's devices, one to one."""
+    kind = sharding.memory_kind
+    devices = list(sharding._internal_device_list.addressable_device_list)
     if inside.pending is None or sharding._devices_in_order[0].platform != "cpu":
+        if len(devices) == 1 and not sharding.is_fully_addressable:
+            # jaxlib 0.10.2 copies an array of one part here to the sharding's first device.
+            own = SingleDeviceSharding(devices[0], memory_kind=kind)
+            return joined(x.aval, sharding, [copied(p, own, semantics) for p in parts(x)])
         [new] = _xla.batched_copy([x], [sharding._internal_device_list], [sharding], [semantics])
         return new
-    kind = sharding.memory_kind
-    devices = sharding._internal_device_list.addressable_device_list
     singles = [
         put_shards(p.aval, SingleDeviceSharding(d, memory_kind=kind), (host_value(p),), (d,), True)
         for p, d in zip(parts(x), devices, strict=True)

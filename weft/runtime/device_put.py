@@ -103,6 +103,9 @@ def put_host(
         else:
             shards = tuple(value[i] for i in _all_indices(sharding, shape))
     else:
+        from weft.runtime.same_value import check_same
+
+        check_same(value, sharding)
         places = sharding.addressable_devices_indices_map(shape)
         devices, shards = tuple(places), tuple(value[i] for i in places.values())
     return put_shards(aval, sharding, shards, devices, committed, copy)

@@ -152,7 +152,7 @@ def make_array_from_process_local_data(
 
     Args:
       sharding: the global sharding.
-      local_data: this process's part: the union of the parts of its devices.
+      local_data: this process's part: those of its devices, side by side in the array's order.
       global_shape: the global shape; without it, each dimension that is split over processes is
         as many times larger as there are processes along it.
 
@@ -178,10 +178,10 @@ def make_array_from_process_local_data(
     splits = local_splits(sharding, local.ndim)
     if global_shape is None:
         global_shape = tuple(
-            s * total // mine for s, (mine, total, _) in zip(local.shape, splits, strict=True)
+            s * total // len(held) for s, (held, total) in zip(local.shape, splits, strict=True)
         )
     shape = tuple(int(d) for d in global_shape)
-    wanted = tuple(g * mine // total for g, (mine, total, _) in zip(shape, splits, strict=True))
+    wanted = tuple(g * len(held) // total for g, (held, total) in zip(shape, splits, strict=True))
     if local.shape == shape:
         return make_array_from_callback(shape, sharding, lambda index: local[index])
     if local.shape != wanted:
@@ -189,31 +189,30 @@ def make_array_from_process_local_data(
             f"local_data has shape {local.shape}, but the devices of this process hold {wanted} "
             f"of an array of global_shape {shape}"
         )
-    offsets = [g * first // total for g, (_, total, first) in zip(shape, splits, strict=True)]
+
+    def place(s: slice, size: int, held: list[int], total: int) -> slice:
+        if s.start is None:
+            return s
+        start = held.index(s.start * total // size) * size // total
+        return slice(start, start + s.stop - s.start)
 
     def part(index: tuple) -> Any:
         return local[
             tuple(
-                slice(None) if s.start is None else slice(s.start - o, s.stop - o)
-                for s, o in zip(index, offsets, strict=True)
+                place(s, g, held, total)
+                for s, g, (held, total) in zip(index, shape, splits, strict=True)
             )
         ]
 
     return make_array_from_callback(shape, sharding, part)
 
 
-def local_splits(sharding: Any, ndim: int) -> list[tuple[int, int, int]]:
-    """For each dimension: (tiles of this process, tiles in all, first tile of this process)."""
+def local_splits(sharding: Any, ndim: int) -> list[tuple[list[int], int]]:
+    """For each dimension: (the numbers of this process's tiles, how many there are in all)."""
     tiles = tile_indices(sharding, ndim)
     local = [d in sharding.addressable_devices for d in sharding._devices_in_order]
     mine = tiles[np.array(local)]
-    result = []
-    for dim in range(ndim):
-        held = np.unique(mine[:, dim])
-        if held[-1] - held[0] + 1 != len(held):
-            raise ValueError(
-                f"dimension {dim}: the parts of this process are not next to each other under "
-                f"{sharding!r}; use make_array_from_callback"
-            )
-        result.append((len(held), int(tiles[:, dim].max()) + 1, int(held[0])))
-    return result
+    return [
+        ([int(t) for t in np.unique(mine[:, dim])], int(tiles[:, dim].max()) + 1)
+        for dim in range(ndim)
+    ]
