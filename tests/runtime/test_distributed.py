@@ -123,11 +123,32 @@ def test_initialize_after_the_first_device_is_refused():
         (("localhost:1", 2), "process_id is missing"),
         (("localhost:1", 2, 2), "process_id 2 is not one of 2 processes.*0 to 1"),
         (("localhost", 2, 1), "must be 'host:port', got 'localhost'"),
+        (("localhost:99999", 2, 1), "must be 'host:port', got 'localhost:99999'"),
+        (("localhost:1", "two", 1), "num_processes must be a whole number, got 'two'"),
+        (("localhost:1", 2, 0.5), "process_id must be a whole number, got 0.5"),
     ],
 )
 def test_what_initialize_lacks_is_named(unstarted, arguments, words):
     with pytest.raises(ValueError, match=words):
         distributed.initialize(*arguments)
+    assert not distributed.is_initialized()
+
+
+def test_a_coordinator_that_does_not_answer_is_named(unstarted):
+    address = free_address()
+    with pytest.raises(RuntimeError, match=f"nothing answers at {address} after 0.2 s.*process 0"):
+        distributed.initialize(address, 2, 1, initialization_timeout=0.2)
+    assert not distributed.is_initialized()
+
+
+@pytest.mark.parametrize("bind", [None, "junk", "no.such.host.invalid:1234"])
+def test_process_0_says_where_it_cannot_listen(unstarted, bind):
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", 0))
+        taken.listen()
+        address = f"localhost:{taken.getsockname()[1]}"
+        with pytest.raises(RuntimeError, match="cannot listen at .*choose a free port"):
+            distributed.initialize(address, 1, 0, coordinator_bind_address=bind)
     assert not distributed.is_initialized()
 
 

@@ -7,8 +7,12 @@ the first client of a platform is made, and beat to show that they live.
 from __future__ import annotations
 
 import atexit
+import errno
+import operator
 import os
 import re
+import socket
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,7 +60,8 @@ def initialize(
     WEFT_PROCESS_ID, or the launcher's variables.
 
     Raises:
-      RuntimeError: it is too late (a device has been used), or the second call.
+      RuntimeError: it is too late (a device has been used), the second call, process 0 does not
+        answer, or cannot listen at its address.
       ValueError: something is neither given nor in the environment, or impossible.
 
     Example:
@@ -88,13 +93,14 @@ def initialize(
                 f"weft.distributed.initialize: {name} is missing; give it, or set "
                 f"WEFT_{name.upper()}"
             )
-    count, number = int(count), int(number)
+    count, number = _whole("num_processes", count), _whole("process_id", number)
     if not 0 <= number < count:
         raise ValueError(
             f"weft.distributed.initialize: process_id {number} is not one of {count} processes; "
             f"give numbers from 0 to {count - 1}"
         )
-    if not re.fullmatch(r".+:\d+", address):
+    found = re.fullmatch(r".+:(\d{1,5})", str(address))
+    if found is None or not 1 <= int(found[1]) <= 65535:
         raise ValueError(
             f"weft.distributed.initialize: coordinator_address must be 'host:port', got {address!r}"
         )
@@ -104,12 +110,16 @@ def initialize(
     _state["partition_index"] = slice_index if partition_index is None else partition_index
     if number == 0:
         port = address.rsplit(":", 1)[1]
+        listen_at = coordinator_bind_address or f"[::]:{port}"
+        _check_free(listen_at)
         _service = distributed.make_service(
-            coordinator_bind_address or f"[::]:{port}",
+            listen_at,
             count,
             heartbeat_timeout=heartbeat_timeout_seconds,
             shutdown_timeout=shutdown_timeout_seconds,
         )
+    else:
+        _wait_for(address, initialization_timeout)
     client = distributed.make_client(
         address,
         number,
@@ -120,6 +130,50 @@ def initialize(
     client.connect()
     _state.update(client=client, process_id=number, num_processes=count)
     atexit.register(shutdown)
+
+
+def _check_free(address: str) -> None:
+    """Raises RuntimeError where the service cannot listen: jaxlib (0.10.2) crashes there."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, int(port)))
+    except (OSError, ValueError, OverflowError) as error:
+        if getattr(error, "errno", None) == errno.EAFNOSUPPORT:
+            return  # no IPv6 here: gRPC listens on IPv4
+        raise RuntimeError(
+            f"weft.distributed.initialize: process 0 cannot listen at {address!r} ({error}); "
+            "choose a free port, or another coordinator_bind_address, such as '[::]:1234'"
+        ) from None
+
+
+def _wait_for(address: str, seconds: float) -> None:
+    """Waits until something listens there: jaxlib (0.10.2) would end the process in the end."""
+    host, port = address.rsplit(":", 1)
+    end = time.monotonic() + seconds
+    while True:
+        left = max(end - time.monotonic(), 0.1)
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=left).close()
+            return
+        except OSError as error:
+            if time.monotonic() >= end:
+                raise RuntimeError(
+                    f"weft.distributed.initialize: nothing answers at {address} after {seconds} s "
+                    f"({error}). Start process 0, and check that this host can reach its address"
+                ) from None
+        time.sleep(min(0.1, left))
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        return int(value) if isinstance(value, str) else operator.index(value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"weft.distributed.initialize: {name} must be a whole number, got {value!r}"
+        ) from None
 
 
 def is_initialized() -> bool:
