@@ -25,6 +25,7 @@ WITH_NAN = np.array([1, np.nan, 1 + 1j, complex(0, np.nan), -2j, complex(-2, np.
         ("modf", (np.array([INF, -INF, 2.5, -0.25, 0], np.float32),)),
         ("gcd", (np.array([5, -(2**31), 12], np.int32), np.array([-(2**31), 6, -9], np.int32))),
         ("power", (np.zeros(3, np.complex64), np.array([2, 0.5 + 1j, 3 - 2j], np.complex64))),
+        ("float_power", (np.zeros(3, np.complex64), np.array([2, 0.5 + 1j, 3], np.complex64))),
         ("power", (np.array([2j, 0, 1], np.complex64), np.array([2, 0, 1j], np.complex64))),
         *(
             (name, (np.repeat(WITH_NAN, 6), np.tile(WITH_NAN, 6)))

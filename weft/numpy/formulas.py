@@ -200,16 +200,21 @@ def power(x1: Any, x2: Any, /) -> Any:
         dtype = dtypes.int32
     if dtype in INTEGERS:
         return _integer_power(x1, x2, dtype)
-    if dtype in dtypes._COMPLEX:
-        x1, x2 = _same_rank(x1, x2)
-        vanishes = ew.gt_p.bind(ew.real_p.bind(x2), ew.real_p.bind(_filled(x2, 0)))
-        vanishes = ew.and_p.bind(ew.eq_p.bind(x1, _filled(x1, 0)), vanishes)
-        base = ew.select(vanishes, _filled(x1, 1), x1)  # XLA has NaN for 0 to a complex power
-        return ew.select(vanishes, _filled(x1, 0), ew.pow_p.bind(base, x2))
-    return ew.pow_p.bind(x1, x2)
+    return _inexact_power(x1, x2)
 
 
 pow = power
+
+
+def _inexact_power(x: Any, y: Any) -> Any:
+    """Floats or complex numbers of one dtype."""
+    if typeof(x).dtype not in dtypes._COMPLEX:
+        return ew.pow_p.bind(x, y)
+    x, y = _same_rank(x, y)
+    vanishes = ew.gt_p.bind(ew.real_p.bind(y), ew.real_p.bind(_filled(y, 0)))
+    vanishes = ew.and_p.bind(ew.eq_p.bind(x, _filled(x, 0)), vanishes)
+    base = ew.select(vanishes, _filled(x, 1), x)  # XLA has NaN for 0 to a complex power
+    return ew.select(vanishes, _filled(x, 0), ew.pow_p.bind(base, y))
 
 
 def _integer_power(x: Any, n: Any, dtype: Any) -> Any:
@@ -243,7 +248,7 @@ def float_power(x: Any, y: Any, /) -> Any:
     >>> wnp.float_power(wnp.array([2, 4]), -1)
     Array([0.5 , 0.25], dtype=float32)
     """
-    return ew.pow_p.bind(*_two_inexact("float_power", x, y))
+    return _inexact_power(*_two_inexact("float_power", x, y))
 
 
 # Formulas -------------------------------------------------------------------------------------
