@@ -56,7 +56,7 @@ def from_proto(proto: OpSharding) -> HloSharding:
     return HloSharding.from_proto(proto)
 
 
-def same_placement(a: HloSharding, b: HloSharding, num_devices: int) -> bool:
+def same_placement(a: HloSharding, b: HloSharding) -> bool:
     """True when both place every tile on the same devices, however they are written."""
     if a == b:
         return True

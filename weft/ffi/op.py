@@ -133,8 +133,7 @@ def _batched_rule(rule: ShardingRule, wide: Sequence[bool], full: Sequence[bool]
             name = next(n for n in (f"one{i}_{k}" for k in range(99)) if n not in used)
             group = (name, *group)
         operands.append(group)
-    grown.operands = tuple(operands)
-    return grown
+    return grown.regrouped(operands, grown.results)
 
 
 def _grown(layout: tuple | None) -> tuple | None:

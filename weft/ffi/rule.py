@@ -98,14 +98,10 @@ class ShardingRule:
         """The rule with a new leading factor on the batched operands and on all results."""
         used = {f for g in self.operands + self.results for f in g}
         name = next(n for n in (f"batch{i}" for i in range(len(used) + 1)) if n not in used)
-        rule = object.__new__(ShardingRule)
-        rule.operands = tuple(
-            (name, *g) if b else g for g, b in zip(self.operands, operands, strict=True)
+        return self.regrouped(
+            [(name, *g) if b else g for g, b in zip(self.operands, operands, strict=True)],
+            [(name, *g) for g in self.results],
         )
-        rule.results = tuple((name, *g) for g in self.results)
-        rule.reduction = self.reduction
-        rule.need_replication, rule.permutation = self.need_replication, self.permutation
-        return rule
 
     def regrouped(self, operands: Sequence[Any], results: Sequence[Any]) -> ShardingRule:
         """The rule with other groups of its factors, for a call derived from this one."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft._xla.mlir import ir
 from weft.lowering.context import parse_attr, string_attr
+from weft.sharding.mesh import AbstractMesh, AxisType
 from weft.sharding.named import NamedSharding
 from weft.sharding.spec import PartitionSpec
 from weft.sharding.text import mhlo_sharding_text, quoted, sdy_sharding_text
@@ -81,7 +82,7 @@ def shard(ctx: Any, x: ir.Value, spec: Any, local: Any, axes: Sequence[Any]) -> 
     sharding, dims = _gspmd_sharding(ctx, spec), _open_dims(ctx, x, axes)
     rank = ir.RankedTensorType(x.type).rank
     x = _custom_call(ctx, "Sharding", x, x.type, mhlo_sharding_text(sharding, rank), dims)
-    manual = _manual_text(ctx, axes, rank)
+    manual = _subgroup_text(ctx.module, rank, axes)
     return _custom_call(ctx, "SPMDFullToShardShape", x, local, manual, dims)
 
 
@@ -89,7 +90,7 @@ def unshard(ctx: Any, x: ir.Value, spec: Any, whole: Any, axes: Sequence[Any]) -
     """GSPMD's way out of a manual region."""
     rank = ir.RankedTensorType(x.type).rank
     dims = _open_dims(ctx, x, axes)
-    x = _custom_call(ctx, "Sharding", x, x.type, _manual_text(ctx, axes, rank), dims)
+    x = _custom_call(ctx, "Sharding", x, x.type, _subgroup_text(ctx.module, rank, axes), dims)
     text = mhlo_sharding_text(_gspmd_sharding(ctx, spec), rank)
     return _custom_call(ctx, "SPMDShardToFullShape", x, whole, text, dims)
 
@@ -137,12 +138,15 @@ def _rank(type_: Any) -> int:
     return type_.rank if isinstance(type_, ir.RankedTensorType) else 0
 
 
-def _subgroup_text(module: Any, rank: int) -> str:
-    from weft.sharding.mesh import AxisType
+def manual_mesh(module: Any, axes: Iterable[Any] = ()) -> AbstractMesh:
+    """The module's mesh, with the axes of the enclosing regions and these marked as manual."""
+    manual = dict.fromkeys((*module.manual_axes, *axes), AxisType.Manual)
+    return module.mesh.abstract_mesh.update_axis_types(manual)
 
-    mesh = module.mesh.abstract_mesh
-    mesh = mesh.update_axis_types({a: AxisType.Manual for a in module.manual_axes})
-    return mhlo_sharding_text(NamedSharding(mesh, PartitionSpec()), rank)
+
+def _subgroup_text(module: Any, rank: int, axes: Iterable[Any] = ()) -> str:
+    """GSPMD's sharding of a value that each device has its own of, along all manual axes."""
+    return mhlo_sharding_text(NamedSharding(manual_mesh(module, axes), PartitionSpec()), rank)
 
 
 def _open_dims(ctx: Any, x: ir.Value, axes: Sequence[Any]) -> str:
@@ -153,20 +157,7 @@ def _open_dims(ctx: Any, x: ir.Value, axes: Sequence[Any]) -> str:
 
 def _gspmd_sharding(ctx: Any, spec: Any) -> NamedSharding:
     """The spec over the module's mesh, with the enclosing regions' axes manual."""
-    from weft.sharding.mesh import AxisType
-
-    mesh = ctx.module.mesh.abstract_mesh
-    mesh = mesh.update_axis_types({a: AxisType.Manual for a in ctx.module.manual_axes})
-    return NamedSharding(mesh, PartitionSpec(*spec))
-
-
-def _manual_text(ctx: Any, axes: Sequence[Any], rank: int) -> str:
-    from weft.sharding.mesh import AxisType
-
-    mesh = ctx.module.mesh.abstract_mesh
-    manual = ctx.module.manual_axes | frozenset(axes)
-    mesh = mesh.update_axis_types({a: AxisType.Manual for a in manual})
-    return mhlo_sharding_text(NamedSharding(mesh, PartitionSpec()), rank)
+    return NamedSharding(manual_mesh(ctx.module), PartitionSpec(*spec))
 
 
 def _custom_call(ctx: Any, target: str, x: Any, type_: Any, sharding: str, dims: str) -> ir.Value:

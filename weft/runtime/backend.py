@@ -58,8 +58,7 @@ _FACTORIES = {"cuda": _make_cuda, "cpu": _make_cpu}
 def platforms() -> tuple[str, ...]:
     """The platforms that may be used, the preferred one first."""
     if config.platforms is not None:
-        names = tuple(_canonical(p.strip()) for p in config.platforms.split(",") if p.strip())
-        return names
+        return tuple(_canonical(p.strip()) for p in config.platforms.split(",") if p.strip())
     if _xla_client.find_cuda_plugin() is not None:
         return ("cuda", "cpu")
     return ("cpu",)

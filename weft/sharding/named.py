@@ -90,9 +90,7 @@ def _equivalent(a: Any, b: Any, ndim: int) -> bool:
             return False
     elif a._devices_in_order != b._devices_in_order:
         return a.is_fully_replicated and b.is_fully_replicated and a.device_set == b.device_set
-    return _xla.same_placement(
-        a._to_xla_hlo_sharding(ndim), b._to_xla_hlo_sharding(ndim), a.num_devices
-    )
+    return _xla.same_placement(a._to_xla_hlo_sharding(ndim), b._to_xla_hlo_sharding(ndim))
 
 
 @clearable
@@ -584,7 +582,7 @@ def spec_from_hlo(hlo: Any, mesh: Any, ndim: int) -> PartitionSpec | None:
     else:
         candidates = [spec]
     for candidate in candidates:
-        if _xla.same_placement(_hlo_sharding(mesh, candidate, ndim), hlo, mesh.size):
+        if _xla.same_placement(_hlo_sharding(mesh, candidate, ndim), hlo):
             return _trimmed(candidate)
     return None
 
