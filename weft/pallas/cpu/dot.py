@@ -15,7 +15,7 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.jaxpr import Var
 from weft.pallas.cpu import arrays, loops, scalar, types
-from weft.pallas.cpu.groups import SMALLEST, Grouping, cut, grouping, start_sums, words
+from weft.pallas.cpu.groups import SMALLEST, Grouping, grouping, start_sums, words
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory
 from weft.pallas.cpu.micro import Tile, emit_micro, tile_for
@@ -172,20 +172,17 @@ def _by_words(
     accumulate: bool,
     how: Grouping,
 ) -> None:
-    """The product of words, then that of the numbers which fill none."""
-    k = left.shape[2]
-    whole = k - k % how.count
+    """The product of the operands' words."""
     for x in (left, right):
         loops.materialize(f, memory, x)
-    a, b = cut(f, left, 2, 0, whole), cut(f, right, 1, 0, whole)
-    more = accumulate or how.biased
     if how.biased:
-        start_sums(f, memory, b, target, accumulate)
-    wa, wb = words(f, a, 2, how, how.biased), words(f, b, 1, how, False)
-    _blocked(f, memory, wa, wb, target, more, how, (left, right))
-    if whole < k:
-        a, b = cut(f, left, 2, whole, k), cut(f, right, 1, whole, k)
-        _blocked(f, memory, a, b, target, True)
+        start_sums(f, memory, right, target, accumulate)
+    a = words(f, memory, left, 2, how, how.biased)
+    b = words(f, memory, right, 1, how, False)
+    more = accumulate or how.biased
+    _blocked(
+        f, memory, a, b, target, more, how, None if left.shape[2] % how.count else (left, right)
+    )
 
 
 def added(x: Array, y: Array) -> Array:

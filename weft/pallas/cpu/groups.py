@@ -86,19 +86,36 @@ def grouping(left: Any, right: Any, result: Any) -> Grouping | None:
     return Grouping(2, 16, "vpmaddwd") if needs in on else None
 
 
-def words(f: Function, x: Array, axis: int, how: Grouping, bias: bool) -> Array:
-    """The words of x[b, m, k] (axis 2) or x[b, k, n] (axis 1), as int32; what is left over along k
-    is left out. bias: 128 is added to each number of 8 bits."""
-    count, short = how.count, how.bits == x.dtype.itemsize * 8
+def words(f: Function, memory: Memory, x: Array, axis: int, how: Grouping, bias: bool) -> Array:
+    """The words of x[b, m, k] (axis 2) or x[b, k, n] (axis 1), which lies in memory, as int32; the
+    last ones along k are filled up with 0. bias: 128 is added to each number of 8 bits."""
+    size, count = x.shape[axis], how.count
+    whole = size - size % count
+    first = _words(f, cut(f, x, axis, 0, whole), axis, how)
+    if size == whole:
+        return _biased(first) if bias else first
+    shape = tuple(-(-n // count) if d == axis else n for d, n in enumerate(x.shape))
+    all_ = Array(shape, dtypes.int32, buffer=loops.temporary(f, memory, shape, dtypes.int32))
+    last = _words(f, cut(f, x, axis, whole, size), axis, how)
+    for part, low in ((first, 0), (last, whole // count)):
+        goal = cut(f, all_, axis, low, low + part.shape[axis])
+        assert goal.buffer is not None
+        loops.store(f, memory, goal.buffer, _biased(part) if bias else part)
+    return all_
+
+
+def _words(f: Function, x: Array, axis: int, how: Grouping) -> Array:
+    """Whole words, or one of the few numbers there are."""
+    short, buffer = how.bits == x.dtype.itemsize * 8, x.buffer
+    count = min(how.count, x.shape[axis])
     shape = tuple(n // count if d == axis else n for d, n in enumerate(x.shape))
-    buffer = x.buffer
-    if buffer is not None and short and buffer.strides[axis] == 1:
+    assert buffer is not None
+    if short and count == how.count and buffer.strides[axis] == 1:
         rest = [s for d, s in enumerate(buffer.strides) if d != axis]
         if all(isinstance(s, int) and s % count == 0 for s in rest):
             strides = [1 if d == axis else int(s) // count for d, s in enumerate(buffer.strides)]
             whole = Buffer(buffer.pointer, dtypes.int32, shape, strides, buffer.group)
-            out = Array(shape, dtypes.int32, buffer=whole)
-            return _biased(out) if bias else out
+            return Array(shape, dtypes.int32, buffer=whole)
 
     def element(f: Function, i: tuple[Index, ...]) -> str:
         word = "0"
@@ -116,8 +133,7 @@ def words(f: Function, x: Array, axis: int, how: Grouping, bias: bool) -> Array:
             word = value if word == "0" else f.op(f"or disjoint i32 {word}, {value}")
         return word
 
-    out = Array(shape, dtypes.int32, element, [(x, None)], 2 * count)
-    return _biased(out) if bias else out
+    return Array(shape, dtypes.int32, element, [(x, None)], 2 * count)
 
 
 def _biased(x: Array) -> Array:

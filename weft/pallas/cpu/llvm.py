@@ -242,6 +242,12 @@ class Function:
         parallel: iterations touch no memory that another one writes. The body sets
         ``loop.following``; ``loop.results`` hold the carried values after the loop.
         """
+        if isinstance(low, int) and isinstance(high, int) and 0 < high - low <= step:
+            once = Loop(str(low), [first for _, first in carry])
+            with self.scope():
+                yield once
+            once.results = once.following
+            return
         head, body, exit_ = self.name_of("head"), self.name_of("body"), self.name_of("exit")
         index = self.name_of("i")
         before = self.block
