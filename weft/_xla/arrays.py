@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from jaxlib import _jax
 
@@ -18,8 +22,18 @@ ResultHandler = _jax.ResultHandler
 batched_device_put = _jax.batched_device_put
 """``(aval, sharding, shards, devices, committed)`` -> array; shards are host arrays or arrays."""
 
-array_result_handler = _jax.array_result_handler
-"""``(aval, sharding, committed, _skip_checks)`` -> callable that wraps an executable's buffers."""
+
+def _unchecked(make: Callable[..., Any], text: str | None) -> Callable[..., Any]:
+    """`make` without its checks, which not every version of jaxlib makes (its text says so)."""
+    return functools.partial(make, _skip_checks=True) if "_skip_checks" in (text or "") else make
+
+
+new_array = _unchecked(ArrayImpl, ArrayImpl.__init__.__doc__)
+"""``(aval, sharding, arrays, committed)`` -> array of the parts, in the sharding's order."""
+
+result_handler = _unchecked(_jax.array_result_handler, _jax.array_result_handler.__doc__)
+"""``(aval, sharding, committed)`` -> callable that wraps an executable's buffers."""
+
 
 batched_copy = _jax.batched_copy_array_to_devices_with_sharding
 """``(arrays, device_lists, shardings, semantics)`` -> copies with the same shards elsewhere."""

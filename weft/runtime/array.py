@@ -212,12 +212,11 @@ def parts(array: Any) -> list:
     kind = sharding.memory_kind
     return [
         share(
-            ArrayImpl(
+            _xla.new_array(
                 part_aval,
                 SingleDeviceSharding(part._sharding._device, memory_kind=kind),
                 [part],
                 committed=True,
-                _skip_checks=True,
             ),
             array,
         )
@@ -319,9 +318,7 @@ def _dlpack(
     if not hasattr(self, "_exported"):
         # XLA (0.10.2) ends the process if the last array of an exported buffer is deleted. This one
         # lives as long as `self`, to which the capsule refers.
-        self._exported = ArrayImpl(
-            self.aval, self._sharding, [self], committed=True, _skip_checks=True
-        )
+        self._exported = _xla.new_array(self.aval, self._sharding, [self], committed=True)
     return _xla.to_dlpack(self, stream)
 
 
@@ -450,7 +447,7 @@ def _deep_copy(self: Any, memo: Any = None) -> Any:
     sharding = self._sharding
     new = copied(self, sharding, _xla.ArrayCopySemantics.ALWAYS_COPY)
     if not self._committed:
-        return ArrayImpl(self.aval, sharding, new._arrays, committed=False, _skip_checks=True)
+        return _xla.new_array(self.aval, sharding, new._arrays, committed=False)
     return new
 
 
@@ -518,7 +515,7 @@ install(
 
 def joined(aval: Any, sharding: Any, singles: Sequence[Any]) -> Any:
     """The array whose parts are these, one on each device, of which it holds the buffers."""
-    whole = ArrayImpl(aval, sharding, singles, committed=True, _skip_checks=True)
+    whole = _xla.new_array(aval, sharding, singles, committed=True)
     for part in singles:
         share(whole, part)
     return whole

@@ -163,7 +163,7 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
         # An executable takes the parts in the order of its own devices and crashes on another one.
         source = in_device_order(source, sharding._devices_in_order, ndim)
         given, x = x, _xla.reorder_shards(x, source, semantics)
-        x = share(ArrayImpl(aval, source, x._arrays, committed=True, _skip_checks=True), given)
+        x = share(_xla.new_array(aval, source, x._arrays, committed=True), given)
         if source.is_equivalent_to(sharding, ndim):
             return _rewrap(x, new_aval, sharding)
     if _same_parts(source, sharding, aval.shape):
@@ -189,7 +189,7 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
 
 
 def _rewrap(x: Any, aval: Any, sharding: Any) -> Any:
-    return share(ArrayImpl(aval, sharding, x._arrays, committed=True, _skip_checks=True), x)
+    return share(_xla.new_array(aval, sharding, x._arrays, committed=True), x)
 
 
 def _moved_aval(aval: Any, sharding: Any) -> Any:

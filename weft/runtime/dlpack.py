@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from weft._xla import arrays as _xla
-from weft._xla.arrays import ArrayImpl
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.runtime import backend
@@ -120,7 +119,7 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
         return device_put(value, device or home, may_alias=False)
     aval = ShapedArray(shape, dtype)
     # jaxlib copies only what is not aligned, even with copy=True (0.10.2).
-    out = ArrayImpl(aval, SingleDeviceSharding(home), [taken], committed=True, _skip_checks=True)
+    out = _xla.new_array(aval, SingleDeviceSharding(home), [taken], committed=True)
     if copy:
         out = _deep_copy(out)
     if device is None or device == home or device == out.sharding:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from weft._xla.arrays import array_result_handler
+from weft._xla.arrays import result_handler
 from weft._xla.compile import XlaRuntimeError
 from weft._xla.dispatch import FastpathData
 from weft.core.caches import clearable
@@ -97,7 +97,7 @@ class Executable:
     def committed(self, value: bool) -> None:
         self._committed = value
         self.handlers = [
-            array_result_handler(aval, sharding, value, True)
+            result_handler(aval, sharding, value)
             for aval, sharding in zip(self.out_avals, self.out_shardings, strict=True)
         ]
 
