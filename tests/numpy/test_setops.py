@@ -13,3 +13,21 @@ def test_the_members_of_small_floats_are_sorted_with_nan_last(dtype):
     got = wnp.unique(x)
     assert got.dtype == dtype
     np.testing.assert_array_equal(np.asarray(got).astype(float), [-28, -3, 3, 16, np.nan])
+
+
+def test_rows_with_nans_in_the_same_places_are_one():
+    x = np.array([[np.nan, 1], [np.nan, 1], [0, np.nan], [0, 2]], np.float32)
+    values, first, inverse, counts = wnp.unique(
+        x, return_index=True, return_inverse=True, return_counts=True, axis=0
+    )
+    np.testing.assert_array_equal(values, [[0, 2], [0, np.nan], [np.nan, 1]])
+    np.testing.assert_array_equal(first, [3, 2, 0])
+    np.testing.assert_array_equal(inverse, [2, 2, 1, 0])
+    np.testing.assert_array_equal(counts, [1, 1, 2])
+    assert wnp.unique(x, axis=0, equal_nan=False).shape == (4, 2)
+
+
+@pytest.mark.parametrize("other", [[np.nan, 1], [1, 3]])
+def test_setxor1d_keeps_the_nan_of_each_array(other):
+    x, y = np.array([1, np.nan, 2, np.nan], np.float32), np.array(other, np.float32)
+    np.testing.assert_array_equal(wnp.setxor1d(x, y), np.setxor1d(x, y))

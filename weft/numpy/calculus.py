@@ -325,8 +325,9 @@ def _convolve(
         )
     if x.size == 0 or y.size == 0:
         raise ValueError(f"weft.numpy.{name}: the vectors must not be empty")
-    a, v = (to_array(t) for t in promote_inexact(a, v))
     preferred = canonical(preferred, name)
+    whole = preferred is not None and dtypes.is_integer(preferred)
+    a, v = (to_array(t) for t in (promote(a, v) if whole else promote_inexact(a, v)))
     swapped = x.size < y.size
     if flip:  # convolution commutes
         if swapped:
@@ -459,6 +460,7 @@ def cov(
                 f"weft.numpy.cov: fweights must be integers (how often each observation counts), "
                 f"got {wval.str_short()}; use aweights for other weights"
             )
+        weights = u.absolute(weights)
         w = weights if w is None else u.multiply(w, weights)
     if w is None:
         center = mean(x, axis=1, keepdims=True)
@@ -473,7 +475,7 @@ def cov(
         elif aweights is None:
             norm = u.subtract(total, ddof)
         else:
-            share = u.true_divide(sum(u.multiply(w, aweights)), total)
+            share = u.true_divide(sum(u.multiply(w, u.absolute(aweights))), total)
             norm = u.subtract(total, u.multiply(ddof, share))
         x = u.subtract(x, ops.reshape(center, (-1, 1)))
         scaled = u.multiply(x, w)

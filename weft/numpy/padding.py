@@ -217,7 +217,9 @@ def _ramp(x: Any, axis: int, before: int, after: int, ends: tuple) -> Any:
 
     def ramp(end: Any, edge: Any, n: int) -> Any:
         edge = ops.squeeze(edge, (axis,))
-        values = linspace(_broadcast_to(end, shape), edge, n, endpoint=False, axis=axis)
+        whole = aval.dtype if aval.dtype.kind in "iu" else None  # of which linspace takes the floor
+        end = _broadcast_to(end, shape)
+        values = linspace(end, edge, n, endpoint=False, dtype=whole, axis=axis)
         return cast(values, aval.dtype)
 
     if before:
@@ -252,7 +254,7 @@ def _statistic(
 
     def value(part: Any, count: int) -> Any:
         v = function(part, axis=axis, keepdims=True)
-        if mode in ("mean", "median") and aval.dtype.kind in "iub":
+        if mode in ("mean", "median") and aval.dtype.kind in "iu":
             v = round_(v)
         return _repeat(cast(v, aval.dtype), axis, count)
 

@@ -647,6 +647,8 @@ def nanvar(
         n = sum(_broadcast_to(where, typeof(a).shape), axis, keepdims=keepdims)
         a = _masked("nanvar", a, where, 0)  # so that no derivative is NaN
         x = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean)
+        if typeof(x).dtype not in INEXACT:
+            return x
         few = ew.le_p.bind(n, _broadcast_scalar(n, ddof))
         return ew.select(few, fill(typeof(x).shape, np.nan, typeof(x).dtype), x)
     return var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean)

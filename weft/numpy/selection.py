@@ -294,7 +294,7 @@ def take(
     """The slices of an axis at indices; None takes from the flat array.
 
     mode: 'fill' (the default) gives fill_value or NaN for indices out of bounds, 'clip' and 'wrap'
-    move them into bounds. Source: numpy.take.
+    move them into bounds; 'clip' makes negative ones 0. Source: numpy.take.
 
     >>> import weft
     >>> weft.numpy.take(weft.numpy.array([10, 20, 30]), weft.numpy.array([2, 0]))
@@ -308,7 +308,11 @@ def take(
     if axis is None:
         a, axis = ops.reshape(a, (aval.size,)), 0
     axis = canonical_axis(axis, typeof(a).ndim)
+    indices = to_array(indices)
+    if dtypes.is_bool(typeof(indices).dtype):
+        indices = cast(indices, dtypes.int32)
     indices = _index_array("take", indices)
+    wrap = mode != "clip"  # which takes negative indices for ones before the first element
     if mode == "wrap":
         from weft.numpy.formulas import remainder
 
@@ -317,7 +321,7 @@ def take(
         raise ValueError(
             "weft.numpy.take: mode 'raise' cannot be compiled; use 'fill', 'clip' or 'wrap'"
         )
-    options = Options(mode or "fill", fill_value, indices_are_sorted, unique_indices)
+    options = Options(mode or "fill", fill_value, indices_are_sorted, unique_indices, wrap)
     return get(a, (slice(None),) * axis + (indices,), options)
 
 

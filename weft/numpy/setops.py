@@ -100,20 +100,29 @@ def _on_host(rows: Any, equal_nan: builtins.bool, along_axis: builtins.bool) -> 
     host = np.asarray(rows)
     index = dtypes.canonicalize_dtype(int)
     wide = host if host.dtype.isbuiltin == 1 else host.astype(np.float64)  # ml_dtypes
+    as_rows = along_axis and equal_nan and host.size and host.dtype in INEXACT
     values, first, inverse, counts = np.unique(
-        wide,
+        _ranks(wide) if as_rows else wide,
         return_index=True,
         return_inverse=True,
         return_counts=True,
         axis=0 if along_axis else None,
         equal_nan=equal_nan,
     )
+    if as_rows:
+        values = wide[first]
     return (
         constant(values.astype(host.dtype)),
         constant(first.astype(index)),
         constant(inverse.reshape(-1).astype(index)),
         constant(counts.astype(index)),
     )
+
+
+def _ranks(rows: np.ndarray) -> np.ndarray:
+    """Whole numbers in the order of the elements of each column; NaNs are equal and last."""
+    columns = rows.reshape(rows.shape[0], -1).T
+    return np.stack([np.unique(c, return_inverse=True)[1] for c in columns], axis=1)
 
 
 def _traced(rows: Any, size: int, fill_value: Any, equal_nan: builtins.bool) -> tuple:
@@ -348,10 +357,16 @@ def setxor1d(
     Array([1, 3], dtype=int32)
     """
     from weft.numpy import ufuncs as u
+    from weft.numpy.reductions import any
+    from weft.numpy.running import cumsum
 
     a, b = _flat("setxor1d", ar1, ar2)
     both, first = _distinct_sorted(ops.concatenate([a, b], 0))
     keep = u.logical_and(first, u.not_equal(_member(both, a), _member(both, b)))
+    if typeof(both).dtype in INEXACT:  # NaNs equal none: one stays of each array that has some
+        nans = u.isnan(both)
+        wanted = u.add(cast(any(u.isnan(a)), np.int32), cast(any(u.isnan(b)), np.int32))
+        keep = u.logical_or(keep, u.logical_and(nans, u.less_equal(cumsum(nans), wanted)))
     return _filtered(both, keep, size, fill_value)
 
 

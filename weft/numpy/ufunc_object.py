@@ -118,7 +118,7 @@ class ufunc(functools.partial):
 
         a = self._operand(a, dtype)
         if self.associative:
-            return associative_scan(self, a, axis=axis)
+            return associative_scan(lambda x, y: cast(self(x, y), a.dtype), a, axis=axis)
         from weft.numpy.joining import concatenate
 
         rows = moveaxis(a, axis, 0)
@@ -201,8 +201,20 @@ class ufunc(functools.partial):
         refuse_out(f"{self.__name__}.reduceat", out)
         self._check_binary("reduceat")
         a = to_array(a)
-        starts = [int(i) for i in concrete(indices, f"{self.__name__}.reduceat: indices")]
-        ends = [*starts[1:], a.shape[axis]]
+        known = np.asarray(concrete(indices, f"{self.__name__}.reduceat: indices"))
+        size = a.shape[axis]
+        if known.ndim != 1 or known.dtype.kind not in "iu":
+            raise TypeError(
+                f"weft.numpy.{self.__name__}.reduceat: indices must be a vector of integers, got "
+                f"{known.dtype} of shape {known.shape}"
+            )
+        if not ((known >= 0) & (known < size)).all():
+            raise IndexError(
+                f"weft.numpy.{self.__name__}.reduceat: indices must be from 0 to {size - 1}, got "
+                f"{known.tolist()}"
+            )
+        starts = known.tolist()
+        ends = [*starts[1:], size]
         parts = [
             self.reduce(slice_in_dim(a, i, max(j, i + 1), axis=axis), axis=axis, dtype=dtype)
             for i, j in zip(starts, ends, strict=True)
@@ -269,6 +281,8 @@ def frompyfunc(func: Callable, /, nin: int, nout: int, *, identity: Any = None) 
     """
     from weft.numpy.vectorization import vectorize
 
+    if not callable(func):
+        raise TypeError(f"weft.numpy.frompyfunc: func must be callable, got {func!r}")
     return ufunc(
         vectorize(func),
         nin,

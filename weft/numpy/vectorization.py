@@ -71,11 +71,19 @@ def vectorize(
             rest = dict(zip(mapped_names, mapped[len(positions) :], strict=True))
             return pyfunc(*(full[i] for i in range(len(args))), **named, **rest)
 
-        operands = [to_array(args[i]) for i in positions]
-        operands += [to_array(kwargs[k]) for k in mapped_names]
+        operands = [_operand(args[i]) for i in positions]
+        operands += [_operand(kwargs[k]) for k in mapped_names]
         return _map(call, operands, cores, signature)
 
     return vectorized
+
+
+def _operand(x: Any) -> Any:
+    if isinstance(x, list | tuple):
+        from weft.numpy.creation import asarray
+
+        return asarray(x)
+    return to_array(x)
 
 
 def _map(call: Callable, operands: list, cores: Any, signature: str | None) -> Any:
