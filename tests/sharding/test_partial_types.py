@@ -66,6 +66,60 @@ def test_linear_ops_of_partial_sums_are_partial_sums_without_communication(name,
     np.testing.assert_allclose(value(out), LINEAR[name](wnp.asarray(X.T @ X)), rtol=1e-5, atol=1e-5)
 
 
+MASK = np.arange(16).reshape(4, 4) % 3 == 0
+CORRECT = {
+    "masked": lambda u: wnp.where(MASK, u, 0.0),
+    "ones elsewhere": lambda u: wnp.where(MASK, u, 1.0),
+    "one of two": lambda u: wnp.where(MASK, u, 3 * u),
+    "padded": lambda u: wnp.pad(u, ((0, 0), (1, 1)), constant_values=7.0),
+    "updated": lambda u: lax.dynamic_update_slice_in_dim(u, u[:, :1] * 2, 1, 1),
+    "taken": lambda u: wnp.take(u, wnp.array([2, 0]), axis=1),
+    "running": lambda u: wnp.cumsum(u, 1),
+    "complex": lambda u: wnp.conj(u.astype(wnp.complex64) * 2j),
+    "constant": lax.stop_gradient,
+}
+
+
+@both
+@pytest.mark.parametrize("name", CORRECT)
+def test_other_linear_ops_of_partial_sums_keep_their_value(name, partitioner):
+    f = weft.jit(lambda x: CORRECT[name](in_parts(x)), partitioner=partitioner)
+    if (name, partitioner) == ("complex", "xla"):
+        with pytest.raises(ValueError, match="complex numbers.*partitioner='weft'"):
+            f(split(X))
+        return
+    out = f(split(X))
+    assert "{U:x}" in str(weft.typeof(out))
+    want = CORRECT[name](wnp.asarray(X.T @ X))
+    np.testing.assert_allclose(value(out), want, rtol=1e-5, atol=1e-5)
+
+
+def test_partial_sums_in_a_loop_that_the_partitioner_refuses_are_left_to_xla():
+    def f(x):
+        u = in_parts(x)
+        return lax.scan(lambda c, v: (c + v, v), u, wnp.stack([u, u]))[0]
+
+    with pytest.warns(UserWarning, match="partitioned by XLA"):
+        out = weft.jit(f, partitioner="auto")(split(X))
+    np.testing.assert_allclose(value(out), 3 * X.T @ X, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda u: u.astype(wnp.int32),
+        lambda u: u.astype(bool),
+        lambda u: wnp.sort(u),
+        lambda u: u * u,
+        lambda u: u + 1.0,
+        lambda u: lax.dynamic_update_slice_in_dim(u, wnp.ones((4, 1)), 1, 1),
+    ],
+)
+def test_ops_that_are_not_additive_in_partial_sums_are_refused(f):
+    with pytest.raises(ShardingTypeError, match="partial sum.*not additive.*weft.reshard"):
+        f(in_parts(split(X)))
+
+
 @both
 @pytest.mark.parametrize("whole", [wnp.asarray(X), np.float32(2), "split", "zeros"])
 def test_whole_values_become_partial_sums(whole, partitioner):

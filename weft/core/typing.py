@@ -63,6 +63,10 @@ BILINEAR = {
     "select_n": (1, 2),
 }
 
+# Linear ops that, with explicit axes, take whole values beside partial sums: lowering counts such a
+# value in once.
+MIXES = frozenset(("select_n", "pad"))
+
 
 def infer(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> tuple:
     """(out aval or list of avals, effects, casts or None) of `prim` on operands of these types."""
@@ -127,7 +131,7 @@ def _partial(
     if not partial:
         return [(i, "reduced") for i in invarying]
     linear = range(len(avals))[LINEAR.get(prim.name, slice(0))]
-    if others <= {"invarying", "reduced"} and not _rounds(prim, avals, params):
+    if others <= {"invarying", "reduced"} and not rounds(prim, avals, params):
         if len(partial) == 1 and not linear and partial[0] in BILINEAR.get(prim.name, ()):
             return [(i, "reduced") for i in invarying]
         if all(i in linear for i in partial) and all(states[i] != "reduced" for i in linear):
@@ -135,7 +139,7 @@ def _partial(
     raise mixed(prim, avals, axis)
 
 
-def _rounds(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> bool:
+def rounds(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> bool:
     """Whether the op is a conversion from floats to integers or booleans, which is not linear."""
     if prim.name != "convert_element_type":
         return False

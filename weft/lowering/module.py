@@ -14,6 +14,7 @@ from weft.core import dtypes
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from weft.core.source import Source
 from weft.core.trace import gc_paused, typeof
+from weft.core.typing import MIXES
 from weft.lowering.context import (
     RuleContext,
     bool_attr,
@@ -63,6 +64,7 @@ class ModuleContext:
         self.module = ir.Module.create(loc=mlir.unknown_location())
         self.platforms = tuple(platforms)
         self.mesh = mesh
+        self.whole_sums = False  # whether partial sums are added up where they are made
         self.use_shardy = use_shardy
         self.num_partitions = num_partitions
         self.host_callbacks: list[Any] = []
@@ -127,6 +129,8 @@ class ModuleContext:
             sharding = in_terms_of(sharding, self.mesh)
         if self.manual_axes and hasattr(sharding.spec, "without"):
             sharding = sharding.with_spec(sharding.spec.without(self.manual_axes))
+        if self.whole_sums and sharding.spec.unreduced:
+            sharding = sharding.with_spec(sharding.spec.update(unreduced=()))
         return sharding
 
     # Bodies -----------------------------------------------------------------------------------
@@ -166,6 +170,10 @@ class ModuleContext:
                 )
             ctx = RuleContext(self, function, eqn, loc)
             ins = [self._literal(ctx, v) if v.__class__ is Literal else env[v] for v in eqn.invars]
+            if typed and prim.name in MIXES:
+                from weft.lowering.sharding import parts_of_sums
+
+                ins = parts_of_sums(ctx, ins)
             out = prim.lower(ctx, *ins, **eqn.params)
             if typed:
                 out = self._annotate(ctx, prim, out)
@@ -370,12 +378,14 @@ def lower_module(
     arg_names: Sequence[str] | None = None,
     result_names: Sequence[str] | None = None,
     use_shardy: bool = True,
+    whole_sums: bool = False,
 ) -> ModuleContext:
     """The module of a whole program, with `@main` its entry.
 
     in_shardings and out_shardings: per flat argument and result a NamedSharding, or None where
     propagation decides. aliases: argument -> result that reuses its donated buffer. arg_names,
     result_names: for locations and `jax.result_info`; a result's name is its path, `['loss']`.
+    whole_sums: partial sums inside are added up where they are made, whatever their types say.
     """
     from weft.lowering.sharding import physical_rank, sharding_text
     from weft.sharding.text import mhlo_sharding_text, sdy_sharding_text
@@ -420,6 +430,7 @@ def lower_module(
             attrs["jax.result_info"] = string_attr(
                 "result" + (result_names[i] if result_names else f"[{i}]" if n_out > 1 else "")
             )
+        ctx.whole_sums = whole_sums
         ctx.emit_function(
             "main",
             jaxpr,

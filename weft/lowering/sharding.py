@@ -7,11 +7,12 @@ from typing import Any
 
 from weft._xla.mlir import ir
 from weft.core import dtypes
+from weft.core.typing import LINEAR
 from weft.lowering.context import parse_attr, string_attr
 from weft.sharding.common_mesh import axes_in
 from weft.sharding.mesh import AxisType
 from weft.sharding.named import NamedSharding, spec_from_hlo
-from weft.sharding.spec import UNCONSTRAINED
+from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 from weft.sharding.text import mhlo_sharding_text, sdy_sharding_text
 
 
@@ -112,6 +113,27 @@ def annotate(ctx: Any, x: Any, aval: Any) -> Any:
     if _set_sharding(x, sharding_text(module, aval.sharding, physical_rank(aval))):
         return x
     return constrain(ctx, x, aval.sharding, aval, by_type=True)
+
+
+def parts_of_sums(ctx: Any, operands: list) -> list:
+    """The operands of a linear op, those that are whole beside partial sums as such sums too."""
+    out = ctx.avals_out[0].sharding
+    if out is None or not out.spec.unreduced:
+        return operands
+    result = []
+    linear = range(len(operands))[LINEAR[ctx.eqn.primitive.name]]
+    for i, (x, aval) in enumerate(zip(operands, ctx.avals_in, strict=True)):
+        own = aval.sharding
+        if i in linear and (own is None or not own.spec.unreduced):
+            if x is None:  # a number, of which the op would make a constant itself
+                x = ctx.splat(ctx.eqn.invars[i].val, aval.shape, aval.dtype)
+            spec = PartitionSpec(*(own.spec.partitions if own is not None else ()))
+            whole = out.with_spec(spec)
+            x = constrain(ctx, x, whole, aval, by_type=True)
+            part = out.with_spec(spec.update(unreduced=out.spec.unreduced))
+            x = constrain(ctx, x, part, aval, by_type=True)
+        result.append(x)
+    return result
 
 
 def _set_sharding(x: Any, text: str) -> bool:

@@ -26,7 +26,7 @@ from typing import Any
 
 from weft.core.aval import ShapedArray
 from weft.core.errors import ShardingTypeError
-from weft.core.typing import ADDITIVE, BILINEAR, join_shardings
+from weft.core.typing import BILINEAR, LINEAR, MIXES, join_shardings, rounds
 from weft.sharding.mesh import axes_text
 from weft.sharding.named import NamedSharding
 from weft.sharding.spec import PartitionSpec
@@ -444,7 +444,7 @@ def join(prim: Any, avals: Sequence[Any], outs: Any, params: dict[str, Any]) -> 
     """Result types with explicit shardings; what core/typing.py calls when an operand has one."""
     many = prim.multiple_results
     results = list(outs) if many else [outs]
-    unreduced, reduced = _partial_axes(prim, avals)
+    unreduced, reduced = _partial_axes(prim, avals, params)
     shardings = result_shardings(prim.name, prim.sharding, avals, results, params)
     if unreduced or reduced:
         shardings = [
@@ -455,7 +455,9 @@ def join(prim: Any, avals: Sequence[Any], outs: Any, params: dict[str, Any]) -> 
     return typed if many else typed[0]
 
 
-def _partial_axes(prim: Any, avals: Sequence[ShapedArray]) -> tuple[frozenset, frozenset]:
+def _partial_axes(
+    prim: Any, avals: Sequence[ShapedArray], params: dict[str, Any]
+) -> tuple[frozenset, frozenset]:
     """The unreduced and reduced axes that pass through the op.
 
     A product of matrices hands on no reduced axis: the cotangents that it gives to a reduced
@@ -467,7 +469,7 @@ def _partial_axes(prim: Any, avals: Sequence[ShapedArray]) -> tuple[frozenset, f
         return frozenset(), frozenset()
     unreduced = frozenset().union(*(s.unreduced for s in found))
     reduced = frozenset().union(*(s.reduced for s in found))
-    if unreduced and not _is_additive(prim.name, specs, unreduced):
+    if unreduced and not _is_additive(prim, avals, unreduced, params):
         listing = ", ".join(a.str_short() for a in avals)
         raise ShardingTypeError(
             f"{prim.name} of {listing}: an operand is a partial sum, unreduced over mesh axis "
@@ -477,15 +479,21 @@ def _partial_axes(prim: Any, avals: Sequence[ShapedArray]) -> tuple[frozenset, f
     return unreduced, frozenset() if prim.name == "dot_general" else reduced - unreduced
 
 
-def _is_additive(name: str, specs: Sequence[Any], unreduced: frozenset) -> bool:
+def _is_additive(
+    prim: Any, avals: Sequence[ShapedArray], unreduced: frozenset, params: dict[str, Any]
+) -> bool:
     """Whether the op of partial sums is the partial sum of what the op gives on the whole."""
+    specs = [a.sharding.spec if a.sharding is not None else None for a in avals]
     partial = [i for i, s in enumerate(specs) if s is not None and s.unreduced]
-    same = all(specs[i].unreduced == unreduced for i in partial)
-    others = [s for s in specs if s is not None and not s.unreduced]
-    if len(partial) == len(specs):
-        return same and (name in ADDITIVE or len(specs) == 1 and 0 in BILINEAR.get(name, ()))
-    equal = not any(s.used_axes() & unreduced for s in others)
-    return len(partial) == 1 and partial[0] in BILINEAR.get(name, ()) and equal
+    split = any(s is not None and not s.unreduced and s.used_axes() & unreduced for s in specs)
+    if split or rounds(prim, avals, params):
+        return False
+    if len(partial) == 1 and partial[0] in BILINEAR.get(prim.name, ()):
+        return True
+    linear = range(len(avals))[LINEAR.get(prim.name, slice(0))]
+    same = all(specs[i].unreduced == unreduced for i in partial)  # type: ignore[union-attr]
+    whole_too = prim.name in MIXES or all(i in partial for i in linear)
+    return same and whole_too and all(i in linear for i in partial)
 
 
 join_shardings[:] = [join]

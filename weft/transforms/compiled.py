@@ -140,17 +140,61 @@ def lower_program(
     program.options = options
     if platforms:
         program.platforms = tuple(platforms)
-    with measured(LOWERED, name):
-        _emit(program, result_names)
-    for observe in observers:
-        observe(program)
     if partitioner is None:
         partitioner = config.partitioner
-    if program.partitions > 1 and program.use_shardy and partitioner != "xla":
+    by_xla = partitioner == "xla" or not program.use_shardy
+    with measured(LOWERED, name):
+        _emit(program, result_names, by_xla and _loses_sums(program))
+    for observe in observers:
+        observe(program)
+    if program.partitions > 1 and not by_xla:
         from weft.transforms.partitioned import partition_program
 
         partition_program(program, partitioner)
+        if program.stages is None and _loses_sums(program):
+            _emit(program, result_names, True)
     return program
+
+
+XLA_HANDS_ON = frozenset(
+    (
+        *("add", "add_any", "sub", "neg", "mul", "div", "dot_general", "reduce_sum", "select_n"),
+        *("reshape", "transpose", "broadcast_in_dim", "squeeze", "slice", "rev", "concatenate"),
+        *("pad", "convert_element_type", "copy", "reshard", "sharding_constraint", "jit"),
+    )
+)
+"""Ops through which XLA's partitioner passes partial sums; in others, such as gathers, loops and
+complex numbers, it loses parts (jaxlib 0.10.2)."""
+
+
+def _loses_sums(program: Program) -> bool:
+    """Whether XLA's partitioner would lose parts of partial sums that the types show.
+
+    Raises ValueError where it would also end the process.
+    """
+    found = [
+        (e, [_is_partial(v.aval) for v in e.invars], v.aval)
+        for e in walk_eqns(program.jaxpr)
+        for v in e.outvars
+        if _is_partial(v.aval) or any(_is_partial(v.aval) for v in e.invars)
+    ]
+    loses = any(e.primitive.name not in XLA_HANDS_ON for e, _, _ in found)
+    made = [a for e, ins, a in found if e.primitive.name == "reshard" and not any(ins)]
+    if loses:
+        made += program.jaxpr.out_avals
+    for aval in made:
+        if _is_partial(aval) and dtypes.is_complex(aval.dtype):
+            raise ValueError(
+                f"{program.name}: XLA's partitioner cannot make partial sums of complex numbers, "
+                f"{aval.str_short()}, of whole values; use partitioner='weft', or add them up: "
+                "weft.reshard(x, P(...)) without unreduced axes"
+            )
+    return loses
+
+
+def _is_partial(aval: Any) -> bool:
+    sharding = getattr(aval, "sharding", None)
+    return sharding is not None and bool(sharding.spec.unreduced)
 
 
 def _placed(
@@ -250,8 +294,8 @@ def _put_on_mesh(program: Program) -> None:
     program.out_shardings = placed(program.out_shardings, program.jaxpr.out_avals)
 
 
-def _emit(program: Program, result_names: Sequence[str]) -> None:
-    """Lowers the program to StableHLO."""
+def _emit(program: Program, result_names: Sequence[str], whole_sums: bool) -> None:
+    """Lowers the program to StableHLO; whole_sums: without partial sums inside it."""
     from weft.lowering.module import lower_module
 
     aliases, donors = _aliases(program)
@@ -269,6 +313,7 @@ def _emit(program: Program, result_names: Sequence[str]) -> None:
         arg_names=[n for n, k in zip(program.arg_names, program.kept, strict=True) if k],
         result_names=result_names,
         use_shardy=program.use_shardy,
+        whole_sums=whole_sums,
     )
     program.module = lowered.module
     program.host_callbacks = lowered.host_callbacks

@@ -155,10 +155,11 @@ class JitInfo:
         else:
             fun, dynamic, static, statics = self.fun, args, (), ()
         leaves, in_tree = flatten((tuple(dynamic), kwargs))
+        type_of = aval_of_spec if specs else typeof
         try:
-            avals = tuple([aval_of_spec(x) if specs else typeof(x) for x in leaves])
+            avals = tuple([type_of(x) for x in leaves])
         except TypeError:
-            self.check_leaves(leaves, in_tree, statics)
+            self.check_leaves(leaves, in_tree, statics, type_of)
             raise
         key = (self.key, in_tree, avals, static, config.trace_key(), axes_key())
         entries = self.entries
@@ -261,15 +262,22 @@ class JitInfo:
                 flags += [name in self.donate_argnames] * child.num_leaves
         return tuple(flags)
 
-    def check_leaves(self, leaves: list, in_tree: PyTreeDef, statics: tuple[int, ...]) -> None:
+    def check_leaves(
+        self, leaves: list, in_tree: PyTreeDef, statics: tuple[int, ...], type_of: Callable
+    ) -> None:
+        """Raises a TypeError that names the first argument without a type."""
         names = arg_names(self.fun, in_tree, statics)
         for x, name in zip(leaves, names, strict=True):
-            if not is_array_like(x):
+            try:
+                type_of(x)
+            except TypeError as e:
+                if is_array_like(x):
+                    raise TypeError(f"jit of {self.name}: argument {name}: {e}") from None
                 raise TypeError(
                     f"jit of {self.name}: argument {name} of type {type(x).__name__} is not an "
                     f"array, a number or a pytree of them: {x!r:.100}. Mark it static "
                     "(static_argnums, static_argnames), or register its type as a pytree"
-                )
+                ) from None
 
     def leaf_names(self, entry: Entry) -> list[str]:
         """Names of the flat dynamic arguments."""
