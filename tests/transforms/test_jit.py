@@ -413,3 +413,24 @@ def test_debug_nans_names_the_line():
         with pytest.raises(FloatingPointError, match=r"log.*test_jit\.py"):
             weft.jit(lambda x: lax.add(lax.log(x), 1.0))(-1.0)
         assert float(weft.jit(lambda x: lax.log(x))(1.0)) == 0.0
+
+
+@pytest.mark.parametrize("stage", ["__call__", "lower", "trace", "eval_shape"])
+def test_an_argument_without_a_type_is_named_in_every_stage(stage):
+    function = weft.jit(lambda a, b: a)
+    call = getattr(function, stage)
+    with pytest.raises(TypeError, match=r"^jit of <lambda>: argument b of type object is not an"):
+        call(1.0, object())
+    with pytest.raises(TypeError, match=r"^[^ ]*<lambda>\(\) missing 1 required positional"):
+        call(1.0)
+
+
+def test_an_array_of_no_numbers_is_named():
+    with pytest.raises(TypeError, match="^jit of <lambda>: argument b: dtype <U1 is not a type"):
+        weft.jit(lambda a, b: a)(1.0, np.array(["a"]))
+
+
+def test_a_type_without_data_is_not_blamed_for_another_argument():
+    spec = weft.ShapeDtypeStruct((3,), "float32")
+    with pytest.raises(TypeError, match="argument b of type str"):
+        weft.jit(lambda a, b: a).lower(spec, "text")

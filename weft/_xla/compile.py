@@ -25,8 +25,6 @@ def options(
     overrides: Sequence[tuple[str, str | bool | int | float]] = (),
     propagate_to_outputs: Sequence[bool] = (False,),
     propagate_to_parameters: Sequence[bool] = (False,),
-    optimization_level: int | None = None,
-    profile: bytes | None = None,
 ) -> CompileOptions:
     """Compile options for devices given as an int array [replica, partition] of device ids."""
     assignment = DeviceAssignment.create(np.ascontiguousarray(device_ids, np.int32))
@@ -43,10 +41,6 @@ def options(
     build.use_shardy_partitioner = use_shardy
     build.allow_spmd_sharding_propagation_to_output = list(propagate_to_outputs)
     build.allow_spmd_sharding_propagation_to_parameters = list(propagate_to_parameters)
-    if optimization_level is not None:
-        build.optimization_level = optimization_level
-    if profile:
-        build.fdo_profile = profile
     if overrides:
         result.env_option_overrides = list(overrides)
     return result

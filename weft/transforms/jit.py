@@ -532,7 +532,7 @@ def _clear_cache(function: Any) -> None:
     function._clear_cache()
 
 
-PjitFunctionType.trace = api_boundary(_trace)
-PjitFunctionType.lower = api_boundary(_lower)
-PjitFunctionType.eval_shape = api_boundary(_eval_shape)
+for _name, _method in (("trace", _trace), ("lower", _lower), ("eval_shape", _eval_shape)):
+    _method.__qualname__ = f"<jit>.{_name}"  # no public function: errors are those of the call
+    setattr(PjitFunctionType, _name, api_boundary(_method))
 PjitFunctionType.clear_cache = _clear_cache
