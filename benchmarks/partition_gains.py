@@ -44,6 +44,9 @@ def switches() -> dict[str, Callable[[], AbstractContextManager]]:
         "chains of reshards by the cheapest way": lambda: patch.object(
             reshard, "_routes", lambda now, target, via: [((target, True),)]
         ),
+        "moves between layouts by the way that sends least": lambda: patch.object(
+            reshard, "cheapest", lambda now, target, below: ()
+        ),
         "contractions move operands where cheaper": lambda: patch.object(
             dot, "_cheapest", lambda lz, op, numbers, split: split
         ),

@@ -76,3 +76,24 @@ def test_a_detour_through_a_copy_everywhere_is_one_exchange():
 def test_finer_shards_of_a_padded_dimension_are_cut_locally():
     text = chain('[{"x"}, {}]', '[{"x", "y"}, {}]').replace("16x16", "5x16")
     assert sent(text)[0] == 0
+
+
+# (mesh, sharding before and after, elements of a 16 x 16 array that each device sends)
+WAYS = [
+    ("x=2,y=2,z=2", '[{"z"}, {"x"}]', '[{"z", "y", "x"}, {}]', 16),  # cut, then exchange
+    ("x=2,y=2,z=2", "[{}, {}]", '[{"x", "y"}, {"z"}]', 0),
+    ("x=2,y=2,z=2", '[{"z"}, {}]', '[{"x", "z"}, {}]', 64),  # cut, then permute
+    ("x=2,y=2,z=2", '[{"y", "x"}, {"z"}]', '[{"x"}, {"z"}]', 32 + 32),  # permute, then gather
+    ("x=2,y=2,z=2", '[{"y"}, {"z"}]', '[{"z"}, {"x", "y"}]', 32),  # cut and permute at once
+    ("x=4,y=2", '[{"y"}, {"x"}]', '[{"x", "y"}, {}]', 16 + 28),  # two exchanges
+    ("x=4,y=2", '[{"x"}, {}]', '[{}, {"y", "x"}]', 24),
+]
+
+
+@pytest.mark.parametrize("mesh, before, after, elements", WAYS)
+def test_the_way_that_sends_least_is_found(mesh, before, after, elements):
+    axes = ", ".join(f'"{name}"={size}' for name, size in (a.split("=") for a in mesh.split(",")))
+    text = chain(before, after).replace('"x"=4, "y"=2', axes)
+    assert sent(text)[0] == 4 * elements
+    value = np.arange(256, dtype=np.float32).reshape(16, 16)
+    np.testing.assert_array_equal(harness.run(text, value)[0], value)

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from weft._xla.mlir import ir
+from weft.partition.collect import byte_size_of
 from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local, fill_padding
+from weft.partition.routes import cheapest
 from weft.partition.tally import Tally
 from weft.partition.window import window
 
@@ -27,10 +29,7 @@ def relayout(e: Emitter, x: Local, target: Layout, via: Sequence[Layout] = ()) -
         return Local(e.splat(0, target.local, x.value.type.element_type), target)
     if x.remake is not None:
         return Local(x.remake(target), target, remake=x.remake)
-    routes = _routes(x.layout, target, via)
-    if len(routes) > 1:
-        routes = [min(routes, key=lambda route: _cost(e, x, route))]
-    return _follow(e, x, routes[0])
+    return _follow(e, x, _cheapest(e, x, target, via))
 
 
 def relayout_cost(e: Emitter, x: Local, target: Layout, via: Sequence[Layout] = ()) -> int:
@@ -75,6 +74,25 @@ def _routes(now: Layout, target: Layout, via: Sequence[Layout]) -> list[Route]:
         )
         routes.append(((Layout(now.mesh, now.shape, common), True), (target, True)))
     return routes
+
+
+def _cheapest(e: Emitter, x: Local, target: Layout, via: Sequence[Layout]) -> Route:
+    """The route to take; estimates leave out the search, which is for moves that are made."""
+    assert x.layout is not None
+    routes = _routes(x.layout, target, via)
+    layouts, dims = (x.layout, target), range(len(x.layout.dims))
+    search = not isinstance(e, Tally) and not any(a.padded(d) for a in layouts for d in dims)
+    if len(routes) == 1 and not search:
+        return routes[0]
+    costs = [_cost(e, x, route) for route in routes]
+    best = min(range(len(routes)), key=lambda i: costs[i])
+    if search and costs[best]:
+        element = byte_size_of(x.value.type.element_type)
+        way = cheapest(x.layout, target, costs[best] / element)
+        found = tuple((layout, True) for layout in way)
+        if found and _cost(e, x, found) < costs[best]:
+            return found
+    return routes[best]
 
 
 def _cost(e: Emitter, x: Local, route: Route) -> int:
