@@ -421,6 +421,11 @@ def lower_module(
             attrs_of(a, s)
             for a, s in zip(jaxpr.out_avals, out_shardings or [None] * n_out, strict=True)
         ]
+        for all_attrs, shardings in ((arg_attrs, in_shardings), (result_attrs, out_shardings)):
+            for attrs, sharding in zip(all_attrs, shardings or (), strict=False):
+                memory = getattr(sharding, "other_memory", None)
+                if memory is not None:
+                    attrs["mhlo.memory_kind"] = string_attr(memory)
         for i, attrs in enumerate(arg_attrs):
             if aliases and i in aliases:
                 attrs["tf.aliasing_output"] = int_attr(aliases[i], 32)

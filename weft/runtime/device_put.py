@@ -158,6 +158,8 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
             "device holds a partial sum. Add them up first with weft.reshard(x, P(...))"
         )
     same_devices = source.num_devices > 1 and source.device_set == sharding.device_set
+    if same_devices and source.memory_kind != sharding.memory_kind:
+        return _to_memory(x, new_aval, sharding, donate)
     before = source
     if same_devices and source._devices_in_order != sharding._devices_in_order:
         # An executable takes the parts in the order of its own devices and crashes on another one.
@@ -183,6 +185,25 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
             "other processes and the sets of devices differ"
         )
     moved = _from_parts(x, new_aval, sharding)
+    if donate:
+        x.delete()
+    return moved
+
+
+def _to_memory(x: Any, aval: Any, sharding: Any, donate: bool) -> Any:
+    """The array in another memory of its devices; parts that must move do so in the default one."""
+    source = x._sharding
+    moved = x
+    alike = source.with_memory_kind(None).is_equivalent_to(
+        sharding.with_memory_kind(None), len(aval.shape)
+    )
+    if not alike or source._devices_in_order != sharding._devices_in_order:
+        if source.other_memory is not None:
+            moved = put_array(moved, source.with_memory_kind(None))
+        moved = put_array(moved, sharding.with_memory_kind(None))
+    if moved is x or sharding.other_memory is not None:
+        moved = copied(moved, sharding, _xla.ArrayCopySemantics.ALWAYS_COPY)
+    moved = _rewrap(moved, aval, sharding)
     if donate:
         x.delete()
     return moved

@@ -72,6 +72,12 @@ def _placement(cls: type) -> type:
     return cls
 
 
+def default_memory_kind(device: Any) -> str | None:
+    """The name of the memory that a device computes in; None for a model of a device."""
+    memory = getattr(device, "default_memory", None)
+    return None if memory is None else memory().kind
+
+
 def _init_placement(self: Any, devices: tuple, device_list: Any) -> None:
     # Plain attributes: jaxlib and dispatch read them on every call.
     self.num_devices = len(devices)
@@ -142,7 +148,8 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
     Args:
       mesh: a Mesh, or an AbstractMesh (then it types arrays, but places none).
       spec: a `PartitionSpec`.
-      memory_kind: a memory of the devices such as "pinned_host"; None is their default.
+      memory_kind: a memory of the devices such as "pinned_host"; None is their default, which the
+        attribute then names.
 
     Raises:
       ValueError: the spec names an axis that the mesh does not have.
@@ -168,8 +175,13 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
         except (KeyError, TypeError):
             pass
         _check_named(mesh, spec)
+        default = default_memory_kind(mesh._flat[0]) if isinstance(mesh, Mesh) else None
+        if memory_kind is not None and memory_kind == default:
+            NamedSharding._interned[key] = NamedSharding(mesh, spec)
+            return NamedSharding._interned[key]
         self: Any = _xla.MultiDeviceShardingBase.__new__(cls)
-        self.mesh, self.spec, self.memory_kind = mesh, spec, memory_kind
+        self.mesh, self.spec, self.memory_kind = mesh, spec, memory_kind or default
+        self.other_memory = memory_kind
         parts = math.prod(mesh.shape[a] for a in spec.used_axes())
         self.is_fully_replicated = mesh.size == 1 or (parts == 1 and not spec.unreduced)
         self.num_devices = mesh.size
@@ -193,15 +205,15 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
         raise AttributeError(f"NamedSharding has no attribute {name!r}")
 
     def __reduce__(self) -> tuple:
-        return _rebuild_named, (self.mesh, self.spec, self.memory_kind)
+        return _rebuild_named, (self.mesh, self.spec, self.other_memory)
 
     def __repr__(self) -> str:
-        memory = "" if self.memory_kind is None else f", memory_kind={self.memory_kind!r}"
+        memory = "" if self.other_memory is None else f", memory_kind={self.other_memory!r}"
         return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{memory})"
 
     def update(self, **changes: Any) -> NamedSharding:
         """A copy with ``mesh``, ``spec`` or ``memory_kind`` replaced."""
-        fields = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind, **changes}
+        fields = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.other_memory, **changes}
         unknown = set(fields) - {"mesh", "spec", "memory_kind"}
         if unknown:
             raise TypeError(f"NamedSharding has no field {sorted(unknown)[0]!r}")
@@ -425,9 +437,13 @@ class SingleDeviceSharding(_xla.SingleDeviceShardingBase):
             raise TypeError(
                 f"SingleDeviceSharding: device must be one of weft.devices(), got {device!r}"
             )
+        default = default_memory_kind(device)
+        if memory_kind is not None and memory_kind == default:
+            cls._interned[device, memory_kind] = cls(device)
+            return cls._interned[device, memory_kind]
         self: Any = _xla.SingleDeviceShardingBase.__new__(cls)
         _xla.SingleDeviceShardingBase.__init__(self, device, memory_kind)
-        self.memory_kind = memory_kind
+        self.memory_kind, self.other_memory = memory_kind or default, memory_kind
         _init_placement(self, (device,), self._internal_device_list)
         cls._interned[device, memory_kind] = self
         return self
@@ -437,10 +453,10 @@ class SingleDeviceSharding(_xla.SingleDeviceShardingBase):
 
     def __reduce__(self) -> tuple:
         device = self._device
-        return _rebuild_single, (device.platform, device.id, self.memory_kind)
+        return _rebuild_single, (device.platform, device.id, self.other_memory)
 
     def __repr__(self) -> str:
-        memory = "" if self.memory_kind is None else f", memory_kind={self.memory_kind!r}"
+        memory = "" if self.other_memory is None else f", memory_kind={self.other_memory!r}"
         return f"SingleDeviceSharding(device={self._device!r}{memory})"
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -495,10 +511,14 @@ class GSPMDSharding(_xla.MultiDeviceShardingBase):
         key = (devices, hlo_sharding, memory_kind)
         self: Any = cls._interned.get(key)
         if self is None:
+            default = default_memory_kind(devices[0])
+            if memory_kind is not None and memory_kind == default:
+                self = cls._interned[key] = cls(devices, hlo_sharding)
+                return self
             self = _xla.MultiDeviceShardingBase.__new__(cls)
             device_list = _xla.DeviceList(devices)
             _xla.MultiDeviceShardingBase.__init__(self, device_list, hlo_sharding, memory_kind)
-            self.memory_kind = memory_kind
+            self.memory_kind, self.other_memory = memory_kind or default, memory_kind
             _init_placement(self, devices, device_list)
             self.is_fully_replicated = len(devices) == 1 or _xla.is_replicated(hlo_sharding)
             cls._interned[key] = self
@@ -510,7 +530,7 @@ class GSPMDSharding(_xla.MultiDeviceShardingBase):
     def __reduce__(self) -> tuple:
         devices = [(d.platform, d.id) for d in self._internal_device_list]
         proto = self._hlo_sharding.to_proto().SerializeToString()
-        return _rebuild_gspmd, (devices, proto, self.memory_kind)
+        return _rebuild_gspmd, (devices, proto, self.other_memory)
 
     def __repr__(self) -> str:
         return f"GSPMDSharding({self._hlo_sharding!r}, {self.num_devices} devices)"

@@ -279,12 +279,15 @@ def _placed(
 
 
 def _put_on_mesh(program: Program) -> None:
-    """Says all shardings in terms of the program's mesh; on one device, where there is one."""
+    """Says all shardings in terms of the program's mesh; on one device, where there is one.
+
+    Without a mesh, one device needs none but those that name another memory.
+    """
     from weft.lowering.sharding import fixed_by_type
 
     def placed(shardings: Sequence[Any], avals: Sequence[Any]) -> list:
         if program.partitions == 1 and not isinstance(program.mesh, Mesh):
-            return [None] * len(avals)
+            return [s if getattr(s, "other_memory", None) else None for s in shardings]
         return [
             on_mesh(s if s is not None else fixed_by_type(a), program.mesh, a.ndim)
             for s, a in zip(shardings, avals, strict=True)
@@ -306,8 +309,8 @@ def _emit(program: Program, result_names: Sequence[str], whole_sums: bool) -> No
         num_partitions=program.partitions,
         platforms=program.platforms,
         mesh=program.mesh if multi else None,
-        in_shardings=program.in_shardings if multi else None,
-        out_shardings=program.out_shardings if multi else None,
+        in_shardings=program.in_shardings,
+        out_shardings=program.out_shardings,
         donated=donors,
         aliases=aliases,
         arg_names=[n for n, k in zip(program.arg_names, program.kept, strict=True) if k],
@@ -339,7 +342,8 @@ def misplaced_error(name: str, who: str, aval: Any, asked: str, have: Any) -> Va
 
 def _check_divides(sharding: Any, aval: Any, who: str, name: str) -> None:
     try:
-        sharding.check_rank(aval.shape, who)
+        if isinstance(sharding, NamedSharding):
+            sharding.check_rank(aval.shape, who)
         sharding.shard_shape(aval.shape)
     except ValueError as e:
         raise type(e)(f"{name}: {who} of type {aval.str_short()}: {e}") from None
@@ -479,7 +483,7 @@ def _final(
             if on_mesh
             else SingleDeviceSharding(program.devices[0])
         )
-        return [s if on_mesh and s is not None else free for s in shardings]
+        return [free if s is None else s for s in shardings]
     if all(s is not None for s in shardings):
         return list(shardings)
     chosen = compiled.parameter_shardings() if which == "parameter" else compiled.output_shardings()
