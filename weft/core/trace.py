@@ -393,11 +393,11 @@ class StagingTrace:
         pcast = PRIMITIVES["pcast"]
         cast_args = []
         for x, needed in zip(args, casts, strict=True):
-            broadcast = None
+            broadcast, small = None, None
             if needed and all(to != "unreduced" for _, to in needed):
-                broadcast = self._broadcast_of(x)
-            if broadcast is not None:
-                x = StagedTracer(self, broadcast.invars[0].aval, broadcast.invars[0], None)
+                broadcast, small = self._broadcast_of(x)
+            if small is not None:
+                x = StagedTracer(self, small.aval, small, None)
             for axes, to in needed:
                 if to == "unreduced":
                     if not is_zero(x):  # any other value would be counted once for each device
@@ -409,16 +409,18 @@ class StagingTrace:
             cast_args.append(x)
         return self.process(prim, cast_args, params)
 
-    def _broadcast_of(self, x: Any) -> Eqn | None:
-        """The equation that broadcast x from a smaller variable of this jaxpr, if one did.
+    def _broadcast_of(self, x: Any) -> tuple[Eqn | None, Var | None]:
+        """The equation that broadcast x, and the smaller variable that it did from, if there is one.
 
         A cast stands before it: its transpose is a sum over devices, of the smaller value then.
         """
         eqn = x.eqn if x.__class__ is StagedTracer and x._trace is self else None
         if eqn is None or eqn.primitive.name != "broadcast_in_dim" or len(eqn.invars) != 1:
-            return None
-        smaller = isinstance(eqn.invars[0], Var) and eqn.invars[0].aval.size < x.aval.size
-        return eqn if smaller else None
+            return None, None
+        small = eqn.invars[0]
+        if isinstance(small, Var) and small.aval.size < x.aval.size:
+            return eqn, small
+        return None, None
 
     def atom(self, x: Any) -> Atom:
         """The variable or literal for any value: own tracer, outer tracer, array or scalar."""
