@@ -264,5 +264,7 @@ def _while(t: Translator, eqn: Any, *operands: Any) -> list:
 @rule("platform_index")
 def _platform_index(t: Translator, eqn: Any) -> Array:
     platforms = eqn.params["platforms"]
-    index = next((k for k, names in enumerate(platforms) if "cpu" in names or not names), 0)
+    index = next((k for k, names in enumerate(platforms) if "cpu" in names or not names), None)
+    if index is None:
+        raise t.unsupported(eqn, "it has no function for cpu, and no default")
     return t.scalar(str(index), dtypes.int32)

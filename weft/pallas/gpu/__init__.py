@@ -5,6 +5,7 @@ Source: the Triton dialect, https://triton-lang.org/main/dialects/TritonDialect.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from weft.core.aval import ShapedArray
@@ -15,11 +16,11 @@ PROCESSORS = 132
 """Streaming multiprocessors assumed where no GPU can be asked: those of an H100 or H200."""
 
 
-def lower(ctx: Any, call: KernelCall, *operands: Any) -> list:
+def lower(ctx: Any, call: KernelCall, *operands: Any, platform: str) -> list:
     """The custom call that launches a kernel; semaphores are passed as zeros, in place."""
-    launch = build(call)
+    launch = build(call, platform)
     if call.is_mpmd:
-        check_resident(call, launch, _processors())
+        check_resident(call, launch, _processors(platform))
     avals_in, avals_out = list(call.operand_avals), list(call.outputs)
     aliases = list(call.aliases)
     values = list(operands)
@@ -58,7 +59,7 @@ def _emit(
     attrs = {
         "call_target_name": ctx.string("__gpu$xla.gpu.triton"),
         "api_version": ctx.i32(4),
-        "has_side_effect": ctx.bool(False),
+        "has_side_effect": ctx.bool(call.prints),
         "backend_config": ir.DictAttr.get(config, ctx.loc.context),
         "operand_layouts": _layouts(ctx, ins),
         "result_layouts": _layouts(ctx, outs),
@@ -91,14 +92,15 @@ def check_resident(call: KernelCall, launch: Launch, processors: int) -> None:
         )
 
 
-def _processors() -> int:
+def _processors(platform: str) -> int:
     from weft.runtime.backend import devices
 
     try:
-        device = devices("cuda")[0]
+        device = devices(platform)[0]
     except RuntimeError:
         return PROCESSORS
     return int(getattr(device, "core_count", PROCESSORS))
 
 
-backends["cuda"] = backends["rocm"] = lower
+for _platform in ("cuda", "rocm"):
+    backends[_platform] = functools.partial(lower, platform=_platform)

@@ -266,7 +266,12 @@ def _dot(e: Emitter, eqn: Eqn, x: Any, y: Any) -> ir.Value:
     (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
     a, b, out = eqn.invars[0].aval, eqn.invars[1].aval, eqn.outvars[0].aval
     plain = not left_batch and not right_batch and len(left) == 1 and a.ndim == b.ndim == 2
-    if not plain or min(padded((*a.shape, *b.shape))) < 16 or not _multipliable(a.dtype, b.dtype):
+    # The matrix units take 16 × 16 and, of numbers of a byte, 32 along the summed dimension.
+    small = plain and (
+        min(padded((*a.shape, *b.shape))) < 16
+        or (a.dtype.itemsize == 1 and padded((a.shape[left[0]],))[0] < 32)
+    )
+    if not plain or small or not _multipliable(a.dtype, b.dtype):
         return _by_sums(e, eqn, x, y)
     if left == (0,):
         x = transpose(e, x, (1, 0))

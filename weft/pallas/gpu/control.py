@@ -42,8 +42,11 @@ def _call(e: Emitter, eqn: Eqn, *xs: Any) -> list:
 @rule("platform_index")
 def _platform_index(e: Emitter, eqn: Eqn) -> ir.Value:
     groups = eqn.params["platforms"]
-    here = [i for i, names in enumerate(groups) if names is not None and "cuda" in names]
-    return e.constant(here[0] if here else len(groups) - 1)
+    mine = {e.platform, "gpu"}
+    here = [i for i, names in enumerate(groups) if not names or mine & {*names}]
+    if not here:
+        raise e.fail(f"it has no function for {e.platform}, and no default")
+    return e.constant(here[0])
 
 
 @rule("run_scoped")

@@ -46,7 +46,8 @@ def _compare(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
 
 # Functions of one number -------------------------------------------------------------------------
 
-# Primitive -> (operation of MLIR's math dialect that Triton compiles or None, libdevice's name).
+# Primitive -> (operation of MLIR's math dialect that Triton compiles or None, the name in NVIDIA's
+# libdevice and, but for its ends, in AMD's ocml).
 _FUNCTIONS = {
     "exp": ("math.exp", "exp"),
     "exp2": ("math.exp2", "exp2"),
@@ -80,17 +81,21 @@ _FUNCTIONS = {
 
 
 def libdevice(e: Emitter, name: str, xs: list, result: Any = None) -> ir.Value:
-    """A function of NVIDIA's libdevice, for float32 and float64."""
-    suffix = "f" if e.element(xs[0]) == element_type(F32) else ""
+    """A function of the GPU's own library, for float32 and float64."""
+    single = e.element(xs[0]) == element_type(F32)
+    if e.platform == "rocm":
+        symbol = f"__ocml_{name}_{'f32' if single else 'f64'}"
+    else:
+        symbol = f"__nv_{name}{'f' if single else ''}"
     context = xs[0].type.context
     text = lambda s: ir.StringAttr.get(s, context)
     return e.value(
         "tt.extern_elementwise",
         xs,
         result or xs[0].type,
-        libname=text("libdevice"),
+        libname=text("" if e.platform == "rocm" else "libdevice"),
         libpath=text(""),
-        symbol=text(f"__nv_{name}{suffix}"),
+        symbol=text(symbol),
         pure=ir.BoolAttr.get(True, context),
     )
 

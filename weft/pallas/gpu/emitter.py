@@ -74,8 +74,8 @@ _FLOAT_PREDICATES = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 13}
 class Emitter:
     """A kernel under construction: emits at the current insertion point."""
 
-    def __init__(self, call: KernelCall) -> None:
-        self.call = call
+    def __init__(self, call: KernelCall, platform: str) -> None:
+        self.call, self.platform = call, platform
         self.eqn: Eqn | None = None
         self.composed: Eqn | None = None  # whose formula is being written
         self.loc = mlir.unknown_location()

@@ -54,14 +54,16 @@ def pointer_type(dtype: Any) -> ir.Type:
     return triton.pointer_type(element_type(BYTE if np.dtype(dtype) == BOOL else dtype))
 
 
-def array_view(pointer: ir.Value, storage: Any, shape: Sequence[int], dtype: Any) -> View:
-    """A whole array as a ref."""
+def array_view(
+    pointer: ir.Value, storage: Any, shape: Sequence[int], dtype: Any, copies: int = 1
+) -> View:
+    """A whole array as a ref, the first of so many that lie one after the other."""
     strides, step = [], 1
     for n in reversed(shape):
         strides.append(step)
         step *= n
     shape = tuple(shape)
-    wide = step >= 1 << 31
+    wide = step * copies >= 1 << 31
     none = (None,) * len(shape)
     return View(pointer, storage, np.dtype(dtype), shape, tuple(strides[::-1]), None, none, wide)
 
@@ -281,6 +283,7 @@ def atomic(
     order: int = BOTH,
 ) -> ir.Value:
     """An atomic read-modify-write; the old values."""
+    check_atomic(e, how, dtype)
     if how in _RMW:
         code = _RMW[how]
     elif how == "add":
@@ -298,11 +301,19 @@ def atomic(
     return e.value("tt.atomic_rmw", operands, value.type, **attrs)
 
 
+def check_atomic(e: Emitter, how: str, dtype: Any) -> None:
+    """Raises for what Triton has no atomic operation of."""
+    short = dtypes.is_float(dtype) and dtype.itemsize == 2
+    if dtype.itemsize < 4 and not (short and how == "add"):
+        raise e.fail(
+            f"atomic {how} of {dtype.name}: Triton has atomics of numbers of 32 and 64 bits, of "
+            "float16 and bfloat16 only add; convert the array outside of the kernel"
+        )
+
+
 @rule("atomic_rmw")
 def _atomic_rmw(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
     view, _, pointer, mask, _, (value,) = _access(e, eqn, xs, 1)
-    if view.dtype == BOOL or view.dtype.itemsize < 2:
-        raise e.fail(f"atomics work on types of two bytes and more, not {view.dtype.name}")
     before_write(e, view)
     return atomic(e, eqn.params["op"], pointer, value, mask, view.dtype)
 
@@ -310,6 +321,8 @@ def _atomic_rmw(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
 @rule("atomic_cas")
 def _atomic_cas(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
     view, _, pointer, _, _, (compare, value) = _access(e, eqn, xs, 2)
+    if view.dtype == BOOL or view.dtype.itemsize < 2:
+        raise e.fail(f"atomic_cas of {view.dtype.name}: it works on 16, 32 and 64 bits")
     before_write(e, view)
     return compare_and_swap(e, pointer, compare, value)
 

@@ -24,6 +24,9 @@ from weft.pallas.gpu.memory import View, array_view, pointer_type
 from weft.pallas.ir import BlockMapping, KernelCall, Program, UnsupportedKernelError
 from weft.pallas.order import parallel_dims
 
+LARGEST = 1 << 31
+"""The first number that is no int32."""
+
 
 @dataclass(frozen=True, slots=True)
 class Extra:
@@ -80,7 +83,7 @@ def _scoped(jaxpr: Any) -> list[tuple[int, AbstractRef]]:
 class Builder:
     """Builds the module of one call."""
 
-    def __init__(self, call: KernelCall) -> None:
+    def __init__(self, call: KernelCall, platform: str) -> None:
         self.call = call
         if call.dynamic:
             raise UnsupportedKernelError(
@@ -95,13 +98,24 @@ class Builder:
                     "GPU. Convert them to int8 outside of the kernel, or run it interpreted: "
                     "pallas_call(..., interpret=True)"
                 )
-        self.e = Emitter(call)
+            if any(n >= LARGEST for n in aval.shape):
+                raise UnsupportedKernelError(
+                    f"kernel {call.name}: an array of shape {aval.shape} has a dimension of 2**31 "
+                    "or more, and indices on the GPU are int32. Reshape it to more dimensions "
+                    "outside of the kernel"
+                )
+        self.e = Emitter(call, platform)
         self.sequential = frozenset() if call.is_mpmd else sequential_dims(call)
         self.parallel = [i for i in range(len(call.grid)) if i not in self.sequential]
         if call.is_mpmd:
             self.programs = sum(p.mesh.size for p in call.programs)
         else:
             self.programs = math.prod(call.grid[i] for i in self.parallel)
+        if self.programs >= LARGEST:
+            raise UnsupportedKernelError(
+                f"kernel {call.name}: a grid of {self.programs} programs that run at the same time "
+                "is larger than a launch can be, 2**31 - 1. Use larger blocks"
+            )
         self.extras = [Extra(ref, self._copies(ref)) for ref in call.scratch]
         self.scoped: dict[int, int] = {}  # id of a run_scoped ref's variable -> its extra
         for program in call.programs:
@@ -152,7 +166,7 @@ class Builder:
             for k, (p, a) in enumerate(zip(pointers, arrays, strict=False))
         ]
         self.spare = [
-            array_view(p, ("extra", k), x.ref.shape, x.ref.dtype)
+            array_view(p, ("extra", k), x.ref.shape, x.ref.dtype, x.copies)
             for k, (p, x) in enumerate(zip(pointers[len(arrays) :], self.extras, strict=True))
         ]
         self.index = program_index(e)
@@ -165,8 +179,10 @@ class Builder:
     def copy_of(self, k: int, which: ir.Value) -> View:
         """The `which`-th copy of extra memory k."""
         view = self.spare[k]
-        size = math.prod(self.extras[k].ref.shape)
-        return view.moved(self.e, self.e.binary("mul", which, self.e.constant(size), INT))
+        e, kind = self.e, view.index_dtype
+        size = e.constant(math.prod(self.extras[k].ref.shape), (), kind)
+        which = elementwise.convert(e, which, INT, kind)
+        return view.moved(e, e.binary("mul", which, size, kind))
 
     def scratch(self, var: Any) -> View:
         """The storage of a ref that run_scoped makes."""
@@ -283,9 +299,9 @@ def function_name(call: KernelCall) -> str:
     return name if name and not name[0].isdigit() else f"kernel_{name}"
 
 
-def build(call: KernelCall) -> Launch:
-    """The Triton module of a call, verified; made once."""
-    launch = call.cache.get("gpu")
+def build(call: KernelCall, platform: str = "cuda") -> Launch:
+    """The Triton module of a call, verified; made once for each platform, "cuda" or "rocm"."""
+    launch = call.cache.get(platform)
     if launch is None:
-        launch = call.cache["gpu"] = Builder(call).build()
+        launch = call.cache[platform] = Builder(call, platform).build()
     return launch

@@ -179,6 +179,8 @@ def _copy_start(e: Emitter, eqn: Eqn, *xs: Any) -> list:
     barrier(e)
     shape = src[1].shape
     total = math.prod(shape)
+    if total >= 1 << 31:
+        raise e.fail(f"a copy of {total} elements; copy less than 2**31 at a time")
     from_view, to_view = _window_view(e, *src), _window_view(e, target, *dst[1:])
 
     def chunk(index: ir.Value) -> None:
