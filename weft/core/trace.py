@@ -410,7 +410,7 @@ class StagingTrace:
         return self.process(prim, cast_args, params)
 
     def _broadcast_of(self, x: Any) -> tuple[Eqn | None, Var | None]:
-        """The equation that broadcast x, and the smaller variable that it did from, if there is one.
+        """The equation that broadcast x from a smaller variable, and that; None, None without one.
 
         A cast stands before it: its transpose is a sum over devices, of the smaller value then.
         """
