@@ -1,6 +1,7 @@
 """Wrong calls of collectives: one exception each, the same under vmap, shard_map and jit."""
 
 import re
+import traceback
 
 import numpy as np
 import pytest
@@ -214,6 +215,176 @@ CALLS = {
         TypeError,
         ["f32[3]", "f32[7]"],
     ),
+    "a perm of floats, which equal ints that were fine": (
+        lambda v: lax.ppermute(lax.ppermute(v, "x", [(0, 1)]), "x", [(0.0, 1.0)]),
+        TypeError,
+        ["ppermute: source must be an int, got 0.0"],
+    ),
+    "a perm that is traced": (
+        lambda v: lax.psend(v, "x", [(0, (v[0] > 0).astype(int))]),
+        TypeError,
+        ["psend: target must be an int, got a traced i32[]", "not known while tracing"],
+    ),
+    "pshuffle by pairs": (
+        lambda v: lax.pshuffle(v, "x", [(i, i) for i in range(N)]),
+        TypeError,
+        ["pshuffle: perm must be a sequence of ints", "(0, 0)"],
+    ),
+    "pshuffle by nothing": (
+        lambda v: lax.pshuffle(v, "x", None),
+        TypeError,
+        ["pshuffle: perm must be a sequence of ints", "got None"],
+    ),
+    "a name in lists": (
+        lambda v: lax.psum(v, [["x"]]),
+        TypeError,
+        ["psum: axis_name must be a name or a tuple of names, got [['x']]", "hashable"],
+    ),
+    "a dict of names": (
+        lambda v: lax.all_gather(v, {"x": 0}),
+        TypeError,
+        ["all_gather: axis_name must be a name", "{'x': 0}"],
+    ),
+    "an array as the name": (
+        lambda v: lax.axis_index(np.zeros(2)),
+        TypeError,
+        ["axis_index: axis_name must be a name", "array([0., 0.])"],
+    ),
+    "None among the names": (
+        lambda v: lax.pmax(v, ("x", None)),
+        TypeError,
+        ["pmax: axis_name must be the name of an axis", "('x', None)"],
+    ),
+    "groups of floats": (
+        lambda v: lax.pmin(v, "x", axis_index_groups=np.array(HALVES, np.float32)),
+        TypeError,
+        ["pmin: axis_index_groups must be a list of lists of ints"],
+    ),
+    "groups of negative indices": (
+        lambda v: lax.psum(v, "x", axis_index_groups=[[0, 1, 2, 3], [4, 5, 6, -1]]),
+        ValueError,
+        ["psum: axis_index_groups", "missing 7", "out of range -1"],
+    ),
+    "groups of None": (
+        lambda v: lax.all_to_all(v, "x", 0, 0, axis_index_groups=[[0, None]]),
+        TypeError,
+        ["all_to_all: axis_index_groups must be a list of lists of ints", "None"],
+    ),
+    "groups as an array of rank 3": (
+        lambda v: lax.psum(v, "x", axis_index_groups=np.zeros((2, 4, 1), int)),
+        TypeError,
+        ["psum: axis_index_groups must be a list of lists of ints"],
+    ),
+    "the shape of an operand": (
+        lambda v: lax.psum(weft.ShapeDtypeStruct((3,), "float32"), "x"),
+        TypeError,
+        ["psum: x must be an array, a number, or a pytree of them", "ShapeDtypeStruct"],
+    ),
+    "an operand that is no array": (
+        lambda v: lax.all_gather({"a": v, "b": object}, "x"),
+        TypeError,
+        ["all_gather: x must be an array, a number, or a pytree of them", "object"],
+    ),
+    "an operand of strings": (
+        lambda v: lax.ppermute(np.array(["a"]), "x", [(0, 1)]),
+        TypeError,
+        ["ppermute: x must be an array", "<U1"],
+    ),
+    "an operand of dates": (
+        lambda v: lax.pmax(np.array(["2020-01-01"], "datetime64[D]"), "x"),
+        TypeError,
+        ["pmax: x must be an array", "datetime64"],
+    ),
+    "a future as operand": (
+        lambda v: lax.psum(lax.psum_start(v, "x"), "x"),
+        TypeError,
+        ["psum: x is a value under way", "in_flight[psum f32[7]]", "call .done() on the future"],
+    ),
+    "a message as operand": (
+        lambda v: lax.pbroadcast(lax.psend(v, "x", [(0, 1)]), "x", 0),
+        TypeError,
+        ["pbroadcast: x is a value under way", "receive it with weft.lax.precv"],
+    ),
+    "a start's wrong groups": (
+        lambda v: lax.all_gather_start(v, "x", axis_index_groups=[[0, 1]]),
+        ValueError,
+        ["all_gather_start: axis_index_groups [[0, 1]]", "missing 2, 3"],
+    ),
+    "a start's wrong dimension": (
+        lambda v: lax.psum_scatter_start(v, "x", tiled=True),
+        ValueError,
+        ["psum_scatter_start: scatter_dimension=0", "Pad it to 8"],
+    ),
+    "tiled that is no flag": (
+        lambda v: lax.all_gather(v, "x", tiled="yes"),
+        TypeError,
+        ["all_gather: tiled must be True or False", "'yes'"],
+    ),
+    "tiled that is traced": (
+        lambda v: lax.psum_scatter(v, "x", tiled=v[0] > 0),
+        TypeError,
+        ["psum_scatter: tiled must be True or False, known while tracing", "bool[]"],
+    ),
+    "an array as the state to gather to": (
+        lambda v: lax.all_gather(v, "x", to=np.ones(2)),
+        ValueError,
+        ["'varying', 'invarying' or 'reduced'", "array([1., 1.])"],
+    ),
+    "a float as dimension": (
+        lambda v: lax.all_gather(v, "x", axis=0.0),
+        TypeError,
+        ["all_gather: axis must be an integer, got 0.0"],
+    ),
+    "a negative dimension out of range": (
+        lambda v: lax.psum_scatter(v, "x", scatter_dimension=-2),
+        ValueError,
+        ["psum_scatter: scatter_dimension", "-2", "rank 1"],
+    ),
+    "None as dimension": (
+        lambda v: lax.all_to_all(v, "x", None, 0),
+        TypeError,
+        ["all_to_all: split_axis", "None"],
+    ),
+    "a negative source": (
+        lambda v: lax.pbroadcast(v, "x", -1),
+        ValueError,
+        ["pbroadcast: source -1 is out of range"],
+    ),
+    "receiving nothing": (
+        lambda v: lax.precv(None, v, "x", [(0, 1)]),
+        TypeError,
+        ["precv: token must be what weft.lax.psend returned, got None"],
+    ),
+    "receiving another structure": (
+        lambda v: lax.precv(lax.psend({"a": v}, "x", [(0, 1)]), v, "x", [(0, 1)]),
+        TypeError,
+        ["precv: out_shape must be a pytree like the token, {'a': Message(sent[f32[7]"],
+    ),
+    "receiving a shape that is none": (
+        lambda v: lax.precv(lax.psend(v, "x", [(0, 1)]), "f32", "x", [(0, 1)]),
+        TypeError,
+        ["precv: out_shape must have a shape and a dtype", "'f32'"],
+    ),
+    "computing with a message": (
+        lambda v: 2 * lax.psend(v, "x", [(0, 1)]),
+        TypeError,
+        ["sent[f32[7]", "receive it with weft.lax.precv before it is computed with"],
+    ),
+    "a message as an array": (
+        lambda v: weft.numpy.sin(lax.psend(v, "x", [(0, 1)])),
+        TypeError,
+        ["sent[f32[7]", "receive it with weft.lax.precv"],
+    ),
+    "ragged: a list of offsets": (
+        lambda v: ragged(v, index=[0] * N),
+        TypeError,
+        ["ragged_all_to_all: input_offsets must be an array", "list"],
+    ),
+    "ragged: a pytree": (
+        lambda v: ragged(v, operand={"a": v}),
+        TypeError,
+        ["ragged_all_to_all: operand must be an array", "dict"],
+    ),
     "ragged: offsets of floats": (
         lambda v: ragged(v, index=np.zeros(N, np.float32)),
         TypeError,
@@ -271,9 +442,30 @@ def test_a_wrong_call_says_the_same_everywhere(name):
         text = str(caught.value)
         for part in parts:
             assert part in text
+        assert traceback.extract_tb(caught.tb)[-1].filename == __file__  # the user's line
         # Types say {V:x} where axes are tracked, and scopes what kind of axis it is.
         said.add(re.sub(r"\{V:x\}|, (vmap|manual)|Traced<.*", "", text))
     assert len(said) == 1
+
+
+@pytest.mark.parametrize("kind", [np.asarray, weft.numpy.asarray, tuple, iter])
+def test_groups_and_permutations_may_be_arrays(kind):
+    x = np.arange(float(N), dtype=np.float32)
+
+    def call(v):
+        total = lax.psum(v, "x", axis_index_groups=kind(HALVES))
+        return total + lax.ppermute(v, "x", kind([(0, 1), (5, 2)]))
+
+    want = np.repeat([6.0, 22.0], 4)
+    want[1], want[2] = want[1] + x[0], want[2] + x[5]
+    mapped = weft.shard_map(
+        lambda v: call(v[0])[None],
+        mesh=mesh_of(Machine(x=N), ("x",)),
+        in_specs=P("x"),
+        out_specs=P("x"),
+    )
+    for f in (weft.vmap(call, axis_name="x"), weft.jit(mapped)):
+        np.testing.assert_array_equal(f(x), want)
 
 
 def test_an_axis_outside_of_any_scope_is_unbound():

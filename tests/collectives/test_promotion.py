@@ -60,7 +60,7 @@ CONTEXTS = {
     "vjp": lambda call: lambda v: weft.vjp(call, v)[0],
     "linearize": lambda call: lambda v: weft.linearize(call, v)[0],
 }
-SIGNS = {"ppermute_start": "ppermute", "psum_start": "psum", "psum in groups": "psum"}
+SIGNS = {"psum in groups": "psum"}
 
 
 def on_devices(call):

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.collectives.arguments import flag, operand
 from weft.collectives.casts import varying_over
-from weft.collectives.gather import as_traced
 from weft.collectives.groups import (
     Split,
     Team,
@@ -257,10 +257,11 @@ def _all_to_all(
 ) -> Any:
     over = team_of(who, axis_name, groups)
     size = equal_groups(who, over)
+    tiled = flag(who, "tiled", tiled)
     split_name = "axis" if who == "pswapaxes" else "split_axis"
 
     def leaf_of(leaf: Any) -> Any:
-        leaf = as_traced(leaf)
+        leaf = operand(who, leaf)
         aval = typeof(leaf)
         if not aval.ndim:
             raise ValueError(

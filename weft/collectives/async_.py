@@ -13,6 +13,7 @@ from typing import Any
 from weft.collectives.all_to_all import all_to_all, all_to_all_p, lower_in_front
 from weft.collectives.gather import all_gather, all_gather_p, pbroadcast, pbroadcast_p
 from weft.collectives.groups import as_bytes, named_axes
+from weft.collectives.held import Held, register
 from weft.collectives.permute import ppermute, ppermute_p
 from weft.collectives.reduce import psum, psum_p
 from weft.collectives.scatter import psum_scatter, psum_scatter_p
@@ -21,7 +22,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.state import current_trace, state
 from weft.core.trace import typeof
-from weft.core.tree import flatten, tree_map
+from weft.core.tree import tree_map
 
 
 class InFlight(UnderWay):
@@ -33,6 +34,7 @@ class InFlight(UnderWay):
         return cls._of(f"{collective} in flight", value, collective)
 
     collective = property(lambda self: self.key[0])
+    remedy = "call .done() on the future"
 
     def arrive(self, x: Any) -> Any:
         return done_p.bind(x)
@@ -215,69 +217,18 @@ def _lower_done(ctx: Any, future: Any) -> Any:
 # Public functions ---------------------------------------------------------------------------------
 
 
-class Future:
+class Future(Held):
     """A collective under way; `done()` gives its value (a pytree if the operand is one)."""
 
-    __slots__ = ("_started",)
+    __slots__ = ()
 
-    def __init__(self, started: Any) -> None:
-        self._started = started
+    remedy = InFlight.remedy
 
     def done(self) -> Any:
         """The collective's value. Work traced before this call may overlap with it."""
         return tree_map(
             lambda x: done_p.bind(x) if isinstance(typeof(x), InFlight) else x, self._started
         )
-
-    def __repr__(self) -> str:
-        return f"Future({tree_map(_type_text, self._started)})"
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        raise AttributeError(f"{self._under_way()} before {name!r} is asked for")
-
-    def __weft_array__(self) -> Any:
-        raise TypeError(f"{self._under_way()} before it is computed with")
-
-    def _under_way(self) -> str:
-        types = ", ".join(map(_type_text, flatten(self._started)[0]))
-        return f"a value of type {types} is under way: call .done() on the future"
-
-
-def _type_text(x: Any) -> str:
-    """The type of a value, or of what `eval_shape` gives for one."""
-    return str(x if isinstance(x, UnderWay) else typeof(x))
-
-
-def _refuse(*operands: Any) -> Any:
-    return next(x for x in operands if isinstance(x, Future)).__weft_array__()
-
-
-_BINARY = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift"
-_OTHER = (
-    "neg pos abs invert round getitem iter len contains array lt le gt ge eq ne "
-    "bool int float complex index"
-)
-for _name in _BINARY.split():
-    setattr(Future, f"__{_name}__", _refuse)
-    setattr(Future, f"__r{_name}__", _refuse)
-for _name in _OTHER.split():
-    setattr(Future, f"__{_name}__", _refuse)
-
-
-def _flatten_future(future: Future) -> tuple[tuple, None]:
-    return (future._started,), None
-
-
-def _unflatten_future(_: None, children: Sequence[Any]) -> Future:
-    return Future(children[0])
-
-
-def _register() -> None:
-    from weft._xla import pytree
-
-    pytree.register_node(Future, _flatten_future, _unflatten_future)
 
 
 class _Started:
@@ -295,12 +246,23 @@ class _Started:
         return self.parent.process(self.start, args, params)
 
 
+def _say_start(error: Exception, who: str) -> None:
+    """What a collective says of its arguments, said of its start."""
+    text = error.args[0] if error.args else None
+    if isinstance(text, str) and text.startswith((f"{who}:", f"{who} ")):
+        error.args = (f"{who}_start{text[len(who) :]}", *error.args[1:])
+
+
 def _public(function: Callable, sync: Primitive, example: str, result: str) -> Callable:
     name = f"{function.__name__}_start"
 
     def started(*args: Any, **kwargs: Any) -> Future:
         with current_trace(_Started(state.trace, sync)):
-            return Future(function(*args, **kwargs))
+            try:
+                return Future(function(*args, **kwargs))
+            except Exception as error:
+                _say_start(error, function.__name__)
+                raise
 
     started.__name__ = started.__qualname__ = name
     started.__doc__ = f"""Starts `{function.__name__}`; `.done()` on the result gives its value.
@@ -336,4 +298,4 @@ pbroadcast_start = _public(pbroadcast, pbroadcast_p, 'x, "i", 1', "Array([1, 1],
 ppermute_start = _public(
     ppermute, ppermute_p, 'x, "i", [(0, 1), (1, 0)]', "Array([1, 0], dtype=int32)"
 )
-_register()
+register(Future)

@@ -152,7 +152,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     >>> f(weft.numpy.ones(1, int))
     Array([0, 1, 2, 3], dtype=int32)
     """
-    if to not in (VARYING, REDUCED, UNREDUCED):
+    if not isinstance(to, str) or to not in (VARYING, REDUCED, UNREDUCED):
         raise ValueError(
             f"pcast: to must be 'varying', 'reduced' or 'unreduced', got {to!r}"
             + ("; psum and pmax give invarying values" if to == INVARYING else "")

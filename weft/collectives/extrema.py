@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.collectives.arguments import check_operand
 from weft.collectives.axis import axis_index
 from weft.collectives.groups import (
     Team,
@@ -158,6 +159,7 @@ def _extremum(prim: Primitive, local: Callable, what: str) -> Callable:
         over = team_of(who, names, axis_index_groups) if names else None
 
         def leaf_of(leaf: Any) -> Any:
+            check_operand(who, leaf)
             _check_ordered(who, typeof(leaf))
             dims = dimensions(who, positional, leaf)
             if over is None or not isinstance(leaf, Tracer):
@@ -198,6 +200,7 @@ def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
         over = team_of(who, axis_name)  # raises for names that are not in scope, or twice there
 
         def leaf_of(leaf: Any) -> Any:
+            check_operand(who, leaf)
             check_varies(who, leaf, over)
             return _index_of(leaf, axis_name, extremum)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.collectives.arguments import check_index, flag, operand
 from weft.collectives.casts import as_state, varying_over
 from weft.collectives.groups import (
     Team,
@@ -36,7 +37,6 @@ from weft.collectives.states import (
 )
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.errors import names_text
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
@@ -180,7 +180,7 @@ def all_gather(
            [0, 2],
            [3, 1]], dtype=int32)
     """
-    if to not in (VARYING, INVARYING, REDUCED):
+    if not isinstance(to, str) or to not in (VARYING, INVARYING, REDUCED):
         raise ValueError(f"all_gather: to must be 'varying', 'invarying' or 'reduced', got {to!r}")
     over = team_of("all_gather", axis_name, axis_index_groups)
     if to != VARYING and over.groups is not None:
@@ -189,9 +189,10 @@ def all_gather(
             "axis_index_groups make them differ; use to='varying'"
         )
     equal_groups("all_gather", over)
+    tiled = flag("all_gather", "tiled", tiled)
 
     def leaf_of(leaf: Any) -> Any:
-        leaf = as_traced(leaf)
+        leaf = operand("all_gather", leaf)
         ndim = typeof(leaf).ndim
         if tiled and not ndim:
             raise ValueError(
@@ -204,13 +205,6 @@ def all_gather(
         )
 
     return leaf_of(x) if isinstance(x, Tracer) else tree_map(leaf_of, x)
-
-
-def as_traced(x: Any) -> Any:
-    """Arrays and tracers as they are, Python scalars as arrays of their default dtype."""
-    if isinstance(x, bool | int | float | complex):
-        return np.asarray(x, typeof(x).dtype)
-    return x
 
 
 # all_slice ------------------------------------------------------------------------------------
@@ -415,22 +409,9 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     source = check_index("pbroadcast", "source", source, over)
     return tree_map(
         lambda leaf: pbroadcast_p.bind(
-            varying_operand("pbroadcast", as_traced(leaf), over), over=over, source=source
+            varying_operand("pbroadcast", operand("pbroadcast", leaf), over),
+            over=over,
+            source=source,
         ),
         x,
     )
-
-
-def check_index(who: str, what: str, value: Any, over: Team) -> int:
-    """An index of the team as a Python int."""
-    try:
-        index = int(value.__index__())
-    except (AttributeError, TypeError):
-        raise TypeError(f"{who}: {what} must be an int, got {value!r}") from None
-    if not 0 <= index < over.size:
-        raise ValueError(
-            f"{who}: {what} {index} is out of range: axis {names_text(over.names)} has size "
-            f"{over.size}, its "
-            f"indices are 0 to {over.size - 1}"
-        )
-    return index

@@ -18,6 +18,7 @@ from weft.core.aval import ShapedArray
 from weft.core.caches import interned, on_clear
 from weft.core.errors import names_text
 from weft.core.state import AxisEntry, axis_entry, state
+from weft.core.trace import Tracer
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -169,6 +170,13 @@ def axis_names(who: str, axis_name: Any) -> tuple:
     for name in names:
         if name is None:
             raise TypeError(f"{who}: axis_name must be the name of an axis, got {axis_name!r}")
+        try:
+            hash(name)
+        except TypeError:
+            raise TypeError(
+                f"{who}: axis_name must be a name or a tuple of names, got {axis_name!r:.100}; a "
+                "name is hashable, usually a string"
+            ) from None
     return names
 
 
@@ -176,7 +184,7 @@ def check_groups(who: str, names: tuple, size: int, groups: Any) -> Groups | Non
     """axis_index_groups as tuples; they must contain every index of the axis exactly once."""
     axis = names_text(names)
     try:
-        result = tuple(tuple(int(i.__index__()) for i in g) for g in groups)
+        result = tuple(tuple(int(i.__index__()) for i in g) for g in listed(groups))
     except (TypeError, AttributeError):
         raise TypeError(
             f"{who}: axis_index_groups must be a list of lists of ints, got {groups!r}"
@@ -202,6 +210,13 @@ def check_groups(who: str, names: tuple, size: int, groups: Any) -> Groups | Non
             f"axis {axis} (size {size}) exactly once; {'; '.join(faults)}"
         )
     return None if result == (tuple(range(size)),) else result
+
+
+def listed(x: Any) -> Any:
+    """Arrays of indices (groups, permutations) as nested lists; anything else as it is."""
+    if isinstance(x, Tracer) or not hasattr(x, "__array__"):
+        return x
+    return np.asarray(x).tolist()
 
 
 def equal_groups(who: str, team: Team) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.collectives.arguments import check_index, operand
 from weft.collectives.casts import varying_over
-from weft.collectives.gather import as_traced, check_index
 from weft.collectives.groups import (
     Split,
     Team,
@@ -16,19 +16,22 @@ from weft.collectives.groups import (
     byte_wise,
     channel,
     device_rows,
+    listed,
     named_axes,
     split,
     team_of,
 )
+from weft.collectives.held import Held, register
 from weft.collectives.joined import joining
 from weft.collectives.promotion import varying_operand
 from weft.collectives.states import VARYING, result_mat
 from weft.collectives.under_way import UnderWay, no_keys
+from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable, make_room
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
-from weft.core.tree import tree_map
+from weft.core.tree import flatten, tree_map
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -107,6 +110,11 @@ def _batch(axis: Any, args: Any, dims: Any, *, over: Team, perm: Pairs) -> tuple
         parts.append(ppermute_p.bind(s.take(x, send), over=s.devices, perm=pairs))
     if routes.zeros:
         aval = typeof(x)
+        if dtypes.is_extended(aval.dtype):
+            raise TypeError(
+                f"ppermute: perm leaves devices that receive nothing, but there is no {aval.dtype} "
+                "of zeros; give a full permutation, or send weft.random.key_data(keys)"
+            )
         parts.append(convert(full((1, *aval.shape[1:]), 0, aval.dtype), aval.dtype, aval.weak_type))
     return s.take(concatenate(parts, 0) if len(parts) > 1 else x, routes.take), 0
 
@@ -145,7 +153,7 @@ def check_perm(who: str, perm: Any, over: Team) -> Pairs:
     """(source, target) pairs, each device at most once a source and at most once a target."""
     try:
         pairs = [(a, b) for a, b in perm]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # no sequence, or not of pairs
         raise TypeError(
             f"{who}: perm must be a sequence of (source, target) pairs, got {perm!r:.200}"
         ) from None
@@ -170,11 +178,14 @@ _checked: dict[Any, Pairs] = clearable({})
 
 def _pairs(who: str, perm: Any, over: Team) -> Pairs:
     """`check_perm`, made once for each permutation."""
+    perm = listed(perm)
     try:
         pairs = tuple(map(tuple, perm))
         found = _checked.get((over, pairs))
     except TypeError:
         return check_perm(who, perm, over)
+    if found is not None and not all(type(i) is int for pair in pairs for i in pair):
+        return check_perm(who, pairs, over)  # 1.0 is found as 1
     if found is None:
         make_room(_checked, _MOST_CHECKED)
         found = _checked[over, pairs] = check_perm(who, pairs, over)
@@ -206,11 +217,11 @@ def ppermute(x: Any, axis_name: Any, perm: Any) -> Any:
 
 
 def _permuted(who: str, x: Any, over: Team, perm: Pairs) -> Any:
-    if isinstance(x, Tracer):
+    if isinstance(x, Tracer) and x.aval.__class__ is ShapedArray:
         return ppermute_p.bind(varying_operand(who, x, over), over=over, perm=perm)
     return tree_map(
         lambda leaf: ppermute_p.bind(
-            varying_operand(who, as_traced(leaf), over), over=over, perm=perm
+            varying_operand(who, operand(who, leaf), over), over=over, perm=perm
         ),
         x,
     )
@@ -230,16 +241,22 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     Array([2, 0, 1, 3], dtype=int32)
     """
     over = team_of("pshuffle", axis_name)
-    perm = list(perm)
-    if sorted(perm) != list(range(over.size)):
+    try:
+        sources = [int(i.__index__()) for i in listed(perm)]
+    except (TypeError, AttributeError):
+        raise TypeError(
+            f"pshuffle: perm must be a sequence of ints, known while tracing; got {perm!r:.100}"
+        ) from None
+    if sorted(sources) != list(range(over.size)):
         raise ValueError(
-            f"pshuffle: perm {perm} must contain every index from 0 to {over.size - 1} exactly once"
+            f"pshuffle: perm {sources} must contain every index from 0 to {over.size - 1} exactly "
+            "once; ppermute takes (source, target) pairs and partial permutations"
         )
     return _permuted(
         "pshuffle",
         x,
         over,
-        _pairs("pshuffle", list(zip(perm, range(over.size), strict=True)), over),
+        _pairs("pshuffle", tuple(zip(sources, range(over.size), strict=True)), over),
     )
 
 
@@ -254,6 +271,7 @@ class Sent(UnderWay):
     def __new__(cls, over: Team, perm: Pairs, value: ShapedArray) -> Sent:
         return cls._of(f"sent over {over!r} by {perm}", value, over, perm)
 
+    remedy = "receive it with weft.lax.precv"
     over = property(lambda self: self.key[0])
     perm = property(lambda self: self.key[1])
 
@@ -333,6 +351,14 @@ def _lower_send(ctx: Any, x: Any, over: Team, perm: Pairs) -> Any:
     return _lower(ctx, x, over=over, perm=perm)
 
 
+class Message(Held):
+    """What `psend` returns, a leaf for each value that was sent."""
+
+    __slots__ = ()
+
+    remedy = Sent.remedy
+
+
 def psend(x: Any, axis_name: Any, perm: Any) -> Any:
     """Starts sending values along a named axis; returns the token that `precv` takes.
 
@@ -352,12 +378,12 @@ def psend(x: Any, axis_name: Any, perm: Any) -> Any:
     """
     over = team_of("psend", axis_name)
     pairs = _pairs("psend", perm, over)
-    return tree_map(
-        lambda leaf: psend_p.bind(
-            varying_operand("psend", as_traced(leaf), over), over=over, perm=pairs
-        ),
-        x,
-    )
+
+    def send(leaf: Any) -> Message:
+        leaf = varying_operand("psend", operand("psend", leaf), over)
+        return Message(psend_p.bind(leaf, over=over, perm=pairs))
+
+    return tree_map(send, x)
 
 
 def precv(token: Any, out_shape: Any, axis_name: Any, perm: Any) -> Any:
@@ -380,15 +406,23 @@ def precv(token: Any, out_shape: Any, axis_name: Any, perm: Any) -> Any:
     over = team_of("precv", axis_name)
     pairs = _pairs("precv", perm, over)
 
-    def receive(t: Any, like: Any) -> Any:
-        sent = typeof(t) if isinstance(t, Tracer) else None
-        if not isinstance(sent, Sent):
-            raise TypeError(f"precv: token must be what weft.lax.psend returned, got {t!r:.100}")
+    def receive(message: Any, like: Any) -> Any:
+        if not isinstance(message, Message):
+            raise TypeError(
+                f"precv: token must be what weft.lax.psend returned, got {message!r:.100}"
+            )
+        token = message._started
+        sent = typeof(token)
         if sent.over is not over or sent.perm != pairs:
             raise ValueError(
                 f"precv: the message was sent over {sent.over!r} with perm {list(sent.perm)}, "
                 "but is "
                 f"received over {over!r} with perm {list(pairs)}; both must be the same"
+            )
+        if not hasattr(like, "shape") or not hasattr(like, "dtype"):
+            raise TypeError(
+                "precv: out_shape must have a shape and a dtype, as weft.ShapeDtypeStruct has, for "
+                f"each value of the token; got {like!r:.100}"
             )
         want = (tuple(like.shape), np.dtype(like.dtype))
         if want != (sent.value.shape, sent.value.dtype):
@@ -396,6 +430,19 @@ def precv(token: Any, out_shape: Any, axis_name: Any, perm: Any) -> Any:
                 f"precv: out_shape is {ShapedArray(*want).str_short()}, but what was sent is "
                 f"{sent.value.str_short()}"
             )
-        return precv_p.bind(t)
+        return precv_p.bind(token)
 
-    return tree_map(receive, token, out_shape)
+    messages, structure = flatten(token, lambda x: isinstance(x, Message))
+    if not messages:
+        raise TypeError(f"precv: token must be what weft.lax.psend returned, got {token!r:.100}")
+    try:
+        likes = structure.flatten_up_to(out_shape)
+    except ValueError:
+        raise TypeError(
+            f"precv: out_shape must be a pytree like the token, {token!r:.200}; got "
+            f"{flatten(out_shape)[1]}"
+        ) from None
+    return structure.unflatten([receive(m, like) for m, like in zip(messages, likes, strict=True)])
+
+
+register(Message)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.collectives import arguments
 from weft.collectives.all_to_all import all_to_all_p
 from weft.collectives.casts import varying_over
 from weft.collectives.extrema import pmax_p
-from weft.collectives.gather import as_traced
 from weft.collectives.groups import (
     Team,
     communicates,
@@ -325,8 +325,9 @@ def ragged_all_to_all(
     who = "ragged_all_to_all"
     over = team_of(who, axis_name, axis_index_groups)
     size = equal_groups(who, over)
-    arrays = [as_traced(operand), as_traced(output)]
-    indices = [as_traced(x) for x in (input_offsets, send_sizes, output_offsets, recv_sizes)]
+    arrays = [arguments.operand(who, x, n) for x, n in ((operand, "operand"), (output, "output"))]
+    vectors = (input_offsets, send_sizes, output_offsets, recv_sizes)
+    indices = [arguments.operand(who, x, n) for x, n in zip(vectors, INDICES, strict=True)]
     _check(who, arrays, indices, size, over)
     from weft.ops.elementwise import convert
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.collectives.arguments import check_operand
 from weft.collectives.casts import as_state, varying_over
 from weft.collectives.groups import (
     Split,
@@ -219,9 +220,13 @@ def _psum_leaf(x: Any, over: Team, positional: tuple, who: str = "psum") -> Any:
     from weft.ops.elementwise import convert
 
     if not isinstance(x, Tracer):
+        check_operand(who, x)
         check_varies(who, x, over)
         return _psum_constant(x, over, positional)
-    dtype = typeof(x).dtype
+    aval = typeof(x)
+    if aval.__class__ is not ShapedArray:
+        check_operand(who, x)
+    dtype = aval.dtype
     if dtypes.is_bool(dtype):
         x = convert(x, dtypes.int32)
     elif dtypes.is_extended(dtype):  # here, because vmap of the axis never asks psum itself
@@ -292,6 +297,7 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         from weft.ops.elementwise import convert, div
         from weft.ops.promote import promote_inexact, promote_numpy
 
+        check_operand("pmean", leaf)
         aval = typeof(leaf)
         if dtypes.is_integer(aval.dtype) and aval.dtype.itemsize < 4:  # the sum need not fit
             leaf = convert(leaf, dtypes.int32)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.collectives.arguments import flag, operand
 from weft.collectives.casts import varying_over
 from weft.collectives.groups import (
     Team,
@@ -154,14 +155,14 @@ def psum_scatter(
            [20, 22],
            [24, 26]], dtype=int32)
     """
-    from weft.collectives.gather import as_traced
     from weft.collectives.reduce import summand
 
     over = team_of("psum_scatter", axis_name, axis_index_groups)
     size = equal_groups("psum_scatter", over)
+    tiled = flag("psum_scatter", "tiled", tiled)
 
     def leaf_of(leaf: Any) -> Any:
-        leaf = counted(as_traced(leaf))
+        leaf = counted(operand("psum_scatter", leaf))
         aval = typeof(leaf)
         if not aval.ndim:
             raise ValueError(

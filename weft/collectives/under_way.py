@@ -22,6 +22,7 @@ class UnderWay:
 
     sharding = None
     weak_type = False
+    remedy = "take it"
     _interned: dict[tuple, UnderWay] = interned({})
 
     value: ShapedArray

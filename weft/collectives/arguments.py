@@ -1,0 +1,62 @@
+"""What public collectives are given: operands, flags and indices, checked in their own terms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.collectives.groups import Team
+from weft.collectives.under_way import UnderWay
+from weft.core.errors import names_text
+from weft.core.trace import Tracer, typeof
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def check_operand(who: str, x: Any, name: str = "x") -> None:
+    """Whether an operand, or a leaf of it, is an array or a number that is here."""
+    try:
+        aval = typeof(x)
+    except TypeError as error:
+        raise TypeError(
+            f"{who}: {name} must be an array, a number, or a pytree of them: {error}"
+        ) from None
+    if isinstance(aval, UnderWay):
+        raise TypeError(
+            f"{who}: {name} is a value under way, of type {aval.str_short()}: {aval.remedy} before "
+            "it is communicated again"
+        )
+
+
+def operand(who: str, x: Any, name: str = "x") -> Any:
+    """Arrays and tracers as they are, Python numbers as arrays of their default dtype."""
+    if isinstance(x, _NUMBERS):
+        return np.asarray(x, typeof(x).dtype)
+    check_operand(who, x, name)
+    return x
+
+
+def flag(who: str, name: str, value: Any) -> bool:
+    """A flag that decides shapes: True or False, known while tracing."""
+    if isinstance(value, bool | np.bool_ | int | None):
+        return bool(value)
+    shown = typeof(value).str_short() if isinstance(value, Tracer) else f"{value!r:.60}"
+    raise TypeError(f"{who}: {name} must be True or False, known while tracing; got {shown}")
+
+
+def check_index(who: str, what: str, value: Any, over: Team) -> int:
+    """An index of the team as a Python int."""
+    try:
+        index = int(value.__index__())
+    except (AttributeError, TypeError):
+        shown = repr(value)
+        if isinstance(value, Tracer):
+            shown = f"a traced {typeof(value).str_short()}, which is not known while tracing"
+        raise TypeError(f"{who}: {what} must be an int, got {shown}") from None
+    if not 0 <= index < over.size:
+        raise ValueError(
+            f"{who}: {what} {index} is out of range: axis {names_text(over.names)} has size "
+            f"{over.size}, its indices are 0 to {over.size - 1}"
+        )
+    return index
