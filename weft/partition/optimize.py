@@ -5,6 +5,7 @@ hoist            collectives of loop-invariant values leave while loops
 accumulate       all_reduces that a loop only adds up happen once, behind it; not the user's own
 combine          small all_reduces over the same groups become one (fewer latencies)
 overlap          optional: all_gather + dot becomes a ring of permutes and partial dots
+bytes            integers of fewer than 8 bits travel as bytes
 
 (all_reduce + slice is already a reduce_scatter when it comes from Shardy's reshards.)
 """
@@ -19,6 +20,7 @@ from weft._xla.mlir import ir
 from weft.partition.accumulate import reduce_behind_loops
 from weft.partition.collect import KINDS, WHY, byte_size
 from weft.partition.layout import DeviceMesh, Layout
+from weft.partition.narrow import send_bytes
 from weft.partition.overlap import overlap_gathers
 from weft.partition.updates import WRITTEN
 from weft.partition.walk import inner_first
@@ -52,7 +54,8 @@ def optimize(
       written: the user wrote all of its collectives.
       overlap: make rings of gathers and products.
     """
-    counts = {"merge_equal": 0, "hoist": 0, "accumulate": 0, "combine": 0, "overlap": 0}
+    names = ("merge_equal", "hoist", "accumulate", "combine", "overlap", "bytes")
+    counts = dict.fromkeys(names, 0)
     with module.context, ir.Location.unknown(module.context):
         for view in module.body.operations:
             if view.operation.name != "func.func" or not view.operation.regions[0].blocks:
@@ -71,6 +74,7 @@ def optimize(
             if overlap:
                 counts["overlap"] += overlap_gathers(block, mesh)
             counts["combine"] += _combine(block)
+            counts["bytes"] += send_bytes(block)
     passes.run(module, "cse")
     with module.context:
         for view in module.body.operations:
