@@ -19,7 +19,8 @@ TEXTS = sorted(
 FILE = re.compile(r"(?:weft|tests|docs|examples|benchmarks)/[\w/.\-]*\w\.(?:py|md|cc)\b")
 NAME = re.compile(r"(?<![\w./\-])weft(?:\.[A-Za-z_]\w*)+(?![\w{])")
 # Attributes of operations in MLIR, and a plural.
-OTHERS = {"weft.attributes", "weft.kernel", "weft.why", "weft.ShapeDtypeStructs"}
+OTHERS = {"weft.attributes", "weft.kernel", "weft.ShapeDtypeStructs"}
+OTHERS |= {"weft.why", "weft.started", "weft.done", "weft.written"}  # attributes of operations
 
 
 @functools.cache
