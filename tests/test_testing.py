@@ -5,7 +5,7 @@ import pytest
 
 import weft
 from weft import NamedSharding, P
-from weft.testing import assert_comm
+from weft.testing import assert_comm, check_grads
 
 
 @pytest.fixture
@@ -72,3 +72,41 @@ def test_rules_of_ones_own_are_checked_against_differences(check, rule):
         check(lambda x: x**2, rule(3), (x,), err_msg="of the square")
     with pytest.raises(AssertionError, match="value"):
         check(lambda x: x**2 + 1, rule(2), (x,))
+
+
+@pytest.mark.parametrize("f", [lambda z: z * z * 1j, lambda z: weft.numpy.abs(z) ** 2])
+def test_derivatives_of_complex_numbers_are_checked_in_all_directions(f):
+    check_grads(f, (np.complex64([0.5 + 0.25j, -1 + 2j]),), order=1)
+
+
+def test_a_rule_that_is_right_for_real_directions_only_is_found():
+    @weft.custom_jvp
+    def square(z):
+        return z * z
+
+    @square.defjvp
+    def _rule(primals, tangents):
+        (z,), (t,) = primals, tangents
+        return z * z, 2 * z * weft.numpy.conj(t)
+
+    with pytest.raises(AssertionError):
+        check_grads(square, (np.complex64(0.5 + 0.25j),), modes="fwd")
+
+
+def test_derivatives_that_are_nan_do_not_pass():
+    with pytest.raises(AssertionError):
+        check_grads(lambda x: weft.numpy.sqrt(x - 1), (np.float32(0.0),), modes=("rev",))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"modes": ("forward",)}, "modes are 'fwd', 'rev'"),
+        ({"modes": ()}, "modes are 'fwd', 'rev'"),
+        ({"order": 0}, "order must be 1 or more"),
+        ({"args": ()}, "args holds no arrays"),
+    ],
+)
+def test_what_would_check_nothing_is_refused(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        check_grads(**{"f": weft.numpy.sin, "args": (0.5,), **arguments})

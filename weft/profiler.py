@@ -86,7 +86,7 @@ def start_trace(
         _xla.clear_metadata()
         _xla.set_metadata(f"{client.platform}_version", client.platform_version)
         session = _xla.ProfilerSession(profiler_options or ProfileOptions())
-        _running.update(session=session, folder=str(log_dir), perfetto=create_perfetto_trace)
+        _running.update(session=session, folder=os.fspath(log_dir), perfetto=create_perfetto_trace)
 
 
 def stop_trace() -> None:

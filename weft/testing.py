@@ -84,13 +84,20 @@ def check_grads(
 
     f: any differentiable function of arrays. order: how many derivatives. modes: 'fwd', 'rev'.
     atol, rtol: tolerances, 1e-2 unless given. eps: the step of the differences. Compute in
-    float64 (weft.enable_x64) for tight tolerances.
+    float64 (weft.enable_x64) for tight tolerances. A derivative that is NaN is a failure.
+
+    Raises AssertionError where they differ, ValueError for arguments that would check nothing.
 
     >>> import weft
     >>> weft.testing.check_grads(weft.numpy.sin, (0.5,), order=2)
     """
     from weft.transforms.autodiff import jvp, vjp
 
+    modes = (modes,) if isinstance(modes, str) else tuple(modes)
+    if not modes or set(modes) - {"fwd", "rev"}:
+        raise ValueError(f"check_grads: modes are 'fwd', 'rev' or both, got {modes}")
+    if order < 1:
+        raise ValueError(f"check_grads: order must be 1 or more, got {order}")
     found = _Differences(f, args, eps, atol, rtol)
     if "fwd" in modes:
         found.check_jvp(lambda xs, ts: jvp(f, xs, ts), "forward mode")
@@ -160,15 +167,24 @@ class _Differences:
     ) -> None:
         rng = np.random.default_rng(0)
 
+        def normal(x: Any) -> Any:
+            drawn = rng.standard_normal(x.shape)
+            if np.iscomplexobj(x):
+                drawn = drawn + 1j * rng.standard_normal(x.shape)
+            return drawn.astype(x.dtype)
+
         def direction(tree: Any) -> Any:
-            return tree_map(lambda x: rng.standard_normal(x.shape).astype(x.dtype), tree)
+            return tree_map(normal, tree)
 
         self.tolerances: dict[str, Any] = {
             "atol": 1e-2 if atol is None else atol,
             "rtol": 1e-2 if rtol is None else rtol,
         }
         self.primals = _host(tuple(args))
-        dtype = flatten(self.primals)[0][0].dtype
+        arrays = flatten(self.primals)[0]
+        if not arrays:
+            raise ValueError("args holds no arrays, so that there is no derivative to check")
+        dtype = arrays[0].dtype
         step = eps or (1e-4 if dtype == np.float64 else 1e-2)
         self.tangents = direction(self.primals)
         shifted = [
@@ -198,7 +214,9 @@ class _Differences:
             np.testing.assert_allclose(
                 np.asarray(got), want, err_msg=f"{err_msg} (value)", **self.tolerances
             )
-        np.testing.assert_allclose(slope, self.expected, err_msg=err_msg, **self.tolerances)
+        np.testing.assert_allclose(
+            slope, self.expected, err_msg=err_msg, equal_nan=False, **self.tolerances
+        )
 
 
 def _host(tree: Any) -> Any:
@@ -206,8 +224,9 @@ def _host(tree: Any) -> Any:
 
 
 def _dot(a: Any, b: Any) -> float:
+    """What cotangents say of tangents: the real part of their product."""
     return sum(
-        float(np.sum(np.asarray(x, np.float64) * np.asarray(y, np.float64)))
+        float(np.sum(np.asarray(x, np.complex128) * np.asarray(y, np.complex128)).real)
         for x, y in zip(flatten(a)[0], flatten(b)[0], strict=True)
     )
 
