@@ -397,6 +397,24 @@ def test_a_kernel_that_only_prints_runs(capsys):
     assert capsys.readouterr().out == "x is 0.0\n"
 
 
+@pytest.mark.parametrize(
+    ("fun", "flops", "transcendentals"),
+    [
+        (lambda x: jnp.exp(x) * 2, 12, 12),
+        # a maximum, a difference, exp, a sum, a quotient
+        (lambda x: weft.nn.softmax(x, -1), 12 + 12 + 12 + 12, 12),
+        (lambda x: lax.fori_loop(0, 5, lambda i, c: c + jnp.sin(c), x), 5 * (12 + 1), 5 * 12),
+        (lambda x: lax.while_loop(lambda c: c[0, 0] < 1, lambda c: c * 2, x), 12 + 1, 0),
+        (lambda x: lax.cond(x[0, 0] > 0, jnp.exp, lambda x: x @ x.T @ x, x), 1 + 2 * 2 * 36, 0),
+    ],
+)
+def test_costs_count_loops_as_often_as_they_run_and_the_dearest_branch(fun, flops, transcendentals):
+    cost = pl.estimate_cost(fun, np.ones((3, 4), F32))
+    assert cost.transcendentals == transcendentals
+    assert flops <= cost.flops <= flops + 8  # and some on indices
+    assert cost.bytes_accessed == 2 * 4 * 12
+
+
 def test_metadata_and_costs_are_kept():
     cost = pl.estimate_cost(lambda a, b: a @ b, np.ones((4, 5), F32), np.ones((5, 6), F32))
     assert (cost.flops, cost.bytes_accessed) == (2 * 4 * 5 * 6, 4 * (20 + 30 + 24))

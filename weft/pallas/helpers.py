@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from weft.core.config import config
+from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.core.tree import flatten, tree_map
+from weft.pallas.expand import expanded
 from weft.pallas.ref_api import Ref, freeze, new_ref
 
 
@@ -319,30 +322,45 @@ _TRANSCENDENTAL = frozenset(
 def estimate_cost(fun: Callable, *args: Any, **kwargs: Any) -> CostEstimate:
     """The cost of a function of arrays: an op an element, two for each product of a dot.
 
+    The body of a loop counts as often as it runs, once where only the values say; of the branches
+    of a cond the most expensive counts.
+
     >>> import weft
     >>> import weft.numpy as jnp
     >>> weft.pallas.estimate_cost(lambda x: jnp.exp(x) + 1, jnp.ones(4)).flops
     4
     """
-    from weft.core.jaxpr import walk_eqns
     from weft.transforms.staging import make_jaxpr
 
     closed = make_jaxpr(fun)(*args, **kwargs)
+    moved = sum(a.nbytes for a in (*closed.in_avals, *closed.out_avals))
+    return CostEstimate(*_operations(closed), moved)
+
+
+def _operations(jaxpr: Any) -> tuple[int, int]:
+    """(flops, transcendental functions) of a jaxpr."""
     flops = transcendental = 0
-    for eqn in walk_eqns(closed):
-        size = sum(v.aval.size for v in eqn.outvars)
+    for eqn in open_jaxpr(jaxpr).eqns:
         name = eqn.primitive.name
+        inner = [_operations(j) for _, j in subjaxprs(eqn.params)]
+        if name == "cond":
+            inner = [max(inner, key=sum)]
+        times = eqn.params["length"] if name == "scan" else 1
+        flops += times * sum(n for n, _ in inner)
+        transcendental += times * sum(n for _, n in inner)
+        if inner:
+            continue
+        size = sum(v.aval.size for v in eqn.outvars)
         if name in _TRANSCENDENTAL:
             transcendental += size
         elif name == "dot_general":
             (contracting, _), _ = eqn.params["dimension_numbers"]
-            k = 1
-            for d in contracting:
-                k *= eqn.invars[0].aval.shape[d]
-            flops += 2 * size * k
-        elif getattr(eqn.primitive, "sharding", None) == "elementwise":
+            flops += 2 * size * math.prod(eqn.invars[0].aval.shape[d] for d in contracting)
+        elif eqn.primitive.sharding == "elementwise" and "axes" not in eqn.params:
             flops += size
         elif name.startswith("reduce_"):
             flops += eqn.invars[0].aval.size
-    moved = sum(a.nbytes for a in (*closed.in_avals, *closed.out_avals))
-    return CostEstimate(flops, transcendental, moved)
+        elif (formula := expanded(eqn)) is not None:
+            more = _operations(formula)
+            flops, transcendental = flops + more[0], transcendental + more[1]
+    return flops, transcendental

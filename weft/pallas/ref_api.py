@@ -21,6 +21,15 @@ from weft.ops.shape import expand_dims, reshape, rev
 from weft.pallas.frame import check_own
 from weft.pallas.indexing import Index, compose, parse_index
 
+_OF_ARRAYS = frozenset(
+    (
+        *("T", "mT", "reshape", "transpose", "swapaxes", "ravel", "flatten", "squeeze", "astype"),
+        *("sum", "prod", "max", "min", "mean", "std", "var", "any", "all", "argmax", "argmin"),
+        *("cumsum", "cumprod", "dot", "round", "clip", "copy", "conj", "real", "imag", "view"),
+        *("sort", "argsort", "take", "repeat", "item", "tolist"),
+    )
+)
+
 
 class Ref:
     """A mutable array, or a part of one.
@@ -77,6 +86,13 @@ class Ref:
     @property
     def memory_space(self) -> Any:
         return self.ref_aval.memory_space
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_ARRAYS:
+            raise AttributeError(
+                f"a Ref has no {name!r}, which is of arrays: read it first, ref[...].{name}"
+            )
+        return object.__getattribute__(self, name)  # again, for its error
 
     def __len__(self) -> int:
         return len(self.aval)

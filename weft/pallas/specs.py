@@ -238,13 +238,13 @@ def block_mapping(
         )
     shape, gone, by_element, padding = [], [], [], []
     for d, (dim, n) in enumerate(zip(dims, array.shape, strict=True)):
-        size = 1 if dim is None or dim is squeezed else getattr(dim, "block_size", dim)
+        size = 1 if dim is None or isinstance(dim, Squeezed) else getattr(dim, "block_size", dim)
         if not hasattr(size, "__index__") or isinstance(size, Tracer) or size.__index__() < 1:
             raise ValueError(
                 f"{what}: block_shape[{d}] must be a positive int, None or pl.Element, got {dim!r}"
             )
         shape.append(size.__index__())
-        gone.append(dim is None or dim is squeezed)
+        gone.append(dim is None or isinstance(dim, Squeezed))
         by_element.append(isinstance(dim, Element))
         padding.append(tuple(getattr(dim, "padding", (0, 0))))
         if isinstance(dim, Element) and size > n + sum(dim.padding):

@@ -33,27 +33,22 @@ def emit_arena(module: Module, size: int) -> None:
     """`arena_take` and `arena_give`: temporary memory of one running chunk, kept for the next."""
     module.globals["@arenas"] = f"internal global [{ARENA_SLOTS} x ptr] zeroinitializer"
     f = Function(module, "arena_take", [], "ptr", "noinline")
-    for k in range(ARENA_SLOTS):
-        slot = f.address("ptr", "@arenas", k)
+    with f.loop(0, ARENA_SLOTS) as loop:
+        slot = f.address("ptr", "@arenas", loop.index)
         got = f.op(f"atomicrmw xchg ptr {slot}, ptr null acquire")
-        there = f.op(f"icmp ne ptr {got}, null")
-        found, other = f.name_of("found"), f.name_of("other")
-        f.do(f"br i1 {there}, label {found}, label {other}")
-        f.label(found)
-        f.do(f"ret ptr {got}")
-        f.label(other)
+        with f.when(f.op(f"icmp ne ptr {got}, null")):
+            f.do(f"ret ptr {got}")
+            f.label(f.name_of("never"))
     new = f.intrinsic("aligned_alloc", "ptr", ("i64", "64"), ("i64", str(-(-size // 64) * 64)))
     f.do(f"ret ptr {new}")
     f.finish()
     f = Function(module, "arena_give", [("ptr", "arena")], "void", "noinline")
-    for k in range(ARENA_SLOTS):
-        slot = f.address("ptr", "@arenas", k)
+    with f.loop(0, ARENA_SLOTS) as loop:
+        slot = f.address("ptr", "@arenas", loop.index)
         pair = f.op(f"cmpxchg ptr {slot}, ptr null, ptr %arena release monotonic")
-        kept, other = f.name_of("kept"), f.name_of("other")
-        f.do(f"br i1 {f.op(f'extractvalue {{ ptr, i1 }} {pair}, 1')}, label {kept}, label {other}")
-        f.label(kept)
-        f.do("ret void")
-        f.label(other)
+        with f.when(f.op(f"extractvalue {{ ptr, i1 }} {pair}, 1")):
+            f.do("ret void")
+            f.label(f.name_of("never"))
     f.intrinsic("free", "void", ("ptr", "%arena"))
     f.do("ret void")
     f.finish()
