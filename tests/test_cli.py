@@ -138,3 +138,9 @@ def test_too_few_devices_for_the_mesh_is_an_error(capsys, file):
 
 def test_without_a_command_the_help_is_shown(capsys):
     assert main([]) == 2 and "explain" in capsys.readouterr().out
+
+
+def test_the_command_works_where_python_drops_docstrings():
+    command = [sys.executable, "-OO", "-m", "weft.cli", "explain", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "FILE.py[:FUNCTION]" in done.stdout

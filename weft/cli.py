@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     explain = commands.add_parser(
         "explain",
         help="run a file and show the communication of what it jits",
-        description=__doc__.split("\n\n")[1],
+        description=(__doc__ or "").partition("\n\n")[2],
         epilog="What follows -- is passed to the program: weft explain train.py -- --steps 3",
     )
     explain.add_argument(
