@@ -97,3 +97,16 @@ def test_empty_arrays_sort_and_differentiate(shape, axis):
 
     out, tangent = weft.jvp(f, (x,), (x,))
     assert out.shape == tangent.shape == weft.grad(lambda x: f(x).sum())(x).shape == shape
+
+
+@pytest.mark.parametrize("dtype", ["int2", "uint2", "int4", "uint4"])
+def test_narrow_integers_sort_with_what_they_bring(dtype):
+    low = 0 if dtype.startswith("u") else -(2 ** (int(dtype[-1]) - 1))
+    x = R.integers(low, low + 2 ** int(dtype[-1]), (16, 16))
+    narrow = weft.numpy.asarray(x.astype(np.int8)).astype(dtype)
+    keys, places = weft.jit(lambda x: lax.sort((x, lax.broadcasted_iota(int, x.shape, 0)), 0))(
+        narrow
+    )
+    assert keys.dtype == narrow.dtype
+    np.testing.assert_array_equal(np.asarray(keys).astype(int), np.sort(x, 0))
+    np.testing.assert_array_equal(np.asarray(places), np.argsort(x, 0, kind="stable"))

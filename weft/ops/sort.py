@@ -85,10 +85,21 @@ def _ordered(ctx: Any, x: Any, dtype: Any) -> Any:
 
 
 def _sort_lower(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int) -> list:
+    """XLA:CPU's sort of integers of less than 8 bits corrupts memory: they are sorted as bytes."""
+    held = [_held(a.dtype) for a in ctx.avals_in]
+    wide = [ctx.tensor(a.shape, dtype) for a, dtype in zip(ctx.avals_in, held, strict=True)]
+    narrow = [a.dtype != dtype for a, dtype in zip(ctx.avals_in, held, strict=True)]
+
+    def convert(values: Any, types: Any) -> list:
+        return [
+            ctx.op("stablehlo.convert", [v], [t])[0] if n else v
+            for v, t, n in zip(values, types, narrow, strict=True)
+        ]
+
     operation = ctx.operation(
         "stablehlo.sort",
-        list(operands),
-        ctx.out_types(),
+        convert(operands, wide),
+        wide,
         {"dimension": ctx.i64(dimension), "is_stable": ctx.bool(is_stable)},
         regions=1,
     )
@@ -98,7 +109,7 @@ def _sort_lower(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_k
         """x < y by the first key in which they differ."""
         pairs = []
         for k in range(num_keys):
-            pairs += _less(ctx, scalars[2 * k], scalars[2 * k + 1], ctx.avals_in[k].dtype)
+            pairs += _less(ctx, scalars[2 * k], scalars[2 * k + 1], held[k])
         result = None
         for x, y, dtype in reversed(pairs):
             kind = "TOTALORDER" if dtypes.is_float(dtype) else None
@@ -111,9 +122,15 @@ def _sort_lower(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_k
                 result = ctx.op("stablehlo.or", [less, both], [bool_type])[0]
         return [result]
 
-    types = [ctx.tensor((), a.dtype) for a in ctx.avals_in for _ in range(2)]
+    types = [ctx.tensor((), dtype) for dtype in held for _ in range(2)]
     ctx.region(operation, 0, types, comparator)
-    return list(operation.results)
+    return convert(operation.results, ctx.out_types())
+
+
+def _held(dtype: Any) -> Any:
+    if dtype.name not in dtypes.int4_names:
+        return dtype
+    return dtypes.int8 if dtypes.is_signed(dtype) else dtypes.uint8
 
 
 sort_p = Primitive(
