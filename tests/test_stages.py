@@ -63,3 +63,28 @@ def test_options_of_one_compilation_are_not_those_of_the_next():
     assert fast.runtime_executable() is not plain.runtime_executable()
     for compiled in (fast, plain):
         np.testing.assert_array_equal(compiled(X), X + 1)
+
+
+@pytest.mark.parametrize("first", ["call", "compile"])
+def test_a_program_is_compiled_once_for_its_calls_and_its_stages(first):
+    seen = []
+    weights = np.arange(40.0, dtype=np.float32).reshape(8, 5)
+    rows = weft.NamedSharding(weft.make_mesh((8,), ("x",)), weft.P("x"))
+    x = weft.device_put(np.ones((8, 5), np.float32), rows)
+    f = weft.jit(lambda x: x * weights)
+
+    def listen(event, duration, **_):
+        if event.endswith("backend_compile_duration"):
+            seen.append(event)
+
+    weft.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        results = [f(x)] if first == "call" else []
+        compiled = [f.lower(x).compile() for _ in range(2)]
+        results += [f(x), *(c(x) for c in compiled)]
+    finally:
+        weft.monitoring.unregister_event_duration_listener(listen)
+    assert len(seen) == 1
+    for result in results:
+        np.testing.assert_array_equal(result, weights)
+        assert result.sharding.is_equivalent_to(rows, 2)

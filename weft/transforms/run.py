@@ -43,20 +43,10 @@ def executable_for(
     arg_names: asked for where a program is made, for messages.
     """
     placed = tuple(committed_sharding(x) for x in args)
-    key = (
-        "executable",
-        name,
-        placed,
-        tuple(in_shardings),
-        tuple(out_shardings),
-        tuple(donated),
-        tuple(sorted((k, _freeze(v)) for k, v in options.items())),
-        config.trace_key(),
-        default_sharding() if not any(placed) else None,
-    )
+    key = executable_key(name, placed, in_shardings, out_shardings, donated, **options)
 
     def make() -> tuple:
-        from weft.transforms.compiled import compile_program, lower_program
+        from weft.transforms.compiled import lower_program
 
         program = lower_program(
             closed,
@@ -68,15 +58,51 @@ def executable_for(
             arg_names=arg_names(),
             **options,
         )
-        executable = compile_program(program)
-        executable.committed = (
-            executable.committed
-            or any(p is not None for p in placed)
-            or any(s is not None for s in (*in_shardings, *out_shardings))
-        )
-        return executable, program.consts
+        return _compiled(program, (*placed, *in_shardings, *out_shardings)), program.consts
 
     return closed.memo(key, make)
+
+
+def executable_key(
+    name: str,
+    placed: Sequence[Any],
+    in_shardings: Sequence[Any],
+    out_shardings: Sequence[Any],
+    donated: Sequence[bool],
+    **options: Any,
+) -> tuple:
+    """What the executable of a jaxpr depends on; it is kept with the jaxpr under this key."""
+    return (
+        "executable",
+        name,
+        tuple(placed),
+        tuple(in_shardings),
+        tuple(out_shardings),
+        tuple(donated),
+        tuple(sorted((k, _freeze(v)) for k, v in options.items())),
+        config.trace_key(),
+        default_sharding() if not any(placed) else None,
+    )
+
+
+def executable_of(program: Any, closed: ClosedJaxpr, key: tuple, shardings: Sequence[Any]) -> Any:
+    """The executable of a program lowered for a key: that of earlier calls, if there were some.
+
+    shardings: of committed arguments, and those that the user gave.
+    """
+    executable, program.consts = closed.memo(
+        key, lambda: (_compiled(program, shardings), program.consts)
+    )
+    program.executable = executable
+    return executable
+
+
+def _compiled(program: Any, shardings: Sequence[Any]) -> Executable:
+    from weft.transforms.compiled import compile_program
+
+    executable = compile_program(program)
+    executable.committed = executable.committed or any(s is not None for s in shardings)
+    return executable
 
 
 def _freeze(v: Any) -> Any:

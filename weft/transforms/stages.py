@@ -18,7 +18,7 @@ from weft.runtime.dispatch import cached_call, fastpath
 from weft.transforms.compiled import compile_program, lower_program, misplaced, misplaced_error
 from weft.transforms.devices import committed_sharding
 from weft.transforms.guarded import guarded
-from weft.transforms.run import execute, is_debugging
+from weft.transforms.run import executable_key, executable_of, execute, is_debugging
 from weft.transforms.staging import ShapeDtypeStruct, struct_of
 
 
@@ -124,16 +124,29 @@ class Traced(_Arguments):
             result_names=names_in(entry.out_tree),
             partitioner=info.partitioner,
         )
-        return Lowered(program, self)
+        key = None
+        if lowering_platforms is None:
+            key = executable_key(
+                info.name,
+                self._placed,
+                entry.in_shardings,
+                entry.out_shardings,
+                entry.donated,
+                keep_unused=info.keep_unused,
+                options=info.options,
+                partitioner=info.partitioner,
+            )
+        return Lowered(program, self, key)
 
 
 class Lowered(_Arguments):
     """A lowered function. `.as_text()`, `.stages`, `.compile()`."""
 
-    def __init__(self, program: Any, traced: Traced) -> None:
+    def __init__(self, program: Any, traced: Traced, key: tuple | None = None) -> None:
         self._program = program
         self._traced = traced
         self._entry = traced._entry
+        self._key = key  # of the executable that calls share, if the program is for their platform
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The module's text: dialect 'stablehlo' (default) or 'hlo'."""
@@ -169,7 +182,7 @@ class Lowered(_Arguments):
         return self.compile().cost_analysis()
 
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
-        """Compiles for the devices of the arguments' shardings.
+        """Compiles for the devices of the arguments' shardings; calls of the function share it.
 
         compiler_options: XLA's options by name, besides those of `jit` and for this time only.
         """
@@ -178,6 +191,11 @@ class Lowered(_Arguments):
             check_options(compiler_options)
             options = {**(program.options or {}), **compiler_options}
             program = replace(program, options=options, executable=None)
+        elif self._key is not None and program.devices:
+            entry = self._entry
+            shardings = (*self._traced._placed, *entry.in_shardings, *entry.out_shardings)
+            executable = executable_of(program, entry.closed, self._key, shardings)
+            return Compiled(executable, program, self._traced)
         return Compiled(compile_program(program), program, self._traced)
 
 
