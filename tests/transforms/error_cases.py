@@ -509,14 +509,49 @@ def vmap_with_an_in_axes_entry_of_another_type():
     weft.vmap(lambda x: x, in_axes=("rows",))(X)
 
 
-@case(ValueError, "in_axes must be a pytree prefix", "PyTreeDef(((*, *),))", "PyTreeDef((*,))")
+@case(ValueError, "in_axes must be a pytree prefix", "in_axes[0] is a tuple", "one leaf")
 def vmap_with_in_axes_that_are_no_prefix():
     weft.vmap(lambda x: x, in_axes=((0, 0),))(X)
 
 
-@case(ValueError, "out_axes must be a pytree prefix", "PyTreeDef((*, *))")
+@case(ValueError, "out_axes must be a pytree prefix", "out_axes is a tuple", "one leaf")
 def vmap_with_out_axes_that_are_no_prefix():
     weft.vmap(lambda x: x, out_axes=(0, 0))(X)
+
+
+@case(ValueError, "in_axes must be a pytree prefix", "in_axes[0] has the keys ['b']", "['a']")
+def vmap_with_in_axes_of_other_keys():
+    weft.vmap(lambda d: d["a"], in_axes=({"b": 0},))({"a": X})
+
+
+@case(ValueError, "in_shardings has 1 entries where the values have 2")
+def jit_with_a_sharding_too_few():
+    one = weft.sharding.SingleDeviceSharding(weft.devices()[0])
+    weft.jit(lambda a, b: a, in_shardings=(one,))(X, X)
+
+
+@case(TypeError, "the vjp of <lambda> takes one cotangent", "got 2", "f_vjp((a, b))")
+def cotangents_given_one_by_one():
+    weft.vjp(lambda x: (x, x), X)[1](X, X)
+
+
+@case(TypeError, "a traced array of type f32[3]", "not hashable", "weft.lax.switch")
+def traced_array_as_a_key():
+    weft.jit(lambda x: {1: 2}[x])(X)
+
+
+@case(TypeError, "jit: expected a function, got an array", "the result of calling it")
+def jit_of_a_result():
+    weft.jit(jnp.sin(X))
+
+
+@case(ValueError, "set_mesh", "use_abstract_mesh")
+def set_mesh_inside_a_jitted_function():
+    def f(x):
+        with weft.set_mesh(weft.make_mesh((1,), ("x",))):
+            return x
+
+    weft.jit(f)(X)
 
 
 @case(ValueError, "out_axes is None for result['y']", "varies over the mapped axis")

@@ -64,8 +64,8 @@ def explain(function: str, e: Exception, original: Callable) -> None:
     raised = raised or getattr(e, "_weft_raised", False)
     short = function.rpartition(".")[2]
     text = str(e.args[0]) if e.args else ""
-    if raised and (short in text or "weft." in text):
-        return
+    if raised and (short.startswith("_") or short in text or "weft." in text):
+        return  # which says it by itself, or is raised by what has no name of its own
     arguments = _arguments(tb.tb_frame, original)
     blamed = _blamed(frames, arguments)
     where = f"{function}: "

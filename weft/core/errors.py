@@ -55,6 +55,14 @@ for _name, _value in list(globals().items()):
         _value.__module__ = "weft.errors"  # where users find it
 
 
+def kind_of(value: Any) -> str:
+    """The type of a value as messages say it."""
+    name = type(value).__name__
+    return {"ArrayImpl": "an array"}.get(
+        name, "a traced array" if hasattr(value, "_trace") else name
+    )
+
+
 def made_at(tracer: Any) -> str:
     """Where a traced value comes from, for messages."""
     source = tracer.source()

@@ -35,7 +35,14 @@ class Tracer:
 
     __slots__ = ("__weakref__", "_trace", "aval")
     __array_priority__ = 1000
-    __hash__: Any = None
+
+    def __hash__(self) -> int:
+        raise TypeError(
+            f"a traced array of type {self.aval.str_short()} ({errors.made_at(self)}) is not "
+            "hashable, so it can be no key of a dict, no member of a set and no static argument: "
+            "its value is not known while tracing. Use weft.numpy.where or weft.lax.switch to "
+            "choose by it, or mark the argument static (static_argnums of weft.jit)"
+        )
 
     _trace: Any
     aval: Any
@@ -92,7 +99,7 @@ class Tracer:
                 errors.TracerBoolConversionError,
                 "the truth value",
                 "Use weft.numpy.where or weft.lax.cond, or mark the argument static "
-                "(jit(..., static_argnums=...)).",
+                "(static_argnums of weft.jit, or of weft.checkpoint).",
             )
         )
 

@@ -86,14 +86,37 @@ def broadcast_prefix(
         subtrees = prefix_tree.flatten_up_to(full)
     except (ValueError, TypeError):
         raise ValueError(
-            f"{what} must be a pytree prefix of the values it stands for, but its structure "
-            f"{prefix_tree} does not match theirs, {tree}; a prefix has one entry in the place of "
-            "a whole subtree, or the subtree's own containers"
+            f"{what} must be a pytree prefix of the values it stands for, but "
+            + (
+                _first_difference(prefix, full, leaf, what.split()[-1])
+                or f"its structure {prefix_tree} does not match theirs, {tree}"
+            )
+            + "; a prefix has one entry in the place of a whole subtree, or the subtree's own "
+            "containers"
         ) from None
     result = []
     for entry, subtree in zip(entries, subtrees, strict=True):
         result += [entry] * len(flatten(subtree)[0])
     return result
+
+
+def _first_difference(prefix: Any, full: Any, leaf: Callable, place: str) -> str | None:
+    """Where a tree of tuples, lists and dicts is no prefix of another, in words."""
+    if leaf(prefix) or not isinstance(prefix, tuple | list | dict):
+        return None
+    if type(prefix) is not type(full):
+        kind = f"a {type(full).__name__}" if isinstance(full, tuple | list | dict) else "one leaf"
+        return f"{place} is a {type(prefix).__name__} where the values have {kind}"
+    if isinstance(prefix, dict):
+        if set(prefix) != set(full):
+            return f"{place} has the keys {list(prefix)} where the values have {list(full)}"
+        pairs: Any = [(f"[{k!r}]", prefix[k], full[k]) for k in prefix]
+    else:
+        if len(prefix) != len(full):
+            return f"{place} has {len(prefix)} entries where the values have {len(full)}"
+        pairs = [(f"[{i}]", p, f) for i, (p, f) in enumerate(zip(prefix, full, strict=True))]
+    found = (_first_difference(p, f, leaf, place + key) for key, p, f in pairs)
+    return next(filter(None, found), None)
 
 
 def key_path(path: Sequence[Any]) -> str:

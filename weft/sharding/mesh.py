@@ -13,6 +13,7 @@ import numpy as np
 from weft._xla import config as _xla_config
 from weft._xla.sharding import DeviceList
 from weft.core.caches import interned
+from weft.core.state import State, state
 
 
 class AxisType(enum.Enum):
@@ -428,6 +429,11 @@ class set_mesh:  # noqa: N801  (a function to its users, as in JAX)
             raise ValueError(
                 f"set_mesh: axes {mesh.manual_axes} of {mesh!r} are Manual; enter Manual axes "
                 "with weft.shard_map"
+            )
+        if state.trace is not State.trace:
+            raise ValueError(
+                "set_mesh: a function being transformed cannot change the mesh that its caller is "
+                "in; set it outside, or use weft.sharding.use_abstract_mesh(mesh.abstract_mesh)"
             )
         self._previous = _swap(mesh)
 

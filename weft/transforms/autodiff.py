@@ -186,9 +186,15 @@ class Pullback:
         self._residuals = residuals
 
     @api_boundary
-    def __call__(self, cts: Any) -> Any:
+    def __call__(self, cts: Any, *others: Any) -> Any:
         p = self._program
         who = f"the vjp of {p.name}"
+        if others:
+            raise TypeError(
+                f"{who} takes one cotangent, of the function's whole output, got "
+                f"{1 + len(others)}; for an output of several parts give them in its structure "
+                f"{p.out_tree}, such as f_vjp((a, b))"
+            )
         leaves, tree = flatten(cts)
         if tree != p.out_tree:
             raise ValueError(

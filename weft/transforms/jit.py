@@ -17,6 +17,7 @@ from weft.core.boundary import api_boundary
 from weft.core.caches import clearable, make_room
 from weft.core.cell import Cell
 from weft.core.config import config
+from weft.core.errors import kind_of
 from weft.core.events import TRACED, measured
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.state import axes_key, state
@@ -133,7 +134,7 @@ class JitInfo:
             named = where if isinstance(where, str) else position_names(self.fun, where + 1)[where]
             return (
                 f"jit of {self.name}: static argument {named!r} must be hashable, got "
-                f"{type(value).__name__} {value!r:.60}; use a tuple instead of a list, or make the "
+                f"{kind_of(value)}, {value!r:.60}; use a tuple instead of a list, or make the "
                 "argument dynamic by leaving it out of static_argnums and static_argnames"
             )
         return ""

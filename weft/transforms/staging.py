@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.core.aval import NO_MAT, ShapedArray
 from weft.core.boundary import api_boundary
+from weft.core.errors import kind_of
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.state import AxisEntry, current_trace, extend_axes
 from weft.core.trace import EVAL, trace_to_jaxpr, typeof
@@ -273,4 +274,6 @@ def ensure_compile_time_eval() -> Any:
 
 def _check_callable(fun: Any, who: str) -> None:
     if not callable(fun):
-        raise TypeError(f"{who}: expected a function, got {type(fun).__name__}: {fun!r:.100}")
+        call = hasattr(fun, "aval")
+        hint = "; give the function itself, not the result of calling it" if call else ""
+        raise TypeError(f"{who}: expected a function, got {kind_of(fun)}: {fun!r:.100}{hint}")
