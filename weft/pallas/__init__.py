@@ -28,6 +28,7 @@ _HOMES = {
         empty_like empty_ref_like broadcast_to reciprocal dot run_state CostEstimate estimate_cost
         CompilerParams""",
     "weft.pallas.indexing": "ds Slice",
+    "weft.pallas.pipeline": "emit_pipeline",
     "weft.pallas.ref_api": "load store swap addupdate Ref",
     "weft.pallas.op": "pallas_call_p",
     "weft.pallas.ir": "UnsupportedKernelError KernelCall BlockMapping",

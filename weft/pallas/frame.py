@@ -14,11 +14,12 @@ from weft.core.trace import StagingTrace
 class Frame:
     """What program_id, axis names and semaphores refer to while a kernel is traced."""
 
-    __slots__ = ("asked", "extents", "grid", "mesh", "meshes", "what")
+    __slots__ = ("asked", "extents", "grid", "ids", "mesh", "meshes", "what")
 
     def __init__(self, what: str, grid: tuple[int, ...], mesh: Any = None, meshes: tuple = ()):
         self.asked: set[int] = set()  # grid axes that the kernel looks at
         self.extents: dict[int, Any] = {}  # refs of what is known when the kernel runs
+        self.ids: tuple | None = None  # the point, of a grid inside of the kernel
         self.what = what
         self.grid = grid
         self.mesh = mesh
@@ -49,6 +50,20 @@ def kernel_frame(frame: Frame) -> Iterator[None]:
     try:
         with extend_axes(entries):
             yield
+    finally:
+        _stack.frame = before
+
+
+@contextmanager
+def nested_grid(ids: tuple, grid: tuple) -> Iterator[None]:
+    """Inside, the grid of the kernel being traced is another one, at a point of it."""
+    before = _stack.frame
+    assert before is not None
+    frame = Frame(before.what, grid, before.mesh, before.meshes)
+    frame.ids = ids
+    _stack.frame = frame
+    try:
+        yield
     finally:
         _stack.frame = before
 

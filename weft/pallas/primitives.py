@@ -31,7 +31,7 @@ program_id_p = Primitive("program_id", abstract=lambda *, axis: _INT32, own_type
 def _grid_axis(who: str, axis: int) -> tuple[int, Any]:
     """(the axis, its extent) in the grid of the kernel being traced."""
     frame = current_frame(who)
-    if frame.mesh is not None:
+    if frame.mesh is not None and frame.ids is None:
         raise ValueError(
             f"{who}: the programs of an mpmd_map have no grid; use weft.lax.axis_index of an axis "
             f"of the mesh, one of {list(frame.mesh.shape)}"
@@ -61,7 +61,9 @@ def program_id(axis: int) -> Any:
     >>> pl.pallas_call(kernel, out, grid=3, interpret=True)()
     Array([ 0, 10, 20], dtype=int32)
     """
-    return program_id_p.bind(axis=_grid_axis("program_id", axis)[0])
+    axis, _ = _grid_axis("program_id", axis)
+    ids = current_frame("program_id").ids
+    return program_id_p.bind(axis=axis) if ids is None else as_array(ids[axis])
 
 
 def num_programs(axis: int) -> Any:
