@@ -23,14 +23,13 @@ def emit_pipeline(
     grid: int | tuple[Any, ...],
     in_specs: Any = (),
     out_specs: Any = (),
-    dimension_semantics: Sequence[str] | None = None,
 ) -> Callable[..., None]:
     """A function of refs that runs body for each point of a grid, on blocks of the refs.
 
     body: takes a ref of the block of each ref and returns None; inside, `program_id` and
     `num_programs` are of this grid. grid: extents, ints or int32 scalars; the last axis is the
     fastest. in_specs, out_specs: a `BlockSpec` for each ref, the outputs' last; the block of a spec
-    without a shape is the whole ref. dimension_semantics: accepted.
+    without a shape is the whole ref.
 
     Blocks are parts of the refs where they lie, and a step sees what the steps before it wrote;
     a backend may fetch them ahead. Sizes of blocks must divide those of the refs.
@@ -101,7 +100,7 @@ def _loop(extents: tuple[Any, ...], ids: tuple[Any, ...], step: Callable[[tuple]
 
 
 def _step(
-    body: Callable[..., None],
+    body: Callable[..., Any],
     refs: Sequence[Ref],
     specs: Sequence[BlockSpec],
     ids: tuple[Any, ...],
