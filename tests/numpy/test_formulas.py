@@ -58,3 +58,48 @@ def test_truth_values_unwrap_to_floats():
     got = wnp.unwrap(np.array([True, False]))
     assert got.dtype == np.float32
     np.testing.assert_array_equal(got, [1, 0])
+
+
+def test_the_fraction_has_slope_1_in_reverse_also_at_0_and_nan():
+    x = np.array([0.0, -0.0, 1e-30, 2.5, np.nan], np.float32)
+    _, pull = weft.vjp(lambda x: wnp.modf(x)[0], x)
+    np.testing.assert_array_equal(pull(np.ones_like(x))[0], np.ones(5))
+
+
+def test_sinc_has_a_slope_far_from_0_in_reverse():
+    x = np.array([1e-8, 0.05, 50.3, 5e3], np.float64)
+    want = np.cos(np.pi * x) / x - np.sin(np.pi * x) / (np.pi * x**2)
+    want[0] = -(np.pi**2) * x[0] / 3
+    with weft.enable_x64(True):
+        np.testing.assert_allclose(weft.vmap(weft.grad(wnp.sinc))(x), want, rtol=1e-9)
+    for far in (1e10, 1e30):
+        assert np.isfinite(weft.grad(wnp.sinc)(np.float32(far)))
+
+
+@pytest.mark.parametrize("exponent, slope", [(1, 1), (2, 0), (1.5 + 1j, 0), (0.5, None)])
+def test_slopes_of_complex_powers_at_0(exponent, slope):
+    power = lambda x: wnp.power(x, np.complex64(exponent))
+    value, got = weft.jvp(power, (np.complex64(0),), (np.complex64(1),))
+    assert value == 0
+    assert np.isnan(got) if slope is None else got == slope
+
+
+@pytest.mark.parametrize("divisor", [0.0, 2.0, -1.5])
+def test_floor_divide_is_flat(divisor):
+    for argnum in (0, 1):
+        assert weft.grad(wnp.floor_divide, argnum)(7.0, divisor) == 0
+
+
+def test_equal_complex_numbers_share_the_slope_of_their_maximum():
+    x = np.complex64(1 + 2j)
+    for function in (wnp.maximum, wnp.minimum):
+        value, slope = weft.jvp(function, (x, x), (x, 0 * x))
+        assert value == x and slope == x / 2
+
+
+def test_all_numbers_are_close_within_an_infinite_tolerance():
+    x = np.array([1.0, np.inf, np.nan, -np.inf])
+    with np.errstate(invalid="ignore"):
+        for a, b in ((np.inf, x), (x, np.inf), (x, 1.0)):
+            want = np.isclose(a, b, atol=np.inf)
+            np.testing.assert_array_equal(wnp.isclose(a, b, atol=np.inf), want)

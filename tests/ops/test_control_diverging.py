@@ -189,3 +189,13 @@ def test_second_derivatives_are_well_typed(name):
         by_x = weft.grad(slope)(X, W)
     d = 1 if factor(W) == W else 2 * W
     np.testing.assert_allclose(by_x, np.where(LATE, 2 * d * X, 0), rtol=1e-5)
+
+
+def test_a_branch_that_an_example_does_not_take_gives_it_no_derivative():
+    x = np.array([0.0, -1.0, 2.0], np.float32)
+    half = lambda x: weft.lax.cond(x > 0, weft.numpy.log, lambda x: 3 * x, x)
+    slopes = weft.grad(lambda x: weft.vmap(half)(x).sum())(x)
+    np.testing.assert_array_equal(slopes, [3, 3, 0.5])
+    third = lambda i, x: weft.lax.switch(i, [weft.numpy.log, weft.numpy.sqrt, lambda x: 3 * x], x)
+    slopes = weft.grad(lambda x: weft.vmap(third)(np.array([2, 2, 0]), x).sum())(x)
+    np.testing.assert_array_equal(slopes, [3, 3, 0.5])

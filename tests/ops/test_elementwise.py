@@ -352,3 +352,13 @@ def test_bessel_functions_of_nan_are_nan():
 
 def test_parts_of_weak_complex_numbers_are_weak():
     assert lax.abs(3 + 4j).weak_type and lax.real(1j).weak_type and lax.imag(1j).weak_type
+
+
+@pytest.mark.parametrize("x", [0.5, 2.0, 7.0])
+def test_the_mixed_derivative_of_a_power_at_exponent_0_is_the_inverse(x):
+    of_base = lambda y: weft.grad(lax.pow)(x, y)
+    np.testing.assert_allclose(weft.grad(of_base)(0.0), 1 / x, rtol=1e-6)
+
+
+def test_igamma_has_no_derivative_in_a_at_0():
+    assert np.isnan(weft.grad(lax.igamma)(0.0, 1.0))

@@ -74,7 +74,7 @@ _MODULES = {
     """,
     "padding": "pad",
     "selection": """
-        where select choose piecewise compress extract take take_along_axis put put_along_axis
+        where select choose compress extract take take_along_axis put put_along_axis
         place fill_diagonal diagonal nonzero flatnonzero argwhere unravel_index ravel_multi_index
     """,
     "linear": """
@@ -92,7 +92,7 @@ _MODULES = {
     """,
     "polynomial": "poly polyadd polyder polydiv polyfit polyint polymul polysub polyval roots",
     "window_functions": "bartlett blackman hamming hanning kaiser",
-    "vectorization": "vectorize apply_along_axis apply_over_axes",
+    "vectorization": "vectorize apply_along_axis apply_over_axes piecewise",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -30,7 +30,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
         a, b = u.inexact(a), u.inexact(b)
     bound = u.add(atol, u.multiply(rtol, u.absolute(b)))
     near = u.less_equal(u.absolute(u.subtract(a, b)), bound)
-    finite = u.logical_and(u.isfinite(a), u.isfinite(b))
+    finite = u.isfinite(b)  # as in NumPy: within an infinite tolerance all are close to it
     out = u.logical_or(u.logical_and(finite, near), u.equal(a, b))
     if equal_nan:
         out = u.logical_or(out, u.logical_and(u.isnan(a), u.isnan(b)))

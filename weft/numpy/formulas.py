@@ -76,7 +76,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
     if dtype in dtypes._SIGNED:
         quotient = ew.div_p.bind(x1, x2)
         return ew.select(_other_sign(ew.rem_p.bind(x1, x2), x2), ew.sub(quotient, 1), quotient)
-    return _float_divmod(x1, x2)[0]
+    return _float_divmod(stop_gradient(x1), stop_gradient(x2))[0]  # flat between its steps
 
 
 def _other_sign(rest: Any, divisor: Any) -> Any:
@@ -161,7 +161,7 @@ def modf(x: Any, /, out: Any = None) -> Any:
     refuse_out("modf", out)
     x = inexact(x)
     whole = ew.select(ew.ge_p.bind(x, _const(x, 0)), ew.floor_p.bind(x), ew.ceil_p.bind(x))
-    zero = ew.div_p.bind(_filled(x, 1), x)  # of an infinity, with its sign
+    zero = stop_gradient(ew.div_p.bind(_filled(x, 1), x))  # of an infinity, with its sign
     return ew.select(isinf(x), zero, subtract(x, whole)), whole
 
 
@@ -214,7 +214,13 @@ def _inexact_power(x: Any, y: Any) -> Any:
     vanishes = ew.gt_p.bind(ew.real_p.bind(y), ew.real_p.bind(_filled(y, 0)))
     vanishes = ew.and_p.bind(ew.eq_p.bind(x, _filled(x, 0)), vanishes)
     base = ew.select(vanishes, _filled(x, 1), x)  # XLA has NaN for 0 to a complex power
-    return ew.select(vanishes, _filled(x, 0), ew.pow_p.bind(base, y))
+    # The derivative at 0: that of x for exponent 1, 0 above, and none below, as of the root.
+    flat = ew.gt_p.bind(ew.real_p.bind(y), ew.real_p.bind(_filled(y, 1)))
+    straight = ew.eq_p.bind(y, _filled(y, 1))
+    steep = ew.and_p.bind(vanishes, ew.not_p.bind(ew.or_p.bind(flat, straight)))
+    root = ew.sqrt_p.bind(ew.select(steep, x, _filled(x, 1)))
+    zero = ew.select(flat, _filled(x, 0), ew.select(straight, x, root))
+    return ew.select(vanishes, zero, ew.pow_p.bind(base, y))
 
 
 def _integer_power(x: Any, n: Any, dtype: Any) -> Any:
@@ -316,7 +322,7 @@ def sinc(x: Any, /) -> Any:
     z = ew.mul_p.bind(x, _const(x, math.pi))
     near = less(absolute(z), 0.2)
     safe = ew.select(near, _filled(z, 1), z)
-    square_z = ew.mul_p.bind(z, z)
+    square_z = ew.select(near, ew.mul_p.bind(z, z), _filled(z, 0))
     series = _filled(z, 0)
     for c in (-1 / 39916800, 1 / 362880, -1 / 5040, 1 / 120, -1 / 6, 1.0):
         series = ew.add_p.bind(ew.mul_p.bind(series, square_z), _const(z, c))

@@ -141,38 +141,6 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     return take_along_axis(stack(cases), which[None], 0)[0]
 
 
-def piecewise(x: Any, condlist: Any, funclist: Sequence, *args: Any, **kw: Any) -> Any:
-    """Of the functions the value of that whose condition holds, the later one where several do.
-
-    An additional function or value is the default, else 0. Source: numpy.piecewise.
-
-    >>> import weft.numpy as wnp
-    >>> x = wnp.array([-2.0, 3.0])
-    >>> wnp.piecewise(x, [x < 0, x >= 0], [lambda x: -x, 10.0])
-    Array([ 2., 10.], dtype=float32)
-    """
-    x = to_array(x)
-    several = isinstance(condlist, Sequence) or typeof(condlist).ndim > x.ndim
-    conds = list(condlist) if several else [condlist]
-    if len(funclist) == len(conds) + 1:
-        *functions, default = funclist
-    elif len(funclist) == len(conds):
-        functions, default = list(funclist), 0
-    else:
-        raise ValueError(
-            f"weft.numpy.piecewise: {len(conds)} conditions need {len(conds)} or {len(conds) + 1} "
-            f"functions, got {len(funclist)}"
-        )
-
-    def value(f: Any) -> Any:
-        return cast(f(x, *args, **kw) if callable(f) else f, x.dtype)
-
-    out = _broadcast_to(value(default), x.shape)
-    for cond, f in zip(conds, functions, strict=True):
-        out = where(cond, value(f), out)
-    return out
-
-
 # Indices of what is nonzero -------------------------------------------------------------------
 
 

@@ -448,6 +448,16 @@ greater = _comparison("greater", ew.gt_p, ew.gt_p, "x > y.")
 greater_equal = _comparison("greater_equal", ew.ge_p, ew.gt_p, "x >= y.")
 
 
+def _between(x: Any, y: Any) -> Any:
+    """The mean of equal complex numbers, so that both have half of the derivative."""
+    half = _const(ew.real_p.bind(x), 0.5)
+    parts = []
+    for part in (ew.real_p, ew.imag_p):
+        a, b = (ew.mul_p.bind(part.bind(v), half) for v in (x, y))
+        parts.append(ew.add_p.bind(a, b))
+    return ew.complex_p.bind(*parts)
+
+
 def _extremum(name: str, prim: Primitive, wins: Callable, doc: str) -> Callable:
     bind = prim.bind
 
@@ -455,7 +465,8 @@ def _extremum(name: str, prim: Primitive, wins: Callable, doc: str) -> Callable:
         x, y = _two(name, x, y)
         if typeof(x).dtype in dtypes._COMPLEX:
             x, y = _same_rank(x, y)
-            return ew.select(logical_or(wins(x, y), isnan(x)), x, y)
+            chosen = ew.select(logical_or(wins(x, y), isnan(x)), x, y)
+            return ew.select(ew.eq_p.bind(x, y), _between(x, y), chosen)
         return bind(x, y)
 
     function.__name__ = function.__qualname__ = name

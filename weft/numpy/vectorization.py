@@ -1,4 +1,4 @@
-"""Functions of scalars or vectors applied to arrays: vectorize, apply_along_axis."""
+"""Functions applied to arrays: vectorize, apply_along_axis, apply_over_axes, piecewise."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.trace import typeof
-from weft.numpy.common import to_array
+from weft.numpy.common import INEXACT, cast, to_array
 from weft.ops import shape as ops
 from weft.ops.base import canonical_axis
+from weft.ops.promote import broadcast_to as _broadcast_to
+from weft.ops.special import stop_gradient
 
 Core = tuple[str, ...]
 
@@ -209,3 +212,47 @@ def apply_over_axes(func: Callable, a: Any, axes: Any) -> Any:
             )
         a = out
     return a
+
+
+def piecewise(x: Any, condlist: Any, funclist: Sequence, *args: Any, **kw: Any) -> Any:
+    """Of the functions the value of that whose condition holds, the later one where several do.
+
+    An additional function or value is the default, else 0. Source: numpy.piecewise.
+
+    >>> import weft.numpy as wnp
+    >>> x = wnp.array([-2.0, 3.0])
+    >>> wnp.piecewise(x, [x < 0, x >= 0], [lambda x: -x, 10.0])
+    Array([ 2., 10.], dtype=float32)
+    """
+    from weft.numpy.creation import zeros
+    from weft.numpy.selection import where
+    from weft.numpy.ufuncs import equal
+
+    x = to_array(x)
+    several = isinstance(condlist, Sequence) or typeof(condlist).ndim > x.ndim
+    conds = list(condlist) if several else [condlist]
+    if len(funclist) == len(conds) + 1:
+        *functions, default = funclist
+    elif len(funclist) == len(conds):
+        functions, default = list(funclist), 0
+    else:
+        raise ValueError(
+            f"weft.numpy.piecewise: {len(conds)} conditions need {len(conds)} or {len(conds) + 1} "
+            f"functions, got {len(funclist)}"
+        )
+
+    def value(f: Any, chosen: Any) -> Any:
+        if not callable(f):
+            return cast(f, x.dtype)
+        # Elsewhere the function may have no derivative: 0 times infinity would be NaN.
+        own = where(chosen, x, stop_gradient(x)) if x.dtype in INEXACT else x
+        return cast(f(own, *args, **kw), x.dtype)
+
+    index = zeros(x.shape, dtypes.int32)
+    for i, cond in enumerate(conds):
+        index = where(cond, i + 1, index)
+    out = _broadcast_to(value(default, equal(index, 0)), x.shape)
+    for i, f in enumerate(functions):
+        chosen = equal(index, i + 1)
+        out = where(chosen, value(f, chosen), out)
+    return out

@@ -19,6 +19,7 @@ from weft.ops.arithmetic import (
     _square,
     _times,
     add_p,
+    and_p,
     complex_p,
     convert,
     eq_p,
@@ -245,8 +246,9 @@ def _pow_jvp_base(t: Any, out: Any, x: Any, y: Any) -> Any:
     y_inexact = convert(y, typeof(x).dtype)
     zero = scalar(0, typeof(x).dtype)
     one = scalar(1, typeof(x).dtype)
-    y_zero = eq_p.bind(y_inexact, zero)
-    safe_y = select(y_zero, _like(one, y_inexact), y_inexact)
+    # Only 0**0 needs another exponent, of which the factor y makes 0.
+    both_zero = and_p.bind(eq_p.bind(y_inexact, zero), eq_p.bind(x, zero))
+    safe_y = select(both_zero, _like(one, y_inexact), y_inexact)
     lowered = pow_p.bind(x, sub_p.bind(safe_y, one))
     factor = _mul(y_inexact, lowered)
     return _mul(t, factor)

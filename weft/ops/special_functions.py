@@ -231,7 +231,8 @@ def _gamma(a: Any, x: Any, upper: bool, derivative: bool = False) -> Any:
         ends = (eq(x, zero), zero, eq(x, inf), one, eq(a, inf), zero, eq(a, zero), one)
     bad = or_p.bind(or_p.bind(lt(a, zero), lt(x, zero)), or_p.bind(ne(a, a), ne(x, x)))
     both = and_p.bind(eq(a, inf), eq(x, inf))
-    bad = or_p.bind(or_p.bind(bad, both), and_p.bind(eq(a, zero), eq(x, zero)))
+    undefined = eq(a, zero) if derivative else and_p.bind(eq(a, zero), eq(x, zero))
+    bad = or_p.bind(or_p.bind(bad, both), undefined)
     return _choose(bad, nan, *ends, value)
 
 

@@ -210,7 +210,7 @@ def _select(
 ) -> tuple:
     """With a batched index, all branches run and each example takes its own one's results."""
     from weft.core.jaxpr import eval_closed
-    from weft.ops.elementwise import convert
+    from weft.ops.elementwise import convert, eq
 
     if any(WRITES in b.effects for b in branches):
         raise TypeError(
@@ -224,15 +224,33 @@ def _select(
         )
     index = move_dim(index, dim, 0, axis)
     results = []
-    for b in branches:
+    for i, b in enumerate(branches):
         inner, _ = batch_jaxpr(b, axis, batched, True)
-        results.append(eval_closed(inner, *operands))
+        taken = eq(index, typeof(index).dtype.type(i))
+        own = [
+            _differentiated_where(taken, x) if mapped else x
+            for x, mapped in zip(operands, batched, strict=True)
+        ]
+        results.append(eval_closed(inner, *own))
     if len(branches) == 2:
         index = convert(index, dtypes.bool_)
     outs = []
     for cases in zip(*results, strict=True):
         outs.append(select_rows(index, *cases))
     return outs, [0] * len(outs)
+
+
+def _differentiated_where(taken: Any, x: Any) -> Any:
+    """The operand of a branch, without a derivative in examples that do not take the branch.
+
+    There the branch may have none, and its cotangent, 0, times infinity would be NaN.
+    """
+    from weft.ops.special import stop_gradient
+
+    aval = typeof(x)
+    if hasattr(aval, "arrive") or aval.dtype not in dtypes._FLOATS | dtypes._COMPLEX:
+        return x
+    return select_rows(taken, stop_gradient(x), x)
 
 
 # Dead code -------------------------------------------------------------------------------------

@@ -1,0 +1,21 @@
+"""Functions applied piece by piece: derivatives where a piece that is not chosen has none."""
+
+import numpy as np
+
+import weft
+import weft.numpy as wnp
+
+
+def test_pieces_not_chosen_do_not_reach_the_derivative():
+    x = np.array([0.0, -1.0, 2.0, -np.inf], np.float32)
+    total = lambda x: wnp.piecewise(x, [x < 0, x > 0], [lambda t: -t, wnp.log, wnp.sqrt]).sum()
+    slopes = weft.grad(total)(x)
+    np.testing.assert_array_equal(slopes, [np.inf, -1, 0.5, -1])
+
+
+def test_of_several_conditions_the_last_holds():
+    x = np.array([-2.0, 0.5, 3.0], np.float32)
+    got = wnp.piecewise(x, [x < 1, x < 0], [lambda t: 10 * t, lambda t: t * t, 7.0])
+    np.testing.assert_array_equal(
+        got, np.piecewise(x, [x < 1, x < 0], [lambda t: 10 * t, lambda t: t * t, 7.0])
+    )
