@@ -2,6 +2,7 @@
 
 merge_equal      the same collective of the same value happens once
 hoist            collectives of loop-invariant values leave while loops
+join_sums        reductions that are only added up become one; not the user's own
 accumulate       all_reduces that a loop only adds up happen once, behind it; not the user's own
 combine          small all_reduces over the same groups become one (fewer latencies)
 overlap          optional: all_gather + dot becomes a ring of permutes and partial dots
@@ -22,6 +23,7 @@ from weft.partition.collect import KINDS, WHY, byte_size
 from weft.partition.layout import DeviceMesh, Layout
 from weft.partition.narrow import send_bytes
 from weft.partition.overlap import overlap_gathers
+from weft.partition.sums import join_sums
 from weft.partition.updates import WRITTEN
 from weft.partition.walk import inner_first
 
@@ -54,7 +56,7 @@ def optimize(
       written: the user wrote all of its collectives.
       overlap: make rings of gathers and products.
     """
-    names = ("merge_equal", "hoist", "accumulate", "combine", "overlap", "bytes")
+    names = ("merge_equal", "hoist", "join_sums", "accumulate", "combine", "overlap", "bytes")
     counts = dict.fromkeys(names, 0)
     with module.context, ir.Location.unknown(module.context):
         for view in module.body.operations:
@@ -66,6 +68,7 @@ def optimize(
             _drop_unused(block)
             counts["hoist"] += _hoist(block)
             if not written:
+                counts["join_sums"] += join_sums(block)
                 main = view.operation.attributes["sym_name"].value == "main"
                 known = arguments if main else None
                 counts["accumulate"] += reduce_behind_loops(block, mesh, known)
