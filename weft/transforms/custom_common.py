@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.state import axes_key
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
+from weft.core.tree import flatten
 from weft.transforms.jit_op import jaxpr_axes
 from weft.transforms.jvp import tangent_aval
 from weft.transforms.transpose import backward_pass
@@ -217,6 +219,66 @@ class Signature:
         return [next(fixed) if i in numbers else next(given) for i in range(n)]
 
 
+class FlatCall:
+    """One call on flat arguments: the function, and how its arguments are put together."""
+
+    __slots__ = ("in_tree", "name", "out_tree", "owner", "static", "traces")
+
+    def __init__(self, owner: FunctionWithRules, in_tree: Any, static: tuple) -> None:
+        self.owner: Any = owner
+        self.name = owner._signature.name
+        self.in_tree = in_tree
+        self.static = static
+        self.traces = owner._traces
+        self.out_tree: Any = None
+
+    def fun(self, *leaves: Any) -> list:
+        owner = self.owner
+        args = owner._signature.join(self.in_tree.unflatten(leaves), self.static)
+        outs, self.out_tree = flatten(owner.fun(*args))
+        return outs
+
+
+class FunctionWithRules:
+    """What custom_jvp and custom_vjp functions are, apart from their rules."""
+
+    def __init__(
+        self,
+        fun: Callable,
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ) -> None:
+        callable_self: Any = self  # the kinds have a __call__
+        functools.update_wrapper(callable_self, fun)
+        self.fun = fun
+        self._signature = Signature(type(self).__name__, fun, nondiff_argnums, nondiff_argnames)
+        self._symbolic_zeros = False
+        self._traces: dict = {}
+        self._tracing_rules = False
+
+    def _apply(self, prim: Primitive, kind: type[FlatCall], args: tuple, kwargs: dict) -> Any:
+        args = self._signature.positional(args, kwargs)
+        dynamic, static = self._signature.split(args)
+        leaves, in_tree = flatten(dynamic)
+        call = kind(self, in_tree, static)
+        outs = prim.bind(*leaves, call=call, jaxpr=None, num_consts=0)
+        return call.out_tree.unflatten(outs)
+
+    @property
+    def nondiff_argnums(self) -> tuple[int, ...]:
+        """Positions of the arguments that the rules do not differentiate."""
+        return self._signature.nondiff
+
+    @property
+    def symbolic_zeros(self) -> bool:
+        """Whether zero tangents reach the rules as `SymbolicZero`."""
+        return self._symbolic_zeros
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        function: Any = self
+        return self if instance is None else functools.partial(function, instance)
+
+
 class Traced:
     """A function traced to a jaxpr, with the tree of its result."""
 
@@ -268,8 +330,6 @@ def tracing_rules(owner: Any) -> Iterator[None]:
 
 def closes_over_tracers(fun: Any) -> bool:
     """Whether a function's own closure, or arguments bound to it, hold tracers."""
-    from weft.core.tree import flatten
-
     values = [getattr(fun, "args", ()), getattr(fun, "keywords", {}) or {}]
     for cell in getattr(fun, "__closure__", None) or ():
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +14,8 @@ from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten, names_in
 from weft.transforms.custom_common import (
     BatchedCall,
-    Signature,
+    FlatCall,
+    FunctionWithRules,
     SymbolicZero,
     batch_call,
     call_primitive,
@@ -31,24 +31,10 @@ from weft.transforms.vmap import batch_flat, move_dim
 # a jaxpr of the function too, and in front of its operands what the function closes over.
 
 
-class Call:
-    """One call: the function, the rule, and how their flat arguments are put together."""
+class Call(FlatCall):
+    """One call: the function and its rule on flat arguments."""
 
-    __slots__ = ("in_tree", "name", "out_tree", "owner", "static", "traces")
-
-    def __init__(self, owner: custom_jvp, in_tree: Any, static: tuple) -> None:
-        self.owner = owner
-        self.name = owner._signature.name
-        self.in_tree = in_tree
-        self.static = static
-        self.traces = owner._traces
-        self.out_tree: Any = None
-
-    def fun(self, *leaves: Any) -> list:
-        owner = self.owner
-        args = owner._signature.join(self.in_tree.unflatten(leaves), self.static)
-        outs, self.out_tree = flatten(owner.fun(*args))
-        return outs
+    __slots__ = ()
 
     def rule(self, consts: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
         """Outputs and their tangents (None where zero), from tangents that are None where zero."""
@@ -250,7 +236,7 @@ custom_jvp_p = call_primitive(
 )
 
 
-class custom_jvp:  # noqa: N801  (the public name is JAX's)
+class custom_jvp(FunctionWithRules):  # noqa: N801  (the public name is JAX's)
     """A function with a forward derivative of its own; use as a decorator.
 
     The rule, given by `defjvp`, has the signature
@@ -281,12 +267,7 @@ class custom_jvp:  # noqa: N801  (the public name is JAX's)
         nondiff_argnums: int | Sequence[int] = (),
         nondiff_argnames: str | Sequence[str] = (),
     ) -> None:
-        functools.update_wrapper(self, fun)
-        self.fun = fun
-        self._signature = Signature("custom_jvp", fun, nondiff_argnums, nondiff_argnames)
-        self._symbolic_zeros = False
-        self._traces: dict = {}
-        self._tracing_rules = False
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self.jvp: Any = None
 
     def defjvp(self, jvp: Callable, symbolic_zeros: bool = False) -> Callable:
@@ -334,22 +315,4 @@ class custom_jvp:  # noqa: N801  (the public name is JAX's)
                 f"custom_jvp function {self._signature.name} has no rule; give one with "
                 f"{self._signature.name}.defjvp"
             )
-        args = self._signature.positional(args, kwargs)
-        dynamic, static = self._signature.split(args)
-        leaves, in_tree = flatten(dynamic)
-        call = Call(self, in_tree, static)
-        outs = custom_jvp_p.bind(*leaves, call=call, jaxpr=None, num_consts=0)
-        return call.out_tree.unflatten(outs)
-
-    @property
-    def nondiff_argnums(self) -> tuple[int, ...]:
-        """Positions of the arguments that the rules do not differentiate."""
-        return self._signature.nondiff
-
-    @property
-    def symbolic_zeros(self) -> bool:
-        """Whether zero tangents reach the rules as `SymbolicZero`."""
-        return self._symbolic_zeros
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self._apply(custom_jvp_p, Call, args, kwargs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +15,8 @@ from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten, names_in
 from weft.transforms.custom_common import (
     BatchedCall,
-    Signature,
+    FlatCall,
+    FunctionWithRules,
     SymbolicZero,
     batch_call,
     call_primitive,
@@ -56,24 +56,10 @@ class CustomVJPPrimal:
 # what else backward needs to know) and the backward rule.
 
 
-class Call:
-    """One call: the function, its rules, and how their flat arguments are put together."""
+class Call(FlatCall):
+    """One call: the function and its rules on flat arguments."""
 
-    __slots__ = ("in_tree", "name", "out_tree", "owner", "static", "traces")
-
-    def __init__(self, owner: custom_vjp, in_tree: Any, static: tuple) -> None:
-        self.owner = owner
-        self.name = owner._signature.name
-        self.in_tree = in_tree
-        self.static = static
-        self.traces = owner._traces
-        self.out_tree: Any = None
-
-    def fun(self, *leaves: Any) -> list:
-        owner = self.owner
-        args = owner._signature.join(self.in_tree.unflatten(leaves), self.static)
-        outs, self.out_tree = flatten(owner.fun(*args))
-        return outs
+    __slots__ = ()
 
     def forward(self, consts: Any, primals: Sequence[Any], nonzero: Sequence[bool]) -> tuple:
         owner = self.owner
@@ -437,7 +423,7 @@ custom_vjp_p = call_primitive(
 )
 
 
-class custom_vjp:  # noqa: N801  (the public name is JAX's)
+class custom_vjp(FunctionWithRules):  # noqa: N801  (the public name is JAX's)
     """A function with a reverse derivative of its own; use as a decorator.
 
     `defvjp(fwd, bwd)` gives the rules: `fwd` takes the function's arguments and returns
@@ -468,12 +454,7 @@ class custom_vjp:  # noqa: N801  (the public name is JAX's)
         nondiff_argnums: int | Sequence[int] = (),
         nondiff_argnames: str | Sequence[str] = (),
     ) -> None:
-        functools.update_wrapper(self, fun)
-        self.fun = fun
-        self._signature = Signature("custom_vjp", fun, nondiff_argnums, nondiff_argnames)
-        self._symbolic_zeros = False
-        self._traces: dict = {}
-        self._tracing_rules = False
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self.optimize_remat = False
         self.fwd: Any = None
         self.bwd: Any = None
@@ -506,22 +487,4 @@ class custom_vjp:  # noqa: N801  (the public name is JAX's)
                 f"custom_vjp function {self._signature.name} has no rules; give them with "
                 f"{self._signature.name}.defvjp(fwd, bwd)"
             )
-        args = self._signature.positional(args, kwargs)
-        dynamic, static = self._signature.split(args)
-        leaves, in_tree = flatten(dynamic)
-        call = Call(self, in_tree, static)
-        outs = custom_vjp_p.bind(*leaves, call=call, jaxpr=None, num_consts=0)
-        return call.out_tree.unflatten(outs)
-
-    @property
-    def nondiff_argnums(self) -> tuple[int, ...]:
-        """Positions of the arguments that the rules do not differentiate."""
-        return self._signature.nondiff
-
-    @property
-    def symbolic_zeros(self) -> bool:
-        """Whether zero tangents reach the rules as `SymbolicZero`."""
-        return self._symbolic_zeros
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self._apply(custom_vjp_p, Call, args, kwargs)

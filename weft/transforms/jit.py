@@ -323,7 +323,7 @@ class JitInfo:
         result = entry.out_tree.unflatten(outs)
         fast = None
         if not is_debugging() and not any(hasattr(x, "__weft_array__") for x in leaves):
-            fast = fastpath(executable, result, len(leaves), consts)
+            fast = fastpath(executable, result, leaves, consts)
         return result, fast, False
 
 

@@ -169,7 +169,7 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
             partitioner=params["partitioner"],
         )
         result = execute(executable, consts, args, closed)
-        fast = None if is_debugging() else fastpath(executable, result, len(args), consts)
+        fast = None if is_debugging() else fastpath(executable, result, args, consts)
         return result, fast, False
 
     function = cached_call(fun, miss, cache_key=object(), name=name)
@@ -227,7 +227,7 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
         )
         outs = execute(executable, consts, args, closed)
         result = outs if prim.multiple_results else outs[0]
-        fast = None if is_debugging() else fastpath(executable, result, len(args), consts)
+        fast = None if is_debugging() else fastpath(executable, result, args, consts)
         return result, fast, False
 
     return cached_call(fun, miss, cache_key=(prim.name, object()), name=prim.name)

@@ -284,7 +284,7 @@ class Compiled(_Arguments):
         )
         fast = None
         if not is_debugging() and not any(hasattr(x, "__weft_array__") for x in leaves):
-            fast = fastpath(self._executable, result, len(leaves), consts)
+            fast = fastpath(self._executable, result, leaves, consts)
         return result, fast, False
 
     def _structure_error(self, args: tuple, kwargs: dict, tree: PyTreeDef) -> str:
