@@ -50,7 +50,7 @@ def counted(executable):
     def cache_miss(x):
         misses.append(x)
         [out] = executable.call([x])
-        return out, fastpath(executable, out, 1), False
+        return out, fastpath(executable, out, [x]), False
 
     return cached_call(lambda x: x, cache_miss, cache_key=id(misses)), misses
 
@@ -99,7 +99,7 @@ def test_static_arguments_reach_the_cache_miss_and_key_the_cache():
     def cache_miss(x, n, *, mode):
         seen.append((n, mode))
         [out] = executable.call([x])
-        return (out, {"n": out}), fastpath(executable, (out, {"n": out}), 1), False
+        return (out, {"n": out}), fastpath(executable, (out, {"n": out}), [x]), False
 
     f = cached_call(lambda x, n, mode: x, cache_miss, static_argnums=[1], static_argnames=["mode"])
     x = device_put(VALUE, SINGLE)
@@ -172,7 +172,7 @@ def test_arguments_the_program_does_not_take_are_dropped():
     def cache_miss(*args):
         misses.append(args)
         [out] = executable.call(args)
-        return out, fastpath(executable, out, 3), False
+        return out, fastpath(executable, out, args), False
 
     f = cached_call(lambda *args: args, cache_miss)
     x = device_put(VALUE, SINGLE)

@@ -73,6 +73,17 @@ def test_deleting_one_makes_use_of_the_other_an_error(name):
             use()
 
 
+@pytest.mark.parametrize("sharding", [WHOLE, SPLIT], ids=["replicated", "split"])
+def test_a_donated_array_is_gone_also_where_somebody_looks_at_a_part(sharding):
+    x = weft.device_put(V, sharding) + 0
+    views = np.asarray(x), np.asarray(x.addressable_data(3))
+    take(x).block_until_ready()
+    for use in (lambda: take(x), lambda: x + 1, lambda: np.asarray(x.addressable_data(0))):
+        with pytest.raises(RuntimeError, match="has been deleted"):
+            use()
+    np.testing.assert_array_equal(views[0], V)
+
+
 def test_donating_a_part_spares_other_parts_that_stand_alone():
     first, second = [s.data for s in split().addressable_shards][:2]
     np.testing.assert_array_equal(take(first), [1, 2])

@@ -434,3 +434,17 @@ def test_a_type_without_data_is_not_blamed_for_another_argument():
     spec = weft.ShapeDtypeStruct((3,), "float32")
     with pytest.raises(TypeError, match="argument b of type str"):
         weft.jit(lambda a, b: a).lower(spec, "text")
+
+
+@pytest.mark.parametrize("donated", [(), (0,)])
+def test_arrays_over_devices_in_another_order_may_meet_in_call_after_call(donated):
+    auto = (weft.AxisType.Auto,) * 2
+    forward = weft.make_mesh((4, 2), ("x", "y"), auto)
+    backward = weft.make_mesh((2, 4), ("a", "b"), auto, devices=weft.devices()[::-1])
+    value = np.arange(64, dtype=np.float32).reshape(8, 8)
+    add = weft.jit(lambda a, b: a + b, donate_argnums=donated)
+    for spec, other in ((P("x", "y"), P("a")), (P("x"), P()), (P(), P("b", "a"))):
+        for _ in range(3):
+            a = weft.device_put(value, weft.NamedSharding(forward, spec))
+            b = weft.device_put(10 * value, weft.NamedSharding(backward, other))
+            np.testing.assert_array_equal(add(a, b), 11 * value)

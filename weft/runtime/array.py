@@ -70,7 +70,8 @@ _wait, _free = ArrayImpl.block_until_ready, ArrayImpl.delete  # jaxlib's own
 def release(arrays: Iterable[Any]) -> None:
     """Marks the arrays whose buffers a program has taken as deleted, for any later use to see."""
     for x in arrays:
-        if x.__class__ is ArrayImpl and x.is_deleted():
+        # A part that NumPy or DLPack looks at is not taken, the others are (jaxlib 0.10.2).
+        if x.__class__ is ArrayImpl and (x.is_deleted() or _lost_part(x)):
             _free(x)
             if hasattr(x, "_shared"):
                 _release_shared(x)

@@ -92,17 +92,22 @@ def cached_call(
 
 
 def fastpath(
-    executable: Executable, result: Any, num_args: int, const_args: Sequence[Any] = ()
+    executable: Executable, result: Any, args: Sequence[Any], const_args: Sequence[Any] = ()
 ) -> FastpathData | None:
-    """Fast-path data for a run of ``executable`` that gave ``result``, or None if it has none."""
+    """Fast-path data for a run of ``executable`` that gave ``result``, or None if it has none.
+
+    args: the flat arguments of that run.
+    """
     if executable.has_side_effects or executable.has_callbacks:
         return None
+    if not executable.in_place([*const_args, *args]):
+        return None  # C++ (jaxlib 0.10.2) runs on parts wherever they are, and the process ends
     leaves, tree = pytree.dispatch_registry.flatten(result)
     if len(leaves) != len(executable.out_avals):
         return None
     if not all(type(leaf) is ArrayImpl for leaf in leaves):
         return None
-    return executable.fastpath(tree, num_args, const_args)
+    return executable.fastpath(tree, len(args), const_args)
 
 
 def clear_caches() -> None:

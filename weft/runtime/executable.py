@@ -183,6 +183,15 @@ class Executable:
             return f"argument {known if known.isdigit() else repr(known)} of {self.compiled.name}"
         return f"argument {position} of {self.compiled.name}"
 
+    def in_place(self, args: Sequence[Any]) -> bool:
+        """Whether those of `call`'s arguments that are on several devices lie as the program's."""
+        kept = args if self.kept_args is None else itertools.compress(args, self.kept_args)
+        return all(
+            x._sharding is s or x._sharding.num_devices == 1 or _same_parts(x, s)
+            for x, s in zip((getattr(a, "_base", a) for a in kept), self.in_shardings, strict=True)
+            if type(x) is ArrayImpl
+        )
+
     def fastpath(
         self, out_tree: Any, num_args: int, const_args: Sequence[Any] = ()
     ) -> FastpathData:
@@ -203,6 +212,12 @@ class Executable:
             in_device_local_layouts=[None] * len(self.in_shardings),
             const_args=list(const_args),
         )
+
+
+def _same_parts(array: Any, sharding: Any) -> bool:
+    own = array._sharding
+    same_order = own._devices_in_order == sharding._devices_in_order
+    return same_order and own.is_equivalent_to(sharding, len(array.aval.shape))
 
 
 def check_given_once(name: str, given: Sequence[Any], everything: Sequence[Any]) -> None:
