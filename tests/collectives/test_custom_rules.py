@@ -57,3 +57,46 @@ def test_a_tangent_is_pushed_by_the_rule(mesh_axes, rng):
         pushed = 2 * x.reshape(8, 3)[source] * t.reshape(8, 3)[source]
         want[target] = pushed * (1 + target % 4)
     np.testing.assert_allclose(found, want.reshape(2, 4, 3), rtol=1e-5)
+
+
+def total(by):
+    """The sum over v, with a reverse rule for one example's cotangent: the sum of all."""
+    fun = weft.custom_vjp(lambda v: lax.psum(v, "v"))
+    fun.defvjp(lambda v: (lax.psum(v, "v"), None), lambda _, ct: (lax.psum(ct, "v"),))
+    return by(fun)
+
+
+def pair(by):
+    """One result for each example and one that all share."""
+    fun = weft.custom_vjp(lambda v, w: (v * w, 2 * w))
+    fun.defvjp(
+        lambda v, w: ((v * w, 2 * w), (v, w)),
+        lambda saved, cts: (cts[0] * saved[1], cts[0] * saved[0] + 2 * cts[1]),
+    )
+    return by(fun)
+
+
+@pytest.mark.parametrize(
+    "by", [lambda f: f, weft.jit, weft.checkpoint], ids=["as is", "jit", "remat"]
+)
+def test_a_reverse_rule_is_given_the_cotangent_of_one_example(by):
+    """Also where results do not depend on the example: nothing is counted once for each."""
+    x = np.array([1.0, 2.0, 4.0, 8.0], np.float32)
+    weights = np.array([3.0, 1.0, 1.0, 2.0], np.float32)
+    summed = weft.vmap(total(by), axis_name="v")
+    gradient = weft.grad(lambda x: (weights * summed(x)).sum())(x)
+    np.testing.assert_allclose(gradient, np.full(4, weights.sum()))
+
+    def both(w):
+        products, doubled = weft.vmap(pair(by), (0, None))(x, w)
+        return (weights * products).sum() + (weights * doubled).sum()
+
+    np.testing.assert_allclose(weft.grad(both)(5.0), weights @ x + 2 * weights.sum())
+
+
+def test_a_value_that_all_examples_share_is_counted_once_by_a_reverse_rule():
+    fun = weft.custom_vjp(lambda v, w: w * w)
+    fun.defvjp(lambda v, w: (w * w, (v, w)), lambda saved, ct: (0 * saved[0], 2 * saved[1] * ct))
+    x = np.arange(3, dtype=np.float32)
+    f = lambda w: weft.vmap(fun, (0, None))(x, w).sum()
+    np.testing.assert_allclose(weft.grad(f)(3.0), 3 * 2 * 3.0)
