@@ -18,6 +18,7 @@ from weft.numpy import formulas, linear
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, cast, check_array, inexact, strong, to_array
 from weft.numpy.examples import EXAMPLES
+from weft.numpy.pseudo_inverse import pinv as pinv
 from weft.numpy.reductions import max as max_
 from weft.numpy.reductions import min as min_
 from weft.numpy.reductions import prod, sum
@@ -228,29 +229,6 @@ def inv(a: Any) -> Any:
     from weft.numpy.matrices import eye
 
     return solve(a, eye(typeof(a).shape[-1], dtype=typeof(a).dtype))
-
-
-def pinv(a: Any, rtol: Any = None, hermitian: builtins.bool = False, *, rcond: Any = None) -> Any:
-    """The Moore-Penrose inverse; singular values below rtol times the largest count as zero.
-
-    Source: numpy.linalg.pinv.
-    """
-    a = _matrices("pinv", a)
-    m, n = typeof(a).shape[-2:]
-    rtol = rcond if rtol is None else rtol
-    real = ew._real_dtype(typeof(a).dtype)
-    if rtol is None:
-        rtol = 10.0 * max(m, n) * float(dtypes.finfo(real).eps)
-    if min(m, n) == 0:
-        from weft.numpy.creation import zeros
-
-        return zeros((*typeof(a).shape[:-2], n, m), typeof(a).dtype)
-    left, s, right = svd(a, full_matrices=False, hermitian=hermitian)
-    cutoff = u.multiply(cast(rtol, real), s[..., :1])
-    kept = u.greater(s, cutoff)
-    scale = where(kept, u.true_divide(1, where(kept, s, 1)), cast(0, real))
-    v = u.multiply(_adjoint(right), cast(scale, typeof(a).dtype)[..., None, :])
-    return linear.matmul(v, _adjoint(left), precision="highest")
 
 
 def lstsq(

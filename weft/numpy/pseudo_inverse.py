@@ -1,0 +1,70 @@
+"""The Moore-Penrose inverse, with a derivative that needs no distinct singular values."""
+
+from __future__ import annotations
+
+import builtins
+from functools import cache
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.trace import typeof
+from weft.numpy import ufuncs as u
+from weft.numpy.common import cast, to_array
+from weft.numpy.linear import matmul
+from weft.numpy.selection import where
+from weft.ops import elementwise as ew
+
+
+def pinv(a: Any, rtol: Any = None, hermitian: builtins.bool = False, *, rcond: Any = None) -> Any:
+    """The Moore-Penrose inverse; singular values below rtol times the largest count as zero.
+
+    Its derivative is that of Golub and Pereyra, "The differentiation of pseudo-inverses and
+    nonlinear least squares problems whose variables separate", for a rank that stays.
+    Source: numpy.linalg.pinv.
+    """
+    from weft.numpy.linalg import _matrices
+
+    a = _matrices("pinv", a)
+    m, n = typeof(a).shape[-2:]
+    rtol = rcond if rtol is None else rtol
+    real = ew._real_dtype(typeof(a).dtype)
+    if rtol is None:
+        rtol = 10.0 * max(m, n) * float(dtypes.finfo(real).eps)
+    if min(m, n) == 0:
+        from weft.numpy.creation import zeros
+
+        return zeros((*typeof(a).shape[:-2], n, m), typeof(a).dtype)
+    return _inverse(builtins.bool(hermitian))(a, to_array(cast(rtol, real)))
+
+
+@cache
+def _inverse(hermitian: builtins.bool) -> Any:
+    from weft import custom_jvp
+    from weft.numpy.linalg import _adjoint, svd
+
+    def times(*factors: Any) -> Any:
+        out = factors[0]
+        for factor in factors[1:]:
+            out = matmul(out, factor, precision="highest")
+        return out
+
+    @custom_jvp
+    def inverse(a: Any, rtol: Any) -> Any:
+        left, s, right = svd(a, full_matrices=False, hermitian=hermitian)
+        kept = u.greater(s, u.multiply(rtol[..., None], s[..., :1]))
+        scale = where(kept, u.true_divide(1, where(kept, s, 1)), cast(0, typeof(s).dtype))
+        v = u.multiply(_adjoint(right), cast(scale, typeof(a).dtype)[..., None, :])
+        return times(v, _adjoint(left))
+
+    @inverse.defjvp
+    def rule(primals: tuple, tangents: tuple) -> tuple:
+        a, rtol = primals
+        t = tangents[0]
+        p = inverse(a, rtol)
+        adjoint_p, adjoint_t = _adjoint(p), _adjoint(t)
+        outside_rows = u.subtract(adjoint_t, times(adjoint_t, a, p))
+        outside_columns = u.subtract(adjoint_t, times(p, times(a, adjoint_t)))
+        out = u.subtract(times(p, adjoint_p, outside_rows), times(p, t, p))
+        return p, u.add(out, times(outside_columns, adjoint_p, p))
+
+    return inverse
