@@ -39,6 +39,9 @@ def switches() -> dict[str, Callable[[], AbstractContextManager]]:
         "what a loop adds up reduced behind it": lambda: patch.object(
             optimize, "reduce_behind_loops", nothing
         ),
+        "sums of sums over devices reduced once": lambda: patch.object(
+            optimize, "join_sums", nothing
+        ),
         "small all_reduces in one": lambda: patch.object(optimize, "_combine", nothing),
         "slices of pads as one exchange": lambda: patch.object(propagate, "simplify", nothing),
         "chains of reshards by the cheapest way": lambda: patch.object(

@@ -147,3 +147,28 @@ def _transposed_reference(x, w):
 @program((2, 4, 16), (6, 4, 3), reference=_transposed_reference)
 def upsampling_convolution(np, lib):
     return lambda x, w: lib.lax.conv_general_dilated(x, w, (1,), ((1, 2),), lhs_dilation=(2,))
+
+
+def _pool_gradient(x):
+    wide = np.pad(x, ((0, 1), (0, 1), (0, 0)), constant_values=-np.inf)
+    out = np.zeros_like(wide)
+    for i, j, c in np.ndindex(x.shape[0] // 2, x.shape[1] // 2, x.shape[2]):
+        part = wide[2 * i : 2 * i + 3, 2 * j : 2 * j + 3, c]
+        k = np.unravel_index(np.argmax(part), part.shape)
+        out[2 * i + k[0], 2 * j + k[1], c] += 2 * part[k]
+    return out[:-1, :-1]
+
+
+@program((16, 16, 4), reference=_pool_gradient)
+def max_pool_gradient(np, lib):
+    """Windows that overlap, with padding at their ends."""
+
+    def run(x):
+        def loss(x):
+            sizes = ((3, 3, 1), (2, 2, 1))
+            pooled = lib.lax.reduce_window(x, -np.inf, lib.lax.max, *sizes, "SAME")
+            return (pooled**2).sum()
+
+        return lib.grad(loss)(x)
+
+    return run

@@ -227,3 +227,83 @@ def _gram_gradient(x):
 @program((32, 8), reference=_gram_gradient)
 def gram_gradient(np, lib):
     return lambda x: lib.grad(lambda x: ((x.T @ x) ** 2).sum())(x)
+
+
+def _low_rank(x, w, a, b):
+    z = x @ w + x @ a @ b
+    up = 2 * z / z.size
+    return x.T @ (up @ b.T), (x @ a).T @ up
+
+
+@program((16, 16), (16, 8), (16, 4), (4, 8), reference=_low_rank)
+def low_rank_gradient(np, lib):
+    """A frozen product beside a learned one of low rank: sums of sums over devices."""
+
+    def run(x, w, a, b):
+        return lib.grad(lambda p: ((x @ w + x @ p[0] @ p[1]) ** 2).mean())((a, b))
+
+    return run
+
+
+def _three_projections(x, q, k, v):
+    hidden = [np.tanh(x @ w) for w in (q, k, v)]
+    ups = [2 * h * (1 - h * h) for h in hidden]
+    return sum(up @ w.T for up, w in zip(ups, (q, k, v), strict=True))
+
+
+COLUMNS = (None, "model")
+PROJECTIONS = (
+    ({"data": 4, "model": 2}, (("data",), COLUMNS, COLUMNS, COLUMNS)),
+    ({"data": 2, "model": 4}, (("data",), COLUMNS, COLUMNS, COLUMNS)),
+    ({"model": 8}, ((), COLUMNS, COLUMNS, COLUMNS)),
+)
+
+
+@program((16, 8), (8, 16), (8, 16), (8, 16), reference=_three_projections, layouts=PROJECTIONS)
+def gradient_of_three_projections(np, lib):
+    """What flows back to the input of attention's projections."""
+
+    def run(x, *weights):
+        def loss(x):
+            return sum((np.tanh(x @ w) ** 2).sum() for w in weights)
+
+        return lib.grad(loss)(x)
+
+    return run
+
+
+def _newton_steps(x, w, y):
+    t = np.tanh(x @ w)
+    up = 2 * (t - y) * (1 - t * t)
+    curve = (1 - t * t) * (2 * (1 - t * t) - 4 * (t - y) * t)
+    product = lambda v: x.T @ (curve * (x @ v)) + 20 * v
+    p, r = np.zeros_like(w), -(x.T @ up)
+    d = r
+    for _ in range(3):
+        q = product(d)
+        a = (r * r).sum() / (d * q).sum()
+        p, rest = p + a * d, r - a * q
+        d, r = rest + (rest * rest).sum() / (r * r).sum() * d, rest
+    return p
+
+
+@program((16, 8), (8, 4), (16, 4), reference=_newton_steps, tolerance=1e-3)
+def newton_by_conjugate_gradients(np, lib):
+    """Hessian-vector products in a loop whose weights do not change."""
+
+    def run(x, w, y):
+        gradient = lib.grad(lambda w: ((np.tanh(x @ w) - y) ** 2).sum())
+        product = lambda v: lib.jvp(gradient, (w,), (v,))[1] + 20 * v
+
+        def step(carry, _):
+            p, r, d = carry
+            q = product(d)
+            a = (r * r).sum() / (d * q).sum()
+            p, rest = p + a * d, r - a * q
+            d = rest + (rest * rest).sum() / (r * r).sum() * d
+            return (p, rest, d), None
+
+        r = -gradient(w)
+        return lib.lax.scan(step, (np.zeros_like(w), r, r), None, length=3)[0][0]
+
+    return run
