@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+import weft
 from weft.core.config import options
 from weft.runtime import backend
 from weft.runtime.device_put import (
@@ -110,6 +111,29 @@ def test_may_alias_false_protects_against_later_changes():
     x = device_put(value, may_alias=False)
     value[0, 0] = 99
     assert float(x.addressable_data(0).tolist()[0][0]) == 0.0
+
+
+@pytest.mark.parametrize("spec", [P("x"), P(None, "y"), P(), P("x", "y")], ids=str)
+def test_what_several_devices_hold_alike_can_be_copied(spec):
+    value = VALUE.copy()
+    x = device_put(value, NamedSharding(MESH, spec), may_alias=False)
+    value[...] = 0
+    check_placed(x, NamedSharding(MESH, spec))
+
+
+@pytest.mark.parametrize("given", ["device", "pinned_host"])
+@pytest.mark.parametrize("result", ["device", "pinned_host"])
+def test_donated_arrays_may_lie_in_another_memory_than_results(given, result):
+    device = backend.devices()[1]
+    x = device_put(VALUE, SingleDeviceSharding(device, memory_kind=given))
+    there = SingleDeviceSharding(device, memory_kind=result)
+    add = weft.jit(lambda v: v + 1, donate_argnums=0, out_shardings=there)
+    for _ in range(2):
+        y = add(x)
+        np.testing.assert_array_equal(y, VALUE + 1)
+        assert y.sharding.memory_kind == result
+        assert x.is_deleted() == (given == result)
+        x = device_put(VALUE, SingleDeviceSharding(device, memory_kind=given))
 
 
 def test_pytrees_take_one_place_or_a_prefix_of_places():

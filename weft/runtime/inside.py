@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft._xla import arrays as _xla
+from weft.core.aval import ShapedArray
+from weft.sharding.named import SingleDeviceSharding
 
 
 class _Inside(threading.local):
@@ -33,10 +35,40 @@ def put_shards(
 ) -> Any:
     """The array of these host arrays, one for each device.
 
-    XLA:CPU copies large ones on its pool, whose threads callbacks may all hold: there, this thread
-    copies.
+    copy: it shares no memory with them.
     """
-    if inside.pending is not None:
-        now = _xla.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
-        return _xla.batched_device_put(aval, sharding, shards, devices, committed, True, now)
-    return _xla.batched_device_put(aval, sharding, shards, devices, committed, copy)
+    if copy or inside.pending is not None:
+        return _copied_shards(aval, sharding, shards, devices, committed)
+    return _xla.batched_device_put(aval, sharding, shards, devices, committed)
+
+
+def _copied_shards(
+    aval: Any, sharding: Any, shards: Sequence[Any], devices: Sequence[Any], committed: bool
+) -> Any:
+    """As `put_shards`, with copies.
+
+    XLA:CPU copies large ones on its pool, whose threads callbacks may all hold: there, this thread
+    copies. And it cannot copy one piece of memory for some of the devices (jaxlib 0.10.2,
+    "bad_function_call"), only for all of them or for one.
+    """
+    kinds = _xla.HostBufferSemantics
+    how = kinds.ZERO_COPY if inside.pending is None else kinds.IMMUTABLE_ONLY_DURING_CALL
+    places = {s.__array_interface__["data"][0] for s in shards}
+    if len(places) == len(shards) or sharding.is_fully_replicated:
+        return _xla.batched_device_put(aval, sharding, shards, devices, committed, True, how)
+    from weft.runtime.array import joined
+
+    kind = sharding.memory_kind
+    singles = [
+        _xla.batched_device_put(
+            ShapedArray(shard.shape, aval.dtype, aval.weak_type),
+            SingleDeviceSharding(device, memory_kind=kind),
+            (shard,),
+            (device,),
+            True,
+            True,
+            how,
+        )
+        for shard, device in zip(shards, devices, strict=True)
+    ]
+    return joined(aval, sharding, singles)

@@ -350,11 +350,17 @@ def _check_divides(sharding: Any, aval: Any, who: str, name: str) -> None:
 
 
 def _aliases(program: Program) -> tuple[dict[int, int], list[bool]]:
-    """Donated arguments matched to results of equal type and sharding; others stay donors."""
+    """Donated arguments matched to results of equal type and sharding; others stay donors.
+
+    On one device an argument in a memory of its own is no donor: XLA (0.10.2) would use its buffer
+    for a result in another memory, and end the process.
+    """
     free: dict[Any, list[int]] = {}
-    one = len(program.devices) <= 1  # all placements are the same
+    one = len(program.devices) <= 1  # all placements are the same, but for the memory
+    memories = set()
     for i, (a, s) in enumerate(zip(program.jaxpr.out_avals, program.out_shardings, strict=True)):
-        s = None if one else s
+        memories.add(_memory(s))
+        s = _memory(s) if one else s
         free.setdefault((getattr(a, "shape", ()), physical(a).dtype, s), []).append(i)
     aliases, donors = {}, [False] * len(program.donated)
     unused = []
@@ -363,12 +369,12 @@ def _aliases(program: Program) -> tuple[dict[int, int], list[bool]]:
     ):
         if not d:
             continue
-        candidates = free.get((a.shape, physical(a).dtype, None if one else s), [])
+        candidates = free.get((a.shape, physical(a).dtype, _memory(s) if one else s), [])
         if candidates and (s is not None or one):
             aliases[i] = candidates.pop(0)
         else:
-            donors[i] = True
-            if one:
+            donors[i] = not one or memories <= {_memory(s)}
+            if one and donors[i]:
                 unused.append(a.str_short())
     if unused:
         warn(
@@ -376,6 +382,10 @@ def _aliases(program: Program) -> tuple[dict[int, int], list[bool]]:
             "are freed without being reused"
         )
     return aliases, donors
+
+
+def _memory(sharding: Any) -> str:
+    return getattr(sharding, "memory_kind", None) or "device"
 
 
 def compile_program(program: Program) -> Executable:
