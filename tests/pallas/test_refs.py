@@ -476,3 +476,28 @@ def test_what_only_arrays_have_is_refused_with_the_remedy():
         ref.reshape(6)
     with pytest.raises(AttributeError, match="no attribute 'colour'"):
         _ = ref.colour
+
+
+def test_a_ref_of_a_number_is_read_as_a_weak_one():
+    ref = weft.new_ref(2.0)
+    half = jnp.ones(2, jnp.bfloat16)
+    assert (ref[...] * half).dtype == jnp.bfloat16
+    assert weft.jit(lambda r: r[...] * half)(ref).dtype == jnp.bfloat16
+    ref[...] = np.float32(3.0)
+    assert weft.typeof(ref[...]).weak_type
+    assert weft.typeof(weft.jit(lambda: weft.freeze(weft.new_ref(1)))()).weak_type
+    strong = weft.new_ref(np.float32(2.0))
+    strong[...] = 3.0
+    assert not weft.typeof(strong[...]).weak_type
+
+    def total(x):
+        acc = weft.new_ref(0.0)
+
+        def add(i, c):
+            acc[...] += x[i]
+            return c
+
+        lax.fori_loop(0, 2, add, None)
+        return acc[...]
+
+    assert weft.grad(total)(np.ones(2, np.float32)).tolist() == [1.0, 1.0]

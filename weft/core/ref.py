@@ -19,28 +19,36 @@ class AbstractRef:
     """The type of a ref: the type of the array it holds, and the memory it lives in.
 
     inner: a `ShapedArray`. memory_space: None, or a space of weft.pallas. core: the mesh of the
-    cores that each have a copy of their own, or None for one that all share.
+    cores that each have a copy of their own, or None for one that all share. weak_type: whether
+    what is read from it is of weak type; what it holds is not.
     """
 
-    __slots__ = ("__weakref__", "core", "inner", "memory_space")
+    __slots__ = ("__weakref__", "core", "inner", "memory_space", "weak_type")
     _interned: dict[tuple, AbstractRef] = interned({})
 
     inner: ShapedArray
     memory_space: Any
     core: Any
+    weak_type: bool
 
-    def __new__(cls, inner: ShapedArray, memory_space: Any = None, core: Any = None) -> AbstractRef:
+    def __new__(
+        cls,
+        inner: ShapedArray,
+        memory_space: Any = None,
+        core: Any = None,
+        weak_type: bool = False,
+    ) -> AbstractRef:
         inner = inner.strip_weak_type()
-        key = (inner, memory_space, core)
+        key = (inner, memory_space, core, weak_type)
         self = cls._interned.get(key)
         if self is None:
             self = object.__new__(cls)
-            self.inner, self.memory_space, self.core = key
+            self.inner, self.memory_space, self.core, self.weak_type = key
             cls._interned[key] = self
         return self
 
     def __reduce__(self) -> tuple:
-        return AbstractRef, (self.inner, self.memory_space, self.core)
+        return AbstractRef, (self.inner, self.memory_space, self.core, self.weak_type)
 
     shape = property(lambda self: self.inner.shape)
     dtype = property(lambda self: self.inner.dtype)
@@ -48,7 +56,6 @@ class AbstractRef:
     size = property(lambda self: self.inner.size)
     itemsize = property(lambda self: self.inner.itemsize)
     nbytes = property(lambda self: self.inner.nbytes)
-    weak_type = False
     sharding = None
 
     @property
@@ -56,7 +63,7 @@ class AbstractRef:
         return self.inner.mat
 
     def with_inner(self, inner: ShapedArray) -> AbstractRef:
-        return AbstractRef(inner, self.memory_space, self.core)
+        return AbstractRef(inner, self.memory_space, self.core, self.weak_type)
 
     def update(self, **changes: Any) -> AbstractRef:
         """The type with fields of the inner type changed."""

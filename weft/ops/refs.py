@@ -15,13 +15,14 @@ from weft.core.effects import WRITES
 from weft.core.primitive import Primitive
 from weft.core.ref import AbstractRef, Indexer, Pick, Window
 from weft.core.trace import typeof
+from weft.ops.elementwise import convert
 from weft.ops.ref_values import all_picks, read, write
 
 _WRITES = frozenset((WRITES,))
 
 
 def _value_aval(ref: AbstractRef, indexer: Indexer) -> ShapedArray:
-    return ShapedArray(indexer.shape, ref.dtype, False, None, ref.mat)
+    return ShapedArray(indexer.shape, ref.dtype, ref.weak_type, None, ref.mat)
 
 
 def _check_ref(name: str, ref: Any) -> None:
@@ -227,9 +228,15 @@ def _parts(args: Sequence[Any], indexer: Indexer, num_values: int = 1) -> tuple:
     return args[0], args[1 : 1 + num_values], args[1 + num_values : end], args[end:]
 
 
+def _read(cell: Any, indexer: Indexer, index: Sequence[Any], *rest: Any) -> Any:
+    """The value at an index, of weak type if the ref's is."""
+    value = read(cell.get(), indexer, index, *rest)
+    return convert(value, cell.aval.dtype, True) if cell.aval.weak_type else value
+
+
 def _discharge_get(args: Any, *, indexer: Indexer, masked: bool, has_other: bool) -> Any:
     cell, _, index, rest = _parts(args, indexer, 0)
-    return read(cell.get(), indexer, index, *rest)
+    return _read(cell, indexer, index, *rest)
 
 
 def _discharge_set(args: Any, *, indexer: Indexer, masked: bool) -> list:
@@ -240,7 +247,7 @@ def _discharge_set(args: Any, *, indexer: Indexer, masked: bool) -> list:
 
 def _discharge_swap(args: Any, *, indexer: Indexer, masked: bool) -> Any:
     cell, (value,), index, rest = _parts(args, indexer)
-    old = read(cell.get(), indexer, index, *rest)
+    old = _read(cell, indexer, index, *rest)
     cell.put(write(cell.get(), indexer, index, value, *rest))
     return old
 
@@ -254,7 +261,7 @@ def _discharge_add(args: Any, *, indexer: Indexer) -> list:
 def _discharge_rmw(args: Any, *, indexer: Indexer, masked: bool, op: str) -> Any:
     cell, (value,), index, rest = _parts(args, indexer)
     _check_op("atomic_rmw", cell.aval, op)
-    old = read(cell.get(), indexer, index, *rest)
+    old = _read(cell, indexer, index, *rest)
     how = "set" if op == "xchg" else op
     mask = rest[0] if rest else None
     cell.put(write(cell.get(), indexer, index, value, mask, how))
@@ -265,7 +272,7 @@ def _discharge_cas(args: Any, *, indexer: Indexer) -> Any:
     from weft.ops.elementwise import eq_p, select
 
     cell, (compare, value), index, _ = _parts(args, indexer, 2)
-    old = read(cell.get(), indexer, index)
+    old = _read(cell, indexer, index)
     cell.put(write(cell.get(), indexer, index, select(eq_p.bind(old, compare), value, old)))
     return old
 

@@ -439,10 +439,10 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Ref
         raise ValueError(f"new_ref: kind must be None, got {kind!r}")
     value = as_array(init_val)
     aval = typeof(value)
-    if aval.weak_type:
+    weak = aval.weak_type
+    if weak:
         value = convert(value, aval.dtype)
-        aval = aval.strip_weak_type()
-    return Ref(Cell(value, AbstractRef(aval, memory_space), state.trace))
+    return Ref(Cell(value, AbstractRef(aval, memory_space, weak_type=weak), state.trace))
 
 
 @api_boundary
@@ -466,4 +466,4 @@ def freeze(ref: Any) -> Any:
         )
     value = cell.get()
     cell.value = None
-    return value
+    return convert(value, cell.aval.dtype, True) if cell.aval.weak_type else value

@@ -222,7 +222,7 @@ class Pullback:
         ...     _, f_vjp = weft.vjp(lambda v: v**2, x)
         ...     _ = f_vjp.with_refs(total)(1.0)
         >>> total[...]
-        Array(6., dtype=float32)
+        Array(6., dtype=float32, weak_type=True)
         """
         from weft.transforms.accumulate import into_refs
 
