@@ -103,3 +103,8 @@ def test_all_numbers_are_close_within_an_infinite_tolerance():
         for a, b in ((np.inf, x), (x, np.inf), (x, 1.0)):
             want = np.isclose(a, b, atol=np.inf)
             np.testing.assert_array_equal(wnp.isclose(a, b, atol=np.inf), want)
+
+
+def test_a_complex_number_to_the_power_true_is_itself():
+    x = np.array([2j, complex(np.nan, np.inf), 0], np.complex64)
+    np.testing.assert_array_equal(wnp.power(x, True), x)

@@ -177,6 +177,8 @@ def power(x1: Any, x2: Any, /) -> Any:
     >>> weft.numpy.power(weft.numpy.array([1, 2, 3]), 2)
     Array([1, 4, 9], dtype=int32)
     """
+    if isinstance(x2, builtins.bool) and aval_of("power", x1).dtype in dtypes._COMPLEX:
+        x2 = int(x2)
     if isinstance(x2, int | np.integer) and not isinstance(x2, builtins.bool):
         dtype = aval_of("power", x1).dtype
         if dtype == _bool:
