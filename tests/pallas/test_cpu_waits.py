@@ -76,6 +76,8 @@ LIMITS = {
     "exchanged": ["m(i=0) looks again and again at"],
     "flag in memory": ["a program looks again and again at", line_of(HANGS.forever, "while")],
     "whole grid": ["a program looks again and again at"],
+    "interpreted flag": ["program (0,) looks again and again at", "nothing else has happened"],
+    "interpreted count": ["m(i=0) looks again and again at"],
 }
 
 

@@ -167,6 +167,12 @@ def barrier_in_a_loop(out, barrier):
     lax.fori_loop(0, 3 + lax.axis_index("i"), step, 0)
 
 
+def counts_from_zero(out, sem):
+    """Its own writes are no progress, interpreted too."""
+    out[0] = 0
+    polls_and_counts(out, sem)
+
+
 ZERO = np.zeros(1, np.int32)
 CASES = {
     "nobody signals": (cores(nobody_signals, [REGULAR]),),
@@ -199,6 +205,8 @@ CASES = {
     "flag in memory": (grid(flag_in_memory, []), ZERO),
     "whole grid": (grid(whole_grid, [pl.LOCAL((), "int32")], n=64),),
     "wait alone": (grid(wait_alone, [REGULAR]),),
+    "interpreted flag": (grid(flag_in_memory, [], interpret=True), ZERO),
+    "interpreted count": (cores(counts_from_zero, [REGULAR], 1, LIMIT, interpret=True),),
 }
 
 

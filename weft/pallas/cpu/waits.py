@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.core.jaxpr import open_jaxpr, walk_eqns
 from weft.pallas.cpu.frame import field, set_field
 from weft.pallas.cpu.llvm import Function, Index, Module
 from weft.pallas.cpu.threads import emit_spin
+from weft.pallas.polls import polls
 
 # The state of a kernel: its counters on cache lines of their own, then the records of its cores.
 PROGRESS, ABORT, RECORDS = 0, 64, 128
@@ -366,60 +366,13 @@ def _emit_lone_look(module: Module, limit: int) -> None:
 
 # Loops -------------------------------------------------------------------------------------------
 
-_LOOKS = frozenset(("semaphore_read", "atomic_cas"))
-_CHANGES = frozenset(
-    (
-        *("set", "swap", "addupdate", "debug_print", "async_copy_start", "async_copy_wait"),
-        *("semaphore_signal", "semaphore_wait", "core_barrier"),
-    )
-)
-
-
-def looks(jaxprs: Sequence[Any]) -> bool:
-    """Whether a loop of these jaxprs may only be looking for what others do: it looks at a
-    semaphore, or it looks at a lock or at memory and changes nothing."""
-    found = [e for jaxpr in jaxprs for e in walk_eqns(jaxpr)]
-    if any(e.primitive.name == "semaphore_read" for e in found):
-        return True
-    return any(_is_look(e) for e in found) and not any(_is_change(e) for e in found)
-
-
-def _is_look(eqn: Any) -> bool:
-    name = eqn.primitive.name
-    return name in _LOOKS or name == "get" or (name == "atomic_rmw" and not _is_change(eqn))
-
-
-def _is_change(eqn: Any) -> bool:
-    name = eqn.primitive.name
-    return name in _CHANGES or (name == "atomic_rmw" and eqn.params["op"] != "xchg")
-
-
-def _counts(cond: Any, body: Any, consts: int) -> bool:
-    """Whether a loop's condition compares a number that every turn adds to."""
-    cond, body = open_jaxpr(cond), open_jaxpr(body)
-    if len(cond.eqns) != 1 or cond.eqns[0].primitive.name not in ("lt", "le", "gt", "ge"):
-        return False
-    carried = len(body.invars) - consts
-    for v in cond.eqns[0].invars:
-        place = cond.invars.index(v) - (len(cond.invars) - carried) if v in cond.invars else -1
-        if place >= 0:
-            before, after = body.invars[consts + place], body.outvars[place]
-            if any(
-                e.primitive.name in ("add", "sub") and after in e.outvars and before in e.invars
-                for e in body.eqns
-            ):
-                return True
-    return False
-
 
 class Watch:
     """The watch over a loop that may not end: what it needs before the loop, and a turn of it."""
 
     def __init__(self, t: Any, eqn: Any) -> None:
         self.t, self.eqn = t, eqn
-        cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
-        counts = _counts(cond, body, eqn.params["body_nconsts"])
-        self.looks = not counts and looks((cond, body)) and t.call.wait_limit > 0
+        self.looks = t.call.wait_limit > 0 and polls(eqn)
         self.turns = ""
         self.on = self.looks or t.core is not None
         if not self.on:

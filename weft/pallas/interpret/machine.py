@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from weft.pallas.interpret.memory import Buffer, Region, locate, locate_masked
 from weft.pallas.interpret.numpy_ops import function_of
 from weft.pallas.interpret.params import InterpretParams
 from weft.pallas.interpret.scheduler import Scheduler, Task, Wait
+from weft.pallas.polls import polls
 
 Steps = Generator[Wait | None, None, list]
 RULES: dict[str, tuple[Callable[..., Any], bool]] = {}
@@ -98,9 +100,11 @@ LOOKS = 20_000
 class Machine:
     """A running kernel: its tasks, semaphores, and what is checked."""
 
-    def __init__(self, kernel: str, params: InterpretParams) -> None:
+    def __init__(self, kernel: str, params: InterpretParams, wait_limit: float = 0.0) -> None:
         self.kernel = kernel
         self.params = params
+        self.wait_limit = wait_limit
+        self.events = 0  # writes, signals, copies: of all tasks
         self.scheduler = Scheduler(params.random_seed)
         self.num_batch = 0
         self.names: dict[int, str] = {}  # of tasks, by number
@@ -180,6 +184,8 @@ class Machine:
     ) -> None:
         """Checks and records a write to a region."""
         self.looks = 0
+        self.events += 1
+        task.events += 1
         if not buffer.data.flags.writeable:
             buffer.data = buffer.data.copy()
         if buffer.shadow is not None:
@@ -405,10 +411,23 @@ def _while(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
     p = op.eqn.params
     nc, nb = p["cond_nconsts"], p["body_nconsts"]
     cond_consts, body_consts, carry = args[:nc], args[nc : nc + nb], list(args[nc + nb :])
+    since = time.monotonic() if m.wait_limit and polls(op.eqn) else None
+    events = m.events - task.events
     while True:
         (go_on,) = yield from m.run(p["cond_jaxpr"], [*cond_consts, *carry], task)
         if not go_on:
             return carry
+        if since is not None:
+            yield None
+            if m.events - task.events != events:
+                since, events = time.monotonic(), m.events - task.events
+            elif time.monotonic() - since > m.wait_limit:
+                m.fail(
+                    DeadlockError,
+                    f"{task.name} looks again and again at {op.eqn.source}, and nothing else has "
+                    f"happened for {m.wait_limit:g} s, the limit of waiting "
+                    "(pl.CompilerParams(wait_limit=...), weft.config.pallas_wait_limit)",
+                )
         carry = yield from m.run(p["body_jaxpr"], [*body_consts, *carry], task)
 
 

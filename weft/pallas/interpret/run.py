@@ -31,7 +31,7 @@ class _Run:
 
     def __init__(self, call: KernelCall, operands: Sequence[Any], params: InterpretParams) -> None:
         self.call = call
-        self.m = Machine(call.name, params)
+        self.m = Machine(call.name, params, call.wait_limit)
         self.m.num_batch = call.num_batch
         n = call.num_scalars
         given = [np.ascontiguousarray(x).reshape(np.shape(x)) for x in operands]

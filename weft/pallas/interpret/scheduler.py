@@ -22,7 +22,7 @@ class Task:
     It yields None, or a `Wait` it cannot go on before.
     """
 
-    __slots__ = ("clock", "coords", "grid", "mesh", "name", "number", "steps")
+    __slots__ = ("clock", "coords", "events", "grid", "mesh", "name", "number", "steps")
 
     def __init__(self, number: int, name: str, mesh: Any = None, coords: Any = None) -> None:
         self.number = number
@@ -31,6 +31,7 @@ class Task:
         self.coords = coords or {}  # axis -> index of a core
         self.grid: tuple[int, ...] = ()
         self.clock: Clock = {number: 1}
+        self.events = 0  # what it wrote
 
     def tick(self) -> None:
         """What follows comes after what others have been told."""

@@ -132,6 +132,7 @@ def _signal(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> St
     target = at_core(m, op, sems, rest[n + 1 :])
     s = target.at(m, indexer, rest[:n], op)
     m.looks = 0
+    m.events += 1
     s.signal(int(rest[n]), task.clock, op.eqn.source)
     if s.value < 0:
         m.fail(SemaphoreError, f"{task.name} makes {s.name} negative at {op.eqn.source}")
@@ -179,6 +180,7 @@ def _barrier(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> S
     s, count = sems.at(m, op.eqn.params["indexer"], rest, op), op.eqn.params["count"]
     phase = s.phase
     s.arrived.append(task)
+    m.events += 1
     if len(s.arrived) == count:
         together: Clock = {}
         for t in s.arrived:
@@ -235,6 +237,7 @@ def _copy_start(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
         m.write(copy, dst, to_region, source)
         to_region.put(dst.data, np.array(from_region.get(src.data)))
         m.looks = 0
+        m.events += 1
         s.signal(1, copy.clock, source)
 
     m.scheduler.start(copy, steps())

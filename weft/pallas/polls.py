@@ -1,0 +1,63 @@
+"""Loops that may only be looking for what others do: at semaphores, locks, flags in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core.jaxpr import open_jaxpr, walk_eqns
+
+_LOOKS = frozenset(("semaphore_read", "atomic_cas"))
+_CHANGES = frozenset(
+    (
+        *("set", "swap", "addupdate", "debug_print", "async_copy_start", "async_copy_wait"),
+        *("semaphore_signal", "semaphore_wait", "core_barrier"),
+    )
+)
+
+
+def _looks(jaxprs: Sequence[Any]) -> bool:
+    """Whether a loop of these jaxprs may only be looking for what others do: it looks at a
+    semaphore, or it looks at a lock or at memory and changes nothing."""
+    found = [e for jaxpr in jaxprs for e in walk_eqns(jaxpr)]
+    if any(e.primitive.name == "semaphore_read" for e in found):
+        return True
+    return any(_is_look(e) for e in found) and not any(_is_change(e) for e in found)
+
+
+def _is_look(eqn: Any) -> bool:
+    name = eqn.primitive.name
+    return name in _LOOKS or name == "get" or (name == "atomic_rmw" and not _is_change(eqn))
+
+
+def _is_change(eqn: Any) -> bool:
+    name = eqn.primitive.name
+    return name in _CHANGES or (name == "atomic_rmw" and eqn.params["op"] != "xchg")
+
+
+def polls(eqn: Any) -> bool:
+    """Whether a while equation is such a loop."""
+    cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+
+    def find() -> bool:
+        return not _counts(cond, body, eqn.params["body_nconsts"]) and _looks((cond, body))
+
+    return open_jaxpr(body).memo("polls", find)
+
+
+def _counts(cond: Any, body: Any, consts: int) -> bool:
+    """Whether a loop's condition compares a number that every turn adds to."""
+    cond, body = open_jaxpr(cond), open_jaxpr(body)
+    if len(cond.eqns) != 1 or cond.eqns[0].primitive.name not in ("lt", "le", "gt", "ge"):
+        return False
+    carried = len(body.invars) - consts
+    for v in cond.eqns[0].invars:
+        place = cond.invars.index(v) - (len(cond.invars) - carried) if v in cond.invars else -1
+        if place >= 0:
+            before, after = body.invars[consts + place], body.outvars[place]
+            if any(
+                e.primitive.name in ("add", "sub") and after in e.outvars and before in e.invars
+                for e in body.eqns
+            ):
+                return True
+    return False
