@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.caches import clearable
 from weft.runtime import backend
 
 WAIT_SECONDS = 120
 KEPT = 4096
 """How many of the last digests of one kind the coordination service keeps."""
 
-_count: dict[tuple, int] = clearable({})
+# How many values of one kind there were: the same on all processes, so that `clear_caches` must
+# not empty it. A program has few kinds.
+_count: dict[tuple, int] = {}
 
 
 def check_same(value: np.ndarray, sharding: Any) -> None:
