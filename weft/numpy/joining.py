@@ -561,6 +561,8 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     """
     aval = aval_of("trim_zeros", filt) if not isinstance(filt, list | tuple) else None
     x = to_array(np.asarray(filt)) if aval is None else to_array(filt)
+    if not set(trim.lower()) <= {"f", "b"}:
+        raise ValueError(f"weft.numpy.trim_zeros: trim must be 'f', 'b' or 'fb', got {trim!r}")
     nonzero = np.argwhere(concrete(x, "trim_zeros: filt"))
     shape = typeof(x).shape
     for i in axes_of(axis, len(shape)):

@@ -636,7 +636,8 @@ def ravel_multi_index(
     modes = mode if isinstance(mode, tuple) else (mode,) * len(dims)
     parts = []
     for i, n, m in zip(multi_index, dims, modes, strict=True):
-        i = to_array(i) if dtype is None else cast(to_array(i), np.dtype(dtype))
+        i = _index_array("ravel_multi_index", i)
+        i = i if dtype is None else cast(i, np.dtype(dtype))
         if m == "raise":
             known = concrete(i, "ravel_multi_index: indices (with mode='raise')")
             if known.size and (known.min() < 0 or known.max() >= n):

@@ -225,6 +225,8 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     if dtype not in INEXACT:
         if decimals >= 0:
             return to_array(a)
+        if 10**-decimals > int(dtypes.iinfo(dtype).max):
+            return _filled(to_array(a), 0)
         unit = _const(a, 10**-decimals)
         half = _const(a, 10**-decimals // 2)
         down = multiply(floor_divide(a, unit), unit)
