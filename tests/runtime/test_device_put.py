@@ -113,6 +113,17 @@ def test_may_alias_false_protects_against_later_changes():
     assert float(x.addressable_data(0).tolist()[0][0]) == 0.0
 
 
+@pytest.mark.parametrize("target", ["backward", "backward, replicated", "x,y", "replicated"])
+def test_copies_are_made_in_another_order_of_devices_too(target):
+    for source in ("x,y", "backward", "replicated", "backward, replicated"):
+        x = device_put(VALUE, PLACES[source])
+        y = device_put(x, PLACES[target], may_alias=False)
+        held = {s.data.unsafe_buffer_pointer() for s in x.addressable_shards}
+        assert not held & {s.data.unsafe_buffer_pointer() for s in y.addressable_shards}
+        x.delete()
+        check_placed(y, PLACES[target])
+
+
 @pytest.mark.parametrize("spec", [P("x"), P(None, "y"), P(), P("x", "y")], ids=str)
 def test_what_several_devices_hold_alike_can_be_copied(spec):
     value = VALUE.copy()

@@ -163,10 +163,10 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
     before = source
     if same_devices and source._devices_in_order != sharding._devices_in_order:
         # An executable takes the parts in the order of its own devices and crashes on another one.
-        source = in_device_order(source, sharding._devices_in_order, ndim)
-        given, x = x, _xla.reorder_shards(x, source, semantics)
-        x = share(_xla.new_array(aval, source, x._arrays, committed=True), given)
+        x = _reordered(x, sharding._devices_in_order)
+        source = x._sharding
         if source.is_equivalent_to(sharding, ndim):
+            x = copied(x, source, semantics) if may_alias is False else x
             return _rewrap(x, new_aval, sharding)
     if _same_parts(source, sharding, aval.shape):
         if not donate:
@@ -207,6 +207,13 @@ def _to_memory(x: Any, aval: Any, sharding: Any, donate: bool) -> Any:
     if donate:
         x.delete()
     return moved
+
+
+def _reordered(x: Any, devices: tuple) -> Any:
+    """The array with its parts in the order of these devices, which are its own."""
+    order = in_device_order(x._sharding, devices, len(x.aval.shape))
+    parts = _xla.reorder_shards(x, order, _xla.ArrayCopySemantics.REUSE_INPUT)
+    return share(_xla.new_array(x.aval, order, parts._arrays, committed=True), x)
 
 
 def _rewrap(x: Any, aval: Any, sharding: Any) -> Any:
