@@ -10,6 +10,7 @@ from weft.errors import ShardingTypeError
 from weft.sharding import AbstractMesh, AxisType, NamedSharding, auto_axes, explicit_axes
 
 MESH = weft.make_mesh((4, 2), ("x", "y"))
+LINE = weft.make_mesh((8,), ("z",))
 AUTO = weft.make_mesh((4, 2), ("x", "y"), (AxisType.Auto,) * 2)
 MIXED = weft.make_mesh((4, 2), ("x", "y"), (AxisType.Explicit, AxisType.Auto))
 RNG = np.random.default_rng(1)
@@ -79,12 +80,19 @@ def test_auto_axes_are_left_to_constraints(place):
         place(put(A, "x", mesh=AUTO))
 
 
+def test_a_spec_is_over_the_mesh_in_context_and_an_arrays_own_methods_over_its_own():
+    rows = put(A, "x")
+    with weft.set_mesh(LINE):
+        assert weft.reshard(rows, P("z")).sharding.mesh == LINE
+        np.testing.assert_array_equal([np.asarray(r) for r in rows], A)
+    assert weft.reshard(rows, P("y")).sharding.mesh == MESH
+
+
 def test_reshard_to_no_axis_of_an_auto_mesh_replicates():
     out = weft.reshard(put(A, "x", mesh=AUTO), NamedSharding(AUTO, P()))
     assert out.sharding.is_fully_replicated
 
 
-LINE = weft.make_mesh((8,), ("z",))
 CUBE = AbstractMesh((2, 2, 2), ("a", "b", "c"), (AxisType.Explicit,) * 3)
 
 

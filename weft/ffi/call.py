@@ -171,7 +171,8 @@ def place(
             axes = [a.sharding.spec.axes_of(d) for d in range(a.ndim)]
             kept = [s if f in allowed else () for s, f in zip(axes, group, strict=True)]
             if kept != axes:
-                x = reshard(x, PartitionSpec(*(k or None for k in kept)))
+                whole = PartitionSpec(*(k or None for k in kept))
+                x = reshard(x, a.sharding.with_spec(whole))
         placed.append(x)
     return placed
 

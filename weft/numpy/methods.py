@@ -274,7 +274,7 @@ def _iter(self: Any) -> Iterator:
     if typed is not None and typed.spec_of(0) and not isinstance(self, Tracer):
         from weft.sharding.explicit import reshard
 
-        rows = reshard(self, typed.spec.update(partitions=[None, *typed.spec[1:]]))
+        rows = reshard(self, typed.with_spec(typed.spec.update(partitions=[None, *typed.spec[1:]])))
     return iter([getitem(rows, i) for i in range(self.aval.shape[0])])
 
 
