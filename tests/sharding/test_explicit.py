@@ -105,6 +105,26 @@ def test_reshard_moves_to_a_mesh_of_another_shape():
             assert out.sharding.mesh == LINE
 
 
+def test_a_result_asked_over_another_mesh_names_that_mesh():
+    out = weft.jit(lambda x: x + 1, out_shardings=NamedSharding(LINE, P("z")))(put(A, "x"))
+    assert out.sharding == NamedSharding(LINE, P("z"))
+
+
+def test_a_step_of_its_own_results_is_compiled_once(monkeypatch):
+    from weft.runtime import compile as runtime_compile
+
+    compiled = []
+    original = runtime_compile.compile_module
+    monkeypatch.setattr(
+        runtime_compile, "compile_module", lambda *a, **k: compiled.append(a) or original(*a, **k)
+    )
+    step = weft.jit(lambda x: x * 2 + 1)
+    x = put(A, "x")
+    for _ in range(3):
+        x = step(x)
+    assert len(compiled) == 1
+
+
 def test_a_program_computes_over_one_mesh_and_then_another():
     def f(x):
         with weft.sharding.use_abstract_mesh(CUBE):

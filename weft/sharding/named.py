@@ -607,6 +607,14 @@ def spec_from_hlo(hlo: Any, mesh: Any, ndim: int) -> PartitionSpec | None:
     return None
 
 
+def without_trailing_nones(sharding: Any) -> Any:
+    """The one form of shardings that differ in `None`s at the end of their specs only."""
+    if type(sharding) is not NamedSharding:
+        return sharding
+    parts = sharding.spec.partitions
+    return sharding.with_spec(_trimmed(sharding.spec)) if parts and parts[-1] is None else sharding
+
+
 def _trimmed(spec: PartitionSpec) -> PartitionSpec:
     parts = list(spec.partitions)
     while parts and parts[-1] is None:

@@ -53,6 +53,7 @@ class Program:
     mesh: Any
     in_shardings: list
     out_shardings: list
+    asked: list  # out_shardings as the user gave them, over any mesh
     platforms: tuple[str, ...]
     use_shardy: bool
     options: dict | None = None
@@ -263,6 +264,7 @@ def _placed(
         mesh=mesh,
         in_shardings=given,
         out_shardings=list(out_shardings),
+        asked=list(out_shardings),
         platforms=(devices[0].platform if devices else "cpu",),
         use_shardy=bool(config.use_shardy),
     )
@@ -428,7 +430,10 @@ def compile_program(program: Program) -> Executable:
     else:
         ins = _final(program, program.in_shardings, program.jaxpr.in_avals, compiled, "parameter")
         outs = _final(program, program.out_shardings, program.jaxpr.out_avals, compiled, "output")
-    outs = [_on_typed_mesh(a, s) for a, s in zip(program.jaxpr.out_avals, outs, strict=True)]
+    outs = [
+        _as_asked(asked, a, _on_typed_mesh(a, s))
+        for asked, a, s in zip(program.asked, program.jaxpr.out_avals, outs, strict=True)
+    ]
     donated = list(program.donated)
     program.consts = [constant_at(c, s) for c, s in zip(program.consts, ins, strict=False)]
     program.executable = executable_class(program.keepalives, local)(
@@ -479,6 +484,16 @@ def _on_typed_mesh(aval: Any, sharding: Any) -> Any:
         if mesh.axis_types == types
         else sharding.update(mesh=mesh.update(axis_types=types))
     )
+
+
+def _as_asked(asked: Any, aval: Any, found: Any) -> Any:
+    """The result's sharding, over the mesh that the user named for it."""
+    if type(asked) is not NamedSharding or type(found) is not NamedSharding:
+        return found
+    if asked.mesh.shape == found.mesh.shape or not isinstance(asked.mesh, Mesh):
+        return found
+    same = isinstance(found.mesh, Mesh) and asked.is_equivalent_to(found, physical(aval).ndim)
+    return asked if same else found
 
 
 def _final(

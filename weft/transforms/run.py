@@ -21,6 +21,7 @@ from weft.core.trace import (
 from weft.runtime.device_put import default_sharding
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.runtime.executable import Executable, effects_barrier
+from weft.sharding.named import without_trailing_nones
 from weft.transforms.devices import committed_sharding
 from weft.transforms.guarded import guarded
 
@@ -42,7 +43,7 @@ def executable_for(
 
     arg_names: asked for where a program is made, for messages.
     """
-    placed = tuple(committed_sharding(x) for x in args)
+    placed = tuple(without_trailing_nones(committed_sharding(x)) for x in args)
     key = executable_key(name, placed, in_shardings, out_shardings, donated, **options)
 
     def make() -> tuple:

@@ -61,6 +61,8 @@ def backward_pass(
             if ct is not None and isinstance(out, Var) and out in linear:
                 old = ct_env.get(out)
                 ct_env[out] = ct if old is None else add_any(old, ct)
+        # The cotangent of a broadcast is summed where it is: the sum is what moves.
+        spread = {e.outvars[0] for e in eqns if _is_broadcast(e)}
         for eqn in reversed(eqns):
             out_cts = [ct_env.pop(v, None) for v in eqn.outvars]
             if all(ct is None for ct in out_cts):
@@ -69,13 +71,24 @@ def backward_pass(
             in_cts = _transpose_eqn(eqn, out_cts, linear, env)
             for v, ct in zip(eqn.invars, in_cts, strict=True):
                 if ct is not None and v.__class__ is Var and v in linear:
-                    if getattr(v.aval, "sharding", None) is not None:
-                        ct = _placed_like(ct, v.aval)
                     old = ct_env.get(v)
+                    if getattr(v.aval, "sharding", None) is not None and (
+                        old is not None or v not in spread
+                    ):
+                        ct = _placed_like(ct, v.aval)
+                        old = _placed_like(old, v.aval) if v in spread else old
                     ct_env[v] = ct if old is None else add_any(old, ct)
     finally:
         state.source = before
     return [ct_env.get(v) if v in linear else None for v in jaxpr.invars]
+
+
+def _is_broadcast(eqn: Eqn) -> bool:
+    """Whether the equation broadcasts a value that has no partial sums in its cotangent."""
+    if eqn.primitive.name != "broadcast_in_dim":
+        return False
+    sharding = getattr(eqn.outvars[0].aval, "sharding", None)
+    return sharding is None or not (sharding.spec.reduced or sharding.spec.unreduced)
 
 
 def _evaluate(jaxpr: Jaxpr, linear: set[Any], env: dict[Any, Any]) -> list[Eqn]:
