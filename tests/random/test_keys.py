@@ -267,3 +267,12 @@ def test_arrays_of_keys_take_the_parameters_of_arrays_methods():
         weft.random.key_data(same), words.reshape(2, 2, 2).transpose(1, 0, 2)
     )
     assert keys.on_device_size_in_bytes() == words.nbytes and keys.unsafe_buffer_pointer() > 0
+
+
+def test_multinomial_counts_are_whole_numbers_where_asked_for():
+    p = np.array([0.2, 0.3, 0.5], np.float32)
+    counts = random.multinomial(random.key(42), 20, p, dtype=np.int32)
+    assert counts.dtype == np.int32 and int(counts.sum()) == 20
+    np.testing.assert_array_equal(counts, random.multinomial(random.key(42), 20, p))
+    with pytest.raises(ValueError, match="multinomial: dtype must be a float or integer dtype"):
+        random.multinomial(random.key(0), 20, p, dtype=bool)

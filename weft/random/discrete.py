@@ -20,8 +20,8 @@ from weft.random.basic import randint, unit_uniform
 from weft.random.continuous import gumbel_mode, gumbels
 from weft.random.sampling import (
     as_shape,
+    canonical,
     draw,
-    float_dtype,
     int_dtype,
     param,
     random_bits,
@@ -495,9 +495,9 @@ def multinomial(
     dtype: Any = None,
     unroll: int | bool = 1,
 ) -> Any:
-    """Multinomial counts, as floats: how often each outcome comes up in n trials.
+    """Multinomial counts, floats unless dtype is integer: how often each outcome comes up.
 
-    p: probabilities `[..., k]`. n: the trials, broadcast to the batch shape. shape: the result's,
+    p: probabilities `[..., k]`. n: how many trials, of the batch shape. shape: the result's,
     `(..., k)`. unroll: of the scan over outcomes.
 
     >>> import weft, numpy as np
@@ -505,7 +505,11 @@ def multinomial(
     9.0
     """
     key, _ = check_key("multinomial", key)
-    dtype = float_dtype("multinomial", dtype)
+    dtype = canonical(dtype, float, "multinomial")
+    if not (dtypes.is_float(dtype) or dtypes.is_integer(dtype)):
+        raise ValueError(
+            f"multinomial: dtype must be a float or integer dtype, got {dtypes.short_name(dtype)}"
+        )
     shape = typeof(p).shape if shape is None else as_shape("multinomial", shape)
     if not shape:
         raise ValueError("multinomial: p must have at least one dimension, got a scalar")
