@@ -9,8 +9,8 @@ from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.typing import LINEAR
 from weft.lowering.context import parse_attr, string_attr
+from weft.lowering.manual import manual_mesh
 from weft.sharding.common_mesh import axes_in
-from weft.sharding.mesh import AxisType
 from weft.sharding.named import NamedSharding, spec_from_hlo
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 from weft.sharding.text import mhlo_sharding_text, sdy_sharding_text
@@ -40,9 +40,7 @@ def constrain(
         return ctx.op("sdy.sharding_constraint", [x], [x.type], attrs)[0]
     sharding = module.localize_sharding(sharding)
     if module.manual_axes:  # GSPMD wants them named as a manual subgroup
-        types = dict.fromkeys(module.manual_axes, AxisType.Manual)
-        mesh = module.mesh.abstract_mesh.update_axis_types(types)
-        sharding = NamedSharding(mesh, sharding.spec)
+        sharding = NamedSharding(manual_mesh(module), sharding.spec)
     open_dims = [d for d, p in enumerate(sharding.spec.partitions) if p is UNCONSTRAINED]
     attrs = {
         "call_target_name": string_attr("Sharding"),
@@ -138,8 +136,6 @@ def parts_of_sums(ctx: Any, operands: list) -> list:
 
 def _set_sharding(x: Any, text: str) -> bool:
     """Gives the op that makes the value this sharding; False where it cannot be told so."""
-    if not isinstance(x, ir.OpResult):
-        return False
     owner = x.owner.operation
     if len(owner.results) != 1 or len(owner.regions) or not owner.name.startswith("stablehlo."):
         return False
