@@ -526,7 +526,7 @@ NESTED = {"mesh": LINE, "in_specs": P("x"), "out_specs": P("x")}
 
 
 def in_grid(f):
-    with weft.set_mesh(GRID):
+    with weft.sharding.use_abstract_mesh(GRID.abstract_mesh):
         return f(X)
 
 
