@@ -11,17 +11,26 @@ from collections.abc import Sequence
 
 from weft._xla.mlir import ir
 from weft.partition.collect import KINDS
+from weft.partition.updates import WRITTEN
 from weft.partition.walk import inner_first
 
 _REDUCTIONS = ("stablehlo.all_reduce", "stablehlo.reduce_scatter")
 
 
 def send_bytes(block: ir.Block) -> int:
-    """Rewrites the collectives of a block that send narrow integers; returns how many."""
-    found = [op for op in inner_first(block) if op.name in KINDS and _bits(op.operands[0].type)]
-    for op in found:
-        _rewrite(op)
-    return len(found)
+    """Rewrites the collectives of a block that send narrow integers; returns how many.
+
+    It is the last to look at all of them, and takes the marks from those that users wrote.
+    """
+    rewritten = 0
+    for op in inner_first(block):
+        if op.name in KINDS:
+            if WRITTEN in op.attributes:
+                del op.attributes[WRITTEN]
+            if _bits(op.operands[0].type):
+                _rewrite(op)
+                rewritten += 1
+    return rewritten
 
 
 def _bits(kind: ir.Type) -> int:

@@ -24,8 +24,6 @@ from weft.partition.layout import DeviceMesh, Layout
 from weft.partition.narrow import send_bytes
 from weft.partition.overlap import overlap_gathers
 from weft.partition.sums import join_sums
-from weft.partition.updates import WRITTEN
-from weft.partition.walk import inner_first
 
 COMBINE_BYTES = 256 * 1024  # per operand; larger ones are bandwidth-bound and gain nothing
 
@@ -72,7 +70,6 @@ def optimize(
                 main = view.operation.attributes["sym_name"].value == "main"
                 known = arguments if main else None
                 counts["accumulate"] += reduce_behind_loops(block, mesh, known)
-                _drop_marks(block)
             counts["merge_equal"] += _merge_equal(block, {})
             if overlap:
                 counts["overlap"] += overlap_gathers(block, mesh)
@@ -124,12 +121,6 @@ def _has_collectives(block: ir.Block) -> bool:
 def _ops(block: ir.Block) -> Iterator[ir.Operation]:
     for view in list(block.operations):
         yield view.operation
-
-
-def _drop_marks(block: ir.Block) -> None:
-    for op in inner_first(block):
-        if op.name in KINDS and WRITTEN in op.attributes:
-            del op.attributes[WRITTEN]
 
 
 def _drop_unused(block: ir.Block) -> None:
