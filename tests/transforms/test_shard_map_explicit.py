@@ -247,13 +247,13 @@ def test_one_inside_another_takes_the_axis_that_is_left():
             assert str(weft.typeof(v)) == "f32[16@data,4]{V:model}"
             return weft.shard_map(inner, in_specs=P("data"), out_specs=P(), axis_names={"data"})(v)
 
-        with weft.set_mesh(MESH):
-            return weft.shard_map(outer, in_specs=COLUMNS, out_specs=COLUMNS, axis_names={"model"})(
-                x
-            )
+        specs = {"in_specs": COLUMNS, "out_specs": COLUMNS}
+        return weft.shard_map(outer, axis_names={"model"}, **specs)(x)
 
-    np.testing.assert_allclose(nested(x), np.sin(X).reshape(4, 4, 8).sum(0), rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(weft.grad(lambda x: nested(x).sum())(x), np.cos(X), rtol=1e-5)
+    with weft.set_mesh(MESH):
+        result, gradient = nested(x), weft.grad(lambda x: nested(x).sum())(x)
+    np.testing.assert_allclose(result, np.sin(X).reshape(4, 4, 8).sum(0), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(gradient, np.cos(X), rtol=1e-5)
 
 
 def test_axes_of_three_types_stay_apart():
