@@ -276,3 +276,12 @@ def test_multinomial_counts_are_whole_numbers_where_asked_for():
     np.testing.assert_array_equal(counts, random.multinomial(random.key(42), 20, p))
     with pytest.raises(ValueError, match="multinomial: dtype must be a float or integer dtype"):
         random.multinomial(random.key(0), 20, p, dtype=bool)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_poisson_counts_come_in_unsigned_dtypes(wide):
+    dtype = np.uint64 if wide else np.uint32
+    with weft.enable_x64(wide):
+        counts = random.poisson(random.key(3), np.array([0.5, 40.0]), (2000, 2), dtype=dtype)
+    assert counts.dtype == dtype
+    np.testing.assert_allclose(np.asarray(counts).mean(0), [0.5, 40.0], rtol=0.1)

@@ -295,7 +295,8 @@ def poisson(
 def _poisson(key: Any, lam: Any, *, shape: tuple, dtype: Any) -> Any:
     lam = broadcast_to(param(lam, shape, dtypes.float32), shape)
     small = ew.bitwise_or(ew.ne(lam, lam), ew.lt(lam, 10.0))
-    limit = int(dtypes.iinfo(dtype).max)
+    counter = dtypes.canonicalize_dtype(int)  # of the loops, which need not reach all of uint64
+    limit = min(int(dtypes.iinfo(dtype).max), int(dtypes.iinfo(counter).max))
     low = _poisson_knuth(key, wnp.where(small, lam, np.float32(0)), shape, dtype, limit)
     high = _poisson_rejection(key, wnp.where(small, np.float32(1e5), lam), shape, dtype, limit)
     out = wnp.where(small, low, high)
