@@ -56,6 +56,7 @@ def optimize(
     """
     names = ("merge_equal", "hoist", "join_sums", "accumulate", "combine", "overlap", "bytes")
     counts = dict.fromkeys(names, 0)
+    passes.run(module, "cse")  # so that equal collectives have one operand
     with module.context, ir.Location.unknown(module.context):
         for view in module.body.operations:
             if view.operation.name != "func.func" or not view.operation.regions[0].blocks:
