@@ -83,19 +83,22 @@ def test_one_dimension_becomes_three_on_axes_of_different_primes(mesh, a, before
 
 
 def test_a_transposed_operand_padded_for_all_to_all_compiles(rng):
-    x = rng.normal(size=(1, 1, 5, 5)).astype(np.float32)
-    t = "tensor<5x1x5x1xf32>"
+    x = rng.normal(size=(2, 3, 5, 5)).astype(np.float32)
+    t = "tensor<5x2x5x3xf32>"
     text = module(f"""
-  func.func public @main(%a: tensor<1x1x5x5xf32>) -> {t} {{
-    %0 = sdy.sharding_constraint %a <@mesh, [{{"y"}}, {{}}, {{}}, {{}}]> : tensor<1x1x5x5xf32>
-    %1 = stablehlo.transpose %0, dims = [3, 0, 2, 1] : (tensor<1x1x5x5xf32>) -> {t}
+  func.func public @main(%a: tensor<2x3x5x5xf32>) -> tensor<2x3xf32> {{
+    %0 = sdy.sharding_constraint %a <@mesh, [{{"y"}}, {{}}, {{}}, {{}}]> : tensor<2x3x5x5xf32>
+    %1 = stablehlo.transpose %0, dims = [3, 0, 2, 1] : (tensor<2x3x5x5xf32>) -> {t}
     %2 = sdy.sharding_constraint %1 <@mesh, [{{}}, {{"y"}}, {{}}, {{}}]> : {t}
     %3 = sdy.sharding_constraint %2 <@mesh, [{{}}, {{}}, {{}}, {{"y"}}]> : {t}
     %4 = stablehlo.negate %3 : {t}
-    return %4 : {t}
+    %c = stablehlo.constant dense<0.0> : tensor<f32>
+    %5 = stablehlo.reduce(%4 init: %c) applies stablehlo.maximum across dimensions = [0, 2] : ({t}, tensor<f32>) -> tensor<2x3xf32>
+    return %5 : tensor<2x3xf32>
   }}""")
     assert "all_to_all" in str(partition(mlir.parse(text)).local)
-    np.testing.assert_array_equal(harness.run(text, x)[0], -x.transpose(3, 0, 2, 1))
+    want = np.maximum(-x.transpose(3, 0, 2, 1).min((0, 2)), 0)
+    np.testing.assert_array_equal(harness.run(text, x)[0], want)
 
 
 def test_results_keep_the_sharding_of_the_signature(rng):
