@@ -33,3 +33,4 @@ DEBUG = Effect("Debug")
 ORDERED_DEBUG = Effect("OrderedDebug", ordered=True)
 FFI = Effect("FFI")
 WRITES = Effect("Write")  # changes a ref or a semaphore
+INSPECT = Effect("Inspect")  # tells of a program when it is lowered, and does nothing at run time

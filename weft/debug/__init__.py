@@ -11,7 +11,8 @@ _HOMES = {
     "weft.transforms.callback": "callback print",
     "weft.debug.stop": "breakpoint",
     "weft.debug.logged": "log",
-    "weft.runtime.visualize": "visualize_array_sharding visualize_sharding inspect_array_sharding",
+    "weft.transforms.inspect_sharding": "visualize_array_sharding inspect_array_sharding",
+    "weft.runtime.visualize": "visualize_sharding",
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -69,6 +69,7 @@ class ModuleContext:
         self.num_partitions = num_partitions
         self.host_callbacks: list[Any] = []
         self.keepalives: list[Any] = []
+        self.inspections: list[Any] = []  # (callback, source) of `inspect_array_sharding`
         self.manual_axes: frozenset = frozenset()  # inside a shard_map body
         self._body = self.module.body
         self._symbols: dict[str, int] = {}

@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
 from weft.sharding.named import as_sharding, concrete_meshes
 
 _COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan", "bright_black", "bright_red")
-
-
-def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
-    """Print which device holds which part of an array (see `visualize_sharding`).
-
-    Example:
-        >>> import weft, numpy as np
-        >>> from weft.runtime.visualize import visualize_array_sharding
-        >>> visualize_array_sharding(weft.device_put(np.ones(4)))
-        ┌─────────┐
-        │  CPU 0  │
-        └─────────┘
-    """
-    visualize_sharding(arr.shape, placement("visualize_array_sharding", arr), **kwargs)
-
-
-def inspect_array_sharding(value: Any, *, callback: Callable[[Any], Any]) -> None:
-    """Calls callback(sharding) with the sharding of an array, or of a traced value's type.
-
-    Raises:
-      ValueError: a traced value over Auto axes, whose placement the partitioner chooses later.
-
-    Example:
-        >>> import weft
-        >>> weft.debug.inspect_array_sharding(weft.numpy.ones(4), callback=print)
-        SingleDeviceSharding(device=CpuDevice(id=0))
-    """
-    callback(placement("inspect_array_sharding", value))
 
 
 def placement(what: str, value: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import config
+from weft.core.effects import INSPECT
 from weft.core.events import LOWERED, measured
 from weft.core.jaxpr import ClosedJaxpr, walk_eqns
 from weft.core.source import warn
@@ -60,6 +61,7 @@ class Program:
     module: Any = None
     host_callbacks: list = field(default_factory=list)
     keepalives: list = field(default_factory=list)
+    inspections: list = field(default_factory=list)
     stages: Any = None
     executable: Executable | None = None
 
@@ -146,6 +148,7 @@ def lower_program(
     by_xla = partitioner == "xla" or not program.use_shardy
     with measured(LOWERED, name):
         _emit(program, result_names, by_xla and _loses_sums(program))
+    _tell(program, True)
     for observe in observers:
         observe(program)
     if program.partitions > 1 and not by_xla:
@@ -154,7 +157,16 @@ def lower_program(
         partition_program(program, partitioner)
         if program.stages is None and _loses_sums(program):
             _emit(program, result_names, True)
+            _tell(program, False)
     return program
+
+
+def _tell(program: Program, tells: bool) -> None:
+    """Calls what asked where values are placed, and takes its marks out of the program."""
+    if program.inspections:
+        from weft.transforms.inspect_sharding import tell
+
+        tell(program, tells)
 
 
 XLA_HANDS_ON = frozenset(
@@ -323,6 +335,7 @@ def _emit(program: Program, result_names: Sequence[str], whole_sums: bool) -> No
     program.module = lowered.module
     program.host_callbacks = lowered.host_callbacks
     program.keepalives = lowered.keepalives
+    program.inspections = lowered.inspections
 
 
 def misplaced(aval: Any, asked: Any, have: Any) -> bool:
@@ -446,7 +459,7 @@ def compile_program(program: Program) -> Executable:
         None if all(program.kept) else program.kept,
         committed=multi,
         arg_names=program.arg_names,
-        has_side_effects=bool(program.effects),
+        has_side_effects=bool(program.effects - {INSPECT}),
         has_callbacks=bool(program.host_callbacks),
     )
     return program.executable

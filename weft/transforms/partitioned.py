@@ -105,7 +105,9 @@ def _boundary(
     arguments: Sequence[Layout],
     results: Sequence[Layout],
 ) -> Boundary:
-    ins, outs = ([_sharding(program, x) for x in layouts] for layouts in (arguments, results))
+    ins, outs = (
+        [sharding_of_layout(program, x) for x in layouts] for layouts in (arguments, results)
+    )
     return Boundary(make, ins, outs)
 
 
@@ -156,7 +158,8 @@ def _entries(layout: Layout) -> tuple | None:
     return tuple(entries)
 
 
-def _sharding(program: Any, layout: Layout) -> Any:
+def sharding_of_layout(program: Any, layout: Layout) -> Any:
+    """The sharding that places values so, on the program's devices."""
     entries = _entries(layout)
     if entries is not None:
         while entries and entries[-1] is None:

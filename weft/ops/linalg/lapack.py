@@ -61,7 +61,7 @@ def _factor_names() -> Any:
         n += 1
 
 
-def _sharding_rule(shapes: Sequence[tuple[int, ...]], num_in: int, batch: tuple[int, ...]) -> str:
+def sharding_rule(shapes: Sequence[tuple[int, ...]], num_in: int, batch: tuple[int, ...]) -> str:
     """Batch dimensions are factors of all operands and results; any other is one's own."""
     names = _factor_names()
     sizes: list[str] = []
@@ -177,7 +177,7 @@ def _lower(
         attrs["mhlo.frontend_attributes"] = ctx.attr(f'{{num_batch_dims = "{num_batch}"}}')
         batch = ctx.avals_in[0].shape[:num_batch]
         shapes = [a.shape for a in avals]
-        attrs["sdy.sharding_rule"] = ctx.attr(_sharding_rule(shapes, n, batch))
+        attrs["sdy.sharding_rule"] = ctx.attr(sharding_rule(shapes, n, batch))
     return list(ctx.op("stablehlo.custom_call", list(operands), ctx.out_types(), attrs))
 
 
