@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.sharding.spec import UNCONSTRAINED
@@ -67,3 +67,32 @@ def quoted(axis: Any) -> str:
 def mhlo_sharding_text(sharding: Any, ndim: int) -> str:
     """The value of an ``mhlo.sharding`` attribute: ``{devices=[4,2]<=[8]}``."""
     return repr(sharding._to_xla_hlo_sharding(ndim))
+
+
+def _factor_names() -> Any:
+    """Shardy's factor names: i … z, then z_1, z_2, …"""
+    yield from "ijklmnopqrstuvwxyz"
+    n = 1
+    while True:
+        yield f"z_{n}"
+        n += 1
+
+
+def batch_rule_text(shapes: Sequence[tuple[int, ...]], num_in: int, batch: tuple[int, ...]) -> str:
+    """The rule of a call on values of these shapes, the first `num_in` of them its operands: the
+    leading batch dimensions are factors of all values; any other dimension is a value's own."""
+    names = _factor_names()
+    sizes: list[str] = []
+
+    def new(size: int) -> str:
+        name = next(names)
+        sizes.append(f"{name}={size}")
+        return name
+
+    shared = [new(d) for d in batch]
+    terms = []
+    for shape in shapes:
+        own = [new(d) for d in shape[len(batch) :]]
+        terms.append(f"[{', '.join(shared + own)}]")
+    left, right = ", ".join(terms[:num_in]), ", ".join(terms[num_in:])
+    return f"#sdy.op_sharding_rule<({left})->({right}) {{{', '.join(sizes)}}}, custom>"

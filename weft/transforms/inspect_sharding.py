@@ -10,12 +10,12 @@ from weft.core.boundary import api_boundary
 from weft.core.effects import INSPECT
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer
-from weft.ops.linalg.lapack import sharding_rule
 from weft.runtime.visualize import placement, visualize_sharding
 from weft.sharding.named import SingleDeviceSharding
+from weft.sharding.text import batch_rule_text
 from weft.transforms.vmap import AxisData
 
-TARGET = "weft.inspect_sharding"
+TARGET = "weft_inspect_sharding"
 _EFFECTS = frozenset((INSPECT,))
 
 
@@ -110,7 +110,7 @@ def _lower(ctx: Any, x: Any, *, callback: Callable) -> list:
     }
     if x.type.rank:
         shape = tuple(x.type.shape)
-        attrs["sdy.sharding_rule"] = ctx.attr(sharding_rule((shape, shape), 1, shape))
+        attrs["sdy.sharding_rule"] = ctx.attr(batch_rule_text((shape, shape), 1, shape))
     ctx.op("stablehlo.custom_call", [x], [x.type], attrs)
     return []
 

@@ -18,6 +18,7 @@ from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import check_kind
 from weft.ops.shape import broadcast_to_dim, moveaxis
+from weft.sharding.text import batch_rule_text
 
 _PREFIX = {
     dtypes.float32: "s",
@@ -50,34 +51,6 @@ def _layout(rank: int, core: int) -> list[int]:
     if core == 2:
         order[0], order[1] = order[1], order[0]
     return order
-
-
-def _factor_names() -> Any:
-    """Shardy's factor names: i … z, then z_1, z_2, …"""
-    yield from "ijklmnopqrstuvwxyz"
-    n = 1
-    while True:
-        yield f"z_{n}"
-        n += 1
-
-
-def sharding_rule(shapes: Sequence[tuple[int, ...]], num_in: int, batch: tuple[int, ...]) -> str:
-    """Batch dimensions are factors of all operands and results; any other is one's own."""
-    names = _factor_names()
-    sizes: list[str] = []
-
-    def new(size: int) -> str:
-        name = next(names)
-        sizes.append(f"{name}={size}")
-        return name
-
-    shared = [new(d) for d in batch]
-    terms = []
-    for shape in shapes:
-        own = [new(d) for d in shape[len(batch) :]]
-        terms.append(f"[{', '.join(shared + own)}]")
-    left, right = ", ".join(terms[:num_in]), ", ".join(terms[num_in:])
-    return f"#sdy.op_sharding_rule<({left})->({right}) {{{', '.join(sizes)}}}, custom>"
 
 
 def _attribute_text(value: Any) -> str:
@@ -177,7 +150,7 @@ def _lower(
         attrs["mhlo.frontend_attributes"] = ctx.attr(f'{{num_batch_dims = "{num_batch}"}}')
         batch = ctx.avals_in[0].shape[:num_batch]
         shapes = [a.shape for a in avals]
-        attrs["sdy.sharding_rule"] = ctx.attr(sharding_rule(shapes, n, batch))
+        attrs["sdy.sharding_rule"] = ctx.attr(batch_rule_text(shapes, n, batch))
     return list(ctx.op("stablehlo.custom_call", list(operands), ctx.out_types(), attrs))
 
 
