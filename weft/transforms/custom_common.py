@@ -18,7 +18,7 @@ from weft.core.tree import flatten
 from weft.transforms.jit_op import jaxpr_axes
 from weft.transforms.jvp import tangent_aval
 from weft.transforms.transpose import backward_pass
-from weft.transforms.vmap import AxisData, batch_flat, batch_jaxpr, to_front
+from weft.transforms.vmap import AxisData, EqualDim, batch_flat, batch_jaxpr, move_dim, to_front
 
 
 def call_primitive(name: str, **rules: Any) -> Primitive:
@@ -60,13 +60,29 @@ def batch_call(prim: Callable[[], Primitive], batched_call: Callable[..., Any]) 
             outs = prim().bind(*args, call=batched, jaxpr=None, num_consts=0)
             return outs, batched.out_dims
         moved, mask = to_front(args, dims)
+        varying = batch_jaxpr(jaxpr, axis, mask)[1]
         inner, _ = batch_jaxpr(jaxpr, axis, mask, True)
-        out_dims = [0] * len(jaxpr.out_avals)
+        out_dims = [0 if v else EqualDim(0) for v in varying]
         batched = batched_call(call, axis, [0 if m else None for m in mask], out_dims)
         outs = prim().bind(*moved, call=batched, jaxpr=inner, num_consts=num_consts)
         return outs, out_dims
 
     return batch
+
+
+def batch_results(
+    outs: Sequence[Any], dims: Sequence[Any], axis: AxisData
+) -> tuple[list, list[int | None]]:
+    """Results of a call over a batch, all of them batched.
+
+    A rule is that of one example: it takes that example's tangents or cotangents, also of results
+    that do not depend on the example.
+    """
+    mapped = [dims[i] is None and isinstance(typeof(o), ShapedArray) for i, o in enumerate(outs)]
+    return (
+        [move_dim(o, None, 0, axis) if m else o for o, m in zip(outs, mapped, strict=True)],
+        [EqualDim(0) if m else d for d, m in zip(dims, mapped, strict=True)],
+    )
 
 
 class BatchedCall:
@@ -86,7 +102,8 @@ class BatchedCall:
         self.traces = None
 
     def fun(self, *vals: Any) -> list:
-        outs, self.out_dims = batch_flat(self.call.fun, self.axis, vals, self.dims)
+        outs, dims = batch_flat(self.call.fun, self.axis, vals, self.dims)
+        outs, self.out_dims = batch_results(outs, dims, self.axis)
         return outs
 
     def own(self, consts: Sequence[Any], primals: Sequence[Any]) -> Sequence[Any]:

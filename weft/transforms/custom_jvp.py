@@ -25,7 +25,7 @@ from weft.transforms.custom_common import (
     tracing_rules,
 )
 from weft.transforms.jvp import DualTrace, RuleTrace, has_tangent, tangent_aval
-from weft.transforms.vmap import batch_flat, move_dim
+from weft.transforms.vmap import EqualDim, batch_flat, move_dim
 
 # The op. It takes `call`, which knows the function and its rule on flat arguments. Recorded, it has
 # a jaxpr of the function too, and in front of its operands what the function closes over.
@@ -151,7 +151,7 @@ class BatchedJVP(BatchedCall):
         outs, out_tangents, out_dims = [], [], []
         for i, ((t, td), o, d) in enumerate(zip(pairs, flat_outs, dims, strict=False)):
             target = self.out_dims[i] if self.out_dims is not None else d if d is not None else td
-            out_dims.append(target)
+            out_dims.append(EqualDim(target) if d is None and target is not None else target)
             if target is not None:
                 o = move_dim(o, d, target, self.axis)
                 t = None if t is None else move_dim(t, td, target, self.axis)

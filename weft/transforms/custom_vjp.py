@@ -19,6 +19,7 @@ from weft.transforms.custom_common import (
     FunctionWithRules,
     SymbolicZero,
     batch_call,
+    batch_results,
     call_primitive,
     check_type,
     instantiate,
@@ -224,16 +225,12 @@ class BatchedVJP(BatchedCall):
         k, context, avals = known
         outs = vals[:k]
         if self.out_dims is None:
-            # Results that are equal for all examples become batched, too: the backward rule is
-            # that of one example, whose cotangents are its own, not the sum over all.
-            self.out_dims = [
-                0 if d is None and isinstance(a, ShapedArray) else d
-                for d, a in zip(dims[:k], avals, strict=True)
+            outs, self.out_dims = batch_results(outs, dims[:k], self.axis)
+        else:
+            outs = [
+                o if t is None else move_dim(o, d, t, self.axis)
+                for o, d, t in zip(outs, dims[:k], self.out_dims, strict=True)
             ]
-        outs = [
-            o if t is None else move_dim(o, d, t, self.axis)
-            for o, d, t in zip(outs, dims[:k], self.out_dims, strict=True)
-        ]
         inner = (*context[:2], avals)
         return outs, vals[k:], (inner, (dims[k:], list(self.out_dims)))
 

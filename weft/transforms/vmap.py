@@ -26,6 +26,10 @@ from weft.core.trace import (
 Dim = int | None  # where the batch dimension is; None: not batched
 
 
+class EqualDim(int):
+    """A batch dimension along which all examples have the same value."""
+
+
 class AxisData:
     """The axis a vmap maps over: its name (or None), size, and mesh axes it is sharded over.
 

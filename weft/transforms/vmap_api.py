@@ -10,7 +10,7 @@ from weft.core.boundary import api_boundary
 from weft.core.trace import is_array_like, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, names_in
 from weft.transforms.staging import _check_callable, function_name
-from weft.transforms.vmap import AxisData, batch_flat, move_dim
+from weft.transforms.vmap import AxisData, EqualDim, batch_flat, move_dim
 
 
 @api_boundary
@@ -60,6 +60,8 @@ def vmap(
                 f"vmap: in_axes has {len(in_axes)} entries for {len(args)} positional arguments; "
                 "give one for each (keyword arguments are always mapped over axis 0)"
             )
+        from weft.ops.slicing import index_in_dim
+
         leaves, in_tree = flatten((args, kwargs))
         axes = _in_dims(in_axes, args, kwargs)
         dims = [
@@ -74,7 +76,9 @@ def vmap(
         results = []
         for i, (o, d, w) in enumerate(zip(outs, out_dims, wanted, strict=True)):
             if w is None:
-                if d is not None and sum_match:
+                if isinstance(d, EqualDim):
+                    o = index_in_dim(o, 0, d, keepdims=False)
+                elif d is not None and sum_match:
                     o = o.sum(axis=d)
                 elif d is not None:
                     name = names_in(out.tree, "result")[i]

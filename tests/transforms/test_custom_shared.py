@@ -1,0 +1,76 @@
+"""Rules of custom derivatives over a batch, for results that do not depend on the example."""
+
+import numpy as np
+import pytest
+
+import weft
+
+WEIGHTS = np.array([0.0, 1.0, 2.0], np.float32)
+X = np.ones(3, np.float32)
+SCALE = 5.0
+
+
+def constant_vjp():
+    f = weft.custom_vjp(lambda x: 1.0)
+    f.defvjp(lambda x: (1.0, None), lambda _, ct: (SCALE * ct,))
+    return f
+
+
+def constant_jvp():
+    f = weft.custom_jvp(lambda x: np.float32(1.0))
+    f.defjvp(lambda primals, tangents: (f(*primals), SCALE * tangents[0]))
+    return f
+
+
+def doubled_vjp():
+    """2 w, with a rule whose cotangent is computed from the example, or is not."""
+    f = weft.custom_vjp(lambda w, x: 2 * w)
+    f.defvjp(lambda w, x: (2 * w, x), lambda x, ct: (2 * ct, np.zeros_like(X[0])))
+    return f
+
+
+def doubled_by_example_vjp():
+    f = weft.custom_vjp(lambda w, x: 2 * w)
+    f.defvjp(lambda w, x: (2 * w, x), lambda x, ct: (2 * ct + 0 * x, 0 * x))
+    return f
+
+
+def doubled_jvp():
+    f = weft.custom_jvp(lambda w, x: 2 * w)
+    f.defjvp(lambda p, t: (f(*p), 2 * t[0] + 0 * p[1] * t[1]))
+    return f
+
+
+ORDERS = {
+    "grad": lambda f: weft.grad(f),
+    "grad of jit": lambda f: weft.grad(weft.jit(f)),
+    "jit of grad": lambda f: weft.jit(weft.grad(f)),
+    "checkpoint": lambda f: weft.grad(weft.checkpoint(f)),
+}
+every_order = pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+
+
+@every_order
+@pytest.mark.parametrize("make", [constant_vjp, constant_jvp])
+def test_a_surrogate_derivative_takes_each_example_s_own_cotangent(order, make):
+    f = make()
+    gradient = order(lambda x: (WEIGHTS * weft.vmap(f)(x)).sum())(X)
+    np.testing.assert_array_equal(gradient, SCALE * WEIGHTS)
+    pairs = order(lambda x: (WEIGHTS * weft.vmap(weft.vmap(f))(weft.numpy.stack([x, x]))).sum())(X)
+    np.testing.assert_array_equal(pairs, 2 * SCALE * WEIGHTS)
+
+
+@every_order
+@pytest.mark.parametrize("make", [doubled_vjp, doubled_by_example_vjp, doubled_jvp])
+def test_a_value_that_all_examples_share_is_counted_once_for_each_use(order, make):
+    f = make()
+    assert order(lambda w: weft.vmap(lambda x: f(w, x))(X).sum())(1.0) == 6.0
+    assert order(lambda w: weft.vmap(weft.jit(lambda x: f(w, x)))(X).sum())(1.0) == 6.0
+    assert order(lambda w: weft.vmap(lambda x: f(w, x), out_axes=None)(X))(1.0) == 2.0
+
+
+@pytest.mark.parametrize("make", [constant_vjp, constant_jvp])
+@pytest.mark.parametrize("by", [lambda f: f, weft.jit])
+def test_a_result_that_all_examples_share_needs_no_axis(make, by):
+    assert by(weft.vmap(make(), out_axes=None))(X) == 1.0
+    assert by(weft.vmap(make(), out_axes=None, sum_match=True))(X) == 1.0
