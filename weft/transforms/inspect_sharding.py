@@ -11,7 +11,9 @@ from weft.core.effects import INSPECT
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer
 from weft.runtime.visualize import placement, visualize_sharding
-from weft.sharding.named import SingleDeviceSharding
+from weft.sharding.mesh import Mesh
+from weft.sharding.named import NamedSharding, SingleDeviceSharding
+from weft.sharding.spec import PartitionSpec
 from weft.sharding.text import batch_rule_text
 from weft.transforms.vmap import AxisData
 
@@ -40,7 +42,7 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Any], Any]) -> Non
         >>> import weft
         >>> weft.debug.inspect_array_sharding(weft.numpy.ones(4), callback=print)
         SingleDeviceSharding(device=CpuDevice(id=0))
-        >>> mesh = weft.make_mesh((1,), ("x",), axis_types=(weft.AxisType.Auto,))
+        >>> mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.AxisType.Auto,))
         >>> def f(x):
         ...     weft.debug.inspect_array_sharding(x.T, callback=lambda s: print(s.spec))
         ...     return x
@@ -139,7 +141,9 @@ def tell(program: Any, tells: bool) -> None:
     """
     told: list[tuple[Callable, Any]] = []
     if program.partitions == 1:
-        here = SingleDeviceSharding(program.devices[0]) if program.devices else None
+        here: Any = SingleDeviceSharding(program.devices[0]) if program.devices else None
+        if isinstance(program.mesh, Mesh):
+            here = NamedSharding(program.mesh, PartitionSpec())
         told = [(callback, here) for callback, _ in program.inspections]
     elif not program.use_shardy:
         where = program.inspections[0][1]
