@@ -27,8 +27,8 @@ CONTROL = ("jax again", "jax")  # a side's first word is its library
 CHILD_TIMEOUT = 600.0
 SAMPLES = 15  # of each side in a round, fewer where they would take longer than:
 CASE_SECONDS = 1.5
-MOST_ROUNDS = 7  # of a case that is undecided: whose ratio is within
-UNDECIDED = 0.1  # of its budget, as a fraction
+MOST_ROUNDS = 7  # of a case that is undecided: whose ratio, as a fraction of its budget, is in
+UNDECIDED = 0.9, 1.5
 
 
 @dataclass(slots=True)
@@ -66,7 +66,8 @@ class Row:
         if budget is None or not ratios or self.errors or len(ratios) >= MOST_ROUNDS:
             return False
         exact = len(ratios) > 1 and min(ratios) == max(ratios)
-        return not exact and abs(self.ratio / budget - 1) <= UNDECIDED
+        low, high = UNDECIDED
+        return not exact and low <= self.ratio / budget <= high
 
     @property
     def verdict(self) -> str:

@@ -37,7 +37,8 @@ def test_a_budget_is_met_up_to_its_own_value(weft, verdict):
     [
         ([0.52], True),
         ([0.48, 0.51], True),
-        ([0.6, 0.62], False),
+        ([0.6, 0.62], True),
+        ([0.8, 0.82], False),
         ([0.3, 0.31], False),
         ([0.5, 0.5], False),  # bytes do not change
         ([0.51, 0.5] * 4, False),  # enough
