@@ -6,18 +6,8 @@ import pytest
 import weft
 import weft.numpy as jnp
 import weft.pallas as pl
-from tests.pallas import triton_machine
 
 WHOLE = pl.BlockSpec(memory_space=pl.ANY)
-
-
-@pytest.fixture(params=["interpreted", "native", "triton"])
-def call(request):
-    """pallas_call of an executor."""
-    if request.param == "triton":
-        return triton_machine.pallas_call
-    interpret = request.param == "interpreted"
-    return lambda *args, **options: pl.pallas_call(*args, interpret=interpret, **options)
 
 
 def struct(*shape, dtype="float32"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from weft.core.aval import ShapedArray
 from weft.core.dtypes import canonicalize_dtype, short_name
 from weft.core.ref import AbstractRef
+from weft.transforms.staging import checked_shape
 
 
 class MemorySpace(enum.Enum):
@@ -46,14 +46,7 @@ class MemorySpace(enum.Enum):
         return self in _SEMAPHORES
 
     def __call__(self, shape: Sequence[int], dtype: Any) -> ScratchShape:
-        try:
-            sizes = tuple(index(n) for n in shape)
-        except TypeError:
-            raise TypeError(
-                f"pl.{self.name}: shape must be a tuple of integers, got {shape!r}"
-            ) from None
-        if any(n < 0 for n in sizes):
-            raise ValueError(f"pl.{self.name}: shape {sizes} has a negative dimension")
+        sizes = checked_shape(f"pl.{self.name}", shape)
         return ScratchShape(sizes, canonicalize_dtype(dtype), self)
 
     def __str__(self) -> str:

@@ -52,7 +52,7 @@ class ShapeDtypeStruct:
 
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be given, got None")
-        self.shape = _checked_shape(shape)
+        self.shape = checked_shape("ShapeDtypeStruct", shape)
         self.dtype = canonicalize_dtype(dtype)
         self._sharding = _checked_sharding(sharding, self.shape)
         self.weak_type = bool(weak_type)
@@ -122,15 +122,14 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{extra})"
 
 
-def _checked_shape(shape: Any) -> tuple[int, ...]:
+def checked_shape(who: str, shape: Any) -> tuple[int, ...]:
+    """The shape as a tuple of ints; an error names `who` was given it."""
     try:
         sizes = tuple(operator.index(d) for d in shape)
     except TypeError:
-        raise TypeError(
-            f"ShapeDtypeStruct: shape must be a tuple of integers, got {shape!r}"
-        ) from None
+        raise TypeError(f"{who}: shape must be a tuple of integers, got {shape!r}") from None
     if any(d < 0 for d in sizes):
-        raise ValueError(f"ShapeDtypeStruct: shape {sizes} has a negative dimension")
+        raise ValueError(f"{who}: shape {sizes} has a negative dimension")
     return sizes
 
 
