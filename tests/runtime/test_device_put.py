@@ -86,7 +86,10 @@ def test_equivalent_placements_share_buffers():
 
 
 def test_donation_gives_up_the_source():
-    for source, target in (("one device", "half"), ("x,y", "yx"), ("one device", "x,y")):
+    for source, target in (
+        *(("one device", "half"), ("x,y", "yx"), ("one device", "x,y"), ("x,y", "replicated")),
+        *(("replicated", "y"), ("x,y", "backward")),
+    ):
         x = device_put(VALUE, PLACES[source])
         y = device_put(x, PLACES[target], donate=True)
         assert x.is_deleted()

@@ -1,5 +1,6 @@
 """Calls that donate buffers or take static values: what is refused, and how it is said."""
 
+import threading
 import traceback
 
 import numpy as np
@@ -160,3 +161,33 @@ def test_compiled_functions_check_a_signature_once_and_then_run_without_python(d
         compiled(VALUE)
     with pytest.raises(TypeError, match="cannot be transformed: argument scale is a traced value"):
         weft.grad(lambda s: compiled(VALUE, s)[0])(1.0)
+
+
+@pytest.mark.parametrize("move", [False, True])
+def test_of_several_threads_that_donate_one_array_the_others_are_told(move):
+    step = weft.jit(lambda z: z + 1, donate_argnums=0)
+    step(fresh(8))
+
+    def donate(x):
+        if move:
+            return weft.device_put(x, NamedSharding(MESH, P()), donate=True) + 1
+        return step(x)
+
+    for _ in range(20):
+        x, start, results, errors = fresh(8), threading.Barrier(4), [], []
+
+        def run(x=x, start=start, results=results, errors=errors):
+            start.wait()
+            try:
+                results.append(donate(x))
+            except RuntimeError as error:
+                errors.append(str(error))
+
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert len(results) == 1
+        np.testing.assert_array_equal(results[0], VALUE + 1)
+        assert len(errors) == 3 and all("donated" in e and "x.copy()" in e for e in errors)

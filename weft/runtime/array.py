@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,39 @@ def release(arrays: Iterable[Any]) -> None:
             _free(x)
             if hasattr(x, "_shared"):
                 _release_shared(x)
+
+
+_NONE: frozenset[int] = frozenset()
+_claimed: set[int] = set()
+_claiming = threading.Lock()
+
+
+def claim(arrays: Iterable[Any]) -> Set[int]:
+    """Keeps other threads from donating these arrays until `unclaim`, which takes what it returns.
+
+    XLA finds out too late that a buffer was given up meanwhile; over several CPU devices that ends
+    the process (jaxlib 0.10.2). Nobody waits: the thread that comes second gets a RuntimeError.
+    """
+    arrays = [x for x in arrays if x.__class__ is ArrayImpl and x._sharding.num_devices > 1]
+    if not arrays:
+        return _NONE
+    owners = {id(getattr(x, "_shared", x)) for x in arrays}
+    with _claiming:
+        if _claimed.isdisjoint(owners):
+            _claimed.update(owners)
+            return owners
+        taken = next(x for x in arrays if id(getattr(x, "_shared", x)) in _claimed)
+    raise RuntimeError(
+        f"this {describe(taken)} array is being donated by another thread right now; use the "
+        "result of that call instead, pass x.copy(), or do not donate the argument"
+    )
+
+
+def unclaim(owners: Set[int]) -> None:
+    """Ends a `claim`, when the arrays are marked as deleted or have stayed whole."""
+    if owners:
+        with _claiming:
+            _claimed.difference_update(owners)
 
 
 def _release_shared(array: Any) -> None:

@@ -19,11 +19,13 @@ from weft.runtime import backend
 from weft.runtime.array import (
     ArrayImpl,
     check_alive,
+    claim,
     copied,
     describe,
     host_value,
     joined,
     share,
+    unclaim,
 )
 from weft.runtime.array import parts as parts_of
 from weft.runtime.inside import put_shards
@@ -178,7 +180,10 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
     if same_devices:
         from weft.runtime.executable import reshard
 
-        return reshard(x, new_aval, sharding, donate, before)
+        moved = reshard(x, new_aval, sharding, donate, before)
+        if donate:
+            x.delete()  # XLA takes only buffers that it can use
+        return moved
     if not source.is_fully_addressable:
         raise ValueError(
             f"device_put cannot move an array from {source!r} to {sharding!r}: it has parts on "
@@ -271,7 +276,11 @@ def _leaf(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: Any 
             if may_alias is False:
                 return x.copy()
             return x
-        return put_array(x, sharding, donate=donate, may_alias=may_alias)
+        claimed = claim([x]) if donate else frozenset()
+        try:
+            return put_array(x, sharding, donate=donate, may_alias=may_alias)
+        finally:
+            unclaim(claimed)
     if kind is np.ndarray:
         return put_host(x, sharding, copy=may_alias is False)
     if kind in (bool, int, float, complex):

@@ -14,7 +14,7 @@ from typing import Any
 from weft._xla.pytree import flatten
 from weft.core.boundary import filter_traceback
 from weft.core.config import config
-from weft.runtime.array import ArrayImpl, release
+from weft.runtime.array import ArrayImpl, claim, release, unclaim
 from weft.runtime.executable import check_given_once
 
 
@@ -43,8 +43,12 @@ def guarded(
                 given = [*given, *_leaves([kwargs[n] for n in donated_names if n in kwargs])]
             if len(args) + len(kwargs) > 1 or len(given) > 1:
                 check_given_once(name, given, _leaves([*args, *kwargs.values()]))
-            result = call(*args, **kwargs)
-            release(given)
+            claimed = claim(given)
+            try:
+                result = call(*args, **kwargs)
+                release(given)
+            finally:
+                unclaim(claimed)
             return result
         except Exception as error:
             if explain is not None and str(error).startswith("Non-hashable static"):
