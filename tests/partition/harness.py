@@ -6,6 +6,7 @@ import functools
 
 import numpy as np
 
+from tests.collectives.harness import COMPILER_OPTIONS
 from weft._xla import arrays, client, compile, mlir
 from weft.core.aval import ShapedArray
 from weft.partition import Layout, Stages, partition
@@ -50,11 +51,7 @@ def join(parts: list[np.ndarray], layout: Layout) -> np.ndarray:
 
 
 # Programs run once, so that XLA's time to compile is what counts: a seventh of the usual time.
-QUICK = (
-    ("xla_backend_optimization_level", 0),
-    ("xla_cpu_use_fusion_emitters", False),
-    ("xla_cpu_parallel_codegen_split_count", 1),
-)
+QUICK = (*COMPILER_OPTIONS.items(), ("xla_cpu_parallel_codegen_split_count", 1))
 
 
 def compile_local(stages: Stages):

@@ -61,4 +61,6 @@ def make_explicit(module: ir.Module) -> ir.Module:
     >>> 'sdy.all_reduce {"x"}' in str(make_explicit(propagate(module)))
     True
     """
-    return passes.run(module, "sdy-export-pipeline{enable-insert-explicit-collectives=true}")
+    passes.run(module, "sdy-export-pipeline{enable-insert-explicit-collectives=true}")
+    # From jaxlib 0.11.1 on the pipeline writes the mesh into every sharding: make it one op again.
+    return passes.run(module, "sdy-lift-inlined-meshes")
