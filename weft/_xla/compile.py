@@ -8,8 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 from jaxlib import _jax
 
-from weft._xla import version
-
 CompileOptions = _jax.CompileOptions
 DeviceAssignment = _jax.DeviceAssignment
 LoadedExecutable = _jax.LoadedExecutable
@@ -56,7 +54,7 @@ def compile_and_load(
     """Compile an MLIR module (or its text or bytecode) and load it on ``devices``."""
     callbacks = (list(host_callbacks),) if host_callbacks else ()
     loaded = client.compile_and_load(module, devices, compile_options, *callbacks)
-    if client.platform != "cpu" or version[:2] != (0, 10) or not multiplies_splat(loaded):
+    if client.platform != "cpu" or not multiplies_splat(loaded):
         return loaded
     overrides = dict(compile_options.env_option_overrides)
     overrides["xla_cpu_experimental_ynn_fusion_type"] = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
@@ -75,8 +73,8 @@ _PRODUCT = re.compile(r" dot\(%([\w.-]+), %([\w.-]+)\)")
 def multiplies_splat(executable: LoadedExecutable) -> bool:
     """Whether a library fusion of XLA:CPU multiplies a matrix whose elements are one scalar.
 
-    Those of jaxlib 0.10 read past the scalar: (a @ ones).sum() of 64 rows is garbage. A product
-    that is fused with nothing is right.
+    They read past the scalar (jaxlib 0.10 to 0.12): (a @ ones).sum() of 64 rows is garbage. A
+    product that is fused with nothing is right.
     """
     for module in executable.hlo_modules():
         text = module.to_string()
