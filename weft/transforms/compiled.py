@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ from weft.sharding.named import (
 )
 from weft.sharding.spec import PartitionSpec
 from weft.transforms.devices import choose_devices, committed_sharding, inner_shardings, on_mesh
+from weft.transforms.request import Request
 
 observers: list[Callable[[Program], None]] = []
 """Called with every lowered program of a user's function; `weft explain` listens here."""
@@ -57,7 +58,7 @@ class Program:
     asked: list  # out_shardings as the user gave them, over any mesh
     platforms: tuple[str, ...]
     use_shardy: bool
-    options: dict | None = None
+    options: Mapping[str, Any] | None = None
     module: Any = None
     host_callbacks: list = field(default_factory=list)
     keepalives: list = field(default_factory=list)
@@ -111,36 +112,16 @@ def hoist_consts(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list]:
 
 def lower_program(
     closed: ClosedJaxpr,
-    name: str,
-    arg_shardings: Sequence[Any],
-    in_shardings: Sequence[Any],
-    out_shardings: Sequence[Any],
-    donated: Sequence[bool],
+    request: Request,
     *,
-    keep_unused: bool = False,
-    options: dict | None = None,
     platforms: Sequence[str] | None = None,
     arg_names: Sequence[str] = (),
     result_names: Sequence[str] = (),
-    partitioner: str | None = None,
 ) -> Program:
-    """Lowers a jaxpr for the devices its arguments and shardings name.
-
-    arg_shardings: of committed arguments, None for others. in_shardings, out_shardings: as the
-    user gave them to jit.
-    """
-    program = _placed(
-        closed,
-        name,
-        arg_shardings,
-        in_shardings,
-        out_shardings,
-        donated,
-        keep_unused,
-        arg_names,
-        result_names,
-    )
-    program.options = options
+    """Lowers a jaxpr for the devices its arguments and shardings name."""
+    name, partitioner = request.name, request.partitioner
+    program = _placed(closed, request, arg_names, result_names)
+    program.options = request.options
     if platforms:
         program.platforms = tuple(platforms)
     if partitioner is None:
@@ -211,15 +192,7 @@ def _is_partial(aval: Any) -> bool:
 
 
 def _placed(
-    closed: ClosedJaxpr,
-    name: str,
-    arg_shardings: Sequence[Any],
-    in_shardings: Sequence[Any],
-    out_shardings: Sequence[Any],
-    donated: Sequence[bool],
-    keep_unused: bool,
-    arg_names: Sequence[str],
-    result_names: Sequence[str],
+    closed: ClosedJaxpr, request: Request, arg_names: Sequence[str], result_names: Sequence[str]
 ) -> Program:
     """The program, not lowered yet: what it reads, its devices and all placements, checked."""
     from weft.transforms.dce import dce_closed
@@ -227,15 +200,16 @@ def _placed(
     closed, used = dce_closed(closed)
     closed, consts = hoist_consts(closed)
     n = len(consts)
-    arg_shardings = [None] * n + list(arg_shardings)
-    in_shardings = [None] * n + list(in_shardings)
-    donated = [False] * n + list(donated)
+    name, out_shardings = request.name, request.out_shardings
+    arg_shardings = [None] * n + list(request.placed)
+    in_shardings = [None] * n + list(request.in_shardings)
+    donated = [False] * n + list(request.donated)
     names = [f"constant {i}" for i in range(n)] + (
         [f"argument {a}" for a in arg_names]
         or [f"argument {i}" for i in range(len(in_shardings) - n)]
     )
     every_name = [n.removeprefix("argument ") for n in names]
-    kept = [True] * (n + len(used)) if keep_unused else [True] * n + used
+    kept = [True] * (n + len(used)) if request.keep_unused else [True] * n + used
 
     def keep(xs: Sequence[Any]) -> list:
         return [x for x, k in zip(xs, kept, strict=True) if k]

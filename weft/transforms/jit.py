@@ -28,12 +28,14 @@ from weft.core.tree import (
     broadcast_prefix,
     flatten,
     flatten_fun,
+    names_in,
     position_names,
 )
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.transforms.guarded import guarded
 from weft.transforms.jit_op import jit_p, typed_as
-from weft.transforms.run import executable_for, execute, is_debugging
+from weft.transforms.request import Request
+from weft.transforms.run import executable_for, execute, is_debugging, placements
 from weft.transforms.staging import _check_callable, aval_of_spec, function_name, split_static
 
 
@@ -284,6 +286,23 @@ class JitInfo:
         """Names of the flat dynamic arguments."""
         return arg_names(self.fun, entry.in_tree, entry.statics)
 
+    def names(self, entry: Entry) -> tuple[Callable[[], list[str]], Callable[[], list[str]]]:
+        """What gives the names of a program's arguments, and of its results."""
+        return lambda: self.leaf_names(entry), lambda: names_in(entry.out_tree)
+
+    def request(self, entry: Entry, placed: tuple) -> Request:
+        """What a call with arguments placed so needs compiled."""
+        return Request(
+            self.name,
+            placed,
+            entry.in_shardings,
+            entry.out_shardings,
+            entry.donated,
+            self.keep_unused,
+            self.options,
+            self.partitioner,
+        )
+
     def params(self, entry: Entry) -> dict[str, Any]:
         return {
             "name": self.name,
@@ -308,16 +327,7 @@ class JitInfo:
             return entry.out_tree.unflatten(outs), None, False
         check_not_leaked(operands)
         executable, consts = executable_for(
-            entry.closed,
-            self.name,
-            operands,
-            entry.in_shardings,
-            entry.out_shardings,
-            entry.donated,
-            keep_unused=self.keep_unused,
-            options=self.options,
-            partitioner=self.partitioner,
-            arg_names=lambda: self.leaf_names(entry),
+            entry.closed, self.request(entry, placements(operands)), *self.names(entry)
         )
         outs = execute(executable, consts, operands, entry.closed)
         result = entry.out_tree.unflatten(outs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -18,12 +18,15 @@ from weft.core.trace import (
     trace_to_jaxpr,
     typeof,
 )
-from weft.runtime.device_put import default_sharding
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.runtime.executable import Executable, effects_barrier
 from weft.sharding.named import without_trailing_nones
 from weft.transforms.devices import committed_sharding
 from weft.transforms.guarded import guarded
+from weft.transforms.request import Request
+
+if TYPE_CHECKING:
+    from weft.transforms.compiled import Program
 
 KEPT = 2048
 """How many params of one op, and types of operands of each, have programs outside of jit."""
@@ -31,85 +34,65 @@ KEPT = 2048
 
 def executable_for(
     closed: ClosedJaxpr,
-    name: str,
-    args: Sequence[Any],
-    in_shardings: Sequence[Any],
-    out_shardings: Sequence[Any],
-    donated: Sequence[bool],
+    request: Request,
     arg_names: Callable[[], Sequence[str]] = list,
-    **options: Any,
+    result_names: Callable[[], Sequence[str]] | None = None,
 ) -> tuple[Executable, list]:
-    """The executable for arguments placed as these are, and the constants to pass in front.
+    """The executable of a jaxpr, and the constants to pass in front of its arguments.
 
-    arg_names: asked for where a program is made, for messages.
+    arg_names, result_names: asked for where a program is made, for messages. A program whose
+    results have names is kept, for `.lower` to show.
     """
-    placed = tuple(without_trailing_nones(committed_sharding(x)) for x in args)
-    key = executable_key(name, placed, in_shardings, out_shardings, donated, **options)
 
     def make() -> tuple:
+        if result_names is None:
+            from weft.transforms.compiled import lower_program
+
+            program = lower_program(closed, request, arg_names=arg_names())
+        else:
+            program = program_for(closed, request, arg_names, result_names)
+        return _compiled(program, request), program.consts
+
+    return closed.memo(request.key("executable"), make)
+
+
+def program_for(
+    closed: ClosedJaxpr,
+    request: Request,
+    arg_names: Callable[[], Sequence[str]],
+    result_names: Callable[[], Sequence[str]],
+) -> Program:
+    """The lowered program of a jaxpr for the platform that calls run on."""
+
+    def make() -> Program:
         from weft.transforms.compiled import lower_program
 
-        program = lower_program(
-            closed,
-            name,
-            placed,
-            in_shardings,
-            out_shardings,
-            donated,
-            arg_names=arg_names(),
-            **options,
-        )
-        return _compiled(program, (*placed, *in_shardings, *out_shardings)), program.consts
+        return lower_program(closed, request, arg_names=arg_names(), result_names=result_names())
 
-    return closed.memo(key, make)
+    return closed.memo(request.key("program"), make)
 
 
-def executable_key(
-    name: str,
-    placed: Sequence[Any],
-    in_shardings: Sequence[Any],
-    out_shardings: Sequence[Any],
-    donated: Sequence[bool],
-    **options: Any,
-) -> tuple:
-    """What the executable of a jaxpr depends on; it is kept with the jaxpr under this key."""
-    return (
-        "executable",
-        name,
-        tuple(placed),
-        tuple(in_shardings),
-        tuple(out_shardings),
-        tuple(donated),
-        tuple(sorted((k, _freeze(v)) for k, v in options.items())),
-        config.trace_key(),
-        default_sharding() if not any(placed) else None,
-    )
-
-
-def executable_of(program: Any, closed: ClosedJaxpr, key: tuple, shardings: Sequence[Any]) -> Any:
-    """The executable of a program lowered for a key: that of earlier calls, if there were some.
-
-    shardings: of committed arguments, and those that the user gave.
-    """
+def executable_of(program: Program, closed: ClosedJaxpr, request: Request) -> Executable:
+    """The executable of a program lowered for a request: that of calls, if there were some."""
     executable, program.consts = closed.memo(
-        key, lambda: (_compiled(program, shardings), program.consts)
+        request.key("executable"), lambda: (_compiled(program, request), program.consts)
     )
     program.executable = executable
     return executable
 
 
-def _compiled(program: Any, shardings: Sequence[Any]) -> Executable:
+def _compiled(program: Program, request: Request) -> Executable:
     from weft.transforms.compiled import compile_program
 
     executable = compile_program(program)
-    executable.committed = executable.committed or any(s is not None for s in shardings)
+    placed = any(s is not None for s in request.shardings)
+    executable.committed = executable.committed or placed
     return executable
 
 
-def _freeze(v: Any) -> Any:
-    if isinstance(v, dict):
-        return tuple(sorted(v.items()))
-    return tuple(v) if isinstance(v, list) else v
+def placements(args: Sequence[Any]) -> tuple:
+    """The shardings of those arguments that are committed, None for the others."""
+    return tuple([without_trailing_nones(committed_sharding(x)) for x in args])
 
 
 def execute(
@@ -158,17 +141,17 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
 
     def miss(*args: Any) -> tuple:
         check_not_leaked(args)
-        executable, consts = executable_for(
-            closed,
+        request = Request(
             name,
-            args,
+            placements(args),
             params["in_shardings"],
             params["out_shardings"],
             params["donated"],
-            keep_unused=params["keep_unused"],
-            options=dict(params["options"]) or None,
-            partitioner=params["partitioner"],
+            params["keep_unused"],
+            dict(params["options"]) or None,
+            params["partitioner"],
         )
+        executable, consts = executable_for(closed, request)
         result = execute(executable, consts, args, closed)
         fast = None if is_debugging() else fastpath(executable, result, args, consts)
         return result, fast, False
@@ -222,10 +205,9 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
             )
             make_room(programs, KEPT)
             closed = programs[key] = ClosedJaxpr(jaxpr, consts)
-        n_out = len(closed.out_avals)
-        executable, consts = executable_for(
-            closed, prim.name, args, (None,) * len(args), (None,) * n_out, (False,) * len(args)
-        )
+        n, n_out = len(args), len(closed.out_avals)
+        request = Request(prim.name, placements(args), (None,) * n, (None,) * n_out, (False,) * n)
+        executable, consts = executable_for(closed, request)
         outs = execute(executable, consts, args, closed)
         result = outs if prim.multiple_results else outs[0]
         fast = None if is_debugging() else fastpath(executable, result, args, consts)

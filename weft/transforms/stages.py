@@ -12,13 +12,21 @@ from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer, typeof
-from weft.core.tree import PyTreeDef, flatten, names_in
+from weft.core.tree import PyTreeDef, flatten
 from weft.runtime.compile import check_options
 from weft.runtime.dispatch import cached_call, fastpath
-from weft.transforms.compiled import compile_program, lower_program, misplaced, misplaced_error
+from weft.sharding.named import without_trailing_nones
+from weft.transforms.compiled import (
+    Program,
+    compile_program,
+    lower_program,
+    misplaced,
+    misplaced_error,
+)
 from weft.transforms.devices import committed_sharding
 from weft.transforms.guarded import guarded
-from weft.transforms.run import executable_key, executable_of, execute, is_debugging
+from weft.transforms.request import Request
+from weft.transforms.run import executable_of, execute, is_debugging, program_for
 from weft.transforms.staging import ShapeDtypeStruct, struct_of
 
 
@@ -110,43 +118,29 @@ class Traced(_Arguments):
             if isinstance(entry.consts[0], Cell):
                 entry.consts[0].aval.ir_type()  # raises: it has no form outside of this process
             raise leaked(entry.consts[0])
+        request = info.request(entry, tuple(map(without_trailing_nones, self._placed)))
+        names = info.names(entry)
+        if lowering_platforms is None:
+            return Lowered(program_for(entry.closed, request, *names), self, request)
+        of_args, of_results = names
         program = lower_program(
             entry.closed,
-            info.name,
-            self._placed,
-            entry.in_shardings,
-            entry.out_shardings,
-            entry.donated,
-            keep_unused=info.keep_unused,
-            options=info.options,
+            request,
             platforms=lowering_platforms,
-            arg_names=self._arg_names(),
-            result_names=names_in(entry.out_tree),
-            partitioner=info.partitioner,
+            arg_names=of_args(),
+            result_names=of_results(),
         )
-        key = None
-        if lowering_platforms is None:
-            key = executable_key(
-                info.name,
-                self._placed,
-                entry.in_shardings,
-                entry.out_shardings,
-                entry.donated,
-                keep_unused=info.keep_unused,
-                options=info.options,
-                partitioner=info.partitioner,
-            )
-        return Lowered(program, self, key)
+        return Lowered(program, self)
 
 
 class Lowered(_Arguments):
     """A lowered function. `.as_text()`, `.stages`, `.compile()`."""
 
-    def __init__(self, program: Any, traced: Traced, key: tuple | None = None) -> None:
+    def __init__(self, program: Program, traced: Traced, request: Request | None = None) -> None:
         self._program = program
         self._traced = traced
         self._entry = traced._entry
-        self._key = key  # of the executable that calls share, if the program is for their platform
+        self._request = request  # that calls share, if the program is for their platform
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The module's text: dialect 'stablehlo' (default) or 'hlo'."""
@@ -191,10 +185,8 @@ class Lowered(_Arguments):
             check_options(compiler_options)
             options = {**(program.options or {}), **compiler_options}
             program = replace(program, options=options, executable=None)
-        elif self._key is not None and program.devices:
-            entry = self._entry
-            shardings = (*self._traced._placed, *entry.in_shardings, *entry.out_shardings)
-            executable = executable_of(program, entry.closed, self._key, shardings)
+        elif self._request is not None and program.devices:
+            executable = executable_of(program, self._entry.closed, self._request)
             return Compiled(executable, program, self._traced)
         return Compiled(compile_program(program), program, self._traced)
 

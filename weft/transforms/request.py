@@ -1,0 +1,52 @@
+"""What a jaxpr is compiled for: placements and options, which make the key of its program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.core.config import config
+from weft.runtime.device_put import default_sharding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """What is asked for; the tuples have an item for each flat argument, or result, of the jaxpr.
+
+    placed: shardings of the committed arguments, None for others. in_shardings, out_shardings: as
+    the user gave them to jit, None where propagation decides. options: XLA's, by name.
+    """
+
+    name: str
+    placed: tuple
+    in_shardings: tuple
+    out_shardings: tuple
+    donated: tuple
+    keep_unused: bool = False
+    options: Mapping[str, Any] | None = None
+    partitioner: str | None = None
+
+    @property
+    def shardings(self) -> Sequence[Any]:
+        return *self.placed, *self.in_shardings, *self.out_shardings
+
+    def key(self, what: str) -> tuple:
+        """The key under which a jaxpr keeps what was made of it for this request."""
+        return (
+            what,
+            self.name,
+            self.placed,
+            self.in_shardings,
+            self.out_shardings,
+            self.donated,
+            self.keep_unused,
+            tuple(sorted((k, _frozen(v)) for k, v in (self.options or {}).items())),
+            self.partitioner,
+            config.trace_key(),
+            default_sharding() if not any(self.placed) else None,
+        )
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
