@@ -141,3 +141,19 @@ def test_algorithms_reach_the_program():
 def test_errors_name_dimensions_and_types(call, error, words):
     with pytest.raises(error, match=words):
         call(np.ones((2, 3), np.float32))
+
+
+@pytest.mark.parametrize("other", ["float8_e5m2", "bfloat16", "float32"])
+def test_floats_of_eight_bits_are_multiplied_with_other_floats(other, rng):
+    a = weft.numpy.asarray(rng.normal(size=(3, 4)), "float8_e4m3fn")
+    b = weft.numpy.asarray(rng.normal(size=(4, 2)), other)
+    want = np.asarray(a).astype("f4") @ np.asarray(b).astype("f4")
+    dims = (((1,), (0,)), ((), ()))
+    assert weft.lax.dot_general(a, b, dims).dtype == other
+    for out in (
+        weft.lax.dot_general(a, b, dims, preferred_element_type="float32"),
+        weft.numpy.dot(a, b, preferred_element_type="float32"),
+        weft.numpy.matmul(a, b, preferred_element_type="float32"),
+    ):
+        assert out.dtype == "float32"
+        np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-5)

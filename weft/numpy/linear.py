@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.core import dtypes
 from weft.core.errors import ShapeError, mark_dimensions
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, canonical, cast, check_array, refuse_out, to_array
@@ -35,15 +36,20 @@ __all__ = [
 
 
 def _operands(name: str, a: Any, b: Any, preferred: Any) -> tuple[Any, Any, Any]:
-    """Operands in their common dtype, and the dtype asked for."""
+    """Operands in their common dtype, and the dtype asked for. Floats of 8 bits, which have no
+    common dtype with others, stay as they are where one is asked for."""
     try:
         x, y = a.aval, b.aval
-        if x.dtype is not y.dtype or x.weak_type or y.weak_type:
-            a, b = promote(a, b)
+        if x.dtype is y.dtype and not (x.weak_type or y.weak_type):
+            return a, b, canonical(preferred, name)
     except AttributeError:
         check_array(name, a, b)
-        a, b = promote(a, b)
-    return a, b, canonical(preferred, name)
+    preferred = canonical(preferred, name)
+    x, y = typeof(a).dtype, typeof(b).dtype
+    short = dtypes.is_float(x) and dtypes.is_float(y) and 1 in (x.itemsize, y.itemsize)
+    if preferred is not None and short:
+        return a, b, preferred
+    return *promote(a, b), preferred
 
 
 def _no_scalar(name: str, a: Any, b: Any) -> tuple[Any, Any]:

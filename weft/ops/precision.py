@@ -240,7 +240,7 @@ def product_dtype(name: str, lhs: Any, rhs: Any, preferred: Any) -> Any:
     a, b = lhs.dtype, rhs.dtype
     if dtypes.is_extended(a) or dtypes.is_extended(b):
         raise TypeError(f"{name} takes arrays of numbers, got {lhs.str_short()}, {rhs.str_short()}")
-    out = a if a == b else dtypes.promote_types([(a, False), (b, False)])[0]
+    out = _wider(a, b)
     if preferred is None or preferred == out:
         return out
     kinds = [
@@ -255,6 +255,14 @@ def product_dtype(name: str, lhs: Any, rhs: Any, preferred: Any) -> Any:
             + ("at least as wide, and convert the result" if narrower else "of the same kind")
         )
     return preferred
+
+
+def _wider(a: Any, b: Any) -> Any:
+    """The dtype of products of two: floats of 8 bits, which nothing promotes, give way to longer
+    ones and to those that reach further."""
+    if a != b and dtypes.is_float(a) and dtypes.is_float(b) and 1 in (a.itemsize, b.itemsize):
+        return max(a, b, key=lambda d: (d.itemsize, float(dtypes.finfo(d).max)))
+    return a if a == b else dtypes.promote_types([(a, False), (b, False)])[0]
 
 
 def _bits(dtype: Any) -> int:

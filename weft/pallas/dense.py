@@ -423,11 +423,13 @@ def _dft(re: Any, im: Any, sign: int) -> tuple[Any, Any]:
     count, n = re.shape
     dtype = re.dtype
     radix = next((d for d in range(min(RADIX, n), 1, -1) if n % d == 0), n)
-    if n <= RADIX or radix == 1 or radix == n:
-        c, s = _waves(n, n, n, sign, dtype)
-        if im is None:
-            return _product(re, c), _product(re, s)
-        return _product(re, c) - _product(im, s), _product(re, s) + _product(im, c)
+    if n <= RADIX or radix == n:
+        # One product: the parts below each other times cos and sin side by side.
+        both = re if im is None else jnp.concatenate([re, im], axis=0)
+        waves = np.concatenate(_waves(n, n, n, sign, dtype), axis=1)
+        out = jnp.dot(both, waves, precision="highest")
+        c, s = out[:, :n], out[:, n:]
+        return (c, s) if im is None else (c[:count] - s[count:], s[:count] + c[count:])
     other = n // radix
 
     def split(x: Any) -> Any:  # (count, radix, other) → rows of length radix
@@ -444,11 +446,6 @@ def _dft(re: Any, im: Any, sign: int) -> tuple[Any, Any]:
     parts = _dft(turn(re), turn(im), sign)
     re, im = (x.reshape(count, radix, other).transpose(0, 2, 1).reshape(count, n) for x in parts)
     return re, im
-
-
-def _product(x: Any, matrix: Any) -> Any:
-    jnp, _ = _modules()
-    return jnp.dot(x, matrix, precision="highest")
 
 
 def _fft(x: Any, *, fft_type: Any, fft_lengths: tuple[int, ...]) -> Any:

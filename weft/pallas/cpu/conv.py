@@ -19,7 +19,8 @@ from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, size_of
 
 UNROLLED = 16
-"""Places of a window up to which each has code of its own."""
+"""Places of a window up to which each has code of its own, if that is an elementwise product:
+they are one loop. Products of matrices are not joined, and their code takes long to compile."""
 
 
 @rule("conv_general_dilated")
@@ -96,7 +97,7 @@ def convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequenc
     start = full((*x.shape[:2], *out, outs // split), 0, dtype)
     if 0 in (*shape, size_of(window), features):
         total = start
-    elif size_of(window) <= UNROLLED:
+    elif size_of(window) <= (UNROLLED if features == 1 else 1):
         places = itertools.product(*map(range, window))
         total = at(next(places), True)
         for place in places:
