@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -150,6 +151,22 @@ def _types(axis_types: Any, names: tuple) -> tuple[AxisType, ...]:
     return types
 
 
+def _sizes(sizes: Any, what: str) -> tuple[int, ...]:
+    """The sizes of axes as ints; raises unless they are whole and at least 1."""
+    given = sizes if isinstance(sizes, Sequence | np.ndarray) else (sizes,)
+    try:
+        whole = tuple(operator.index(s) for s in given)
+    except TypeError:
+        raise TypeError(f"{what} must hold whole numbers, got {sizes!r}") from None
+    _check_sizes(whole, what)
+    return whole
+
+
+def _check_sizes(sizes: tuple[int, ...], what: str) -> None:
+    if sizes and min(sizes) < 1:
+        raise ValueError(f"{what} must be 1 or more along every axis, got {sizes}")
+
+
 def _check_names(names: tuple, sizes: tuple, what: str) -> None:
     if len(names) != len(sizes):
         raise ValueError(
@@ -182,7 +199,7 @@ class AbstractMesh(_AxisQueries):
         axis_types: Sequence[AxisType] | None = None,
     ) -> AbstractMesh:
         names = _names(axis_names)
-        sizes = tuple(int(s) for s in axis_sizes)
+        sizes = _sizes(axis_sizes, "axis_sizes")
         key = (sizes, names, _types(axis_types, names))
         self = cls._interned.get(key)
         if self is None:
@@ -257,6 +274,7 @@ class Mesh(_AxisQueries):
         key = (flat, devices.shape, names, _types(axis_types, names))
         self = cls._interned.get(key)
         if self is None:
+            _check_sizes(devices.shape, "devices: the array's shape")
             _check_names(names, devices.shape, "the devices array")
             _check_devices(flat)
             self = object.__new__(cls)
@@ -374,9 +392,7 @@ def make_mesh(
         >>> weft.make_mesh((1, 1), ("x", "y")).axis_names
         ('x', 'y')
     """
-    if isinstance(axis_shapes, int):
-        axis_shapes = (axis_shapes,)
-    shape = tuple(int(s) for s in axis_shapes)
+    shape = _sizes(axis_shapes, "axis_shapes")
     names = _names(axis_names)
     _check_names(names, shape, "axis_shapes")
     if devices is None:
