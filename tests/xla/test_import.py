@@ -2,6 +2,12 @@
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from weft._xla import REQUIREMENT
 
 
 def run(code):
@@ -35,3 +41,23 @@ def test_reading_an_array_does_not_import_jax():
 def test_importing_the_runtime_does_not_import_mlir():
     code = "import sys, weft.runtime.dispatch; print('jaxlib.mlir' in sys.modules)"
     assert run(code).stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("release", ["0.10.1", "0.9.2", "0.13.0", "0.13.0.dev20270101", "1.0.0"])
+def test_a_jaxlib_outside_the_range_is_refused_with_the_command_that_installs_another(release):
+    fake = f"sys.modules['jaxlib'] = types.SimpleNamespace(__version__='{release}')"
+    result = run(f"import sys, types; {fake}; import weft._xla")
+    assert result.returncode != 0
+    assert f"weft cannot use jaxlib {release}; run `pip install '{REQUIREMENT}'`" in result.stderr
+
+
+@pytest.mark.parametrize("release", ["0.10.2", "0.11.0", "0.12.0.1"])
+def test_a_jaxlib_inside_the_range_is_taken(release):
+    fake = f"sys.modules['jaxlib'] = types.SimpleNamespace(__version__='{release}')"
+    result = run(f"import sys, types; {fake}; import weft._xla; print(weft._xla.release)")
+    assert result.stdout.strip() == release, result.stderr
+
+
+def test_the_package_asks_for_the_versions_of_jaxlib_that_it_takes():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert REQUIREMENT in project["dependencies"]

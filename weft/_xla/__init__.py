@@ -17,6 +17,9 @@ if "jax" in sys.modules:
         "Run weft and jax in separate processes (see 'Comparing with JAX' in the documentation)."
     )
 
+REQUIREMENT = "jaxlib>=0.10.2,<0.13"
+"""The versions of jaxlib that weft is tested with."""
+
 # XLA prints device counts at INFO on client creation; keep warnings and errors.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
@@ -50,11 +53,14 @@ sys.modules.setdefault("jax.core", None)  # type: ignore[arg-type]
 try:
     import jaxlib
 except ImportError as error:
-    raise ImportError("weft needs jaxlib >= 0.10.2; run `pip install jaxlib`.") from error
+    raise ImportError(f"weft needs jaxlib; run `pip install '{REQUIREMENT}'`.") from error
 
-version = tuple(int(part) for part in jaxlib.__version__.split(".")[:3] if part.isdigit())
-if version < (0, 10, 2):
-    raise ImportError(
-        f"weft needs jaxlib >= 0.10.2, found {jaxlib.__version__}; "
-        "run `pip install --upgrade jaxlib`."
-    )
+release: str = jaxlib.__version__
+"""jaxlib's version as it names itself."""
+
+version = tuple(int(part) for part in release.split(".")[:3] if part.isdigit())
+"""Its first numbers: (0, 10, 2)."""
+
+# What weft uses of jaxlib is private to it: another version may end the process.
+if not (0, 10, 2) <= version < (0, 13):
+    raise ImportError(f"weft cannot use jaxlib {release}; run `pip install '{REQUIREMENT}'`.")

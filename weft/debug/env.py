@@ -13,12 +13,11 @@ def describe() -> str:
     import numpy
 
     import weft
-    from weft._xla import version
+    from weft._xla import release
 
     lines = [
         f"weft {weft.__version__}",
-        f"jaxlib {'.'.join(map(str, version))}, numpy {numpy.__version__}, "
-        f"ml_dtypes {ml_dtypes.__version__}",
+        f"jaxlib {release}, numpy {numpy.__version__}, ml_dtypes {ml_dtypes.__version__}",
         f"python {sys.version.split()[0]} on {platform.platform()}",
         f"cores {os.cpu_count()}",
         f"devices {', '.join(map(str, weft.devices()))}",

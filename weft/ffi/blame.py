@@ -13,7 +13,8 @@ recorded, the results become NaN, and XLA sees success.
 On other processors than x86-64, and on systems that map no executable memory, handlers are
 registered as they are.
 
-Source: xla/ffi/api/c_api.h, API version 0.3.
+Source: xla/ffi/api/c_api.h, API version 0.3; later minor versions (0.5 in jaxlib 0.12) only add
+members behind these.
 """
 
 from __future__ import annotations
@@ -265,7 +266,7 @@ _xla_api: int | None = None
 
 
 def _xla_table() -> int:
-    """The address of XLA's table of functions; 0 if it is not of the version known here."""
+    """The address of XLA's table of functions; 0 if it is not of a version known here."""
     global _xla_api
     if _xla_api is None:
         seen: list[int] = []
@@ -281,6 +282,6 @@ def _xla_table() -> int:
         _xla.register_target("weft_ffi_probe", _xla.capsule(handler))
         _xla_api = seen[0] if seen else 0
         if _xla_api:
-            version = tuple((ctypes.c_int * 2).from_address(_xla_api + _API_VERSION))
-            _xla_api = _xla_api if version == _VERSION else 0
+            major, minor = (ctypes.c_int * 2).from_address(_xla_api + _API_VERSION)
+            _xla_api = _xla_api if major == _VERSION[0] and minor >= _VERSION[1] else 0
     return _xla_api

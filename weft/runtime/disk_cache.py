@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from weft._xla import compile as _xla_compile
-from weft._xla import mlir, passes, version
+from weft._xla import mlir, passes, release
 from weft.core.config import config
 from weft.core.source import warn
 from weft.runtime.shared_files import host_cpu, write_whole
@@ -67,7 +67,7 @@ def cache_key(module: Any, options: Any, devices: tuple) -> str:
     for part in (
         mlir.bytecode(stripped),
         options.SerializeAsString(),
-        repr(version).encode(),
+        release.encode(),
         client.platform_version.encode(),
         "|".join(f"{d.platform}:{d.device_kind}:{d.id}" for d in devices).encode(),
         os.environ.get("XLA_FLAGS", "").encode(),
