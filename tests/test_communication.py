@@ -134,7 +134,7 @@ def test_a_program_of_one_device_sends_nothing():
 
 
 def test_unknown_hardware_lists_the_presets():
-    with pytest.raises(ValueError, match="'b100' is unknown; presets are cpu, h100"):
+    with pytest.raises(ValueError, match="'b100' is unknown; presets are cpu, a100, h100"):
         weft.comm(lambda x: x, np.ones(2, np.float32), hardware="b100")
 
 

@@ -59,7 +59,7 @@ _PACKAGES = frozenset(
         *("ad", "tree", "tree_util", "sharding", "collectives", "partition", "distributed"),
         *("debug", "testing", "dtypes", "errors", "custom_batching", "custom_derivatives"),
         *("dlpack", "communication", "ad_checkpoint", "flatten_util", "ref", "stages", "typing"),
-        *("mesh_utils", "monitoring", "multihost_utils", "profiler"),
+        *("mesh_utils", "monitoring", "multihost_utils", "profiler", "topologies"),
     )
 )
 

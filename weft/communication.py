@@ -12,6 +12,7 @@ from weft.partition.layout import DeviceMesh
 from weft.partition.memory import compiled_memory
 from weft.partition.report import CommReport, report
 from weft.partition.stages import Stages
+from weft.runtime.gpus import hardware_of
 
 __all__ = ["CommReport", "HardwareModel", "comm"]
 
@@ -27,7 +28,8 @@ def comm(
     """The communication of `fun(*args, **kwargs)` on the devices or abstract mesh of its shardings.
 
     args: arrays, or `ShapeDtypeStruct`s with shardings, for which no devices are needed.
-    hardware: 'cpu', 'h100', 'h200', 'tpu_v5p' or a `HardwareModel`; times are estimates of it.
+    hardware: 'cpu', 'a100', 'h100', 'h200', 'b200', 'tpu_v5p' or a `HardwareModel`; times are
+      estimates of it. None is the model of the devices' own kind, else 'cpu'.
     compile: take the memory from XLA's buffer assignment instead of estimating it.
 
     Returns a report: printable, a table in notebooks, `.to_html(path)`, `.collectives`,
@@ -66,6 +68,8 @@ def program_report(
 
         compiled = compile_program(program).compiled
         memory = compiled_memory(partitioned.local, compiled.memory_analysis(), names)
+    if hardware is None and program.devices:
+        hardware = hardware_of(program.devices[0].device_kind)
     return report(
         partitioned,
         hardware_model=hardware,

@@ -29,13 +29,13 @@ def test_an_axis_with_its_own_link_overrides_the_levels():
 
 
 def test_presets_cite_their_sources_and_are_found_by_name():
-    assert set(PRESETS) == {"cpu", "h100", "h200", "tpu_v5p"}
+    assert set(PRESETS) == {"cpu", "a100", "h100", "h200", "b200", "tpu_v5p"}
     assert all(len(m.source) > 40 and m.memory_bytes > 1e9 for m in PRESETS.values())
     assert hardware("tpu_v5p") is TPU_V5P and hardware(None) is CPU
 
 
 def test_an_unknown_preset_lists_those_there_are():
-    with pytest.raises(ValueError, match="'b100' is unknown; presets are cpu, h100, h200, tpu_v5p"):
+    with pytest.raises(ValueError, match="'b100' is unknown; presets are cpu, a100, h100"):
         hardware("b100")
 
 

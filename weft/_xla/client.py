@@ -1,9 +1,6 @@
-"""PJRT clients: the CPU client with virtual devices, GPU and TPU clients from installed plugins."""
+"""The PJRT client of the CPU, with virtual devices; names of jaxlib's classes of devices."""
 
 from __future__ import annotations
-
-import os
-import sys
 
 from jaxlib import _jax
 
@@ -15,8 +12,18 @@ DeviceList = _jax.DeviceList
 Memory = _jax.Memory
 XlaRuntimeError = _jax.JaxRuntimeError
 
-# Plugin packages, newest CUDA first.
-_CUDA_PACKAGES = ("xla_cuda13", "xla_cuda12")
+
+def is_compile_only(client: Client) -> bool:
+    """Whether a client compiles for devices that are not there: those of a topology."""
+    return isinstance(client, _jax.CompileOnlyPyClient)
+
+
+def platform_of(device: Device) -> str:
+    """The platform that programs for a device are lowered for: "cpu", "cuda", "rocm", "tpu".
+
+    jaxlib's ``device.platform`` is "gpu" for all GPUs.
+    """
+    return device.client._raw_platform
 
 
 def make_cpu_client(
@@ -50,71 +57,3 @@ def make_cpu_client(
         collectives=backend,
         num_devices=num_devices,
     )
-
-
-def find_cuda_plugin() -> str | None:
-    """The path of the installed CUDA PJRT plugin, or None. Imports nothing."""
-    explicit = os.environ.get("WEFT_CUDA_PLUGIN")
-    if explicit:
-        return explicit
-    for root in sys.path:
-        for package in _CUDA_PACKAGES:
-            found = os.path.join(root, "jax_plugins", package, "xla_cuda_plugin.so")
-            if os.path.isfile(found):
-                return found
-    return None
-
-
-def make_cuda_client(
-    *,
-    distributed_client=None,
-    node_id: int = 0,
-    num_nodes: int = 1,
-    visible_devices=None,
-    partition_index: int | None = None,
-) -> Client:
-    """The CUDA client from the installed plugin (package ``jax-cuda13-plugin`` or ``-cuda12-``)."""
-    path = find_cuda_plugin()
-    if path is None:
-        raise RuntimeError(
-            "no CUDA plugin is installed; run `pip install 'jax-cuda13-plugin[with-cuda]'`"
-        )
-    if not _jax.pjrt_plugin_loaded("cuda"):
-        c_api = _jax.load_pjrt_plugin("cuda", path, None)
-        extension = _cuda_extension()
-        if extension is not None:
-
-            def register(name, fn, platform, api_version, traits):
-                extension.register_custom_call_target(
-                    c_api, name, fn, api_version=api_version, traits=traits
-                )
-
-            ffi.attach("cuda", register)
-        if not _jax.pjrt_plugin_initialized("cuda"):
-            _jax.initialize_pjrt_plugin("cuda")
-    options: dict[str, str | int | float | bool | list[int]] = {
-        "platform_name": "cuda",
-        "allocator": os.environ.get("XLA_PYTHON_CLIENT_ALLOCATOR", "default").lower(),
-    }
-    if fraction := os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION"):
-        options["memory_fraction"] = float(fraction)
-    if preallocate := os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE"):
-        options["preallocate"] = preallocate.lower() not in ("0", "false")
-    if distributed_client is not None:
-        options.update(node_id=node_id, num_nodes=num_nodes)
-    if partition_index is not None:
-        options["partition_index"] = partition_index
-    if visible_devices is not None:
-        options["visible_devices"] = [int(d) for d in visible_devices]
-    return _jax.get_c_api_client("cuda", options, distributed_client, None)
-
-
-def _cuda_extension():
-    for version in ("13", "12"):
-        try:
-            return __import__(
-                f"jax_cuda{version}_plugin.cuda_plugin_extension", fromlist=["registrations"]
-            )
-        except ImportError:
-            continue
-    return None

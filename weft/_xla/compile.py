@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxlib import _jax
 
+from weft._xla.client import is_compile_only
+
 CompileOptions = _jax.CompileOptions
 DeviceAssignment = _jax.DeviceAssignment
 LoadedExecutable = _jax.LoadedExecutable
@@ -51,7 +53,12 @@ def compile_and_load(
     compile_options: CompileOptions,
     host_callbacks: Sequence = (),
 ) -> LoadedExecutable:
-    """Compile an MLIR module (or its text or bytecode) and load it on ``devices``."""
+    """Compile an MLIR module (or its text or bytecode) and load it on ``devices``.
+
+    For devices that are only described, the result is not loaded.
+    """
+    if is_compile_only(client):  # nothing is called, so that callbacks have no part in it
+        return client.compile(module, devices, compile_options)
     callbacks = (list(host_callbacks),) if host_callbacks else ()
     loaded = client.compile_and_load(module, devices, compile_options, *callbacks)
     if client.platform != "cpu" or not multiplies_splat(loaded):
@@ -88,6 +95,15 @@ def multiplies_splat(executable: LoadedExecutable) -> bool:
             if any(x in splat for pair in _PRODUCT.findall(body) for x in pair):
                 return True
     return False
+
+
+def cost_analysis(modules: Sequence, client: _jax.Client) -> dict[str, float]:
+    """XLA's estimates for HLO modules, summed; ``client`` is of any platform that has devices."""
+    total: dict[str, float] = {}
+    for module in modules:
+        for name, value in _jax.hlo_module_cost_analysis(client, module).items():
+            total[name] = total.get(name, 0.0) + value
+    return total
 
 
 def serialize(client: _jax.Client, executable: LoadedExecutable) -> bytes:

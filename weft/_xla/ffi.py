@@ -10,6 +10,10 @@ from jaxlib import _jax
 _PLATFORM_NAMES = {"cpu": "Host", "cuda": "CUDA", "gpu": "CUDA", "host": "Host"}
 _registrars: dict[str, Any] = {}
 _waiting: dict[str, list[tuple[str, Any, int, int]]] = {}
+_names: dict[str, set[str]] = {}  # of targets on platforms other than the CPU
+_partitionable: list[str] = []
+_partitioners: list[Any] = []  # of plugins: each is told of every partitionable target
+_type_registrars: dict[str, Any] = {"Host": _jax.register_custom_type}
 
 CAPSULE_NAME = b"xla._CUSTOM_CALL_TARGET"
 
@@ -23,12 +27,22 @@ def platform_name(platform: str) -> str:
     return _PLATFORM_NAMES.get(platform.lower(), platform)
 
 
-def attach(platform: str, registrar) -> None:
-    """Give a platform its registration function and register what waited for it."""
+def attach(platform: str, registrar, *, types=None, partitioner=None) -> None:
+    """Give a platform its registration function and register what waited for it.
+
+    types: registers a C++ type of handler state by name. partitioner: takes the names of targets
+    that may be split along their batch dimensions.
+    """
     name = platform_name(platform)
     if name in _registrars:
         return
     _registrars[name] = registrar
+    if types is not None:
+        _type_registrars[name] = types
+    if partitioner is not None:
+        _partitioners.append(partitioner)
+        for target in _partitionable:
+            partitioner(target)
     for target, function, api_version, traits in _waiting.pop(name, ()):
         registrar(target, function, name, api_version, traits)
 
@@ -45,24 +59,29 @@ def register_target(
     if xla_name == "Host" and xla_name not in _registrars:
         _registrars[xla_name] = _jax.register_custom_call_target
     registrar = _registrars.get(xla_name)
+    if xla_name != "Host":
+        _names.setdefault(xla_name, set()).add(name)
     if registrar is None:
         _waiting.setdefault(xla_name, []).append((name, function, api_version, traits))
     else:
         registrar(name, function, xla_name, api_version, traits)
 
 
-def registered_targets(platform: str = "cpu") -> dict[str, Any]:
-    """The targets registered for a platform, by name."""
-    return _jax.custom_call_targets(platform_name(platform))
+def registered_targets(platform: str = "cpu") -> set[str]:
+    """Names of the targets registered for a platform, also those that wait for its start."""
+    name = platform_name(platform)
+    return set(_jax.custom_call_targets(name)) | _names.get(name, set())
 
 
-register_batch_partitionable = _jax.register_custom_call_as_batch_partitionable
-"""Let XLA's partitioner keep a call sharded in its leading ``num_batch_dims`` dimensions.
+def register_batch_partitionable(name: str) -> None:
+    """Let XLA's partitioner keep a call sharded in its leading ``num_batch_dims`` dimensions.
 
-The call must carry operand_layouts and result_layouts: without them jaxlib 0.10.2 CHECK-fails.
-"""
-
-register_custom_call_partitioner = _jax.register_custom_call_partitioner
+    The call must carry operand_layouts and result_layouts: without them jaxlib 0.10.2 CHECK-fails.
+    """
+    _partitionable.append(name)
+    _jax.register_custom_call_as_batch_partitionable(name)
+    for partitioner in _partitioners:
+        partitioner(name)
 
 
 def capsule(function) -> Any:
@@ -118,9 +137,10 @@ def package_dir() -> str:
 
 def register_type(name: str, registration: dict[str, Any], platform: str = "cpu") -> None:
     """Register a C++ type of handler state: capsules `type_id` and optionally `type_info`."""
-    if platform_name(platform) != "Host":
+    registrar = _type_registrars.get(platform_name(platform))
+    if registrar is None:
         raise ValueError(
-            f"types of handler state for platform {platform!r} are registered by its PJRT plugin; "
-            "jaxlib 0.10.2 gives Python only the CPU's registry"
+            f"types of handler state for platform {platform!r} are registered by its PJRT plugin, "
+            "which is not loaded; look at weft.devices() first"
         )
-    _jax.register_custom_type(name, registration)
+    registrar(name, registration)

@@ -134,6 +134,15 @@ CPU = HardwareModel(
     memory_bytes=16 * 2**30,
     source="virtual devices of one host: copies through memory at about half of one DDR4 channel",
 )
+A100 = HardwareModel(
+    "a100",
+    levels=((8, Link(2.5e-6, 300e9)), (None, Link(6e-6, 25e9))),
+    peak_flops=312e12,
+    memory_bandwidth=2.039e12,
+    memory_bytes=80e9,
+    source="NVIDIA A100 SXM4 and DGX A100 data sheets: NVLink 3 600 GB/s both ways for each GPU,"
+    " 8 GPUs a node, one 200 Gb/s HDR InfiniBand adapter for each GPU; BF16 dense FLOP/s",
+)
 H100 = HardwareModel(
     "h100",
     levels=((8, Link(2e-6, 450e9)), (None, Link(6e-6, 50e9))),
@@ -151,6 +160,15 @@ H200 = HardwareModel(
     memory_bytes=141e9,
     source="NVIDIA H200 SXM data sheet: 141 GB HBM3e at 4.8 TB/s, NVLink and network as H100",
 )
+B200 = HardwareModel(
+    "b200",
+    levels=((8, Link(2e-6, 900e9)), (None, Link(6e-6, 50e9))),
+    peak_flops=2250e12,
+    memory_bandwidth=8e12,
+    memory_bytes=180e9,
+    source="NVIDIA DGX B200 data sheet: 1440 GB at 64 TB/s in 8 GPUs, NVLink 5 1.8 TB/s both ways"
+    " for each GPU, one 400 Gb/s InfiniBand adapter for each GPU; BF16 dense FLOP/s",
+)
 TPU_V5P = HardwareModel(
     "tpu_v5p",
     # 1200 GB/s both ways over the six links of a 3D torus: 100 GB/s one way for each link. A ring
@@ -163,7 +181,7 @@ TPU_V5P = HardwareModel(
     " bidirectional ICI for each chip, 3D torus, 8960 chips a pod, 50 Gb/s data-center network",
 )
 
-PRESETS: dict[str, HardwareModel] = {m.name: m for m in (CPU, H100, H200, TPU_V5P)}
+PRESETS: dict[str, HardwareModel] = {m.name: m for m in (CPU, A100, H100, H200, B200, TPU_V5P)}
 
 
 def hardware(model: str | HardwareModel | None) -> HardwareModel:

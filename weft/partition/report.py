@@ -161,7 +161,7 @@ def report(
 
     Args:
       stages: from `partition(module, explain=True)`.
-      hardware_model: a preset's name (`cpu`, `h100`, `h200`, `tpu_v5p`) or a `HardwareModel`.
+      hardware_model: a preset's name, such as `cpu` or `h100`, or a `HardwareModel`.
       memory: XLA's numbers where the program was compiled; else they are estimated.
       extra_stages: (name, text) of earlier stages, shown before those of `stages`.
       names: of the arguments, for the drawing.

@@ -6,7 +6,9 @@ import threading
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from weft._xla import client as _xla_client
+from weft._xla import cuda
 from weft.core.config import config, options
+from weft.core.source import warn
 
 if TYPE_CHECKING:  # jaxlib has no types
     Client: TypeAlias = Any
@@ -43,7 +45,7 @@ def _make_cpu() -> Client:
 
 
 def _make_cuda() -> Client:
-    return _xla_client.make_cuda_client(
+    return cuda.make_client(
         distributed_client=distributed_state["client"],
         node_id=distributed_state["process_id"],
         num_nodes=distributed_state["num_processes"],
@@ -59,7 +61,7 @@ def platforms() -> tuple[str, ...]:
     """The platforms that may be used, the preferred one first."""
     if config.platforms is not None:
         return tuple(_canonical(p.strip()) for p in config.platforms.split(",") if p.strip())
-    if _xla_client.find_cuda_plugin() is not None:
+    if cuda.find_plugin() is not None:
         return ("cuda", "cpu")
     return ("cpu",)
 
@@ -106,9 +108,15 @@ def _start_default() -> Client:
         for name in wanted:
             try:
                 _default = _start(name)
-                return _default
             except RuntimeError as error:
                 problems.append(str(error))
+                continue
+            if problems and config.platforms is None:
+                warn(
+                    f"{'; '.join(problems)}. Going on with {name}; config.platforms = {name!r} or "
+                    f"WEFT_PLATFORMS={name} says that this is meant"
+                )
+            return _default
         raise RuntimeError("no platform could be started: " + "; ".join(problems))
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from weft._xla import compile as _xla_compile
-from weft._xla.client import DeviceList
+from weft._xla.client import DeviceList, is_compile_only
 from weft.core.config import config
 from weft.core.events import CACHE_ASKED, CACHE_HIT, CACHE_MISS, COMPILED, EVENTS, measured, tell
+from weft.runtime.backend import client
 from weft.runtime.in_flight import called_together
 
 
@@ -23,8 +24,9 @@ class CompileError(RuntimeError):
 class LoadedExecutable:
     """A compiled module on its devices.
 
-    ``xla`` is jaxlib's executable; ``devices`` are in device-assignment order; ``seconds`` is what
-    compilation took; ``from_cache`` tells whether the persistent cache gave it.
+    ``xla`` is jaxlib's executable, which does not run where the devices are only described;
+    ``devices`` are in device-assignment order; ``seconds`` is what compilation took; ``from_cache``
+    tells whether the persistent cache gave it.
     """
 
     __slots__ = ("devices", "from_cache", "keep_alive", "name", "seconds", "xla")
@@ -35,13 +37,20 @@ class LoadedExecutable:
         self.xla, self.devices, self.name = xla, devices, name
         self.seconds, self.from_cache, self.keep_alive = seconds, from_cache, keep
 
+    @property
+    def runs(self) -> bool:
+        """False for devices that are not there: those of `weft.topologies`."""
+        return isinstance(self.xla, _xla_compile.LoadedExecutable)
+
     def as_text(self) -> str:
         """The optimized HLO of the program that each device runs."""
         return "\n\n".join(m.to_string() for m in self.xla.hlo_modules())
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimates for one device: flops, bytes accessed and so on, by name."""
-        return self.xla.cost_analysis()
+        if self.runs:
+            return self.xla.cost_analysis()
+        return _xla_compile.cost_analysis(self.xla.hlo_modules(), client("cpu"))
 
     def memory_analysis(self) -> Any:
         """Bytes of arguments, outputs, temporaries and code on each device."""
@@ -106,7 +115,7 @@ def compile_module(
     name = name or module_name(module)
     if not trusted:
         check_module(module, len(flat), num_replicas)
-    client = _client_of(flat)
+    own_client = _client_of(flat)
     partitions = len(flat) // num_replicas
     ids = np.array([d.id for d in flat], np.int32).reshape(num_replicas, partitions)
     options = _xla_compile.options(
@@ -123,11 +132,12 @@ def compile_module(
     start = time.perf_counter()
     directory = config.compilation_cache_dir if config.enable_compilation_cache else None
     entry = None
-    if directory is not None and cacheable and not host_callbacks:
+    here = not is_compile_only(own_client)
+    if directory is not None and cacheable and not host_callbacks and here:
         from weft.runtime import disk_cache
 
         entry = disk_cache.Entry(directory, name, disk_cache.cache_key(module, options, flat))
-        loaded = entry.read(client, device_list, options)
+        loaded = entry.read(own_client, device_list, options)
         tell(EVENTS, CACHE_ASKED)
         tell(EVENTS, CACHE_MISS if loaded is None else CACHE_HIT)
         if loaded is not None:
@@ -138,15 +148,25 @@ def compile_module(
     try:
         with measured(COMPILED, name):
             loaded = _xla_compile.compile_and_load(
-                client, module, device_list, options, host_callbacks
+                own_client, module, device_list, options, host_callbacks
             )
     except _xla_compile.XlaRuntimeError as error:
-        raise CompileError(f"XLA cannot compile {name}: {error}") from error
+        raise CompileError(f"XLA cannot compile {name}: {error}{_missing_tools(error)}") from error
     seconds = time.perf_counter() - start
     _log(name, start, "compiled")
     if entry is not None and seconds >= config.persistent_cache_min_compile_time_secs:
-        entry.write(client, loaded)
+        entry.write(own_client, loaded)
     return LoadedExecutable(loaded, flat, name, seconds, False, keep_alive)
+
+
+def _missing_tools(error: Exception) -> str:
+    text = str(error)
+    if "libdevice" in text or "ptxas" in text:
+        return (
+            ". XLA needs NVIDIA's ptxas and libdevice to compile for GPUs: run `pip install "
+            "nvidia-cuda-nvcc-cu12` where the plugin jax-cuda12-pjrt is installed"
+        )
+    return ""
 
 
 def _as_module(module: Any) -> Any:

@@ -214,6 +214,21 @@ class Executable:
         )
 
 
+class DescribedExecutable(Executable):
+    """A program for devices that are not there: it says what it is, and does not run."""
+
+    __slots__ = ()
+
+    def call(self, args: Sequence[Any]) -> list:
+        devices = self.compiled.devices
+        raise RuntimeError(
+            f"{self.compiled.name} is compiled for {len(devices)} × {devices[0].device_kind}, "
+            "which weft.topologies describes and this process does not have: it can be read "
+            "(.as_text(), .memory_analysis(), .cost_analysis()) but not called. Lower it for "
+            "shardings over weft.devices() to run it here"
+        )
+
+
 def _same_parts(array: Any, sharding: Any) -> bool:
     own = array._sharding
     same_order = own._devices_in_order == sharding._devices_in_order

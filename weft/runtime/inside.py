@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft._xla import arrays as _xla
+from weft._xla.client import is_compile_only
 from weft.core.aval import ShapedArray
 from weft.sharding.named import SingleDeviceSharding
 
@@ -25,6 +26,16 @@ class _Inside(threading.local):
 inside = _Inside()
 
 
+def check_there(device: Any) -> None:
+    """Raises ValueError for a device that is only described, which holds no arrays."""
+    if is_compile_only(device.client):
+        raise ValueError(
+            f"device_put: {device.device_kind} {device.id} is a device that weft.topologies "
+            "describes and this process does not have: programs are compiled for it, arrays live "
+            "on weft.devices()"
+        ) from None
+
+
 def put_shards(
     aval: Any,
     sharding: Any,
@@ -39,7 +50,11 @@ def put_shards(
     """
     if inside.pending is not None or (copy and len(shards) > 1):
         return _copied_shards(aval, sharding, shards, devices, committed)
-    return _xla.batched_device_put(aval, sharding, shards, devices, committed, copy)
+    try:
+        return _xla.batched_device_put(aval, sharding, shards, devices, committed, copy)
+    except _xla.XlaRuntimeError:
+        check_there(devices[0])
+        raise
 
 
 def _copied_shards(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft._xla import sharding as _xla
+from weft._xla.client import XlaRuntimeError
 from weft.core.caches import clearable, interned
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text, get_mesh
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
@@ -75,7 +76,10 @@ def _placement(cls: type) -> type:
 def default_memory_kind(device: Any) -> str | None:
     """The name of the memory that a device computes in; None for a model of a device."""
     memory = getattr(device, "default_memory", None)
-    return None if memory is None else memory().kind
+    try:
+        return None if memory is None else memory().kind
+    except XlaRuntimeError:  # a device that is only described has no memories
+        return "device"
 
 
 def _init_placement(self: Any, devices: tuple, device_list: Any) -> None:

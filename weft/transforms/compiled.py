@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft._xla.client import platform_of
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import config
@@ -18,7 +19,7 @@ from weft.core.source import warn
 from weft.lowering import call_device
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import constant_at
-from weft.runtime.executable import Executable
+from weft.runtime.executable import DescribedExecutable, Executable
 from weft.runtime.together import executable_class
 from weft.sharding.common_mesh import axes_in
 from weft.sharding.mesh import Mesh
@@ -251,7 +252,7 @@ def _placed(
         in_shardings=given,
         out_shardings=list(out_shardings),
         asked=list(out_shardings),
-        platforms=(devices[0].platform if devices else "cpu",),
+        platforms=(platform_of(devices[0]) if devices else "cpu",),
         use_shardy=bool(config.use_shardy),
     )
     _put_on_mesh(program)
@@ -422,8 +423,12 @@ def compile_program(program: Program) -> Executable:
         for asked, a, s in zip(program.asked, program.jaxpr.out_avals, outs, strict=True)
     ]
     donated = list(program.donated)
-    program.consts = [constant_at(c, s) for c, s in zip(program.consts, ins, strict=False)]
-    program.executable = executable_class(program.keepalives, local)(
+    if compiled.runs:
+        program.consts = [constant_at(c, s) for c, s in zip(program.consts, ins, strict=False)]
+        make = executable_class(program.keepalives, local)
+    else:
+        make = DescribedExecutable
+    program.executable = make(
         compiled,
         [physical(a) for a in program.jaxpr.in_avals],
         ins,

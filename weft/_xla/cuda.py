@@ -1,0 +1,160 @@
+"""XLA's CUDA plugin: found, loaded once, its kernels registered; GPUs, and GPUs that are not there.
+
+The plugin (package jax-cuda12-pjrt or jax-cuda13-pjrt) loads where there is no GPU and no driver,
+and compiles there for GPUs of which it is given a description. Kernels of jaxlib (cuSOLVER's and
+others) stand in the package jax-cuda12-plugin, one library a family, loaded when first called.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import sys
+from typing import Any
+
+from jaxlib import _jax
+
+from weft._xla import ffi
+
+XlaRuntimeError = _jax.JaxRuntimeError
+
+# Folders of the plugin, newest CUDA first.
+_FOLDERS = ("xla_cuda13", "xla_cuda12")
+_PLUGIN = "xla_cuda_plugin.so"
+
+
+def find_plugin() -> str | None:
+    """The path of the installed CUDA PJRT plugin, or None. Imports nothing."""
+    explicit = os.environ.get("WEFT_CUDA_PLUGIN")
+    if explicit:
+        return explicit
+    for root in sys.path:
+        for folder in _FOLDERS:
+            found = os.path.join(root, "jax_plugins", folder, _PLUGIN)
+            if os.path.isfile(found):
+                return found
+    return None
+
+
+@functools.cache
+def load_plugin() -> tuple[Any, str]:
+    """The plugin's C API and its path, loaded once; no device is touched.
+
+    Raises:
+      RuntimeError: no plugin is installed, or it cannot be loaded (says what to install).
+    """
+    import jaxlib
+
+    path = find_plugin()
+    version = jaxlib.__version__
+    remedy = (
+        f"run `pip install --no-deps jax-cuda12-pjrt=={version} jax-cuda12-plugin=={version} "
+        "nvidia-cuda-nvcc-cu12` (no GPU and no driver is needed to compile), or set "
+        f"WEFT_CUDA_PLUGIN to the path of an {_PLUGIN} for jaxlib {version}"
+    )
+    if path is None:
+        raise RuntimeError(f"XLA's CUDA plugin is not installed; {remedy}")
+    try:
+        api = _jax.load_pjrt_plugin("cuda", path, None)
+        if not _jax.pjrt_plugin_initialized("cuda"):
+            _jax.initialize_pjrt_plugin("cuda")
+    except (RuntimeError, ValueError, OSError) as error:
+        raise RuntimeError(
+            f"XLA's CUDA plugin {path} cannot be loaded: {error}; {remedy}"
+        ) from error
+    _attach(api, path)
+    return api, path
+
+
+def _attach(api: Any, path: str) -> None:
+    """Gives the plugin the targets that wait for it, and those that jaxlib has for all programs."""
+    extension = _library(path, "cuda_plugin_extension")
+    if extension is None:
+        return
+
+    def register(name: str, fn: Any, platform: str, api_version: int, traits: int) -> None:
+        extension.register_custom_call_target(api, name, fn, platform, api_version, traits)
+
+    ffi.attach(
+        "cuda",
+        register,
+        types=functools.partial(extension.register_custom_type, api),
+        partitioner=lambda name: _jax.register_custom_call_as_batch_partitionable(name, api),
+    )
+    for name, registration in extension.ffi_types().items():
+        ffi.register_type(name, registration, "cuda")
+    for name, handler in extension.ffi_handlers().items():
+        ffi.register_target(name, handler, "cuda")
+
+
+@functools.cache
+def register_kernels(family: str) -> None:
+    """Registers jaxlib's kernels of a family for GPUs: "_solver", "_linalg", "_prng", ….
+
+    Raises:
+      RuntimeError: the plugin is not there, or comes without its kernels.
+    """
+    _, path = load_plugin()
+    library = _library(path, family)
+    if library is None:
+        raise RuntimeError(
+            f"XLA's CUDA plugin {path} has no kernels {family!r} beside it: install the package "
+            "jax-cuda12-plugin or jax-cuda13-plugin of the same version"
+        )
+    for name, handler in library.registrations().items():
+        typed = name.endswith("_ffi") or family in ("_linalg", "_hybrid", "_triton")
+        ffi.register_target(name, handler, "cuda", 1 if typed else 0)
+        if family == "_solver":
+            ffi.register_batch_partitionable(name)
+
+
+def _library(path: str, name: str) -> Any:
+    """A library of the package jax_cuda1x_plugin, from the plugin's own place or the path."""
+    version = "13" if "xla_cuda13" in path else "12"
+    package = f"jax_cuda{version}_plugin"
+    beside = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(path))))
+    for root in (beside, *sys.path):
+        file = os.path.join(root, package, f"{name}.so")
+        if os.path.isfile(file):
+            spec = importlib.util.spec_from_file_location(f"{package}.{name}", file)
+            module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+            spec.loader.exec_module(module)  # type: ignore[union-attr]
+            return module
+    return None
+
+
+def make_client(
+    *,
+    distributed_client: Any = None,
+    node_id: int = 0,
+    num_nodes: int = 1,
+    visible_devices: Any = None,
+    partition_index: int | None = None,
+) -> _jax.Client:
+    """The client of this machine's GPUs."""
+    load_plugin()
+    options: dict[str, str | int | float | bool | list[int]] = {
+        "platform_name": "cuda",
+        "allocator": os.environ.get("XLA_PYTHON_CLIENT_ALLOCATOR", "default").lower(),
+    }
+    if fraction := os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION"):
+        options["memory_fraction"] = float(fraction)
+    if preallocate := os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE"):
+        options["preallocate"] = preallocate.lower() not in ("0", "false")
+    if distributed_client is not None:
+        options.update(node_id=node_id, num_nodes=num_nodes)
+    if partition_index is not None:
+        options["partition_index"] = partition_index
+    if visible_devices is not None:
+        options["visible_devices"] = [int(d) for d in visible_devices]
+    return _jax.get_c_api_client("cuda", options, distributed_client, None)
+
+
+def described_devices(name: str, options: dict[str, Any]) -> list[_jax.Device]:
+    """Devices of GPUs that are not there, by the plugin's options: they only compile.
+
+    options: "target_config", a GpuTargetConfigProto as text, and "topology", such as "1x1x8".
+    """
+    api, _ = load_plugin()
+    return _jax.get_c_api_topology(api, name, options)._make_compile_only_devices()
