@@ -7,6 +7,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from weft import lax
 
 X = np.ones(2, np.float32)
 
@@ -121,6 +122,50 @@ def test_jit_may_be_disabled_by_name():
     with weft.disable_jit(disable=True):
         f(weft.device_put(X))
     assert issubclass(seen[0], weft.Array) and "Tracer" not in seen[0].__name__
+
+
+# Loops and branches with jit disabled, of one row, and what NumPy gives.
+IN_PYTHON = {
+    "cond": (
+        lambda x: lax.cond(x[0] > 1, lambda x: x * 2, lambda x: -x, x),
+        lambda x: x * 2 if x[0] > 1 else -x,
+    ),
+    "cond of a number": (
+        lambda x: lax.cond(x[0].astype(int), lambda: x + 1, lambda: x),
+        lambda x: x + 1 if x[0] >= 1 else x,
+    ),
+    "switch": (
+        lambda x: lax.switch(x[0].astype(int), [lambda x: x, lambda x: x * x, lambda x: -x], x),
+        lambda x: [x, x * x, -x][min(int(x[0]), 2)],
+    ),
+    "while_loop": (
+        lambda x: lax.while_loop(lambda v: v[0] < 5, lambda v: v * 2, x),
+        lambda x: x * 2.0 ** max(np.ceil(np.log2(5 / x[0])), 0),
+    ),
+    "fori_loop": (
+        lambda x: lax.fori_loop(0, x[0].astype(int), lambda i, v: v + i, x),
+        lambda x: x + sum(range(int(x[0]))),
+    ),
+    "scan": (
+        lambda x: lax.scan(lambda c, v: (lax.cond(v > 2, lambda: c + v, lambda: c), c), 0.0, x)[0],
+        lambda x: np.sum(np.where(x > 2, x, 0)),
+    ),
+    "checkpoint": (
+        weft.checkpoint(lambda x: lax.cond(x[0] > 1, lambda: x * 2, lambda: -x)),
+        lambda x: x * 2 if x[0] > 1 else -x,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_PYTHON)
+def test_control_flow_without_jit_runs_in_python_and_over_a_batch_as_ops(name):
+    f, reference = IN_PYTHON[name]
+    rows = np.array([[0.5, 3], [1.5, 2.5], [4, 1]], np.float32)
+    want = [reference(r) for r in rows]
+    with weft.disable_jit():
+        np.testing.assert_allclose(weft.vmap(f)(rows), np.stack(want), rtol=1e-6)
+        for row, value in zip(rows, want, strict=True):
+            np.testing.assert_allclose(f(jnp.asarray(row)), value, rtol=1e-6)
 
 
 def test_raw_keys_may_be_discouraged_or_replaced():

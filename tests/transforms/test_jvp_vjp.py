@@ -169,6 +169,15 @@ def test_linear_transpose_is_the_transposed_map(name):
         close(weft.jit(weft.linear_transpose(fun, *given))(ct), want)
 
 
+def test_functions_of_integers_alone_have_integer_transposes():
+    m = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
+    (back,) = weft.linear_transpose(lambda x: m @ x, np.zeros(3, np.int32))(np.int32([1, -1]))
+    assert back.dtype == np.int32
+    np.testing.assert_array_equal(back, [-3, -3, -3])
+    (back,) = weft.vmap(weft.linear_transpose(lambda n: n[::-1] * 2, m[0]))(m)
+    np.testing.assert_array_equal(back, m[:, ::-1] * 2)
+
+
 def test_transposing_twice_gives_the_map_back():
     back = weft.linear_transpose(lambda x: A @ x, V)
     again = weft.linear_transpose(lambda ct: back(ct)[0], np.ones(2, np.float32))

@@ -74,6 +74,11 @@ def test_results_that_are_not_batched_stay_so_or_are_broadcast():
     close(weft.vmap(lambda x: ROW, out_axes=1)(X), np.stack([ROW] * 3, 1))
 
 
+def test_results_made_of_host_values_are_arrays():
+    for f in (lambda x: x, lambda x: ROW, lambda x: lax.axis_index("i")):
+        assert isinstance(weft.vmap(f, axis_name="i")(X), weft.Array)
+
+
 def test_keyword_arguments_are_mapped_over_their_leading_axis():
     close(weft.vmap(lambda x, *, y: x @ y["z"], in_axes=(0,))(X, y={"z": X}), np.sum(X * X, 1))
 

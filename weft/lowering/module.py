@@ -341,7 +341,10 @@ def _is_plain(eqn: Any) -> bool:
     invars = eqn.invars
     if len(invars) == 1:
         return invars[0].__class__ is not Literal and "accuracy" not in eqn.params
-    shape = eqn.outvars[0].aval.shape
+    aval = eqn.outvars[0].aval
+    if aval.dtype is dtypes.bool_:  # whose sums have their own lowering
+        return False
+    shape = aval.shape
     for v in invars:  # noqa: SIM110  (`all` would take three times as long)
         if v.__class__ is Literal or v.aval.shape != shape:
             return False

@@ -71,13 +71,26 @@ neg_p = elementwise(
     jvps=[lambda t, out, x: neg_p.bind(t)],
     transpose=lambda ct, x: [neg_p.bind(ct)],
 )
+
+
+def _add_lower(ctx: Any, x: Any, y: Any) -> Any:
+    """The sum; that of booleans is their disjunction.
+
+    XLA takes an add of booleans for one too, but folds it among constants to the exclusive or
+    (jaxlib 0.10.2).
+    """
+    hlo = "stablehlo.or" if dtypes.is_bool(ctx.avals_out[0].dtype) else "stablehlo.add"
+    return ctx.op(hlo, ctx.spread([x, y]), ctx.out_types())[0]
+
+
 add_p = elementwise(
     "add",
-    "stablehlo.add",
+    _add_lower,
     accepts=ANY,
     jvps=[lambda t, out, x, y: t, lambda t, out, x, y: t],
     transpose=lambda ct, x, y: [unbroadcast(ct, a) if is_undefined(a) else None for a in (x, y)],
 )
+add_p.hlo = "stablehlo.add"
 sub_p = elementwise(
     "sub",
     "stablehlo.subtract",

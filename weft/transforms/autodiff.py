@@ -495,7 +495,7 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
     """The transpose of a linear function, for inputs of the types of `primals`.
 
     primals may be arrays or `ShapeDtypeStruct`s. The result maps a cotangent of the output to
-    a tuple of cotangents of the inputs.
+    a tuple of cotangents of the inputs. A function of integers alone has integer cotangents.
 
     >>> import weft
     >>> weft.linear_transpose(lambda x: 3 * x, 1.0)(2.0)
@@ -506,7 +506,8 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
     leaves, tree = flatten(tuple(primals))
     specs = [aval_of_spec(x) for x in leaves]
     weak = [getattr(a, "weak_type", False) for a in specs]
-    avals = [tangent_aval(a) for a in specs]
+    whole = bool(specs) and all(dtypes.is_integer(getattr(a, "dtype", None)) for a in specs)
+    avals = [a.strip_weak_type() if whole else tangent_aval(a) for a in specs]
     name = getattr(fun, "__name__", type(fun).__name__)
     flat_fun, out = flatten_fun(fun, flatten((tuple(primals), {}))[1])
     out_avals: list = []
@@ -515,6 +516,9 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
         outs = flat_fun(*xs)
         out_avals[:] = [typeof(o) for o in outs]
         return outs
+
+    def ct_type(aval: Any) -> Any:
+        return aval.strip_weak_type() if whole else cotangent_aval(aval)
 
     transposed = linear_transpose_flat(run, avals)
 
@@ -526,13 +530,12 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
                 f"the transposed {name} takes a cotangent of the output's structure {out.tree}, "
                 f"got {ct_tree}"
             )
-        want = [cotangent_aval(a) for a in out_avals]
+        want = [ct_type(a) for a in out_avals]
         where = (f"the transposed {name}", ct_tree, "cotangent", "the output")
         given = matched(ct_leaves, want, [True] * len(want), where, TypeError)
         result = transposed(given)
         full = [
-            _zero(cotangent_aval(a)) if ct is None else ct
-            for ct, a in zip(result, avals, strict=True)
+            _zero(ct_type(a)) if ct is None else ct for ct, a in zip(result, avals, strict=True)
         ]
         return tree.unflatten(
             [_as_weak(ct) if w else ct for ct, w in zip(_arrays(full), weak, strict=True)]

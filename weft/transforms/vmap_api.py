@@ -60,6 +60,7 @@ def vmap(
                 f"vmap: in_axes has {len(in_axes)} entries for {len(args)} positional arguments; "
                 "give one for each (keyword arguments are always mapped over axis 0)"
             )
+        from weft.ops.convert import as_array
         from weft.ops.slicing import index_in_dim
 
         leaves, in_tree = flatten((args, kwargs))
@@ -100,7 +101,7 @@ def vmap(
                     f"vmap: out_axes {w} is out of bounds for result {i} of rank {ndim} (the "
                     "mapped axis included)"
                 )
-            results.append(move_dim(o, d, w % ndim, axis))
+            results.append(as_array(move_dim(o, d, w % ndim, axis)))
         return out.tree.unflatten(results)
 
     return vmapped

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from weft.core.aval import ShapedArray
+from weft.core.config import config
 from weft.core.errors import mark_difference, names_text
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from weft.core.primitive import Primitive
-from weft.core.trace import is_array_like, typeof
+from weft.core.trace import Tracer, is_array_like, typeof
 from weft.core.tree import names_in
 from weft.transforms.bodies import args_tree, derived, trace_body
 from weft.transforms.dce import DCE_RULES
@@ -21,6 +24,17 @@ from weft.transforms.jvp import has_tangent
 def check_function(who: str, what: str, fun: Any) -> None:
     if not callable(fun):
         raise TypeError(f"{who}: {what} must be a function, got {type(fun).__name__}: {fun!r:.100}")
+
+
+def value_in_python(x: Any) -> Any:
+    """The number that decides on a branch or a loop under `disable_jit`; None if it is not known.
+
+    That of a batch is not, and neither is what an enclosing program is traced for.
+    """
+    if not config.disable_jit:
+        return None
+    value = x.concrete() if isinstance(x, Tracer) else x
+    return None if value is None or np.size(value) != 1 else np.asarray(value).item()
 
 
 def avals_of(who: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list:

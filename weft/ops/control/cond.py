@@ -9,7 +9,6 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
-from weft.core.config import config
 from weft.core.effects import WRITES
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from weft.core.primitive import Primitive
@@ -28,6 +27,7 @@ from weft.ops.control.common import (
     pick,
     select_rows,
     trace_body,
+    value_in_python,
 )
 from weft.ops.control.divergence import (
     check_derivative,
@@ -477,8 +477,9 @@ def cond(
         and not dtypes.is_float(aval.dtype)
     ):
         raise TypeError(f"cond: pred must be a boolean or a number, got {aval.str_short()}")
-    if config.disable_jit:
-        return true_fun(*operands) if bool(pred) else false_fun(*operands)
+    taken = value_in_python(pred)
+    if taken is not None:
+        return true_fun(*operands) if taken else false_fun(*operands)
     from weft.ops.elementwise import convert, ne_p
 
     branches, consts, leaves, tree = trace_branches(
@@ -519,8 +520,9 @@ def switch(
         raise TypeError(f"switch: index must be an integer, got {aval.str_short()}")
     if len(functions) == 1:
         return functions[0](*operands)
-    if config.disable_jit:
-        return functions[min(max(int(index), 0), len(functions) - 1)](*operands)
+    taken = value_in_python(index)
+    if taken is not None:
+        return functions[min(max(taken, 0), len(functions) - 1)](*operands)
     from weft.ops.elementwise import clamp, convert
 
     closed, consts, leaves, tree = trace_branches(

@@ -27,6 +27,7 @@ from weft.ops.control.common import (
     pick,
     select_rows,
     trace_body,
+    value_in_python,
 )
 from weft.ops.control.divergence import (
     check_reached_by_all,
@@ -386,10 +387,10 @@ def _while_loop(
 ) -> Any:
     """while_loop, also for fori_loop; place: as in `trace_with_carry`."""
     if config.disable_jit:
-        value = init_val
-        while cond_fun(value):
-            value = body_fun(value)
-        return value
+        while goes_on := value_in_python(cond_fun(init_val)):
+            init_val = body_fun(init_val)
+        if goes_on is not None:
+            return init_val
     leaves, tree = flatten(init_val)
     call_tree = args_tree(init_val)
     carry, body, _ = trace_with_carry(who, body_fun, leaves, tree, [], call_tree, _whole, place)
