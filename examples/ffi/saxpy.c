@@ -15,11 +15,10 @@ static XLA_FFI_Error* Refuse(XLA_FFI_CallFrame* frame, const char* message) {
 
 XLA_FFI_Error* Saxpy(XLA_FFI_CallFrame* frame) {
   /* At registration XLA asks which version of the interface this was compiled with. */
-  XLA_FFI_Extension_Base* extension = frame->extension_start;
-  if (extension != NULL && extension->type == XLA_FFI_Extension_Metadata) {
-    XLA_FFI_Metadata* metadata = ((XLA_FFI_Metadata_Extension*)extension)->metadata;
-    metadata->api_version.major_version = XLA_FFI_API_MAJOR;
-    metadata->api_version.minor_version = XLA_FFI_API_MINOR;
+  XLA_FFI_Metadata_Extension* asked = (XLA_FFI_Metadata_Extension*)frame->extension_start;
+  if (asked != NULL && asked->extension_base.type == XLA_FFI_Extension_Metadata) {
+    asked->metadata->api_version.major_version = XLA_FFI_API_MAJOR;
+    asked->metadata->api_version.minor_version = XLA_FFI_API_MINOR;
     return NULL;
   }
   if (frame->args.size != 2 || frame->rets.size != 1)
