@@ -122,6 +122,8 @@ def test_tracing_an_interpreted_kernel_again_adds_no_lines():
         np.testing.assert_array_equal(call(np.zeros(n, np.float32)), np.ones(n))
         return len(_sources)
 
-    before, first = len(_sources), run(4)
+    before = len(_sources)
+    for _ in range(4):  # Python (3.12) may place a call a little later when it has seen it before
+        first = run(4)
     assert first > before
     assert [run(n) for n in (4, 5, 6)] == [first] * 3
