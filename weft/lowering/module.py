@@ -14,7 +14,6 @@ from weft.core import dtypes
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from weft.core.source import Source
 from weft.core.trace import gc_paused, typeof
-from weft.core.typing import MIXES
 from weft.lowering.context import (
     RuleContext,
     bool_attr,
@@ -47,7 +46,8 @@ class FunctionContext:
 class ModuleContext:
     """A module under construction.
 
-    platforms: what it is lowered for. mesh: the mesh shardings refer to, or None.
+    platforms: what it is lowered for. mesh: the mesh shardings refer to, or None. device: one of
+    those it is lowered for, where they are known.
     host_callbacks: the Python functions that callback custom calls refer to by number.
     keepalives: other Python objects the executable must keep alive.
     """
@@ -59,11 +59,13 @@ class ModuleContext:
         num_partitions: int = 1,
         platforms: Sequence[str] = ("cpu",),
         mesh: Any = None,
+        device: Any = None,
         use_shardy: bool = True,
     ) -> None:
         self.module = ir.Module.create(loc=mlir.unknown_location())
         self.platforms = tuple(platforms)
         self.mesh = mesh
+        self.device = device
         self.whole_sums = False  # whether partial sums are added up where they are made
         self.use_shardy = use_shardy
         self.num_partitions = num_partitions
@@ -171,7 +173,7 @@ class ModuleContext:
                 )
             ctx = RuleContext(self, function, eqn, loc)
             ins = [self._literal(ctx, v) if v.__class__ is Literal else env[v] for v in eqn.invars]
-            if typed and prim.name in MIXES:
+            if typed and prim.mixes:
                 from weft.lowering.sharding import parts_of_sums
 
                 ins = parts_of_sums(ctx, ins)
@@ -375,6 +377,7 @@ def lower_module(
     num_partitions: int = 1,
     platforms: Sequence[str] = ("cpu",),
     mesh: Any = None,
+    device: Any = None,
     in_shardings: Sequence[Any] | None = None,
     out_shardings: Sequence[Any] | None = None,
     donated: Sequence[bool] | None = None,
@@ -400,6 +403,7 @@ def lower_module(
             num_partitions=num_partitions,
             platforms=platforms,
             mesh=mesh,
+            device=device,
             use_shardy=use_shardy,
         )
         ctx.symbol("main")

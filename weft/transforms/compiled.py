@@ -298,6 +298,7 @@ def _emit(program: Program, result_names: Sequence[str], whole_sums: bool) -> No
         num_partitions=program.partitions,
         platforms=program.platforms,
         mesh=program.mesh if multi else None,
+        device=program.devices[0] if program.devices else None,
         in_shardings=program.in_shardings,
         out_shardings=program.out_shardings,
         donated=donors,

@@ -18,9 +18,10 @@ PROCESSORS = 132
 
 def lower(ctx: Any, call: KernelCall, *operands: Any, platform: str) -> list:
     """The custom call that launches a kernel; semaphores are passed as zeros, in place."""
-    launch = build(call, platform)
+    capability, processors = _target(ctx.module.device, platform)
+    launch = build(call, platform, capability)
     if call.is_mpmd:
-        check_resident(call, launch, _processors(platform))
+        check_resident(call, launch, processors)
     avals_in, avals_out = list(call.operand_avals), list(call.outputs)
     aliases = list(call.aliases)
     values = list(operands)
@@ -92,14 +93,25 @@ def check_resident(call: KernelCall, launch: Launch, processors: int) -> None:
         )
 
 
-def _processors(platform: str) -> int:
-    from weft.runtime.backend import devices
+def _target(device: Any, platform: str) -> tuple[tuple[int, int] | None, int]:
+    """(compute capability or None, processors) of the GPUs that a program is for.
 
-    try:
-        device = devices(platform)[0]
-    except RuntimeError:
-        return PROCESSORS
-    return int(getattr(device, "core_count", PROCESSORS))
+    device: one of them, which need not be there; if it is none, those of this machine are meant.
+    """
+    from weft.runtime.backend import devices
+    from weft.runtime.gpus import GPUS, hardware_of
+
+    if device is None or device.platform == "cpu":
+        try:
+            device = devices(platform)[0]
+        except RuntimeError:
+            return None, PROCESSORS
+    known = hardware_of(device.device_kind)
+    if known is not None:
+        return GPUS[known].capability, GPUS[known].cores
+    major, _, minor = str(getattr(device, "compute_capability", "")).partition(".")
+    capability = (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
+    return capability, int(getattr(device, "core_count", PROCESSORS))
 
 
 for _platform in ("cuda", "rocm"):

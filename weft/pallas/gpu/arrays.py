@@ -10,7 +10,7 @@ import numpy as np
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.jaxpr import Eqn
-from weft.pallas.gpu.elementwise import convert
+from weft.pallas.gpu.elementwise import convert, is_narrow
 from weft.pallas.gpu.emitter import BOOL, INT, Emitter, i32_attr, padded, rule
 
 # Shapes ------------------------------------------------------------------------------------------
@@ -273,13 +273,17 @@ def _dot(e: Emitter, eqn: Eqn, x: Any, y: Any) -> ir.Value:
     )
     if not plain or small or not _multipliable(a.dtype, b.dtype):
         return _by_sums(e, eqn, x, y)
+    kind = a.dtype
+    if is_narrow(kind) and not e.converts_float8:  # exact in float16
+        kind = np.dtype(np.float16)
+        x, y = convert(e, x, a.dtype, kind), convert(e, y, b.dtype, kind)
     if left == (0,):
         x = transpose(e, x, (1, 0))
     if right == (1,):
         y = transpose(e, y, (1, 0))
     (m, _), (_, n), inner = e.sizes(x), e.sizes(y), a.shape[left[0]]
-    x = e.masked(x, (m, inner), (1,), 0, a.dtype)
-    y = e.masked(y, (inner, n), (0,), 0, b.dtype)
+    x = e.masked(x, (m, inner), (1,), 0, kind)
+    y = e.masked(y, (inner, n), (0,), 0, kind)
     accumulator = np.dtype(np.int32 if dtypes.is_integer(a.dtype) else np.float32)
     if a.dtype == np.float64:
         accumulator = a.dtype
@@ -291,7 +295,7 @@ def _dot(e: Emitter, eqn: Eqn, x: Any, y: Any) -> ir.Value:
 
 def _multipliable(a: Any, b: Any) -> bool:
     """Whether the GPU's matrix units, as Triton uses them, multiply these types."""
-    return a == b and (dtypes.is_float(a) or a == np.int8)
+    return (a == b or (is_narrow(a) and is_narrow(b))) and (dtypes.is_float(a) or a == np.int8)
 
 
 def _precision(eqn: Eqn) -> int:

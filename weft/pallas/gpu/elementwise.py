@@ -10,7 +10,8 @@ import numpy as np
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.jaxpr import Eqn
-from weft.pallas.gpu.emitter import BOOL, Emitter, element_type, i32_attr, rule
+from weft.pallas.gpu import float8
+from weft.pallas.gpu.emitter import BOOL, Emitter, element_type, rule
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -218,9 +219,20 @@ def _shift(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
     return e.select(far, e.constant(0, sizes, dtype), shifted)
 
 
-@rule("population_count", "clz")
+@rule("population_count")
 def _count_bits(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
-    return e.same("math.ctpop" if eqn.primitive.name == "population_count" else "math.ctlz", x)
+    return e.same("math.ctpop", x)
+
+
+@rule("clz")
+def _leading_zeros(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    """The bits that stay zero when the highest one is copied to all below it."""
+    sizes, dtype = e.sizes(x), _dtype(eqn)
+    bits, step = dtype.itemsize * 8, 1
+    while step < bits:
+        x = e.binary("or", x, e.same("arith.shrui", x, e.constant(step, sizes, dtype)), dtype)
+        step *= 2
+    return e.same("arith.subi", e.constant(bits, sizes, dtype), e.same("math.ctpop", x))
 
 
 @rule("select_n")
@@ -258,6 +270,8 @@ def convert(e: Emitter, x: ir.Value, old: Any, new: Any) -> ir.Value:
         return x
     sizes = e.sizes(x)
     type_ = e.type(sizes, new)
+    if is_narrow(old) and new != np.float16:
+        return convert(e, float8.to_float32(e, x, old), F32, new)
     if new == BOOL:
         return e.compare("ne", x, e.constant(0, sizes, old), old)
     if dtypes.is_float(old) and dtypes.is_float(new):
@@ -279,11 +293,15 @@ def convert(e: Emitter, x: ir.Value, old: Any, new: Any) -> ir.Value:
     return e.value("arith.extui" if unsigned else "arith.extsi", [x], type_)
 
 
+def is_narrow(dtype: Any) -> bool:
+    return dtypes.is_float(dtype) and dtype.itemsize == 1
+
+
 def _float_to_float(e: Emitter, x: ir.Value, old: Any, new: Any, type_: Any) -> ir.Value:
-    if old.itemsize == 1 or new.itemsize == 1:  # float8: Triton's own conversion
-        if new.itemsize > 1 or old.itemsize == 1:
-            return e.value("tt.fp_to_fp", [x], type_)
-        return e.value("tt.fp_to_fp", [x], type_, rounding=i32_attr(1))  # nearest, ties to even
+    if is_narrow(old):
+        return float8.to_float16(e, x, old)
+    if is_narrow(new):
+        return float8.from_float32(e, convert(e, x, old, F32), new)
     if old.itemsize == new.itemsize:  # bfloat16 and float16
         return convert(e, convert(e, x, old, F32), F32, new)
     return e.value("arith.extf" if new.itemsize > old.itemsize else "arith.truncf", [x], type_)

@@ -20,7 +20,7 @@ from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal
-from weft.pallas.gpu.formulas import formula
+from weft.pallas.gpu.formulas import computed_wider, formula
 from weft.pallas.ir import KernelCall, unsupported
 
 MAX_ELEMENTS = 1 << 20
@@ -56,6 +56,15 @@ def element_type(dtype: Any) -> ir.Type:
     return mlir.element_type(dtype)
 
 
+def no_type(dtype: Any) -> str | None:
+    """What to do instead, for dtypes without a Triton type; None for those that have one."""
+    if dtype.name in dtypes.int4_names:
+        return "compute in int8"
+    if dtype.name in dtypes.float8_names and dtype.name not in ("float8_e4m3fn", "float8_e5m2"):
+        return "compute in float16, or store float8_e4m3fn or float8_e5m2"
+    return None
+
+
 def i32_attr(value: int) -> ir.Attribute:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(32, mlir.context()), value)
 
@@ -74,8 +83,9 @@ _FLOAT_PREDICATES = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 13}
 class Emitter:
     """A kernel under construction: emits at the current insertion point."""
 
-    def __init__(self, call: KernelCall, platform: str) -> None:
+    def __init__(self, call: KernelCall, platform: str, converts_float8: bool) -> None:
         self.call, self.platform = call, platform
+        self.converts_float8 = converts_float8  # whether the GPU has instructions for them
         self.eqn: Eqn | None = None
         self.composed: Eqn | None = None  # whose formula is being written
         self.loc = mlir.unknown_location()
@@ -319,10 +329,11 @@ class Emitter:
         for eqn in jaxpr.eqns:
             self.eqn, self.loc = eqn, _location(eqn)
             for var in eqn.outvars:
-                if getattr(var.aval, "dtype", INT).name in dtypes.int4_names:
-                    raise self.fail(f"{var.aval.dtype} has no Triton type; compute in int8")
+                dtype = getattr(var.aval, "dtype", INT)
+                if remedy := no_type(dtype):
+                    raise self.fail(f"{dtype} has no Triton type; {remedy}")
             values = [read(v) for v in eqn.invars]
-            emit = RULES.get(eqn.primitive.name)
+            emit = None if computed_wider(eqn) else RULES.get(eqn.primitive.name)
             with self.loc:
                 if emit is not None:
                     out = emit(self, eqn, *values)

@@ -20,13 +20,47 @@ from weft.pallas.expand import expanded
 
 def formula(eqn: Eqn) -> ClosedJaxpr | None:
     """The jaxpr of other ops that an equation stands for, or None if there is none."""
-    make = _FORMULAS.get(eqn.primitive.name)
+    make = _in_float32 if computed_wider(eqn) else _FORMULAS.get(eqn.primitive.name)
     if make is None:
         return dense.formula(eqn) or expanded(eqn)
     jaxpr, consts = trace_to_jaxpr(
         lambda *args: make(eqn, *args), [v.aval for v in eqn.invars], eqn.primitive.name
     )
     return ClosedJaxpr(jaxpr, consts)
+
+
+# Narrow floats ----------------------------------------------------------------------------------
+
+_DIVISIONS = {"div", "rem", "integer_pow"}
+_ARITHMETIC = {
+    *_DIVISIONS,
+    *("add", "add_any", "sub", "mul", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "abs"),
+    *("neg", "sign", "is_finite", "clamp", "reduce_sum", "reduce_prod", "reduce_max", "reduce_min"),
+    *("argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin", "sort", "top_k", "nextafter"),
+}
+
+
+def computed_wider(eqn: Eqn) -> bool:
+    """Whether an op is computed in float32, then rounded.
+
+    Triton computes with no floats of 8 bits, and divides none of 16.
+    """
+    name = eqn.primitive.name
+    if name not in _ARITHMETIC:
+        return False
+    narrow = 2 if name in _DIVISIONS else 1
+    types = [v.aval.dtype for v in eqn.invars]
+    return any(dtypes.is_float(t) and t.itemsize <= narrow for t in types)
+
+
+def _in_float32(eqn: Eqn, *operands: Any) -> list[Any]:
+    wide = [
+        x.astype("float32") if dtypes.is_float(v.aval.dtype) and v.aval.dtype.itemsize < 4 else x
+        for x, v in zip(operands, eqn.invars, strict=True)
+    ]
+    outs = eqn.primitive.bind(*wide, **eqn.params)
+    outs = outs if eqn.primitive.multiple_results else [outs]
+    return [x.astype(v.aval.dtype) for x, v in zip(outs, eqn.outvars, strict=True)]
 
 
 # Sorting ----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.core.ref import AbstractRef
 from weft.pallas.gpu import elementwise, sync  # noqa: F401  (their rules)
 from weft.pallas.gpu.control import for_loop, program_index, unflatten, writes
-from weft.pallas.gpu.emitter import INT, Emitter, i32_attr
+from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, no_type
 from weft.pallas.gpu.memory import View, array_view, pointer_type
 from weft.pallas.ir import BlockMapping, KernelCall, Program, UnsupportedKernelError
 from weft.pallas.order import parallel_dims
@@ -83,7 +83,7 @@ def _scoped(jaxpr: Any) -> list[tuple[int, AbstractRef]]:
 class Builder:
     """Builds the module of one call."""
 
-    def __init__(self, call: KernelCall, platform: str) -> None:
+    def __init__(self, call: KernelCall, platform: str, converts_float8: bool) -> None:
         self.call = call
         if call.dynamic:
             raise UnsupportedKernelError(
@@ -92,10 +92,11 @@ class Builder:
                 "with pl.when"
             )
         for aval in (*call.operand_avals, *call.outputs, *(r.inner for r in call.scratch)):
-            if aval.dtype.name in dtypes.int4_names:
+            if no_type(aval.dtype):
+                other = "int8" if aval.dtype.name in dtypes.int4_names else "float16"
                 raise UnsupportedKernelError(
                     f"kernel {call.name}: arrays of dtype {aval.dtype} are not supported on the "
-                    "GPU. Convert them to int8 outside of the kernel, or run it interpreted: "
+                    f"GPU. Convert them to {other} outside of the kernel, or run it interpreted: "
                     "pallas_call(..., interpret=True)"
                 )
             if any(n >= LARGEST for n in aval.shape):
@@ -104,7 +105,7 @@ class Builder:
                     "or more, and indices on the GPU are int32. Reshape it to more dimensions "
                     "outside of the kernel"
                 )
-        self.e = Emitter(call, platform)
+        self.e = Emitter(call, platform, converts_float8)
         self.sequential = frozenset() if call.is_mpmd else sequential_dims(call)
         self.parallel = [i for i in range(len(call.grid)) if i not in self.sequential]
         if call.is_mpmd:
@@ -299,9 +300,14 @@ def function_name(call: KernelCall) -> str:
     return name if name and not name[0].isdigit() else f"kernel_{name}"
 
 
-def build(call: KernelCall, platform: str = "cuda") -> Launch:
-    """The Triton module of a call, verified; made once for each platform, "cuda" or "rocm"."""
-    launch = call.cache.get(platform)
+def build(call: KernelCall, platform: str = "cuda", capability: Any = None) -> Launch:
+    """The Triton module of a call, verified; made once for each kind of GPU.
+
+    platform: "cuda" or "rocm". capability: CUDA's compute capability, such as (9, 0), if known.
+    """
+    converts_float8 = capability is not None and capability >= (8, 9)
+    key = platform, converts_float8
+    launch = call.cache.get(key)
     if launch is None:
-        launch = call.cache[platform] = Builder(call, platform).build()
+        launch = call.cache[key] = Builder(call, platform, converts_float8).build()
     return launch
