@@ -12,6 +12,7 @@ from tests.partition.test_collect import DOT, LOOP
 from weft._xla import mlir
 from weft.partition import partition
 from weft.partition.memory import estimate_memory
+from weft.partition.page import _value_html
 from weft.partition.report import format_bytes, format_seconds, parse_bytes, report
 
 
@@ -72,6 +73,29 @@ def test_the_page_is_well_formed_and_loads_nothing(tmp_path):
     assert text.count('class="stage"') == 3
     assert page.tags.count("rect") >= 8 + 8  # the mesh, and the shards of an 4 × 2 argument
     assert "sdy.all_reduce" in text and "<mark" in text
+
+
+@pytest.mark.parametrize(
+    "dims, corners",
+    [
+        (((), (), ("model",)), {(0, 0), (48, 0)}),
+        (((), ("data",), ()), {(0, 0), (24, 0), (48, 0), (72, 0)}),
+        ((("data",), (), ("model",)), {(x, y) for x in (0, 48) for y in (0, 16, 32, 48)}),
+        (((), (), ()), {(0, 0)}),
+    ],
+)
+def test_a_drawing_shows_the_dimensions_that_are_split(dims, corners):
+    html = _value_html(("x", (4, 8, 6), dims), {"data": 4, "model": 2})
+    shards = html[html.index('aria-label="shards"') : html.index("</svg>")]
+    found = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)"', shards)
+    assert {(float(x), float(y)) for x, y in found} == corners
+
+
+def test_results_have_the_names_of_their_paths():
+    text = """module { sdy.mesh @mesh = <["data"=2]>
+      func.func public @main(%a: tensor<8xf32>) -> (
+        tensor<8xf32> {jax.result_info = "result['loss']"}) { return %a : tensor<8xf32> } }"""
+    assert [name for name, _, _ in made(text).results] == ["result['loss']"]
 
 
 PROBE = """<script>

@@ -145,21 +145,21 @@ def _mesh_svg(mesh: dict[str, int]) -> str:
 
 
 def _value_html(value, mesh: dict[str, int]) -> str:
-    """A value cut into its shards (first two dimensions), and the mesh with who holds which.
+    """A value cut into its shards (its last split dimension across, the one before it down), and
+    the mesh with who holds which.
 
     A shard has one colour in both drawings; devices of one colour hold copies.
     """
     name, shape, dims = value
     counts = [math.prod(_axis_size(a, mesh) for a in axes) for axes in dims]
     total = math.prod(counts)
-    rows = min(counts[0] if counts else 1, 32)
-    columns = min(counts[1] if len(counts) > 1 else 1, 32)
-    behind = total // max(math.prod(counts[:2]), 1)  # shards along further dimensions
+    down, across = _drawn(counts)
+    steps = [math.prod(counts[d + 1 :]) for d in range(len(counts))] + [0]
+    rows, columns = (min(counts[d], 32) if d < len(counts) else 1 for d in (down, across))
     width, height = 96, 64
-    across = counts[1] if len(counts) > 1 else 1
     cells = "".join(
         f'<rect x="{c * width / columns:.1f}" y="{r * height / rows:.1f}" width="{width / columns:.1f}"'
-        f' height="{height / rows:.1f}" stroke="#fff" fill="{_color((r * across + c) * behind, total)}"/>'
+        f' height="{height / rows:.1f}" stroke="#fff" fill="{_color(r * steps[down] + c * steps[across], total)}"/>'
         for r, c in itertools.product(range(rows), range(columns))
     )
     spec = ", ".join("·".join(a) if a else "–" for a in dims)
@@ -169,6 +169,17 @@ def _value_html(value, mesh: dict[str, int]) -> str:
         f'<svg width="{width}" height="{height}" role="img" aria-label="shards">{cells}</svg> '
         f"{_holders_svg(dims, counts, mesh)}</div>"
     )
+
+
+def _drawn(counts: list[int]) -> tuple[int, int]:
+    """The dimensions that run down and across; those that are split come first, rank is none."""
+    split = [d for d, count in enumerate(counts) if count > 1]
+    none = len(counts)
+    if len(split) > 1:
+        return split[-2], split[-1]
+    if not split:
+        return none, none
+    return (0, none) if split == [0] else (none, split[0])
 
 
 def _holders_svg(dims, counts: list[int], mesh: dict[str, int]) -> str:

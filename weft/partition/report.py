@@ -189,8 +189,20 @@ def report(
         memory or estimate_memory(stages.local, names),
         texts,
         described("argument", stages.arguments, names),
-        described("result", stages.results),
+        described("result", stages.results, _result_names(stages.local)),
     )
+
+
+def _result_names(module: ir.Module) -> list[str]:
+    """What `jax.result_info` calls the results of main, as `result['loss']`."""
+    main = next(op for op in module.body if op.attributes["sym_name"].value == "main")
+    attributes = main.attributes
+    if "res_attrs" not in attributes:
+        return []
+    given = [ir.DictAttr(each) for each in attributes["res_attrs"]]
+    if not all("jax.result_info" in each for each in given):
+        return []
+    return [ir.StringAttr(each["jax.result_info"]).value for each in given]
 
 
 def module_text(module: ir.Module, sources: bool) -> str:
