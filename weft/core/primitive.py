@@ -20,7 +20,7 @@ class Primitive:
         Sharding and manual-axis type are joined by the mechanism, unless `own_types` is set.
     jvp(primals, tangents, **params) -> out, out_tangent
         Tangents are None where zero. The one rule serves jvp and linearize: ops on tangents are
-        staged into the linear program, ops on primals are not. Linear ops name `linear` instead.
+        staged into the linear program, ops on primals are not.
     linearize(primals, tangents, **params) -> out, out_tangent
         Instead of jvp under linearize, where inner jaxprs must be split (jit, scan, cond, …).
     transpose(cts, *args, **params) -> list with one cotangent or None per operand
@@ -32,6 +32,15 @@ class Primitive:
         Emits StableHLO; see weft/lowering.
     sharding(avals, outs, **params) -> Factors
         The op's sharding as a factor mapping; see weft/sharding/factors.py.
+    linear: positions, or (avals, params) -> positions
+        The operands in which, taken together, the op is linear; `(1, ...)` is all but the first.
+        Partial sums and zeros may stand there beside each other, while the others (indices,
+        predicates) must be equal.
+    bilinear: positions
+        The operands in each of which, taken alone, the op is linear.
+    mixes: bool
+        With explicit axes, a linear op takes whole values beside partial sums: lowering counts
+        such a value in once.
     effects(avals, params) -> frozenset of Effect.
     named_axes(params) -> tuple of axis names the op communicates over.
     stage(trace, args, params) -> results, or None to record the equation as it is
@@ -41,13 +50,16 @@ class Primitive:
     __slots__ = (
         "abstract",
         "batch",
+        "bilinear",
         "effects",
         "higher_order",
         "hlo",
         "impl",
         "jvp",
+        "linear",
         "linearize",
         "lower",
+        "mixes",
         "multiple_results",
         "name",
         "named_axes",
@@ -71,6 +83,9 @@ class Primitive:
         batch: Callable | None = None,
         lower: Callable | None = None,
         sharding: Callable | str | None = None,
+        linear: tuple | Callable = (),
+        bilinear: tuple[int, ...] = (),
+        mixes: bool = False,
         impl: Callable | None = None,
         effects: Callable | None = None,
         named_axes: Callable | None = None,
@@ -91,6 +106,9 @@ class Primitive:
         self.batch = batch
         self.lower = lower
         self.sharding = sharding
+        self.linear = linear
+        self.bilinear = bilinear
+        self.mixes = mixes
         self.impl = impl
         self.effects = effects
         self.named_axes = named_axes

@@ -10,62 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.aval import NO_MAT, Mat
-from weft.core.dtypes import is_bool, is_extended, is_inexact
+from weft.core.dtypes import is_extended
 from weft.core.jaxpr import NO_EFFECTS
 from weft.core.primitive import Primitive
 
 join_shardings: list[Callable] = []
 """Set by weft.sharding.factors: (prim, avals, outs, params) -> outs with explicit shardings."""
-
-# Ops through which a partial sum may pass, because they are additive in all unreduced operands.
-ADDITIVE = frozenset(
-    [
-        "add",
-        "add_any",
-        "sub",
-        "neg",
-        "reduce_sum",
-        "reshape",
-        "transpose",
-        "broadcast_in_dim",
-        "slice",
-        "convert_element_type",
-        "copy",
-        "rev",
-        "squeeze",
-        "concatenate",
-        "real",
-        "imag",
-        "reduce_precision",
-        "gather",
-    ]
-)
-# Ops linear in some operands taken together: there, partial sums may stand beside each other and
-# beside zeros, while the other operands (indices, predicates) must be equal along the axis.
-LINEAR: dict[str, slice] = {
-    **dict.fromkeys(ADDITIVE, slice(None)),
-    **dict.fromkeys(
-        (
-            *("gather", "dynamic_slice", "split", "stop_gradient", "conj", "fft", "cumsum"),
-            *("reduce_window_sum", "select_and_scatter_add", "select_and_gather_add"),
-        ),
-        slice(0, 1),
-    ),
-    **dict.fromkeys(("pad", "dynamic_update_slice", "complex"), slice(0, 2)),
-    **dict.fromkeys(("scatter", "scatter_add"), slice(0, 3, 2)),
-    "select_n": slice(1, None),
-    "triangular_solve": slice(1, 2),
-    **dict.fromkeys(("lu_solve", "tridiagonal_solve"), slice(3, 4)),
-}
-# Ops additive in one operand at a time: the others must be equal along the axis.
-BILINEAR = {
-    **{"mul": (0, 1), "div": (0,), "dot_general": (0, 1), "conv_general_dilated": (0, 1)},
-    "select_n": (1, 2),
-}
-
-# Linear ops that, with explicit axes, take whole values beside partial sums: lowering counts such a
-# value in once.
-MIXES = frozenset(("select_n", "pad"))
 
 
 def infer(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> tuple:
@@ -130,21 +80,19 @@ def _partial(
     invarying = [i for i, s in enumerate(states) if s == "invarying"]
     if not partial:
         return [(i, "reduced") for i in invarying]
-    linear = range(len(avals))[LINEAR.get(prim.name, slice(0))]
-    if others <= {"invarying", "reduced"} and not rounds(prim, avals, params):
-        if len(partial) == 1 and not linear and partial[0] in BILINEAR.get(prim.name, ()):
+    linear = linear_operands(prim, avals, params)
+    if others <= {"invarying", "reduced"}:
+        if len(partial) == 1 and not linear and partial[0] in prim.bilinear:
             return [(i, "reduced") for i in invarying]
         if all(i in linear for i in partial) and all(states[i] != "reduced" for i in linear):
             return [(i, "unreduced" if i in linear else "reduced") for i in invarying]
     raise mixed(prim, avals, axis)
 
 
-def rounds(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether the op is a conversion from floats to integers or booleans, which is not linear."""
-    if prim.name != "convert_element_type":
-        return False
-    new = params["new_dtype"]
-    return is_bool(new) or (is_inexact(avals[0].dtype) and not is_inexact(new))
+def linear_operands(prim: Primitive, avals: Sequence[Any], params: dict[str, Any]) -> Sequence[int]:
+    """The operands in which the op is linear, taken together."""
+    which = prim.linear(avals, params) if callable(prim.linear) else prim.linear
+    return range(which[0], len(avals)) if which[1:] == (...,) else which
 
 
 def mixed(prim: Primitive, avals: Sequence[Any], axis: Any) -> TypeError:
@@ -159,9 +107,9 @@ def mixed(prim: Primitive, avals: Sequence[Any], axis: Any) -> TypeError:
             f"first: weft.lax.psum(x, {axis!r})"
         )
     advice = f"Add the partial sums up first: weft.lax.psum(x, {axis!r})"
-    if others == {"varying"} and prim.name in ADDITIVE:
+    if others == {"varying"} and prim.linear == (0, ...):
         advice += f"; or count the varying one in: weft.lax.pcast(x, {axis!r}, to='unreduced')"
-    elif others == {"invarying"} and prim.name in LINEAR:
+    elif others == {"invarying"} and prim.linear:
         advice += (
             f"; or, if the others are zero, count them in: weft.lax.pcast(weft.lax.pvary(x, "
             f"{axis!r}), {axis!r}, to='unreduced')"

@@ -7,7 +7,7 @@ from typing import Any
 
 from weft._xla.mlir import ir
 from weft.core import dtypes
-from weft.core.typing import LINEAR
+from weft.core.typing import linear_operands
 from weft.lowering.context import parse_attr, string_attr
 from weft.lowering.manual import manual_mesh
 from weft.sharding.common_mesh import axes_in
@@ -119,7 +119,7 @@ def parts_of_sums(ctx: Any, operands: list) -> list:
     if out is None or not out.spec.unreduced:
         return operands
     result = []
-    linear = range(len(operands))[LINEAR[ctx.eqn.primitive.name]]
+    linear = linear_operands(ctx.eqn.primitive, ctx.avals_in, ctx.eqn.params)
     for i, (x, aval) in enumerate(zip(operands, ctx.avals_in, strict=True)):
         own = aval.sharding
         if i in linear and (own is None or not own.spec.unreduced):

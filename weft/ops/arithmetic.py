@@ -70,6 +70,7 @@ neg_p = elementwise(
     "stablehlo.negate",
     jvps=[lambda t, out, x: neg_p.bind(t)],
     transpose=lambda ct, x: [neg_p.bind(ct)],
+    linear=(0,),
 )
 
 
@@ -89,6 +90,7 @@ add_p = elementwise(
     accepts=ANY,
     jvps=[lambda t, out, x, y: t, lambda t, out, x, y: t],
     transpose=lambda ct, x, y: [unbroadcast(ct, a) if is_undefined(a) else None for a in (x, y)],
+    linear=(0, ...),
 )
 add_p.hlo = "stablehlo.add"
 sub_p = elementwise(
@@ -99,6 +101,7 @@ sub_p = elementwise(
         unbroadcast(ct, x) if is_undefined(x) else None,
         unbroadcast(neg_p.bind(ct), y) if is_undefined(y) else None,
     ],
+    linear=(0, ...),
 )
 mul_p = elementwise(
     "mul",
@@ -110,6 +113,7 @@ mul_p = elementwise(
         if is_undefined(x)
         else [None, unbroadcast(mul_p.bind(x, ct), y)]
     ),
+    bilinear=(0, 1),
 )
 
 
@@ -122,6 +126,7 @@ div_p = elementwise(
     "stablehlo.divide",
     jvps=[lambda t, out, x, y: div_p.bind(t, y), _div_jvp_denominator],
     transpose=lambda ct, x, y: [unbroadcast(div_p.bind(ct, y), x), None],
+    bilinear=(0,),
 )
 rem_p = elementwise(
     "rem",
@@ -150,6 +155,7 @@ real_p = elementwise(
     result=_real_dtype,
     jvps=[lambda t, out, x: real_p.bind(t)],
     transpose=lambda ct, x: [complex_p.bind(ct, _zeros(ct))],
+    linear=(0,),
 )
 imag_p = elementwise(
     "imag",
@@ -159,6 +165,7 @@ imag_p = elementwise(
     jvps=[lambda t, out, x: imag_p.bind(t)],
     # The pairing of weft's complex cotangents is bilinear, as JAX's: ct of z = x + iy is c - id.
     transpose=lambda ct, x: [complex_p.bind(_zeros(ct), neg_p.bind(ct))],
+    linear=(0,),
 )
 complex_p = elementwise(
     "complex",
@@ -172,6 +179,7 @@ complex_p = elementwise(
         unbroadcast(real_p.bind(ct), x) if is_undefined(x) else None,
         unbroadcast(imag_p.bind(neg_p.bind(ct)), y) if is_undefined(y) else None,
     ],
+    linear=(0, ...),
 )
 complex_p.abstract = _complex_abstract
 
@@ -206,6 +214,13 @@ def _convert_lower(ctx: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
     return ctx.op("stablehlo.convert", [x], ctx.out_types())[0]
 
 
+def _kept_by_conversion(avals: Any, params: Any) -> tuple:
+    """Linear except from floats to integers or booleans, which rounds."""
+    new = params["new_dtype"]
+    rounds = dtypes.is_inexact(avals[0].dtype) and not dtypes.is_inexact(new)
+    return () if rounds or dtypes.is_bool(new) else (0,)
+
+
 convert_element_type_p = Primitive(
     "convert_element_type",
     abstract=_convert_abstract,
@@ -219,6 +234,7 @@ convert_element_type_p = Primitive(
     ),
     lower=_convert_lower,
     sharding="elementwise",
+    linear=_kept_by_conversion,
 )
 
 
@@ -404,6 +420,9 @@ select_n_p = Primitive(
     lower=_select_lower,
     sharding="elementwise",
     structural=True,
+    linear=(1, ...),
+    bilinear=(1, 2),
+    mixes=True,
 )
 
 
@@ -576,6 +595,7 @@ conj_p = elementwise(
     accepts=COMPLEX,
     jvps=[lambda t, out, x: conj_p.bind(t)],
     transpose=lambda ct, x: [conj_p.bind(ct)],
+    linear=(0,),
 )
 
 
@@ -598,6 +618,7 @@ reduce_precision_p = elementwise(
     accepts=FLOAT,
     jvps=[lambda t, out, x, **bits: reduce_precision_p.bind(t, **bits)],
     transpose=lambda ct, x, **bits: [reduce_precision_p.bind(ct, **bits)],
+    linear=(0,),
 )
 
 

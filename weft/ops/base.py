@@ -109,6 +109,8 @@ def elementwise(
     jvps: Sequence[Callable | None] | None = None,
     transpose: Callable | None = None,
     operand_kinds: Sequence[str] | None = None,
+    linear: tuple = (),
+    bilinear: tuple[int, ...] = (),
 ) -> Primitive:
     """An op applied element by element.
 
@@ -116,6 +118,7 @@ def elementwise(
     result: result dtype, a function of the operands' dtype giving it, or None for the same.
     jvps: per operand f(tangent, out, *primals, **params), or None where the derivative is zero.
     operand_kinds: set where operands have different dtypes; then only shapes must agree.
+    linear, bilinear: as `Primitive` has them.
     """
 
     def abstract(*avals: ShapedArray, **params: Any) -> ShapedArray:
@@ -152,6 +155,8 @@ def elementwise(
         batch=lambda axis, args, dims, **params: batch_elementwise(prim, axis, args, dims, params),
         lower=_lower_elementwise(hlo) if isinstance(hlo, str) else hlo,
         sharding="elementwise",
+        linear=linear,
+        bilinear=bilinear,
     )
     prim.hlo = hlo if isinstance(hlo, str) else None
     return prim
@@ -263,6 +268,7 @@ def linear_unary(
         batch=lambda axis, args, dims, **params: batch(axis, args[0], dims[0], **params),
         lower=lower,
         sharding=sharding,
+        linear=(0,),
         structural=structural,
     )
     return prim

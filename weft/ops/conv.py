@@ -302,6 +302,7 @@ conv_general_dilated_p = Primitive(
     batch=_batch,
     lower=_lower,
     sharding=_sharding,
+    bilinear=(0, 1),
 )
 
 

@@ -102,6 +102,7 @@ def _cumulative(
         batch=batch,
         lower=lower,
         sharding="cumulative",
+        linear=(0,) if linear else (),
     )
 
     def public(operand: Any, axis: int = 0, reverse: bool = False) -> Any:

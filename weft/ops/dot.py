@@ -318,6 +318,7 @@ dot_general_p = Primitive(
     batch=_batch,
     lower=_lower,
     sharding=_sharding,
+    bilinear=(0, 1),
 )
 
 

@@ -372,6 +372,7 @@ gather_p = Primitive(
     lower=_gather_lower,
     sharding="gather",
     structural=True,
+    linear=(0,),
 )
 
 

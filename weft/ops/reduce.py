@@ -54,6 +54,7 @@ def reduction(
         batch=batch,
         lower=lower,
         sharding="reduce",
+        linear=(0,) if hlo == "stablehlo.add" else (),
     )
     return prim
 

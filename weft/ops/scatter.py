@@ -236,6 +236,7 @@ def _prim(name: str, hlo: str | None, jvp: Callable, transpose: Callable | None)
         batch=_batch(lambda: prim),
         lower=_lower(hlo),
         sharding="scatter",
+        linear=(0, 2) if hlo in (None, "stablehlo.add") else (),
         structural=hlo is None,
     )
     return prim

@@ -417,6 +417,7 @@ concatenate_p = Primitive(
     )[0],
     sharding="concatenate",
     structural=True,
+    linear=(0, ...),
 )
 
 
@@ -521,6 +522,8 @@ pad_p = Primitive(
     lower=_pad_lower,
     sharding="pad",
     structural=True,
+    linear=(0, ...),
+    mixes=True,
 )
 
 

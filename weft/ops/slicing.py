@@ -379,6 +379,7 @@ dynamic_slice_p = Primitive(
     lower=_dynamic_slice_lower,
     sharding="dynamic_slice",
     structural=True,
+    linear=(0,),
 )
 
 
@@ -563,6 +564,7 @@ dynamic_update_slice_p = Primitive(
     lower=_update_lower,
     sharding="dynamic_update_slice",
     structural=True,
+    linear=(0, 1),
 )
 
 

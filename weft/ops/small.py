@@ -87,6 +87,7 @@ split_p = Primitive(
     sharding="split",
     multiple_results=True,
     structural=True,
+    linear=(0,),
 )
 
 

@@ -44,6 +44,7 @@ add_any_p = Primitive(
     batch=lambda axis, args, dims: batch_elementwise(add_any_p, axis, args, dims, {}),
     lower=_add_lower,
     sharding="elementwise",
+    linear=(0, ...),
 )
 
 
@@ -184,4 +185,5 @@ stop_gradient_p = Primitive(
     batch=lambda axis, args, dims: (stop_gradient_p.bind(args[0]), dims[0]),
     lower=lambda ctx, x: x,
     sharding="elementwise",
+    linear=(0,),
 )

@@ -158,6 +158,7 @@ def _windowed(name: str, hlo: str, identity: Callable, jvp: Callable, transpose:
         batch=batch,
         lower=lower,
         sharding="window",
+        linear=(0,) if hlo == "stablehlo.add" else (),
     )
     return prim
 
@@ -366,6 +367,7 @@ select_and_gather_add_p = Primitive(
     batch=_gather_batch,
     lower=_gather_lower,
     sharding="window",
+    linear=(0,),
 )
 """The tangents at the places where the windows of operand have their extremum."""
 
@@ -464,6 +466,7 @@ select_and_scatter_add_p = Primitive(
     batch=_scatter_batch,
     lower=_scatter_lower,
     sharding="window",
+    linear=(0,),
 )
 """Adds each source element where its window of operand has its extremum."""
 

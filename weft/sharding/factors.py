@@ -26,7 +26,7 @@ from typing import Any
 
 from weft.core.aval import ShapedArray
 from weft.core.errors import ShardingTypeError
-from weft.core.typing import BILINEAR, LINEAR, MIXES, join_shardings, rounds
+from weft.core.typing import join_shardings, linear_operands
 from weft.sharding.mesh import axes_text
 from weft.sharding.named import NamedSharding
 from weft.sharding.spec import PartitionSpec
@@ -486,13 +486,13 @@ def _is_additive(
     specs = [a.sharding.spec if a.sharding is not None else None for a in avals]
     partial = [i for i, s in enumerate(specs) if s is not None and s.unreduced]
     split = any(s is not None and not s.unreduced and s.used_axes() & unreduced for s in specs)
-    if split or rounds(prim, avals, params):
+    if split:
         return False
-    if len(partial) == 1 and partial[0] in BILINEAR.get(prim.name, ()):
+    if len(partial) == 1 and partial[0] in prim.bilinear:
         return True
-    linear = range(len(avals))[LINEAR.get(prim.name, slice(0))]
+    linear = linear_operands(prim, avals, params)
     same = all(specs[i].unreduced == unreduced for i in partial)  # type: ignore[union-attr]
-    whole_too = prim.name in MIXES or all(i in partial for i in linear)
+    whole_too = prim.mixes or all(i in partial for i in linear)
     return same and whole_too and all(i in linear for i in partial)
 
 

@@ -265,6 +265,7 @@ lu_solve_p = Primitive(
     batch=_all_in_front(lambda: lu_solve_p),
     lower=_solve_lower,
     sharding="matrices",
+    linear=(3,),
 )
 
 

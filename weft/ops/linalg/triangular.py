@@ -134,6 +134,7 @@ triangular_solve_p = Primitive(
     batch=_batch,
     lower=_lower,
     sharding="matrices",
+    linear=(1,),
 )
 
 
@@ -313,6 +314,7 @@ tridiagonal_solve_p = Primitive(
     batch=_all_in_front(lambda: tridiagonal_solve_p),
     lower=_tri_lower,
     sharding="matrices",
+    linear=(3,),
 )
 
 
