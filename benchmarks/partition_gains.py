@@ -42,7 +42,7 @@ def switches() -> dict[str, Callable[[], AbstractContextManager]]:
         "sums of sums over devices reduced once": lambda: patch.object(
             optimize, "join_sums", nothing
         ),
-        "small all_reduces in one": lambda: patch.object(optimize, "_combine", nothing),
+        "small collectives in one": lambda: patch.object(optimize, "combine", nothing),
         "slices of pads as one exchange": lambda: patch.object(propagate, "simplify", nothing),
         "chains of reshards by the cheapest way": lambda: patch.object(
             reshard, "_routes", lambda now, target, via: [((target, True),)]

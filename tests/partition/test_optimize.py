@@ -86,56 +86,6 @@ def test_collectives_of_what_loop_invariants_make_leave_the_loop(rng):
     np.testing.assert_array_equal(harness.run(text, x, c)[0], c + 6 * (x.T @ x)[2:6])
 
 
-SUMS = module(f"""
-  func.func public @main(%a: tensor<8x8xf32> {sharding('{"x"}', "{}")}) -> (tensor<8xf32>, tensor<8xf32>) {{
-    %c = stablehlo.constant dense<0.0> : tensor<f32>
-    %0 = stablehlo.reduce(%a init: %c) applies stablehlo.add across dimensions = [0]
-      : (tensor<8x8xf32>, tensor<f32>) -> tensor<8xf32>
-    %1 = stablehlo.abs %a : tensor<8x8xf32>
-    %2 = stablehlo.reduce(%1 init: %c) applies stablehlo.add across dimensions = [0]
-      : (tensor<8x8xf32>, tensor<f32>) -> tensor<8xf32>
-    return %0, %2 : tensor<8xf32>, tensor<8xf32>
-  }}""")
-
-
-def test_small_independent_all_reduces_become_one(rng):
-    (calls, sent), (fewer, same), counts = before_and_after(SUMS)
-    assert counts["combine"] == 1 and (calls, fewer) == (2, 1) and sent == same
-    x = rng.integers(-4, 5, (8, 8)).astype(np.float32)
-    got = harness.run(SUMS, x)
-    np.testing.assert_array_equal(got[0], x.sum(0))
-    np.testing.assert_array_equal(got[1], np.abs(x).sum(0))
-
-
-USED_BETWEEN = module(f"""
-  func.func public @main(%a: tensor<8x8xf32> {sharding('{"x"}', "{}")}) -> (tensor<8x1xf32>, tensor<8xf32>, tensor<8xf32>) {{
-    %c = stablehlo.constant dense<0.0> : tensor<f32>
-    %0 = stablehlo.reduce(%a init: %c) applies stablehlo.add across dimensions = [0]
-      : (tensor<8x8xf32>, tensor<f32>) -> tensor<8xf32>
-    %1 = stablehlo.negate %0 : tensor<8xf32>
-    %2 = stablehlo.reshape %1 : (tensor<8xf32>) -> tensor<8x1xf32>
-    %3 = stablehlo.abs %a : tensor<8x8xf32>
-    %4 = stablehlo.reduce(%3 init: %c) applies stablehlo.add across dimensions = [0]
-      : (tensor<8x8xf32>, tensor<f32>) -> tensor<8xf32>
-    %5 = stablehlo.broadcast_in_dim %1, dims = [1] : (tensor<8xf32>) -> tensor<8x8xf32>
-    %6 = stablehlo.multiply %a, %5 : tensor<8x8xf32>
-    %7 = stablehlo.reduce(%6 init: %c) applies stablehlo.add across dimensions = [0]
-      : (tensor<8x8xf32>, tensor<f32>) -> tensor<8xf32>
-    return %2, %4, %7 : tensor<8x1xf32>, tensor<8xf32>, tensor<8xf32>
-  }}""")
-
-
-def test_all_reduces_become_one_though_results_are_used_between_them(rng):
-    """The third sum needs the first, so two are left."""
-    (calls, sent), (fewer, same), counts = before_and_after(USED_BETWEEN)
-    assert counts["combine"] == 1 and (calls, fewer) == (3, 2) and sent == same
-    x = rng.integers(-4, 5, (8, 8)).astype(np.float32)
-    got = harness.run(USED_BETWEEN, x)
-    np.testing.assert_array_equal(got[0], -x.sum(0)[:, None])
-    np.testing.assert_array_equal(got[1], np.abs(x).sum(0))
-    np.testing.assert_array_equal(got[2], (x * -x.sum(0)).sum(0))
-
-
 def gathered_dot(contracted: bool) -> str:
     right = sharding('{"x"}', "{}") if contracted else sharding("{}", "{}")
     left = sharding("{}", "{}") if contracted else sharding('{"x"}', "{}")

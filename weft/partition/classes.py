@@ -10,6 +10,7 @@ computed, so that `device / 4` varies over no more than it should.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -62,6 +63,7 @@ class Typer:
         self.same = np.zeros(mesh.size, np.int64)
         self.types: dict[ir.Value, Classes] = {}
         self.known: dict[ir.Value, np.ndarray] = {}  # contents of integers, by device
+        self.parts: dict[ir.Value, _Parts] = {}  # of what is laid side by side
         self.guards: list[Classes] = []  # classes of the conditions around
 
     def function(self, name: str, given: Sequence[Classes]) -> list[Classes]:
@@ -101,6 +103,9 @@ class Typer:
             return self.function(callee, operands)
         if name in ("stablehlo.optimization_barrier", "stablehlo.async_done"):
             return operands
+        part = self._part(op, operands)
+        if part is not None:
+            return [part]
         value = self._computed(op)
         if value is not None:
             self.known[op.results[0]] = value
@@ -127,9 +132,34 @@ class Typer:
         ]
         return np.ascontiguousarray(compute(op, *parts))
 
+    # -- values side by side -----------------------------------------------------------------------
+
+    def _part(self, op: ir.Operation, operands: list[Classes]) -> Classes | None:
+        """The classes of a slice of one of several values that were laid side by side."""
+        if op.name == "stablehlo.concatenate":
+            dim = op.attributes["dimension"].value
+            ends = np.cumsum([v.type.shape[dim] for v in op.operands])
+            self.parts[op.results[0]] = _Parts(dim, ends, operands)
+        elif op.name == "stablehlo.slice" and op.operands[0] in self.parts:
+            parts = self.parts[op.operands[0]]
+            low, high = (op.attributes[f"{end}_indices"][parts.dim] for end in ("start", "limit"))
+            first, last = np.searchsorted(parts.ends, [low, high - 1], side="right")
+            return parts.classes[first] if first == last and low < high else None
+        return None
+
     # -- collectives -------------------------------------------------------------------------------
 
     def _collective(self, op: ir.Operation, operands: list[Classes]) -> list[Classes]:
+        parts = self.parts.get(op.operands[0]) if len(operands) == 1 else None
+        if parts is not None and not any(
+            op.attributes[name].value == parts.dim for name in _ALONG if name in op.attributes
+        ):
+            outs = [self._sent(op, [classes])[0] for classes in parts.classes]
+            self.parts[op.results[0]] = _Parts(parts.dim, parts.ends, outs)
+            return [join(*outs)]
+        return self._sent(op, operands)
+
+    def _sent(self, op: ir.Operation, operands: list[Classes]) -> list[Classes]:
         kind = KINDS[op.name]
         if kind == "collective_permute":
             pairs = np.array(op.attributes["source_target_pairs"]).reshape(-1, 2)
@@ -187,6 +217,18 @@ class Typer:
             if all(_count(a) == _count(b) for a, b in zip(carry, joined, strict=True)):
                 return carry
             carry = joined
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Values laid side by side along a dimension: where each ends, and the classes of each."""
+
+    dim: int
+    ends: np.ndarray
+    classes: list[Classes]
+
+
+_ALONG = ("all_gather_dim", "scatter_dimension", "split_dimension", "concat_dimension")
 
 
 def _count(classes: Classes) -> int:

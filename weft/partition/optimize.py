@@ -4,7 +4,7 @@ merge_equal      the same collective of the same value happens once
 hoist            collectives of loop-invariant values leave while loops
 join_sums        reductions that are only added up become one; not the user's own
 accumulate       all_reduces that a loop only adds up happen once, behind it; not the user's own
-combine          small all_reduces over the same groups become one (fewer latencies)
+combine          small collectives of a kind over the same groups become one (fewer latencies)
 overlap          optional: all_gather + dot becomes a ring of permutes and partial dots
 bytes            integers of fewer than 8 bits travel as bytes
 
@@ -14,18 +14,16 @@ bytes            integers of fewer than 8 bits travel as bytes
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from weft._xla import passes
 from weft._xla.mlir import ir
 from weft.partition.accumulate import reduce_behind_loops
-from weft.partition.collect import KINDS, WHY, byte_size
+from weft.partition.collect import KINDS, WHY
+from weft.partition.combine import combine, combiner_of
 from weft.partition.layout import DeviceMesh, Layout
 from weft.partition.narrow import send_bytes
 from weft.partition.overlap import overlap_gathers
 from weft.partition.sums import join_sums
-
-COMBINE_BYTES = 256 * 1024  # per operand; larger ones are bandwidth-bound and gain nothing
 
 # What stays where it is: effects, control flow, and what shields others from moving.
 _IMPURE = frozenset(
@@ -74,7 +72,7 @@ def optimize(
             counts["merge_equal"] += _merge_equal(block, {})
             if overlap:
                 counts["overlap"] += overlap_gathers(block, mesh)
-            counts["combine"] += _combine(block)
+            counts["combine"] += combine(block, mesh)
             counts["bytes"] += send_bytes(block)
     passes.run(module, "cse")
     with module.context:
@@ -160,13 +158,7 @@ def _merge_equal(block: ir.Block, known: dict) -> int:
 
 def _key(op: ir.Operation) -> tuple:
     attributes = tuple((k, op.attributes[k]) for k in op.attributes if k != WHY)
-    return (op.name, tuple(op.operands), attributes, _combiner(op), op.results[0].type)
-
-
-def _combiner(op: ir.Operation) -> str:
-    if not op.regions:
-        return ""
-    return next(iter(op.regions[0].blocks[0].operations)).operation.name
+    return (op.name, tuple(op.operands), attributes, combiner_of(op), op.results[0].type)
 
 
 # -- hoist ---------------------------------------------------------------------------------------
@@ -242,99 +234,3 @@ def _is_pure(op: ir.Operation) -> bool:
         for view in block.operations
         for v in view.operation.operands
     )
-
-
-# -- combine -------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """all_reduces that may become one, and the operations on their results met since the first."""
-
-    members: list[ir.Operation] = field(default_factory=list)
-    behind: list[ir.Operation] = field(default_factory=list)
-    before_last: int = 0  # how many of those stand before the last member
-    values: set[ir.Value] = field(default_factory=set)  # results of all of them
-
-
-def _combine(block: ir.Block) -> int:
-    """Joins small all_reduces over the same groups that do not wait for each other.
-
-    What uses a result moves behind the joined one, if it is plain arithmetic.
-    """
-    combined = 0
-    waiting: dict[tuple, _Waiting] = {}
-
-    def flush(key: tuple) -> None:
-        nonlocal combined
-        group = waiting.pop(key)
-        if len(group.members) > 1:
-            _join(group.members, group.behind[: group.before_last])
-            combined += len(group.members) - 1
-
-    for op in _ops(block):
-        used = set(_uses(op))
-        users = [k for k, group in waiting.items() if not used.isdisjoint(group.values)]
-        if len(users) == 1 and _may_wait(op):
-            waiting[users[0]].behind.append(op)
-            waiting[users[0]].values.update(op.results)
-        else:
-            for key in users:
-                flush(key)
-        if op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
-            for region in op.regions:
-                combined += _combine(region.blocks[0])
-        elif (
-            op.name == "stablehlo.all_reduce"
-            and len(op.operands) == 1
-            and byte_size(op.operands[0].type) <= COMBINE_BYTES
-        ):
-            groups = op.attributes["replica_groups"]
-            key = (groups, _combiner(op), op.operands[0].type.element_type)
-            group = waiting.setdefault(key, _Waiting())
-            group.members.append(op)
-            group.values.add(op.results[0])
-            group.before_last = len(group.behind)
-    for key in list(waiting):
-        flush(key)
-    return combined
-
-
-def _may_wait(op: ir.Operation) -> bool:
-    """Whether the operation only computes its results, so that it may move behind others."""
-    if op.name in KINDS or op.name in _IMPURE or not op.name.startswith("stablehlo."):
-        return False
-    return op.name == "stablehlo.reduce" or not list(op.regions)
-
-
-def _uses(op: ir.Operation) -> Iterator[ir.Value]:
-    yield from op.operands
-    for region in op.regions:
-        for inner in region.blocks:
-            for view in inner.operations:
-                yield from _uses(view.operation)
-
-
-def _join(members: list[ir.Operation], behind: list[ir.Operation]) -> None:
-    """One all_reduce of all operands, where the last member stands, and `behind` it."""
-    last = members[-1]
-    attributes = {k: last.attributes[k] for k in last.attributes if k != WHY}
-    reasons = [m.attributes[WHY].value for m in members if WHY in m.attributes]
-    if reasons:
-        attributes[WHY] = ir.StringAttr.get("; ".join(dict.fromkeys(reasons)))
-    joined = ir.Operation.create(
-        "stablehlo.all_reduce",
-        results=[m.results[0].type for m in members],
-        operands=[m.operands[0] for m in members],
-        attributes=attributes,
-        regions=1,
-        loc=ir.Location.fused([m.location for m in members]),
-        ip=ir.InsertionPoint(last),
-    )
-    for op in behind:
-        op.move_before(last)
-    last.regions[0].blocks[0].append_to(joined.regions[0])
-    for member, result in zip(members, joined.results, strict=True):
-        member.results[0].replace_all_uses_with(result)
-    for member in members:
-        member.erase()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from weft._xla.mlir import ir
 
 # Their regions hold a few scalar operations, which nothing here rewrites.
-_COMBINING = frozenset(
+COMBINING = frozenset(
     f"stablehlo.{name}"
     for name in (
         *("all_reduce", "reduce", "reduce_scatter", "reduce_window"),
@@ -24,7 +24,7 @@ def inner_first(block: ir.Block) -> Iterator[ir.Operation]:
     """
     for view in list(block.operations):
         op = view.operation
-        if op.name not in _COMBINING:
+        if op.name not in COMBINING:
             for region in op.regions:
                 for inner in region.blocks:
                     yield from inner_first(inner)
