@@ -19,7 +19,8 @@ _HOMES = {
         fwd_and_bwd closure_convert""",
     "weft.transforms.jacobians": "jacfwd jacrev jacobian hessian",
     "weft.transforms.vmap_api": "vmap",
-    "weft.transforms.staging": "make_jaxpr eval_shape ShapeDtypeStruct ensure_compile_time_eval",
+    "weft.transforms.staging": """make_jaxpr eval_shape typeof ShapeDtypeStruct
+        ensure_compile_time_eval""",
     "weft.transforms.remat": "checkpoint remat checkpoint_policies",
     "weft.transforms.custom": "custom_jvp custom_vjp custom_gradient",
     "weft.transforms.shard_map": "shard_map smap",
@@ -35,7 +36,6 @@ _HOMES = {
         make_user_context""",
     "weft.core.dtypes": "float0",
     "weft.core.source": "named_scope named_call",
-    "weft.core.trace": "typeof",
     "weft.sharding.mesh": """make_mesh Mesh set_mesh use_mesh get_mesh get_abstract_mesh
         AxisType""",
     "weft.sharding.spec": "P",

@@ -149,19 +149,19 @@ def _as_carry(
     return reorder(pure.jaxpr, inputs, outputs), stay, moved
 
 
-def _check_consts(name: str, args: Sequence[Any], num_consts: int) -> None:
+def _check_consts(args: Sequence[Any], num_consts: int) -> None:
     for a in args[num_consts:]:
         if a.__class__ is Cell:
             raise TypeError(
-                f"{name}: a {a.aval.str_short()} is part of the loop's carry or of what it "
-                "iterates over; close over it in the body instead"
+                f"a {a.aval.str_short()} is part of the carry of a loop, which is of arrays; "
+                "close over it in the body instead"
             )
 
 
 def _scan(args: Any, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **params: Any) -> list:
     from weft.ops.control.scan_op import scan_p
 
-    _check_consts("scan", args, num_consts)
+    _check_consts(args, num_consts)
     if runs_in_place(args, jaxpr):
         return _scan_in_place(args, jaxpr, num_consts, num_carry, params)
     values, is_open = split_open(args)
@@ -214,7 +214,7 @@ def _while(
     from weft.ops.control.loops import while_p
 
     start = cond_nconsts + body_nconsts
-    _check_consts("while_loop", args, start)
+    _check_consts(args, start)
     is_open = [a.__class__ is Cell and a.is_open() for a in args]
     cells = list({id(a): a for a, o in zip(args, is_open, strict=True) if o}.values())
     number = {id(c): k for k, c in enumerate(cells)}

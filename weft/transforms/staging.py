@@ -12,8 +12,10 @@ from weft.core.aval import NO_MAT, ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.errors import kind_of
 from weft.core.jaxpr import ClosedJaxpr
+from weft.core.ref import AbstractRef
 from weft.core.state import AxisEntry, current_trace, extend_axes
-from weft.core.trace import EVAL, trace_to_jaxpr, typeof
+from weft.core.trace import EVAL, trace_to_jaxpr
+from weft.core.trace import typeof as value_type
 from weft.core.tree import flatten, flatten_fun
 from weft.sharding.spec import PartitionSpec
 
@@ -161,11 +163,24 @@ def aval_of_spec(x: Any) -> Any:
     if isinstance(x, ShapedArray) or hasattr(x, "to_tangent"):
         return x
     try:
-        return typeof(x)
+        return value_type(x)
     except TypeError:
         if hasattr(x, "shape") and hasattr(x, "dtype"):
             return ShapedArray(tuple(x.shape), x.dtype)
         raise
+
+
+def typeof(x: Any) -> Any:
+    """The type of a value: its shape, dtype, weak type, sharding and manual-axis type.
+
+    x: an array, a number, a `Ref`, or a `ShapeDtypeStruct` that describes a value.
+
+    >>> import weft
+    >>> weft.typeof(1.0), weft.typeof(weft.new_ref(1.0))
+    (ShapedArray(f32[], weak_type=True), AbstractRef(Ref{f32[]}))
+    """
+    aval = getattr(x, "aval", None)
+    return aval if isinstance(aval, AbstractRef) else aval_of_spec(x)
 
 
 def struct_of(aval: Any) -> Any:

@@ -9,6 +9,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.config import config
+from weft.core.ref import AbstractRef
 from weft.core.state import state
 from weft.core.trace import typeof
 from weft.core.tree import flatten
@@ -88,7 +89,7 @@ def scan(
     Args:
       f: from (carry, slice of xs) to (carry, y); the carry keeps its structure and types.
       init: the first carry, a pytree.
-      xs: a pytree of arrays of one leading size, or None.
+      xs: a pytree of arrays of one leading size, or None. Of a `Ref`, f gets a ref to each row.
       length: the number of iterations; needed only if xs has no arrays.
       reverse: iterate from the last slice to the first; ys stay in the order of xs.
       unroll: iterations per step of the compiled loop; True unrolls it wholly.
@@ -107,6 +108,9 @@ def scan(
     check_function("scan", "f", f)
     init_leaves, init_tree = flatten(init)
     xs_leaves, xs_tree = flatten(xs)
+    if any(_holds_ref(x) for x in xs_leaves):
+        f, xs = _over_rows(f, xs)
+        xs_leaves, xs_tree = flatten(xs)
     n = leading_size(xs_leaves, xs_tree, length, "scan")
     unroll = check_unroll(unroll, n, "scan")
     if config.disable_jit and n:
@@ -129,6 +133,27 @@ def scan(
     )
     k = len(carry)
     return init_tree.unflatten(outs[:k]), ys_tree.unflatten(outs[k:])
+
+
+def _holds_ref(x: Any) -> bool:
+    """Whether it is a ref, or what stands for one among the leaves of a tree."""
+    return isinstance(getattr(x, "aval", None), AbstractRef)
+
+
+def _over_rows(f: Callable, xs: Any) -> tuple[Callable, Any]:
+    """A body and xs without refs: in their places stand the numbers of their rows."""
+    from weft.ops.shape import iota
+
+    leaves, tree = flatten(xs, _holds_ref)
+
+    def body(carry: Any, x: Any) -> Any:
+        rows = zip(leaves, tree.flatten_up_to(x), strict=True)
+        return f(carry, tree.unflatten([a.at[r] if _holds_ref(a) else r for a, r in rows]))
+
+    def numbers(ref: Any) -> Any:
+        return iota("int32", ref.shape[0]) if ref.shape else 0
+
+    return body, tree.unflatten([numbers(x) if _holds_ref(x) else x for x in leaves])
 
 
 def _split_pair(out_tree: Any, avals: Sequence[Any]) -> tuple[Any, Any]:
