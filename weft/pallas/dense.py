@@ -27,7 +27,7 @@ SWEEPS = 20
 def formula(eqn: Eqn) -> ClosedJaxpr | None:
     """The jaxpr of other ops that an equation of this file's ops stands for; None for others."""
     name = eqn.primitive.name
-    whole = _TRANSFORMS.get(name)
+    whole = _WHOLE.get(name)
     of_matrices = _DECOMPOSITIONS.get(name)
     if (whole is None and of_matrices is None) or eqn.params.get("pivoting"):
         return None
@@ -168,6 +168,23 @@ def _lu(a: Any) -> tuple[Any, Any, Any]:
     return packed, pivots, lu_pivots_to_permutation(pivots, rows.shape[0])
 
 
+def _permutation(pivots: Any, *, permutation_size: int) -> Any:
+    """Where the rows are once the swaps are done, one after the other."""
+    jnp, lax = _modules()
+    if pivots.ndim > 1:
+        from weft.transforms.vmap_api import vmap
+
+        return vmap(lambda p: _permutation(p, permutation_size=permutation_size))(pivots)
+    number = lax.iota(pivots.dtype, permutation_size)
+
+    def swap(k: Any, rows: Any) -> Any:
+        p = lax.dynamic_index_in_dim(pivots, k, keepdims=False)
+        mine, other = (jnp.where(number == at, rows, 0).sum(dtype=rows.dtype) for at in (k, p))
+        return jnp.where(number == k, other, jnp.where(number == p, mine, rows))
+
+    return lax.fori_loop(0, pivots.shape[0], swap, number)
+
+
 def _lu_solve(a: Any, packed: Any, permutation: Any, b: Any, *, transposed: bool) -> Any:
     """Two substitutions, the rows moved by a product."""
     jnp, _ = _modules()
@@ -269,24 +286,17 @@ def _rotation(first: Any, second: Any, between: Any) -> tuple[Any, Any, Any]:
     return c.astype(between.dtype), (t * c).astype(between.dtype), _conj(phase)
 
 
-def _rotate(x: Any, c: Any, s: Any, phase: Any) -> Any:
-    """Turns column k and column k + half of x, for all k."""
+def _turned(x: Any, c: Any, s: Any, phase: Any) -> Any:
+    """Column k and column k + half of x rotated, for all k, and then moved: in n - 1 turns every
+    column meets every other one once."""
     jnp, _ = _modules()
-    half = x.shape[1] // 2
-    a, b = x[:, :half], x[:, half:] * phase
-    return jnp.concatenate([a * c - b * s, a * s + b * c], axis=1)
-
-
-def _next_pairs(x: Any, axis: int) -> Any:
-    """Moves columns so that in n - 1 moves every column meets every other one once."""
-    jnp, lax = _modules()
-    n = x.shape[axis]
-    h = n // 2
+    h = x.shape[1] // 2
+    a, b = x[:, :h], x[:, h:]
+    x = jnp.concatenate([a * c - b * (s * phase), a * s + b * (c * phase)], axis=1)
     if h == 1:
         return x
-    cuts = [(0, 1), (h, h + 1), (1, h - 1), (h + 1, n), (h - 1, h)]
-    parts = [lax.slice_in_dim(x, a, b, axis=axis) for a, b in cuts if a < b]
-    return jnp.concatenate(parts, axis=axis)
+    cuts = ((0, 1), (h, h + 1), (1, h - 1), (h + 1, 2 * h), (h - 1, h))
+    return jnp.concatenate([x[:, a:b] for a, b in cuts if a < b], axis=1)
 
 
 def _sweeps(n: int, body: Callable, converged: Callable, start: tuple) -> tuple:
@@ -319,6 +329,8 @@ def _sorted_columns(keys: Any, columns: Any, descending: bool) -> tuple[Any, Any
 
 def _padded(x: Any, rows: int, columns: int) -> Any:
     jnp, _ = _modules()
+    if x.shape == (rows, columns):
+        return x
     return jnp.pad(x, ((0, rows - x.shape[0]), (0, columns - x.shape[1])))
 
 
@@ -343,9 +355,8 @@ def _eigh(a: Any, *, lower: bool, sort_eigenvalues: bool) -> tuple[Any, Any]:
         diagonal = jnp.real(jnp.where(i == j, a, 0).sum(axis=1))
         between = jnp.where(i[:h] == j[:, :h], a[:h, h:], 0).sum(axis=1)
         c, s, phase = _rotation(diagonal[:h], diagonal[h:], between)
-        a = _rotate(_adjoint(_rotate(a, c, s, phase)), c, s, phase)
-        a = _next_pairs(_next_pairs(_adjoint(a), 0), 1)
-        return a, _next_pairs(_rotate(v, c, s, phase), 1)
+        a = _turned(_adjoint(_turned(a, c, s, phase)), c, s, phase)
+        return a, _turned(v, c, s, phase)
 
     def converged(values: tuple) -> Any:
         squares = _squares(values[0])
@@ -368,29 +379,31 @@ def _svd(a: Any, *, full_matrices: bool, compute_uv: bool, algorithm: Any) -> tu
         )
         return (s, *(_adjoint(x) for x in reversed(vectors)))
     even = max(2, n + n % 2)
-    x = _padded(a, m, even)
     i, j = _indices(even, even)
+    # The matrix and, below it, what is made of the identity by the same rotations.
+    start = jnp.concatenate([_padded(a, m, even), (i == j).astype(a.dtype)], axis=0)
     eps = dtypes.finfo(a.dtype).eps
     h = even // 2
 
     def turn(values: tuple) -> tuple:
-        x, v = values
-        first, second = _squares(x[:, :h]).sum(axis=0), _squares(x[:, h:]).sum(axis=0)
-        c, s, phase = _rotation(first, second, (_conj(x[:, :h]) * x[:, h:]).sum(axis=0))
-        x, v = (_next_pairs(_rotate(y, c, s, phase), 1) for y in (x, v))
-        return x, v
+        (both,) = values
+        x = both[:m]
+        lengths = _squares(x).sum(axis=0)
+        between = (_conj(x[:, :h]) * x[:, h:]).sum(axis=0)
+        return (_turned(both, *_rotation(lengths[:h], lengths[h:], between)),)
 
     def converged(values: tuple) -> Any:
         """Whether the angles between columns are tiny; columns of length 0 have none."""
-        squares = _squares(jnp.dot(_adjoint(values[0]), values[0], precision="highest"))
+        x = values[0][:m]
+        squares = _squares(jnp.dot(_adjoint(x), x, precision="highest"))
         diagonal = jnp.where(i == j, squares, 0).sum(axis=0)
         least = dtypes.finfo(a.dtype).eps ** 4 * diagonal.max()
         limit = (4 * eps) ** 2 * jnp.sqrt(diagonal)[:, None] * jnp.sqrt(diagonal)
         return ~jnp.any((i != j) & (squares > limit + least))
 
-    x, v = _sweeps(even, turn, converged, (x, (i == j).astype(a.dtype)))
-    lengths = jnp.sqrt(_squares(x).sum(axis=0))[:n]
-    s, both = _sorted_columns(lengths, jnp.concatenate([x[:, :n], v[:n, :n]], axis=0), True)
+    (both,) = _sweeps(even, turn, converged, (start,))
+    lengths = jnp.sqrt(_squares(both[:m]).sum(axis=0))[:n]
+    s, both = _sorted_columns(lengths, both[: m + n, :n], True)
     if not compute_uv:
         return (s,)
     large = s > eps * jnp.max(s) * max(m, n)
@@ -493,7 +506,7 @@ def _mirrored(half: Any, n: int, sign: int) -> Any:
     return jnp.concatenate([half, rest * half.dtype.type(sign)], axis=1)
 
 
-_TRANSFORMS: dict[str, Callable] = {"fft": _fft}
+_WHOLE: dict[str, Callable] = {"fft": _fft, "lu_pivots_to_permutation": _permutation}
 _DECOMPOSITIONS: dict[str, Callable] = {
     "cholesky": _cholesky,
     "triangular_solve": _triangular_solve,

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 Index = int | str
+SHORT = 8
+"""Turns below which a loop is left as it is: vectors gain little there and take long to compile."""
 
 
 class Module:
@@ -270,6 +272,8 @@ class Function:
         tail = hints
         if parallel:
             tail += ", !{!" + '"llvm.loop.parallel_accesses", !0}'
+            if isinstance(low, int) and isinstance(high, int) and high - low < SHORT * step:
+                tail += ", !{!" + '"llvm.loop.vectorize.enable", i1 false}'
         note = ""
         if tail:
             note = ", !llvm.loop " + self.module.node("distinct !{SELF" + tail + "}")
