@@ -1,9 +1,11 @@
 # Every target sets up what it needs in .venv; a fresh clone needs only Python >= 3.11, make and pip.
+# With another jaxlib it is .venv-<version>:  make test PYTHON=python3.12 JAXLIB=0.11.2
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-VENV   := .venv
+JAXLIB ?= 0.10.2
+VENV   := .venv$(patsubst %,-%,$(filter-out 0.10.2,$(JAXLIB)))
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-CUDA   := .cuda/.ready
+CUDA   := $(VENV)/cuda/.ready
 JOBS   ?= 2
 
 .PHONY: demo test bench lint types format clean env cuda
@@ -12,17 +14,17 @@ JOBS   ?= 2
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "weft needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' \
+	    jax==$(JAXLIB) jaxlib==$(JAXLIB)
 	@touch $@
 
-# XLA's CUDA plugin and ptxas, with which tests compile for GPUs. They stand outside of .venv, where
-# JAX, the other side of comparisons, would look for GPUs.
+# XLA's CUDA plugin and ptxas, with which tests compile for GPUs. They stand in a folder where JAX,
+# the other side of comparisons, does not look for GPUs.
 $(CUDA): $(READY)
-	@rm -rf .cuda
-	@version=$$($(BIN)/python -c 'import jaxlib; print(jaxlib.__version__)') && \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .cuda \
-	    jax-cuda12-pjrt==$$version jax-cuda12-plugin==$$version nvidia-cuda-nvcc-cu12==12.9.86 || \
-	{ echo "XLA's CUDA plugin could not be installed in .cuda: tests that compile for GPUs need it" >&2; exit 1; }
+	@rm -rf $(@D)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(@D) \
+	    jax-cuda12-pjrt==$(JAXLIB) jax-cuda12-plugin==$(JAXLIB) nvidia-cuda-nvcc-cu12==12.9.86 || \
+	{ echo "XLA's CUDA plugin could not be installed in $(@D): tests that compile for GPUs need it" >&2; exit 1; }
 	@touch $@
 
 env: $(READY)
@@ -51,5 +53,5 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .cuda build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

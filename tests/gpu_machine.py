@@ -1,11 +1,12 @@
 """GPUs that are not there: programs compiled for eight H100s by XLA's CUDA plugin, as text.
 
-The plugin stands in the folder `.cuda`, where `make test` puts it, outside of the environment.
+The plugin stands in the environment's folder `cuda`, where `make test` puts it.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ import weft
 from weft import NamedSharding, P, ShapeDtypeStruct, topologies
 
 ROOT = Path(__file__).parent.parent
+CUDA = Path(sys.prefix) / "cuda"
 
 
 def use_plugin() -> None:
     """Lets weft find the plugin; the CPU's devices stay the default ones."""
-    found = sorted((ROOT / ".cuda" / "jax_plugins").glob("xla_cuda*/xla_cuda_plugin.so"))
+    found = sorted((CUDA / "jax_plugins").glob("xla_cuda*/xla_cuda_plugin.so"))
     assert found, "tests that compile for GPUs need XLA's CUDA plugin: run `make cuda` once"
     weft.devices()
     os.environ["WEFT_CUDA_PLUGIN"] = str(found[-1])

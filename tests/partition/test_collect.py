@@ -142,6 +142,51 @@ def test_hlo_text_is_counted_with_every_spelling_of_groups():
     assert got["all_to_all"] == 16
 
 
+GROUPS = "replica_groups={{0,1,2,3,4,5,6,7}}"
+STARTED = [
+    ("all_reduce", "f32[6]{0} all-reduce-start(%a)", 2 * 24 * 7 // 8),
+    ("all_reduce", "(f32[6]{0}, f32[2]{0}) all-reduce-start(%a, %b)", 2 * 32 * 7 // 8),
+    ("all_reduce", "((f32[6]{0}), f32[6]{0}) all-reduce-start(%a)", 2 * 24 * 7 // 8),
+    ("all_gather", "(f32[1,6]{1,0}, f32[8,6]{1,0}) all-gather-start(%a)", 7 * 24),
+    ("all_gather", "((f32[1,6]{1,0}), f32[8,6]{1,0}) all-gather-start(%a)", 7 * 24),
+    (
+        "all_gather",
+        "((f32[1]{0}, f32[2]{0}), (f32[8]{0}, f32[16]{0})) all-gather-start(%a, %b)",
+        7 * 12,
+    ),
+    ("reduce_scatter", "((f32[8,6]{1,0}), f32[1,6]{1,0}) reduce-scatter-start(%a)", 7 * 24),
+    ("all_to_all", "((f32[1,8]{1,0}), f32[1,8]{1,0:T(8)}, u32[]) all-to-all-start(%a)", 28),
+    ("collective_permute", "(f32[6]{0}, f32[6]{0}, u32[], u32[]) collective-permute-start(%a)", 24),
+]
+
+
+@pytest.mark.parametrize("kind, started, bytes", STARTED)
+def test_started_collectives_are_counted_once_without_their_operands(kind, started, bytes):
+    groups = "source_target_pairs={{0,1},{1,0}}" if "permute" in kind else GROUPS
+    done = f"{kind.replace('_', '-')}-done(%s)"
+    got = count_bytes(f"""HloModule m
+ENTRY %main (a: f32[6]) -> f32[6] {{
+  %s = {started}, channel_id=1, {groups}
+  ROOT %r = f32[6]{{0}} {done}
+}}
+""")
+    assert got == {kind: bytes}
+
+
+def test_a_wrapped_collective_is_counted_where_it_starts():
+    got = count_bytes(f"""HloModule m
+%wrapped (p: f32[6]) -> f32[6] {{
+  ROOT %x = f32[6]{{0}} all-reduce(%p), {GROUPS}, to_apply=%add
+}}
+ENTRY %main (a: f32[6]) -> f32[6] {{
+  %s = ((f32[6]), f32[6], u32[]) async-start(%a), calls=%wrapped
+  %u = ((f32[6]), f32[6], u32[]) async-update(%s), calls=%wrapped
+  ROOT %r = f32[6]{{0}} async-done(%u), calls=%wrapped
+}}
+""")
+    assert got == {"all_reduce": 42}
+
+
 def test_4096_devices_need_no_devices_and_little_more_time():
     text = DOT.replace('"x"=4, "y"=2', '"x"=64, "y"=64')
     text = (

@@ -39,7 +39,10 @@ def count_bytes(text: str) -> Counter[str]:
             found = re.search(rf" = (.*?) ({_OPS})(-start)?\(", line)
             if found:
                 kind = found[2].replace("-", "_")
-                out[kind] += _sent(kind, found[1], line, bool(found[3]))
+                result = _arriving(kind, found[1]) if found[3] else found[1]
+                out[kind] += _sent(kind, result, line)
+                continue
+            if re.search(r" [\w-]+-(?:update|done)\(", line):  # counted where it starts
                 continue
             if " while(" in line:
                 trips = re.search(r'known_trip_count":\{"n":"(\d+)"', line)
@@ -60,15 +63,27 @@ def count_bytes(text: str) -> Counter[str]:
     return total(entry)
 
 
-def _sent(kind: str, result: str, line: str, start: bool) -> int:
+def _arriving(kind: str, result: str) -> str:
+    """The results in what a collective's start gives: behind its operands, if it gives these.
+
+    >>> _arriving("reduce_scatter", "((f32[8,4]{1,0}), f32[1,4]{1,0}, u32[])")
+    ' f32[1,4]{1,0}'
+    """
+    if not result.startswith("((") and kind not in ("all_gather", "collective_permute"):
+        return result
+    parts, depth = [""], 0
+    for c in result[1:-1]:
+        depth += (c in "([{") - (c in ")]}")
+        if c == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return parts[1]
+
+
+def _sent(kind: str, result: str, line: str) -> int:
     shapes = re.findall(r"(\w+)\[([\d,]*)\]", result)
     sizes = [_bits(t) * math.prod(int(d) for d in dims.split(",") if d) // 8 for t, dims in shapes]
-    if start and kind in ("all_gather", "collective_permute"):
-        sizes = (
-            sizes[len(sizes) // 2 :][:1]
-            if kind == "collective_permute"
-            else sizes[len(sizes) // 2 :]
-        )
     size, n = sum(sizes), _group_size(line)
     if kind == "collective_permute":
         pairs = re.search(r"source_target_pairs=\{(.*?)\}\}", line)
