@@ -22,11 +22,12 @@ XlaRuntimeError = _jax.JaxRuntimeError
 # Folders of the plugin, newest CUDA first.
 _FOLDERS = ("xla_cuda13", "xla_cuda12")
 _PLUGIN = "xla_cuda_plugin.so"
+_loaded: str | None = None
 
 
 def find_plugin() -> str | None:
-    """The path of the installed CUDA PJRT plugin, or None. Imports nothing."""
-    explicit = os.environ.get("WEFT_CUDA_PLUGIN")
+    """The path of the CUDA PJRT plugin in use or installed, or None. Imports nothing."""
+    explicit = _loaded or os.environ.get("WEFT_CUDA_PLUGIN")
     if explicit:
         return explicit
     for root in sys.path:
@@ -63,6 +64,8 @@ def load_plugin() -> tuple[Any, str]:
         raise RuntimeError(
             f"XLA's CUDA plugin {path} cannot be loaded: {error}; {remedy}"
         ) from error
+    global _loaded
+    _loaded = path
     _attach(api, path)
     return api, path
 
@@ -102,10 +105,12 @@ def register_kernels(family: str) -> None:
             f"XLA's CUDA plugin {path} has no kernels {family!r} beside it: install the package "
             "jax-cuda12-plugin or jax-cuda13-plugin of the same version"
         )
+    if family == "_hybrid":  # kernels that call the host's LAPACK
+        library.initialize()
     for name, handler in library.registrations().items():
         typed = name.endswith("_ffi") or family in ("_linalg", "_hybrid", "_triton")
         ffi.register_target(name, handler, "cuda", 1 if typed else 0)
-        if family == "_solver":
+        if family in ("_solver", "_hybrid") or "lu_pivots" in name or "gtsv2" in name:
             ffi.register_batch_partitionable(name)
 
 

@@ -262,7 +262,8 @@ def eig(
 
     Results are complex. enable_eigvec_derivs: lets eigenvectors be differentiated, with the
     scaling of LAPACK: norm 1, the largest component real. implementation: None or
-    `EigImplementation.LAPACK`; others, as use_magma=True, are refused. CPU only.
+    `EigImplementation.LAPACK`; others, as use_magma=True, are refused. For arrays on a GPU, too,
+    the host's LAPACK computes it.
 
     >>> import weft
     >>> weft.lax.linalg.eig(weft.numpy.array([[0.0, 1.0], [-1.0, 0.0]]))[0]

@@ -1,4 +1,4 @@
-"""Calls of jaxlib's LAPACK kernels (CPU) and of cuSOLVER's (CUDA), as one primitive.
+"""Calls of jaxlib's LAPACK kernels (CPU) and of their counterparts (CUDA), as one primitive.
 
 The kernels take column-major matrices and any number of leading batch dimensions; the call says so
 in layouts, in `num_batch_dims` and in a sharding rule that keeps batch dimensions sharded.
@@ -6,12 +6,12 @@ in layouts, in `num_batch_dims` and in a sharding rule that keeps batch dimensio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from weft._xla import ffi
+from weft._xla import cuda, ffi
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -57,7 +57,7 @@ def _attribute_text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return f"{ord(value)} : ui8"
+        return f"{ord(value)} : ui8" if len(value) == 1 else f'"{value}"'
     return f"{value} : i32"
 
 
@@ -77,35 +77,65 @@ def _batch(axis: Any, args: Any, dims: Any, *, num_batch: int, **params: Any) ->
     return outs, [0] * len(outs)
 
 
-_CUDA_TARGETS = {
-    "getrf": "cusolver_getrf_ffi",
-    "geqrf": "cusolver_geqrf_ffi",
-    "orgqr": "cusolver_orgqr_ffi",
-    "ungqr": "cusolver_orgqr_ffi",
-    "ormqr": "cusolver_ormqr_ffi",
-    "unmqr": "cusolver_ormqr_ffi",
-    "syevd": "cusolver_syevd_ffi",
-    "heevd": "cusolver_syevd_ffi",
-    "sytrd": "cusolver_sytrd_ffi",
-    "hetrd": "cusolver_sytrd_ffi",
+def _unchanged(options: dict[str, Any]) -> dict[str, Any]:
+    return options
+
+
+def _triangle(options: dict[str, Any]) -> dict[str, Any]:
+    return {"lower": options["uplo"] == "L"}
+
+
+def _eigenvectors(options: dict[str, Any]) -> dict[str, Any]:
+    left, right = (options[f"compute_{side}"] == "V" for side in ("left", "right"))
+    return {"left": left, "right": right, "magma": "auto"}
+
+
+_CUDA: dict[str, tuple[str, str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "potrf": ("_solver", "cusolver_potrf_ffi", _triangle),
+    "getrf": ("_solver", "cusolver_getrf_ffi", _unchanged),
+    "geqrf": ("_solver", "cusolver_geqrf_ffi", _unchanged),
+    "geqp3": ("_hybrid", "cuhybrid_geqp3", lambda options: {"magma": "auto"}),
+    "orgqr": ("_solver", "cusolver_orgqr_ffi", _unchanged),
+    "ormqr": ("_solver", "cusolver_ormqr_ffi", _unchanged),
+    "syevd": ("_solver", "cusolver_syevd_ffi", lambda o: {**_triangle(o), "algorithm": "\0"}),
+    "sytrd": ("_solver", "cusolver_sytrd_ffi", _triangle),
+    "gesvd": ("_solver", "cusolver_gesvd_ffi", _unchanged),
+    "gesvdj": ("_solver", "cusolver_gesvdj_ffi", _unchanged),
+    "gesvdp": ("_solver", "cusolver_gesvdp_ffi", _unchanged),
+    "sgeev": ("_hybrid", "cuhybrid_eig_real", _eigenvectors),
+    "cgeev": ("_hybrid", "cuhybrid_eig_comp", _eigenvectors),
+    "gtsv2": ("_sparse", "cusparse_gtsv2_ffi", _unchanged),
+    "lu_pivots_to_permutation": ("_linalg", "cu_lu_pivots_to_permutation", _unchanged),
+    "tridiagonal_solve_perturbed": ("_linalg", "cu_tridiagonal_solve_perturbed", _unchanged),
 }
+"""For each routine the library of jaxlib's that has its counterpart, the target, its attributes."""
+
+_OF_REALS = {"ungqr": "orgqr", "unmqr": "ormqr", "heevd": "syevd", "hetrd": "sytrd"}
+"""Routines for complex numbers whose counterparts on GPUs take both kinds."""
 
 
-def _target(ctx: Any, routine: str, dtype: Any) -> str:
+def _target(
+    ctx: Any, routine: str, dtype: Any, options: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """The native target on the program's platform, and its attributes there."""
     platform = ctx.module.platforms[0]
     if platform == "cpu":
         ffi.register_lapack_targets()
         if routine == "tridiagonal_solve_perturbed":
-            return f"{routine}_ffi"
-        return f"lapack_{_PREFIX[dtype]}{routine}_ffi"
-    target = _CUDA_TARGETS.get(routine)
-    if target is None:
+            return f"{routine}_ffi", options
+        return f"lapack_{_PREFIX[dtype]}{routine}_ffi", options
+    name = _OF_REALS.get(routine, routine)
+    if name == "geev":
+        name = "cgeev" if dtypes.is_complex(dtype) else "sgeev"
+    if platform != "cuda" or name not in _CUDA:
         raise TypeError(
             f"the LAPACK routine {routine} has no counterpart on {platform}; compute it on the "
-            "CPU: "
-            "weft.device_put(x, weft.devices('cpu')[0])"
+            "CPU: weft.device_put(x, weft.devices('cpu')[0])"
         )
-    return target
+    library, target, attributes = _CUDA[name]
+    if cuda.find_plugin() is not None:  # else it is lowered only, to be compiled elsewhere
+        cuda.register_kernels(library)
+    return target, attributes(options)
 
 
 def _lower(
@@ -117,10 +147,7 @@ def _lower(
     attributes: tuple[tuple[str, Any], ...],
     aliases: tuple[tuple[int, int], ...],
 ) -> list:
-    target = _target(ctx, routine, ctx.avals_in[0].dtype)
-    options = dict(attributes)
-    if "syevd" in target and target.startswith("cusolver"):
-        options = {"lower": options["uplo"] == "L", "algorithm": "\0"}
+    target, options = _target(ctx, routine, ctx.avals_in[0].dtype, dict(attributes))
     avals = [*ctx.avals_in, *ctx.avals_out]
     n = len(ctx.avals_in)
     layouts = [

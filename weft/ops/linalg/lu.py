@@ -133,7 +133,10 @@ def _pivots_abstract(pivots: ShapedArray, *, permutation_size: int) -> ShapedArr
 
 
 def _pivots_lower(ctx: Any, pivots: Any, *, permutation_size: int) -> Any:
-    """The swaps done one after the other, on the columns of a (size, batch) array."""
+    """The swaps done one after the other, on the columns of a (size, batch) array.
+
+    On a GPU by jaxlib's kernel: a loop would start some for each swap.
+    """
     from weft.ops.control.loops import fori_loop
     from weft.ops.elementwise import eq, select
     from weft.ops.shape import broadcasted_iota, transpose
@@ -146,6 +149,9 @@ def _pivots_lower(ctx: Any, pivots: Any, *, permutation_size: int) -> Any:
     def run(pivots: Any) -> Any:
         if k == 0 or size == 0:
             return broadcasted_iota(aval.dtype, (*batch, permutation_size), len(batch))
+        if ctx.module.platforms[0] == "cuda" and aval.dtype == dtypes.int32:
+            result = ((permutation_size,), aval.dtype)
+            return lapack("lu_pivots_to_permutation", [pivots], len(batch), [result])[0]
         swaps = transpose(reshape(pivots, (size, k)), (1, 0))
         rows = broadcasted_iota(aval.dtype, (permutation_size, size), 0)
 

@@ -31,7 +31,7 @@ from weft.ops.slicing import slice_in_dim
 
 
 class SvdAlgorithm(enum.Enum):
-    """DEFAULT is divide and conquer (gesdd); QR the slower gesvd; JACOBI means DEFAULT on CPUs."""
+    """On CPUs gesvd for QR, else gesdd; on GPUs DEFAULT is JACOBI up to a size of 1024, then QR."""
 
     DEFAULT = "default"
     QR = "QR"
@@ -116,6 +116,8 @@ def _lower(
     ctx: Any, x: Any, *, full_matrices: bool, compute_uv: bool, algorithm: SvdAlgorithm
 ) -> list:
     def run(x: Any) -> list:
+        if ctx.module.platforms[0] != "cpu":
+            return _on_gpu(x, full_matrices, compute_uv, algorithm)
         aval = typeof(x)
         m, n = aval.shape[-2:]
         k = min(m, n)
@@ -151,6 +153,42 @@ def _lower(
     return ctx.lower_fun(empty if ctx.avals_in[0].size == 0 else run, x)
 
 
+_JACOBI = 1024
+"""Up to this size cuSOLVER's Jacobi method is the faster one."""
+
+
+def _on_gpu(x: Any, full: bool, vectors: bool, algorithm: SvdAlgorithm) -> list:
+    """cuSOLVER's routines: gesvdj (Jacobi), gesvdp (polar), gesvd (QR, for m >= n)."""
+    aval = typeof(x)
+    m, n = aval.shape[-2:]
+    k = min(m, n)
+    by_qr = algorithm is SvdAlgorithm.QR
+    if by_qr or (algorithm is SvdAlgorithm.DEFAULT and max(m, n) > _JACOBI):
+        if m < n:
+            s, *rest = _on_gpu(adjoint(x), full, vectors, SvdAlgorithm.QR)
+            return [s, *map(adjoint, reversed(rest))]
+        routine, options = "gesvd", {"full_matrices": full, "transposed": False}
+        shapes = [(m, m if full else k), (k, n)] if vectors else [(), ()]
+    else:
+        routine = "gesvdp" if algorithm is SvdAlgorithm.POLAR else "gesvdj"
+        # Jacobi's routine for many small matrices has whole vectors only.
+        whole = full or (routine == "gesvdj" and k <= 32)
+        options = {"full_matrices": whole}
+        shapes = [(m, m if whole else k), (n, n if whole else k)]
+    values = ((k,), _real_dtype(aval.dtype))
+    results = [((m, n), aval.dtype), values, *((shape, aval.dtype) for shape in shapes), INFO]
+    options["compute_uv"] = vectors
+    _, s, u, v, info = lapack(routine, [x], aval.ndim - 2, results, [(0, 0)], **options)
+    ok = eq(info, 0)
+    if not vectors:
+        return [or_nan(ok, s)]
+    vh = v if routine == "gesvd" else adjoint(v)
+    if not full:
+        u = slice_in_dim(u, 0, k, axis=aval.ndim - 1)
+        vh = slice_in_dim(vh, 0, k, axis=aval.ndim - 2)
+    return [or_nan(ok, part) for part in (s, u, vh)]
+
+
 svd_p = Primitive(
     "svd",
     abstract=_abstract,
@@ -176,8 +214,6 @@ def svd(
       full_matrices: u (..., m, m) and vh (..., n, n); else their first min(m, n) columns and rows.
       compute_uv: False gives s alone.
       subset_by_index: (start, end) of the singular values wanted; not with full_matrices.
-
-    CPU only.
 
     >>> import weft
     >>> weft.lax.linalg.svd(weft.numpy.array([[0.0, 2.0], [1.0, 0.0]]), compute_uv=False)

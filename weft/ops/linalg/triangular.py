@@ -254,8 +254,9 @@ def _all_in_front(prim_of: Any) -> Any:
 
 
 def _tri_lower(ctx: Any, *operands: Any, perturb_singular: bool) -> Any:
-    if ctx.module.platforms[0] != "cpu":
-        return ctx.lower_fun(_thomas, *operands)[0]
+    on_cpu = ctx.module.platforms[0] == "cpu"
+    if not on_cpu and not perturb_singular and ctx.avals_out[0].shape[-2] < 3:
+        return ctx.lower_fun(_thomas, *operands)[0]  # cuSPARSE takes three rows and more
 
     def gtsv(dl: Any, d: Any, du: Any, b: Any) -> Any:
         aval = typeof(b)
@@ -264,6 +265,8 @@ def _tri_lower(ctx: Any, *operands: Any, perturb_singular: bool) -> Any:
         args = [dl, d, du, b]
         if perturb_singular:
             return lapack("tridiagonal_solve_perturbed", args, batch, [matrix])[0]
+        if not on_cpu:
+            return lapack("gtsv2", args, batch, [matrix], [(0, 3)])[0]
         *_, out, info = lapack(
             "gtsv",
             args,
