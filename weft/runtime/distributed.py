@@ -7,16 +7,13 @@ the first client of a platform is made, and beat to show that they live.
 from __future__ import annotations
 
 import atexit
-import errno
 import operator
 import os
 import re
-import socket
-import time
 from collections.abc import Sequence
 from typing import Any
 
-from weft.runtime import backend, clusters
+from weft.runtime import backend, clusters, rendezvous
 
 _state = backend.distributed_state
 _service: Any = None
@@ -61,7 +58,7 @@ def initialize(
 
     Raises:
       RuntimeError: it is too late (a device has been used), the second call, process 0 does not
-        answer, or cannot listen at its address.
+        answer, or cannot listen at its address, or others do not come in time (they are named).
       ValueError: something is neither given nor in the environment, or impossible.
 
     Example:
@@ -111,7 +108,8 @@ def initialize(
     if number == 0:
         port = address.rsplit(":", 1)[1]
         listen_at = coordinator_bind_address or f"[::]:{port}"
-        _check_free(listen_at)
+        with rendezvous.listen(listen_at) as listener:
+            rendezvous.gather(listener, count, initialization_timeout)
         _service = distributed.make_service(
             listen_at,
             count,
@@ -119,7 +117,8 @@ def initialize(
             shutdown_timeout=shutdown_timeout_seconds,
         )
     else:
-        _wait_for(address, initialization_timeout)
+        rendezvous.join(address, number, count, initialization_timeout)
+        rendezvous.wait_until_open(address, initialization_timeout)
     client = distributed.make_client(
         address,
         number,
@@ -130,41 +129,6 @@ def initialize(
     client.connect()
     _state.update(client=client, process_id=number, num_processes=count)
     atexit.register(shutdown)
-
-
-def _check_free(address: str) -> None:
-    """Raises RuntimeError where the service cannot listen: jaxlib (0.10.2) crashes there."""
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    try:
-        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, int(port)))
-    except (OSError, ValueError, OverflowError) as error:
-        if getattr(error, "errno", None) == errno.EAFNOSUPPORT:
-            return  # no IPv6 here: gRPC listens on IPv4
-        raise RuntimeError(
-            f"weft.distributed.initialize: process 0 cannot listen at {address!r} ({error}); "
-            "choose a free port, or another coordinator_bind_address, such as '[::]:1234'"
-        ) from None
-
-
-def _wait_for(address: str, seconds: float) -> None:
-    """Waits until something listens there: jaxlib (0.10.2) would end the process in the end."""
-    host, port = address.rsplit(":", 1)
-    end = time.monotonic() + seconds
-    while True:
-        left = max(end - time.monotonic(), 0.1)
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=left).close()
-            return
-        except OSError as error:
-            if time.monotonic() >= end:
-                raise RuntimeError(
-                    f"weft.distributed.initialize: nothing answers at {address} after {seconds} s "
-                    f"({error}). Start process 0, and check that this host can reach its address"
-                ) from None
-        time.sleep(min(0.1, left))
 
 
 def _whole(name: str, value: Any) -> int:
