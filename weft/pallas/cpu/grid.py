@@ -180,7 +180,9 @@ def _run_tiles(t: Translator, tile: Tile, refs: list[Buffer]) -> None:
                 offset = f.mul(first, ref.strides[0])
                 ref = ref.view(f, offset, (tile.rows, *ref.shape[1:]), ref.strides)
             operands.append(ref)
+        f.ahead = [operands[k] for k in tile.refs if operands[k].group.extent]
         t.run(tile.jaxpr, operands)
+        f.ahead = []
 
 
 def _squeezed(f: Function, buffer: Buffer, block: Any) -> Buffer:

@@ -96,6 +96,8 @@ class Function:
         self.count = 0
         self.streams = False
         """Whether it stores past the caches."""
+        self.ahead: list = []
+        """Buffers of what is read next, one tile after the other."""
         self.memo: dict = {}
         """What array elements were computed in this block or one that dominates it."""
 

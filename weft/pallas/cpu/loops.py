@@ -9,7 +9,7 @@ from weft.core import dtypes
 from weft.pallas.cpu import math, scalar, types
 from weft.pallas.cpu.extremum import Extremum
 from weft.pallas.cpu.llvm import Function, Index
-from weft.pallas.cpu.stream import emit_copy, strip_of
+from weft.pallas.cpu.stream import emit_copy, read_soon, strip_of
 from weft.pallas.cpu.turn import copy_turned, turned_dim
 from weft.pallas.cpu.values import Array, Buffer, Group, joined, row_major, same_indices, size_of
 
@@ -231,7 +231,8 @@ def _store_strips(
         room.store(f, (f.sub(indices[-1], strip.start),), value.at(f, indices))
 
     def after(indices: tuple[Index, ...]) -> None:
-        emit_copy(f, target.address(f, indices), room.pointer, size * target.dtype.itemsize)
+        coming = read_soon(f, target, indices)
+        emit_copy(f, target.address(f, indices), room.pointer, size * target.dtype.itemsize, coming)
 
     nest(f, shape, body, [value, *(a for a, _ in fused)], strip, after)
 

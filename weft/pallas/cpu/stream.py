@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 STRIP_BYTES = 1024
 LINE = 64
+AHEAD_BYTES = 8 << 10
+"""How far ahead of what is written the next rows are asked for: the first of several passes over
+a row would otherwise wait for memory."""
 
 
 @cache
@@ -78,8 +81,24 @@ def lines_at_once(size: int) -> int:
     return next(n for n in (8, 4, 2, 1) if not size % (n * LINE) or n == 1)
 
 
-def emit_copy(f: Function, target: str, strip: str, size: int) -> None:
-    """Copies `size` bytes, whole lines, from a strip: past the caches if the target is aligned."""
+def read_soon(f: Function, target: Buffer, indices: Sequence[Index]) -> list[str]:
+    """The addresses, AHEAD_BYTES on, of what lies as the target does and is read tile by tile."""
+    found = []
+    for b in f.ahead:
+        step = b.strides[0]
+        same = (b.shape, b.strides, b.dtype) == (target.shape, target.strides, target.dtype)
+        if same and isinstance(step, int):
+            tile = b.shape[0] * step * b.dtype.itemsize
+            rows = -(-AHEAD_BYTES // tile) * b.shape[0]
+            found.append(b.address(f, (f.add(indices[0], rows), *indices[1:])))
+    return found
+
+
+def emit_copy(f: Function, target: str, strip: str, size: int, ahead: Sequence[str] = ()) -> None:
+    """Copies `size` bytes, whole lines, from a strip: past the caches if the target is aligned.
+
+    ahead: addresses of as many bytes that will be read soon, which start on their way meanwhile.
+    """
     f.streams = True
     width = host().vector_bytes
     type_ = f"<{width // 4} x float>"
@@ -96,6 +115,13 @@ def emit_copy(f: Function, target: str, strip: str, size: int) -> None:
                 value = f.load(type_, f.address("i8", strip, place), parallel=False, align=width)
                 where = f.address("i8", target, place)
                 f.do(f"store {type_} {value}, ptr {where}, align {align}{tail}")
+            for k in range(0, step, LINE):
+                for address in ahead:
+                    where = f.address("i8", address, f.add(loop.index, k))
+                    f.intrinsic(
+                        "llvm.prefetch.p0", "void",
+                        ("ptr", where), ("i32", "0"), ("i32", "3"), ("i32", "1"),
+                    )  # fmt: skip
 
     with f.when(whole):
         copy(width, f", !nontemporal {hint}")
