@@ -101,6 +101,7 @@ class Splitter:
             use_shardy=module.use_shardy,
             manual_axes=frozenset(),
             mesh=None,
+            device=module.device,
         )
         self.eqn, self.loc = ctx.eqn, ctx.loc
         self.call = call

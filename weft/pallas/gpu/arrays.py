@@ -120,10 +120,27 @@ def _dynamic_slice(e: Emitter, eqn: Eqn, x: Any, *starts: Any) -> ir.Value:
 
 @rule("rev")
 def _rev(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
-    shape = eqn.invars[0].aval.shape
+    aval = eqn.invars[0].aval
     for axis in eqn.params["dimensions"]:
-        x = take(e, x, affine(e, shape[axis], shape[axis] - 1, -1), axis)
+        if aval.shape[axis] == 2:
+            x = _swapped(e, x, axis, aval.dtype)
+        else:
+            x = take(e, x, affine(e, aval.shape[axis], aval.shape[axis] - 1, -1), axis)
     return x
+
+
+def _swapped(e: Emitter, x: ir.Value, axis: int, dtype: Any) -> ir.Value:
+    """The two elements along an axis exchanged: each is the other one xor both.
+
+    Threads pass them to each other so, where gathering goes through memory.
+    """
+    sizes, bits = e.sizes(x), dtype
+    if dtypes.is_float(dtype):
+        bits = np.dtype(f"int{8 * dtype.itemsize}")
+        x = e.value("tt.bitcast", [x], e.type(sizes, bits))
+    (both,) = e.reduce_with([x], axis, lambda a, b: [e.binary("xor", a[0], b[0], bits)])
+    other = e.binary("xor", x, e.broadcast(e.expand(both, axis), sizes), bits)
+    return e.value("tt.bitcast", [other], e.type(sizes, dtype)) if bits != dtype else other
 
 
 @rule("pad")

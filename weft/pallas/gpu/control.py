@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft._xla import mlir
 from weft._xla.mlir import ir
-from weft.core.jaxpr import ClosedJaxpr, Eqn
+from weft.core.jaxpr import Eqn
 from weft.core.ref import AbstractRef
 from weft.pallas.gpu.arrays import take
 from weft.pallas.gpu.emitter import BOOL, INT, Emitter, i32_attr, rule
 from weft.pallas.gpu.memory import barrier
+from weft.pallas.gpu.registers import Cell, held, holds, new_cell, update, values
 
 # Programs and calls ------------------------------------------------------------------------------
 
@@ -53,7 +55,10 @@ def _platform_index(e: Emitter, eqn: Eqn) -> ir.Value:
 def _run_scoped(e: Emitter, eqn: Eqn, *consts: Any) -> list:
     jaxpr, n = eqn.params["jaxpr"], eqn.params["num_consts"]
     assert e.scoped is not None
-    fresh = [e.scoped(var) for var in jaxpr.jaxpr.invars[n:]]
+    fresh = [
+        new_cell(e, var.aval) if holds(jaxpr, i, var.aval, e.threads) else e.scoped(var)
+        for i, var in enumerate(jaxpr.jaxpr.invars[n:], n)
+    ]
     return e.run(jaxpr, [*consts, *fresh])
 
 
@@ -87,23 +92,19 @@ def _debug_check(e: Emitter, eqn: Eqn, ok: Any) -> list:
 # Branches ----------------------------------------------------------------------------------------
 
 
-def writes(jaxpr: ClosedJaxpr) -> bool:
-    """Whether a body reads or writes refs: then its iterations are separated by barriers."""
-    return bool(jaxpr.effects)
-
-
 @rule("cond")
 def _cond(e: Emitter, eqn: Eqn, index: Any, *xs: Any) -> list:
     branches = eqn.params["branches"]
     kind = eqn.invars[0].aval.dtype
-    types = [e.of(v.aval) for v in eqn.outvars]
-    before = set(e.written), set(e.read)
+    cells = held(xs)
+    types = [e.of(v.aval) for v in eqn.outvars] + [e.cells[c].type for c in cells]
+    before = set(e.written), set(e.read), dict(e.cells)
     after: list[tuple[set, set]] = []
 
-    def branch(body: ClosedJaxpr) -> Callable:
+    def alternative(emit: Callable[[], list]) -> Callable:
         def fill() -> None:
-            e.written, e.read = set(before[0]), set(before[1])
-            e.op("scf.yield", e.run(body, xs))
+            e.written, e.read, e.cells = set(before[0]), set(before[1]), dict(before[2])
+            e.op("scf.yield", [*emit(), *values(e, cells)])
             after.append((e.written, e.read))
 
         return fill
@@ -117,15 +118,12 @@ def _cond(e: Emitter, eqn: Eqn, index: Any, *xs: Any) -> list:
         else:
             here = e.compare("le", index, e.constant(first, (), kind), kind)
         operation = e.op("scf.if", [here], types, regions=2)
-        e.region(operation, 0, [], branch(branches[first]))
-
-        def rest() -> None:
-            e.written, e.read = set(before[0]), set(before[1])
-            e.op("scf.yield", choose(first + 1))
-            after.append((e.written, e.read))
-
-        e.region(operation, 1, [], rest)
-        return list(operation.results)
+        e.region(operation, 0, [], alternative(lambda: e.run(branches[first], xs)))
+        e.region(operation, 1, [], alternative(lambda: choose(first + 1)))
+        results = list(operation.results)
+        e.cells = dict(before[2])
+        update(e, cells, results[len(eqn.outvars) :])
+        return results[: len(eqn.outvars)]
 
     outs = choose(0)
     for written, read in after:
@@ -142,22 +140,43 @@ def for_loop(
     length: int,
     carry: Sequence[ir.Value],
     body: Callable[..., Sequence[ir.Value]],
-    ordered: bool,
+    cells: Sequence[Cell] = (),
 ) -> list:
     """scf.for over int32 0 … length - 1; body(index, *carry) -> carry.
 
-    ordered: a barrier begins every iteration.
+    cells: the refs in registers that the body may write.
     """
     bounds = [e.constant(0), e.constant(length), e.constant(1)]
-    operation = e.op("scf.for", [*bounds, *carry], [c.type for c in carry], regions=1)
+    start = [*carry, *values(e, cells)]
+    settle(e)
+    operation = e.op("scf.for", [*bounds, *start], [c.type for c in start], regions=1)
 
     def fill(index: ir.Value, *state: ir.Value) -> None:
-        if ordered:
-            barrier(e)
-        e.op("scf.yield", list(body(index, *state)))
+        with in_order(e):
+            update(e, cells, state[len(carry) :])
+            outs = body(index, *state[: len(carry)])
+            e.op("scf.yield", [*outs, *values(e, cells)])
 
-    e.region(operation, 0, [bounds[0].type, *(c.type for c in carry)], fill)
-    return list(operation.results)
+    e.region(operation, 0, [bounds[0].type, *(c.type for c in start)], fill)
+    results = list(operation.results)
+    update(e, cells, results[len(carry) :])
+    return results[: len(carry)]
+
+
+def settle(e: Emitter) -> None:
+    """Before a loop: what was written is in memory, so that the body need not see to it."""
+    if e.written:
+        barrier(e)
+
+
+@contextlib.contextmanager
+def in_order(e: Emitter) -> Iterator[None]:
+    """Around a loop's body: if it writes memory, a barrier begins every iteration."""
+    stores, block = e.stores, ir.InsertionPoint.current.block
+    yield
+    if e.stores != stores:
+        with ir.InsertionPoint.at_block_begin(block):
+            e.op("gpu.barrier", [])
 
 
 def _values(e: Emitter, xs: Sequence[Any], avals: Sequence[Any]) -> list:
@@ -194,7 +213,7 @@ def _scan(e: Emitter, eqn: Eqn, *operands: Any) -> list:
             stacked.append(e.select(here, e.broadcast(y, aval.shape), old))
         return [*_values(e, outs[:m], jaxpr.out_avals[:m]), *stacked]
 
-    return for_loop(e, length, [*carry, *ys], body, ordered=writes(jaxpr))
+    return for_loop(e, length, [*carry, *ys], body, held(consts))
 
 
 @rule("while")
@@ -203,25 +222,32 @@ def _while(e: Emitter, eqn: Eqn, *operands: Any) -> list:
     a, b = p["cond_nconsts"], p["body_nconsts"]
     test, body = p["cond_jaxpr"], p["body_jaxpr"]
     test_consts, body_consts, carry = operands[:a], operands[a : a + b], operands[a + b :]
-    avals = [v.aval for v in eqn.invars[a + b :]]
-    start = _values(e, carry, avals)
-    types = [e.of(aval) for aval in avals]
+    avals, cells = [v.aval for v in eqn.invars[a + b :]], held(operands[: a + b])
+    start = [*_values(e, carry, avals), *values(e, cells)]
+    types, stores = [x.type for x in start], e.stores
+    n = len(carry)
+    settle(e)
     operation = e.op("scf.while", start, types, regions=2)
 
     def before(*state: ir.Value) -> None:
-        if writes(body) or writes(test):
-            barrier(e)
-        (go,) = e.run(test, [*test_consts, *state])
-        e.op("scf.condition", [go, *state])
+        update(e, cells, state[n:])
+        (go,) = e.run(test, [*test_consts, *state[:n]])
+        e.op("scf.condition", [go, *state[:n], *values(e, cells)])
 
     def after(*state: ir.Value) -> None:
-        if writes(body):
-            barrier(e)
-        e.op("scf.yield", _values(e, e.run(body, [*body_consts, *state]), avals))
+        with in_order(e):
+            update(e, cells, state[n:])
+            outs = e.run(body, [*body_consts, *state[:n]])
+            e.op("scf.yield", [*_values(e, outs, avals), *values(e, cells)])
 
     e.region(operation, 0, types, before)
     e.region(operation, 1, types, after)
-    return list(operation.results)
+    if e.stores != stores:
+        with ir.InsertionPoint.at_block_begin(operation.regions[0].blocks[0]):
+            e.op("gpu.barrier", [])
+    results = list(operation.results)
+    update(e, cells, results[n:])
+    return results[:n]
 
 
 def program_index(e: Emitter) -> ir.Value:

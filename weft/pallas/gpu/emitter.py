@@ -21,7 +21,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal
 from weft.pallas.gpu.formulas import computed_wider, formula
-from weft.pallas.ir import KernelCall, unsupported
+from weft.pallas.ir import KernelCall, param, unsupported
 
 MAX_ELEMENTS = 1 << 20
 """The largest tensor of Triton."""
@@ -86,6 +86,7 @@ class Emitter:
     def __init__(self, call: KernelCall, platform: str, converts_float8: bool) -> None:
         self.call, self.platform = call, platform
         self.converts_float8 = converts_float8  # whether the GPU has instructions for them
+        self.threads = param(call, "num_warps", 4) * (64 if platform == "rocm" else 32)
         self.eqn: Eqn | None = None
         self.composed: Eqn | None = None  # whose formula is being written
         self.loc = mlir.unknown_location()
@@ -94,6 +95,8 @@ class Emitter:
         self.scoped: Callable[[Any], Any] | None = None  # storage of a run_scoped ref
         self.written: set = set()  # storage that was written, and read, since the last barrier
         self.read: set = set()
+        self.stores = 0  # how many operations that write memory were emitted
+        self.cells: dict[Any, ir.Value] = {}  # what refs in registers hold
 
     # Operations ----------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ import ml_dtypes
 import numpy as np
 
 from weft._xla.mlir import ir
-from weft.core import dtypes
 from weft.pallas.gpu.emitter import Emitter, i32_attr
 
 E4M3, E5M2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)

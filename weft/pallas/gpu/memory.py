@@ -12,9 +12,10 @@ from weft._xla import triton
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.jaxpr import Eqn
-from weft.core.ref import At, Indexer, Pick
-from weft.pallas.gpu.elementwise import convert
+from weft.core.ref import Indexer, Pick, Window, whole
+from weft.pallas.gpu.elementwise import convert, is_narrow
 from weft.pallas.gpu.emitter import BOOL, INT, Emitter, element_type, i32_attr, rule
+from weft.pallas.gpu.registers import Cell
 
 LONG = np.dtype(np.int64)
 BYTE = np.dtype(np.int8)
@@ -85,6 +86,7 @@ def before_read(e: Emitter, view: View) -> None:
 
 
 def before_write(e: Emitter, view: View) -> None:
+    e.stores += 1
     if view.storage in e.written or view.storage in e.read:
         barrier(e)
     e.written.add(view.storage)
@@ -110,29 +112,41 @@ def addresses(
     )
     offset, mask = view.offset, e.inside(shape, range(rank))
     spread = None  # the offset as a tensor
+
+    def scaled(index: ir.Value, stride: int) -> ir.Value:
+        index = convert(e, index, INT, kind)
+        if stride == 1:
+            return index
+        return e.binary("mul", index, e.constant(stride, e.sizes(index), kind), kind)
+
     for (dim, position), stride, bound in zip(
         indexer.attach(given), view.strides, view.bounds, strict=True
     ):
-        if dim.__class__ is At:
-            index = e.constant(position) if isinstance(position, int) else position
-        elif dim.__class__ is Pick:
-            index = position
+        start = e.constant(position) if isinstance(position, int) else position
+        index = start
+        if dim.__class__ is Pick:
             for _ in range(indexer.place):
                 index = e.expand(index, 0)
             for _ in range(rank - indexer.place - len(indexer.block)):
                 index = e.expand(index, len(e.sizes(index)))
-        else:
+        elif dim.__class__ is Window:
+            # The start is added to the one pointer: what the threads add to it stays constant.
             axis = next(window)
-            index = _window(e, dim, position, axis, rank)
+            index = e.along(e.iota(dim.size), axis, rank)
+            if dim.stride != 1:
+                index = e.binary("mul", index, e.constant(dim.stride, e.sizes(index)), INT)
+            if position != 0:
+                step = scaled(start, stride)
+                offset = step if offset is None else e.binary("add", offset, step, kind)
+                if bound is not None:
+                    bound = tuple(b if b is None else e.binary("sub", b, start, INT) for b in bound)
         mask = _bounded(e, mask, index, bound, shape)
-        scaled = convert(e, index, INT, kind)
-        if stride != 1:
-            scaled = e.binary("mul", scaled, e.constant(stride, e.sizes(scaled), kind), kind)
-        if e.sizes(scaled):
-            scaled = e.broadcast(scaled, shape)
-            spread = scaled if spread is None else e.binary("add", spread, scaled, kind)
+        step = scaled(index, stride)
+        if e.sizes(step):
+            step = e.broadcast(step, shape)
+            spread = step if spread is None else e.binary("add", spread, step, kind)
         else:
-            offset = scaled if offset is None else e.binary("add", offset, scaled, kind)
+            offset = step if offset is None else e.binary("add", offset, step, kind)
     pointer = view.pointer
     if offset is not None:
         pointer = e.same("tt.addptr", pointer, offset)
@@ -140,12 +154,6 @@ def addresses(
         return pointer, mask
     pointer = e.splat(pointer, shape)
     return (pointer if spread is None else e.same("tt.addptr", pointer, spread)), mask
-
-
-def _window(e: Emitter, dim: Any, start: Any, axis: int, rank: int) -> ir.Value:
-    from weft.pallas.gpu.arrays import affine
-
-    return e.along(affine(e, dim.size, start, dim.stride), axis, rank)
 
 
 def _bounded(e: Emitter, mask: Any, index: ir.Value, bound: Any, shape: Sequence[int]) -> Any:
@@ -229,6 +237,8 @@ def _access(e: Emitter, eqn: Eqn, xs: Sequence[Any], num_values: int) -> tuple:
 
 @rule("get")
 def _get(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+    if isinstance(xs[0], Cell):
+        return e.cells[xs[0]]
     view, shape, pointer, mask, other, _ = _access(e, eqn, xs, 0)
     before_read(e, view)
     return load(e, pointer, mask, other, view.dtype, shape)
@@ -236,6 +246,9 @@ def _get(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
 
 @rule("set")
 def _set(e: Emitter, eqn: Eqn, *xs: Any) -> list:
+    if isinstance(xs[0], Cell):
+        e.cells[xs[0]] = _spread(e, xs[1], eqn.invars[1], xs[0].shape)
+        return []
     view, _, pointer, mask, _, (value,) = _access(e, eqn, xs, 1)
     before_write(e, view)
     store(e, pointer, value, mask, view.dtype)
@@ -244,6 +257,10 @@ def _set(e: Emitter, eqn: Eqn, *xs: Any) -> list:
 
 @rule("swap")
 def _swap(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+    if isinstance(xs[0], Cell):
+        old = e.cells[xs[0]]
+        e.cells[xs[0]] = _spread(e, xs[1], eqn.invars[1], xs[0].shape)
+        return old
     view, shape, pointer, mask, other, (value,) = _access(e, eqn, xs, 1)
     before_read(e, view)
     old = load(e, pointer, mask, other, view.dtype, shape)
@@ -254,6 +271,10 @@ def _swap(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
 
 @rule("addupdate")
 def _addupdate(e: Emitter, eqn: Eqn, *xs: Any) -> list:
+    if isinstance(xs[0], Cell):
+        more = _spread(e, xs[1], eqn.invars[1], xs[0].shape)
+        e.cells[xs[0]] = _sum(e, e.cells[xs[0]], more, xs[0].dtype)
+        return []
     view, shape, pointer, mask, _, (value,) = _access(e, eqn, xs, 1)
     if eqn.params["indexer"].has_picks:  # positions may repeat
         before_write(e, view)
@@ -262,8 +283,29 @@ def _addupdate(e: Emitter, eqn: Eqn, *xs: Any) -> list:
     before_read(e, view)
     old = load(e, pointer, mask, None, view.dtype, shape)
     before_write(e, view)
-    store(e, pointer, e.binary("add", old, value, view.dtype), mask, view.dtype)
+    store(e, pointer, _sum(e, old, value, view.dtype), mask, view.dtype)
     return []
+
+
+def _sum(e: Emitter, x: ir.Value, y: ir.Value, dtype: Any) -> ir.Value:
+    if not is_narrow(dtype):
+        return e.binary("add", x, y, dtype)
+    wide = np.dtype(np.float32)
+    total = e.binary("add", convert(e, x, dtype, wide), convert(e, y, dtype, wide), wide)
+    return convert(e, total, wide, dtype)
+
+
+def read_whole(e: Emitter, view: View) -> ir.Value:
+    """All of a ref, as `ref[...]`."""
+    pointer, mask = addresses(e, view, whole(view.shape), (), ())
+    before_read(e, view)
+    return load(e, pointer, mask, None, view.dtype, view.shape)
+
+
+def write_whole(e: Emitter, view: View, value: ir.Value) -> None:
+    pointer, mask = addresses(e, view, whole(view.shape), (), ())
+    before_write(e, view)
+    store(e, pointer, value, mask, view.dtype)
 
 
 # Atomics -----------------------------------------------------------------------------------------

@@ -15,12 +15,14 @@ from typing import Any
 from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.core import dtypes
+from weft.core.aval import ShapedArray
 from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.core.ref import AbstractRef
 from weft.pallas.gpu import elementwise, sync  # noqa: F401  (their rules)
-from weft.pallas.gpu.control import for_loop, program_index, unflatten, writes
+from weft.pallas.gpu.control import for_loop, program_index, unflatten
 from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, no_type
-from weft.pallas.gpu.memory import View, array_view, pointer_type
+from weft.pallas.gpu.memory import View, array_view, pointer_type, read_whole, write_whole
+from weft.pallas.gpu.registers import holds, is_set, new_cell, reads, used
 from weft.pallas.ir import BlockMapping, KernelCall, Program, UnsupportedKernelError
 from weft.pallas.order import parallel_dims
 
@@ -68,15 +70,16 @@ def sequential_dims(call: KernelCall) -> frozenset[int]:
 # Memory ------------------------------------------------------------------------------------------
 
 
-def _scoped(jaxpr: Any) -> list[tuple[int, AbstractRef]]:
-    """(id of the body's variable, type) of every ref that a run_scoped makes."""
+def _scoped(jaxpr: Any, threads: int) -> list[tuple[int, AbstractRef]]:
+    """(id of the body's variable, type) of every ref in memory that a run_scoped makes."""
     found: list[tuple[int, AbstractRef]] = []
     for eqn in open_jaxpr(jaxpr).eqns:
         if eqn.primitive.name == "run_scoped":
-            inner = eqn.params["jaxpr"].jaxpr
-            found += [(id(v), v.aval) for v in inner.invars[eqn.params["num_consts"] :]]
+            inner, n = eqn.params["jaxpr"], eqn.params["num_consts"]
+            made = list(enumerate(inner.jaxpr.invars))[n:]
+            found += [(id(v), v.aval) for i, v in made if not holds(inner, i, v.aval, threads)]
         for _, inner in subjaxprs(eqn.params):
-            found += _scoped(inner)
+            found += _scoped(inner, threads)
     return found
 
 
@@ -117,13 +120,32 @@ class Builder:
                 f"kernel {call.name}: a grid of {self.programs} programs that run at the same time "
                 "is larger than a launch can be, 2**31 - 1. Use larger blocks"
             )
-        self.extras = [Extra(ref, self._copies(ref)) for ref in call.scratch]
+        self.first_scratch = len(call.operand_avals) + len(call.outputs)
+        self.in_memory = {
+            k: i
+            for i, k in enumerate(
+                k for k, ref in enumerate(call.scratch) if not self._is_cell(k, ref)
+            )
+        }
+        self.extras = [
+            Extra(call.scratch[k], self._copies(call.scratch[k])) for k in self.in_memory
+        ]
         self.scoped: dict[int, int] = {}  # id of a run_scoped ref's variable -> its extra
         for program in call.programs:
-            for key, ref in _scoped(program.jaxpr):
+            for key, ref in _scoped(program.jaxpr, self.e.threads):
                 if key not in self.scoped:
                     self.scoped[key] = len(self.extras)
                     self.extras.append(Extra(ref, self.programs))
+
+    def _is_cell(self, k: int, ref: AbstractRef) -> bool:
+        """Whether a program holds scratch k in registers."""
+        index, threads = self.first_scratch + k, self.e.threads
+        if not self.call.is_mpmd:
+            return holds(self.call.jaxpr, index, ref, threads)
+        return ref.core is not None and all(
+            holds(p.jaxpr, index, ref, threads) if p.mesh == ref.core else not used(p.jaxpr, index)
+            for p in self.call.programs
+        )
 
     def _copies(self, ref: AbstractRef) -> int:
         if not self.call.is_mpmd:
@@ -171,6 +193,7 @@ class Builder:
             for k, (p, x) in enumerate(zip(pointers[len(arrays) :], self.extras, strict=True))
         ]
         self.index = program_index(e)
+        self.cells: dict[int, Any] = {}  # operand number -> the cell it is
         e.scoped = self.scratch
         if call.is_mpmd:
             self.divide(0, 0)
@@ -198,32 +221,88 @@ class Builder:
         for i, x in zip(self.parallel, spread, strict=True):
             ids[i] = x
         loops = sorted(self.sequential)
-        ordered = writes(call.jaxpr)
+        for k, ref in enumerate(call.scratch):
+            if k not in self.in_memory:
+                self.cells[self.first_scratch + k] = new_cell(e, ref)
+        depths = self.depths(loops)
 
         def nest(depth: int) -> None:
+            mine = [k for k, d in depths.items() if d == depth]
+            opened = [self.open(k, ids, reads=depth > 0) for k in mine]
             if depth == len(loops):
                 self.program(list(ids))
-                return
+            else:
 
-            def body(index: ir.Value) -> list:
-                ids[loops[depth]] = index
-                nest(depth + 1)
-                return []
+                def body(index: ir.Value) -> list:
+                    ids[loops[depth]] = index
+                    nest(depth + 1)
+                    return []
 
-            for_loop(e, call.grid[loops[depth]], [], body, ordered and depth == len(loops) - 1)
+                for_loop(e, call.grid[loops[depth]], [], body, list(e.cells))
+            for k, view in zip(mine, opened, strict=True):
+                self.close(k, view)
 
         nest(0)
+
+    def depths(self, loops: list[int]) -> dict[int, int]:
+        """Operand number of each output held in registers -> inside of how many loops it is.
+
+        An output block stays in registers while the loops further in visit it again.
+        """
+        call, found = self.call, {}
+        first = len(call.operand_avals)
+        for k, aval in enumerate(call.outputs, first):
+            block = call.blocks[k - call.num_scalars]
+            ref = AbstractRef(aval.update(shape=aval.shape if block.whole else block.ref_shape))
+            if not holds(call.jaxpr, k, ref, self.e.threads) or not self.is_own(k):
+                continue
+            moves = [] if block.whole else [d for d in loops if used(block.index_map, d)]
+            depth = loops.index(moves[-1]) + 1 if moves else 0
+            if depth < len(loops) or reads(call.jaxpr, k):
+                found[k] = depth
+        return found
+
+    def is_own(self, k: int) -> bool:
+        """Whether no program that runs at the same time may leave output k's block to another."""
+        block = self.call.blocks[k - self.call.num_scalars]
+        shared = [d for d in self.parallel if self.call.grid[d] > 1]
+        if not block.whole:
+            body = open_jaxpr(block.index_map)
+            places = set(map(id, body.outvars))
+            shared = [d for d in shared if id(body.invars[d]) not in places]
+        return not shared or is_set(self.call.jaxpr, k)
+
+    def open(self, k: int, ids: list, *, reads: bool) -> View:
+        """Makes output k a cell, of what memory holds if that may matter."""
+        call, e = self.call, self.e
+        scalars = self.arrays[: call.num_scalars]
+        view = self.block(self.arrays[k], call.blocks[k - call.num_scalars], ids, scalars)
+        cell = self.cells[k] = new_cell(e, AbstractRef(ShapedArray(view.shape, view.dtype)))
+        if reads or any(o == k - len(call.operand_avals) for _, o in call.aliases):
+            e.cells[cell] = read_whole(e, view)
+        return view
+
+    def close(self, k: int, view: View) -> None:
+        write_whole(self.e, view, self.e.cells.pop(self.cells.pop(k)))
 
     def program(self, ids: list[ir.Value]) -> None:
         call, e = self.call, self.e
         e.program_ids = ids
         scalars = self.arrays[: call.num_scalars]
-        blocks = [
-            self.block(view, block, ids, scalars)
-            for view, block in zip(self.arrays[call.num_scalars :], call.blocks, strict=True)
-        ]
-        scratch = [self.copy_of(k, self.index) for k in range(len(call.scratch))]
-        e.run(call.jaxpr, [*scalars, *blocks, *scratch])
+        refs: list[Any] = list(scalars)
+        for k, view in enumerate(self.arrays[call.num_scalars :], call.num_scalars):
+            cell = self.cells.get(k)
+            block = call.blocks[k - call.num_scalars]
+            refs.append(cell or self.block(view, block, ids, scalars))
+        refs += [self.scratch_of(k, self.index) for k in range(len(call.scratch))]
+        e.run(call.jaxpr, refs)
+
+    def scratch_of(self, k: int, copy: ir.Value | None) -> Any:
+        """Scratch k: a cell, or the copy of that number, or the one that all share."""
+        if k not in self.in_memory:
+            return self.cells[self.first_scratch + k]
+        i = self.in_memory[k]
+        return self.spare[i] if copy is None else self.copy_of(i, copy)
 
     def block(
         self, view: View, block: BlockMapping, ids: Sequence[ir.Value], scalars: Sequence[View]
@@ -285,12 +364,12 @@ class Builder:
         own = e.binary("sub", self.index, e.constant(start), INT)
         places = unflatten(e, own, list(program.mesh.shape.values()))
         e.core_index = dict(zip(program.mesh.shape, places, strict=True))
-        scratch = [
-            self.copy_of(k, own)
-            if ref.core is not None and ref.core == program.mesh
-            else self.spare[k]
-            for k, ref in enumerate(self.call.scratch)
-        ]
+        scratch = []
+        for k, ref in enumerate(self.call.scratch):
+            mine = ref.core is not None and ref.core == program.mesh
+            if k not in self.in_memory:
+                self.cells[self.first_scratch + k] = new_cell(e, ref) if mine else None
+            scratch.append(self.scratch_of(k, own if mine else None))
         e.run(program.jaxpr, [*self.arrays, *scratch])
 
 

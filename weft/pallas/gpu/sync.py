@@ -203,7 +203,7 @@ def _copy_start(e: Emitter, eqn: Eqn, *xs: Any) -> list:
                 chunk(index)
                 return []
 
-            for_loop(e, steps, [], body, ordered=False)
+            for_loop(e, steps, [], body)
     _signal(e, _counter(e, signalled, *sem[1:]), e.constant(1))
     return []
 

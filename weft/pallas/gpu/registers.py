@@ -1,0 +1,127 @@
+"""Refs that a program holds in registers: those it only ever reads and writes as a whole.
+
+A cell has no memory: what it holds is a value of the program. Loops carry it and branches return
+it, so an accumulator stays next to the matrix units, and no barrier orders its uses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft._xla.mlir import ir
+from weft.core.jaxpr import Eqn, open_jaxpr
+from weft.core.ref import AbstractRef
+from weft.pallas.gpu.emitter import Emitter, padded
+
+_VALUES = {"get": 0, "set": 1, "swap": 1, "addupdate": 1}
+BYTES = 512
+"""What a thread may hold of one ref, of its 255 registers of 4 bytes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """A ref in registers; `Emitter.cells` has its value."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+def new_cell(e: Emitter, ref: AbstractRef) -> Cell:
+    """A cell of a ref's type, of zeros: what a ref holds at first is unspecified."""
+    cell = Cell(ref.shape, ref.dtype)
+    e.cells[cell] = e.constant(0, ref.shape, ref.dtype)
+    return cell
+
+
+def holds(jaxpr: Any, index: int, ref: AbstractRef, threads: int) -> bool:
+    """Whether a body's ref, its index-th operand, can be a cell of a program of so many threads."""
+    size = math.prod(padded(ref.shape)) * ref.dtype.itemsize
+    return (
+        size <= threads * BYTES
+        and not getattr(ref.memory_space, "holds_semaphores", False)
+        and used_whole(jaxpr, index)
+    )
+
+
+def used(jaxpr: Any, index: int) -> bool:
+    """Whether a body uses its index-th operand."""
+    body = open_jaxpr(jaxpr)
+    uses = [body.outvars, *(eqn.invars for eqn in body.eqns)]
+    return any(v is body.invars[index] for atoms in uses for v in atoms)
+
+
+def reads(jaxpr: Any, index: int) -> bool:
+    """Whether a body does more to the ref that is its index-th operand than set it."""
+    body = open_jaxpr(jaxpr)
+    var = body.invars[index]
+    return any(v is var and eqn.primitive.name != "set" for eqn in body.eqns for v in eqn.invars)
+
+
+def is_set(jaxpr: Any, index: int) -> bool:
+    """Whether a body surely sets all of the ref that is its index-th operand."""
+    body = open_jaxpr(jaxpr)
+    var = body.invars[index]
+    return any(
+        eqn.primitive.name == "set" and eqn.invars[0] is var and _uses_whole(eqn, 0)
+        for eqn in body.eqns
+    )
+
+
+def used_whole(jaxpr: Any, index: int) -> bool:
+    """Whether a body reads and writes the ref that is its index-th operand only as a whole."""
+    body = open_jaxpr(jaxpr)
+    var = body.invars[index]
+    if any(v is var for v in body.outvars):
+        return False
+    return all(
+        _uses_whole(eqn, i) for eqn in body.eqns for i, v in enumerate(eqn.invars) if v is var
+    )
+
+
+def _uses_whole(eqn: Eqn, operand: int) -> bool:
+    name = eqn.primitive.name
+    if name in _VALUES:
+        indexer, shape = eqn.params["indexer"], eqn.invars[0].aval.shape
+        unmasked = len(eqn.invars) == 1 + _VALUES[name] + indexer.num_operands
+        return operand == 0 and unmasked and indexer.is_whole(shape)
+    inner = list(_passed_to(eqn, operand))
+    return bool(inner) and all(used_whole(jaxpr, i) for jaxpr, i in inner)
+
+
+def _passed_to(eqn: Eqn, operand: int) -> Iterator[tuple[Any, int]]:
+    """(body, its operand) for the bodies of an equation that get one of its operands."""
+    p = eqn.params
+    match eqn.primitive.name:
+        case "cond":
+            for branch in p["branches"] if operand else ():
+                yield branch, operand - 1
+        case "scan":
+            if operand < p["num_consts"]:
+                yield p["jaxpr"], operand
+        case "while":
+            a, b = p["cond_nconsts"], p["body_nconsts"]
+            if operand < a:
+                yield p["cond_jaxpr"], operand
+            elif operand < a + b:
+                yield p["body_jaxpr"], operand - a
+        case "jit" | "checkpoint" | "run_scoped":
+            yield p["jaxpr"], operand
+
+
+# Control flow ------------------------------------------------------------------------------------
+
+
+def held(operands: Sequence[Any]) -> list[Cell]:
+    """The cells among operands, each once."""
+    return list(dict.fromkeys(x for x in operands if isinstance(x, Cell)))
+
+
+def values(e: Emitter, cells: Sequence[Cell]) -> list[ir.Value]:
+    return [e.cells[c] for c in cells]
+
+
+def update(e: Emitter, cells: Sequence[Cell], new: Sequence[ir.Value]) -> None:
+    e.cells.update(zip(cells, new, strict=True))
