@@ -61,6 +61,28 @@ def make_explicit(module: ir.Module) -> ir.Module:
     >>> 'sdy.all_reduce {"x"}' in str(make_explicit(propagate(module)))
     True
     """
-    passes.run(module, "sdy-export-pipeline{enable-insert-explicit-collectives=true}")
-    # From jaxlib 0.11.1 on the pipeline writes the mesh into every sharding: make it one op again.
-    return passes.run(module, "sdy-lift-inlined-meshes")
+    return passes.run(module, _EXPLICIT)
+
+
+def _canonicalize(patterns: str) -> str:
+    options = f"enable-patterns={patterns} max-iterations=10 region-simplify=aggressive"
+    return f"canonicalize{{{options} top-down=false}}"
+
+
+# What Shardy's export pipeline does in jaxlib 0.10.2. In later versions that pipeline also refuses
+# ops that add up partial sums unasked, and writes the mesh into every sharding.
+_EXPLICIT = ",".join(
+    (
+        "func.func(sdy-constant-or-scalar-merger,sdy-sink-data-flow-edges)",
+        "sdy-remove-sharding-groups",
+        "func.func(sdy-sharding-constraint-to-reshard)",
+        "sdy-update-non-divisible-input-output-shardings",
+        "sdy-remove-sub-axes-in-input-output-shardings",
+        "sdy-close-shardings",
+        "func.func(sdy-insert-explicit-reshards{enable-full-version=true})",
+        _canonicalize("sdy-reshard"),
+        "func.func(sdy-reshard-to-collectives)",
+        _canonicalize("sdy-collective"),
+        "func.func(sdy-drop-sharding-rules)",
+    )
+)
