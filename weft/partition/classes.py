@@ -265,7 +265,7 @@ _INTEGER: dict[str, Callable[..., np.ndarray]] = {
     "stablehlo.add": lambda op, a, b: a + b,
     "stablehlo.subtract": lambda op, a, b: a - b,
     "stablehlo.multiply": lambda op, a, b: a * b,
-    "stablehlo.divide": lambda op, a, b: np.fix(a / np.where(b == 0, 1, b)).astype(np.int64),
+    "stablehlo.divide": lambda op, a, b: np.trunc(a / np.where(b == 0, 1, b)).astype(np.int64),
     "stablehlo.remainder": lambda op, a, b: np.fmod(a, np.where(b == 0, 1, b)),
     "stablehlo.minimum": lambda op, a, b: np.minimum(a, b),
     "stablehlo.maximum": lambda op, a, b: np.maximum(a, b),
