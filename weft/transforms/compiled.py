@@ -225,9 +225,8 @@ def _placed(
         [i if i is not None else s for i, s in zip(in_shardings, arg_shardings, strict=True)]
     )
     names = keep(names)
-    out_names = [f"result {r}" for r in result_names] or [
-        f"result {i}" for i in range(len(out_shardings))
-    ]
+    out_names = [f"result {r or i}" for i, r in enumerate(result_names)]
+    out_names = out_names or [f"result {i}" for i in range(len(out_shardings))]
     explicit = [a.sharding if isinstance(a, ShapedArray) else None for a in closed.in_avals]
     devices, mesh = choose_devices(
         name,
