@@ -8,6 +8,8 @@ from weft._xla import mlir
 from weft.partition import partition
 from weft.partition.check import check
 from weft.partition.collect import collect
+from weft.partition.layout import DeviceMesh, Layout
+from weft.partition.routes import cheapest
 
 
 def move(rng: np.random.Generator, mesh: dict[str, int], shape: tuple[int, ...], hops: int) -> str:
@@ -97,3 +99,12 @@ def test_the_way_that_sends_least_is_found(mesh, before, after, elements):
     assert sent(text)[0] == 4 * elements
     value = np.arange(256, dtype=np.float32).reshape(16, 16)
     np.testing.assert_array_equal(harness.run(text, value)[0], value)
+
+
+def test_a_step_more_is_taken_where_it_saves_more_than_its_latency():
+    """A permute and a gather send 64 elements, one gather, of which a part is kept, 96."""
+    mesh = DeviceMesh({"x": 2, "y": 2, "z": 2}, [])
+    x, y, z = (mesh.atoms_of(name) for name in "xyz")
+    now, target = Layout(mesh, (16, 16), (y + x, z)), Layout(mesh, (16, 16), (x, z))
+    for step, rows in ((1, x + y), (31, x + y), (33, ())):
+        assert cheapest(now, target, 96 + step + 1, step)[0].dims == (rows, z)

@@ -102,6 +102,9 @@ class Typer:
             callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
             return self.function(callee, operands)
         if name in ("stablehlo.optimization_barrier", "stablehlo.async_done"):
+            for value, result in zip(op.operands, op.results, strict=True):
+                if value in self.parts:
+                    self.parts[result] = self.parts[value]
             return operands
         part = self._part(op, operands)
         if part is not None:

@@ -12,7 +12,7 @@ from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local, fill_padding
 from weft.partition.routes import cheapest
-from weft.partition.tally import Tally
+from weft.partition.tally import Tally, latency
 from weft.partition.window import window
 
 
@@ -88,7 +88,8 @@ def _cheapest(e: Emitter, x: Local, target: Layout, via: Sequence[Layout]) -> Ro
     best = min(range(len(routes)), key=lambda i: costs[i])
     if search and costs[best]:
         element = byte_size_of(x.value.type.element_type)
-        way = cheapest(x.layout, target, costs[best] / element)
+        step = latency(target, x.value.type.element_type)
+        way = cheapest(x.layout, target, costs[best] / element, step / element)
         found = tuple((layout, True) for layout in way)
         if found and _cost(e, x, found) < costs[best]:
             return found
@@ -96,7 +97,7 @@ def _cheapest(e: Emitter, x: Local, target: Layout, via: Sequence[Layout]) -> Ro
 
 
 def _cost(e: Emitter, x: Local, route: Route) -> int:
-    tally = Tally(e)
+    tally = Tally(e, latency(route[-1][0], x.value.type.element_type))
     _follow(tally, x, route)
     return tally.cost
 

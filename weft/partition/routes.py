@@ -17,21 +17,21 @@ from weft.partition.layout import Atoms, DeviceMesh, Layout
 Dims = tuple[Atoms, ...]
 
 _MOST = 256  # layouts that a search looks at
-_STEP = 1  # stands for the latency of a step, beside elements in units of _ELEMENT
-_ELEMENT = 256
+_ELEMENT = 256  # costs are whole numbers of this part of an element
 
 
-def cheapest(now: Layout, target: Layout, below: float) -> tuple[Layout, ...]:
+def cheapest(now: Layout, target: Layout, below: float, step: float) -> tuple[Layout, ...]:
     """Layouts to pass one after the other, `target` last, or () where nothing sends less.
 
     Args:
       now, target: layouts that divide the shape evenly.
-      below: elements that the way must send less than.
+      below: elements that the way must cost less than.
+      step: what one collective costs beside the elements that it sends, in elements.
     """
     known = now.mesh.ways
-    key = (now.shape, now.dims, target.dims, int(below))
+    key = (now.shape, now.dims, target.dims, int(below), int(step * _ELEMENT))
     if key not in known:
-        known[key] = _search(now, target, below) if _least(now, target) < below else ()
+        known[key] = _search(now, target, below, step) if _least(now, target) < below else ()
     return tuple(Layout(now.mesh, now.shape, dims) for dims in known[key])
 
 
@@ -47,10 +47,10 @@ def _least(now: Layout, target: Layout) -> int:
     return math.prod(target.local) - int(both.min())
 
 
-def _search(now: Layout, target: Layout, below: float) -> tuple[Dims, ...]:
+def _search(now: Layout, target: Layout, below: float, step: float) -> tuple[Dims, ...]:
     mesh, shape, goal = now.mesh, now.shape, target.dims
     total = math.prod(shape)
-    most = int(below * _ELEMENT)
+    most, each = int(below * _ELEMENT), max(1, int(step * _ELEMENT))
     best = {now.dims: 0}
     made_from: dict[Dims, Dims] = {}
     done: set[Dims] = set()
@@ -68,7 +68,7 @@ def _search(now: Layout, target: Layout, below: float) -> tuple[Dims, ...]:
             return tuple(reversed(way[:-1]))
         held = total // math.prod(mesh.count(a) for a in dims)
         for after, sent in _steps(mesh, shape, goal, dims, held):
-            more = cost + sent * _ELEMENT + _STEP
+            more = cost + sent * _ELEMENT + each * bool(sent)
             if more < min(best.get(after, most), most):
                 best[after] = more
                 made_from[after] = dims
