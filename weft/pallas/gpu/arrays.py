@@ -288,29 +288,41 @@ def _dot(e: Emitter, eqn: Eqn, x: Any, y: Any) -> ir.Value:
         min(padded((*a.shape, *b.shape))) < 16
         or (a.dtype.itemsize == 1 and padded((a.shape[left[0]],))[0] < 32)
     )
-    if not plain or small or not _multipliable(a.dtype, b.dtype):
+    if not plain or small or not multipliable(a.dtype, b.dtype):
         return _by_sums(e, eqn, x, y)
-    kind = a.dtype
-    if is_narrow(kind) and not e.converts_float8:  # exact in float16
-        kind = np.dtype(np.float16)
-        x, y = convert(e, x, a.dtype, kind), convert(e, y, b.dtype, kind)
+    inner = a.shape[left[0]]
+    x = e.masked(x, a.shape, left, 0, a.dtype) if padded((inner,)) != (inner,) else x
+    y = e.masked(y, b.shape, right, 0, b.dtype) if padded((inner,)) != (inner,) else y
+    kind = accumulator(eqn)
+    shape = (a.shape[1 - left[0]], b.shape[1 - right[0]])
+    product = multiply(e, eqn, x, y, e.constant(0, shape, kind))
+    return convert(e, product, kind, out.dtype)
+
+
+def accumulator(eqn: Eqn) -> Any:
+    """The dtype in which the matrix units add up a product."""
+    kind = eqn.invars[0].aval.dtype
+    if dtypes.is_integer(kind):
+        return INT
+    return kind if kind == np.float64 else np.dtype(np.float32)
+
+
+def multiply(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
+    """total + the product of two matrices, whole or in parts; zeros lie behind their ends."""
+    (left, right), _ = eqn.params["dimension_numbers"]
     if left == (0,):
         x = transpose(e, x, (1, 0))
     if right == (1,):
         y = transpose(e, y, (1, 0))
-    (m, _), (_, n), inner = e.sizes(x), e.sizes(y), a.shape[left[0]]
-    x = e.masked(x, (m, inner), (1,), 0, kind)
-    y = e.masked(y, (inner, n), (0,), 0, kind)
-    accumulator = np.dtype(np.int32 if dtypes.is_integer(a.dtype) else np.float32)
-    if a.dtype == np.float64:
-        accumulator = a.dtype
-    zeros = e.constant(0, (m, n), accumulator)
+    kinds = [v.aval.dtype for v in eqn.invars]
+    if is_narrow(kinds[0]) and not e.converts_float8:  # exact in float16
+        half = np.dtype(np.float16)
+        x, y = convert(e, x, kinds[0], half), convert(e, y, kinds[1], half)
     attrs = {"inputPrecision": i32_attr(_precision(eqn)), "maxNumImpreciseAcc": i32_attr(0)}
-    product = e.value("tt.dot", [x, y, zeros], zeros.type, **attrs)
-    return convert(e, product, accumulator, out.dtype)
+    return e.value("tt.dot", [x, y, total], total.type, **attrs)
 
 
-def _multipliable(a: Any, b: Any) -> bool:
+def multipliable(a: Any, b: Any) -> bool:
     """Whether the GPU's matrix units, as Triton uses them, multiply these types."""
     return (a == b or (is_narrow(a) and is_narrow(b))) and (dtypes.is_float(a) or a == np.int8)
 

@@ -93,6 +93,8 @@ class Emitter:
         self.core_index: dict[str, ir.Value] = {}  # the mpmd mesh's axes -> index of this core
         self.program_ids: list[ir.Value] = []
         self.scoped: Callable[[Any], Any] | None = None  # storage of a run_scoped ref
+        self.streamed: Callable = lambda jaxpr, refs: ({}, set())  # see products.py
+        self.stream: Callable | None = None
         self.written: set = set()  # storage that was written, and read, since the last barrier
         self.read: set = set()
         self.stores = 0  # how many operations that write memory were emitted
@@ -329,12 +331,19 @@ class Emitter:
             return env[atom]
 
         outer = self.eqn, self.loc
+        products, replaced = self.streamed(jaxpr, env)
         for eqn in jaxpr.eqns:
+            if id(eqn) in replaced:
+                continue
             self.eqn, self.loc = eqn, _location(eqn)
             for var in eqn.outvars:
                 dtype = getattr(var.aval, "dtype", INT)
                 if remedy := no_type(dtype):
                     raise self.fail(f"{dtype} has no Triton type; {remedy}")
+            if id(eqn) in products:
+                with self.loc:
+                    env[eqn.outvars[0]] = self.stream(self, products[id(eqn)], read)
+                continue
             values = [read(v) for v in eqn.invars]
             emit = None if computed_wider(eqn) else RULES.get(eqn.primitive.name)
             with self.loc:

@@ -18,7 +18,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.core.ref import AbstractRef
-from weft.pallas.gpu import elementwise, sync  # noqa: F401  (their rules)
+from weft.pallas.gpu import elementwise, products, sync  # noqa: F401  (their rules)
 from weft.pallas.gpu.control import for_loop, program_index, unflatten
 from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, no_type
 from weft.pallas.gpu.memory import View, array_view, pointer_type, read_whole, write_whole
@@ -109,6 +109,7 @@ class Builder:
                     "outside of the kernel"
                 )
         self.e = Emitter(call, platform, converts_float8)
+        self.e.streamed, self.e.stream = products.streamed, products.emit
         self.sequential = frozenset() if call.is_mpmd else sequential_dims(call)
         self.parallel = [i for i in range(len(call.grid)) if i not in self.sequential]
         if call.is_mpmd:
