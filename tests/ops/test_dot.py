@@ -157,3 +157,17 @@ def test_floats_of_eight_bits_are_multiplied_with_other_floats(other, rng):
     ):
         assert out.dtype == "float32"
         np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2", "uint2"])
+def test_integers_of_less_than_a_byte_have_products_of_any_width(dtype):
+    m = np.array([[1, -2], [-1, 1]]) if dtype[0] == "i" else np.array([[1, 2], [1, 3]])
+    x = weft.numpy.asarray(m, dtype)
+    for wide in ("int8", "int32", "float32"):
+        product = lax.dot(x, x, preferred_element_type=wide)
+        window = lax.conv(x[None, None], x[None, None], (1, 1), "VALID", None, wide)
+        assert product.dtype == window.dtype == wide
+        np.testing.assert_array_equal(product, m @ m)
+        np.testing.assert_array_equal(window, [[[[np.sum(m * m)]]]])
+    bits = int(dtype[-1])
+    np.testing.assert_array_equal(np.asarray(lax.dot(x, x)).astype(int) % 2**bits, m @ m % 2**bits)

@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 
+import numpy as np
 import pytest
 
 import weft
@@ -22,9 +23,12 @@ from tests.ops import (
     test_sort,
     test_window,
 )
+from tests.ops.numerics import leaves, random_like
+from weft.core.jaxpr import Literal
 from weft.core.primitive import PRIMITIVES
 from weft.core.trace import trace_to_jaxpr
 from weft.core.tree import flatten
+from weft.core.typing import linear_operands
 
 for package in (weft.ops, weft.nn):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
@@ -152,6 +156,59 @@ def _primitives_of(case):
     with weft.enable_x64(True):
         jaxpr, _ = trace_to_jaxpr(run, [weft.typeof(a) for a in case.args])
     return {eqn.primitive.name for eqn in jaxpr.eqns}
+
+
+def declared_linear(case):
+    """(equation, positions) of the case's own op, where it says what it is linear in."""
+    with weft.enable_x64(True):
+        avals = [weft.typeof(a) for a in case.args]
+        jaxpr, _ = trace_to_jaxpr(lambda *xs: flatten(case.fun(*xs))[0], avals)
+    for eqn in jaxpr.eqns:
+        known = all(isinstance(v, Literal) or v in jaxpr.invars for v in eqn.invars)
+        if eqn.primitive.name == case.op and known:
+            prim, avals = eqn.primitive, [v.aval for v in eqn.invars]
+            together = list(linear_operands(prim, avals, eqn.params))
+            alone = [[i] for i in prim.bilinear if i < len(avals)]
+            args = [
+                v.val if isinstance(v, Literal) else case.args[jaxpr.invars.index(v)]
+                for v in eqn.invars
+            ]
+            return eqn, args, [p for p in (together, *alone) if p]
+    return None
+
+
+LINEAR = [case for case in CASES if declared_linear(case) and declared_linear(case)[2]]
+
+
+@pytest.mark.parametrize("case", LINEAR, ids=lambda case: case.id)
+def test_an_op_is_linear_in_the_operands_that_its_definition_names(case):
+    eqn, args, declared = declared_linear(case)
+    rng = np.random.default_rng(0)
+
+    def outs(operands):
+        with weft.enable_x64(True):
+            return leaves(eqn.primitive.bind(*operands, **eqn.params))
+
+    for positions in declared:
+        if any(np.asarray(args[i]).dtype.kind not in "fc" for i in positions):
+            continue
+        other = [random_like(a, rng) if i in positions else a for i, a in enumerate(args)]
+        both = [
+            2 * a + 3 * b if i in positions else a
+            for i, (a, b) in enumerate(zip(args, other, strict=True))
+        ]
+        for one, two, sum_ in zip(outs(args), outs(other), outs(both), strict=True):
+            rounded = 1e-2 if case.op == "reduce_precision" else 10 * np.finfo(sum_.dtype).eps
+            scale = np.abs(sum_).max(initial=1.0)
+            np.testing.assert_allclose(sum_, 2 * one + 3 * two, rtol=0, atol=10 * rounded * scale)
+
+
+def test_the_linear_ops_of_the_table_are_all_that_are_declared():
+    found = {case.op for case in LINEAR}
+    declared = {p.name for p in OPS if p.linear or p.bilinear}
+    computed = {"lu_solve", "select_and_gather_add", "select_and_scatter_add"}  # other operands
+    computed |= {"dynamic_slice", "dynamic_update_slice"}
+    assert declared - found <= MECHANISM | computed
 
 
 def test_case_names_are_unique():

@@ -74,3 +74,46 @@ def test_a_value_that_all_examples_share_is_counted_once_for_each_use(order, mak
 def test_a_result_that_all_examples_share_needs_no_axis(make, by):
     assert by(weft.vmap(make(), out_axes=None))(X) == 1.0
     assert by(weft.vmap(make(), out_axes=None, sum_match=True))(X) == 1.0
+
+
+def separate_vjp():
+    """2 x and 3 y, the second of which no example changes where y is not mapped."""
+    f = weft.custom_vjp(lambda x, y: (2 * x, 3 * y))
+    f.defvjp(lambda x, y: ((2 * x, 3 * y), None), lambda _, cts: (2 * cts[0], 3 * cts[1]))
+    return f
+
+
+def separate_jvp():
+    f = weft.custom_jvp(lambda x, y: (2 * x, 3 * y))
+    f.defjvp(lambda p, t: ((2 * p[0], 3 * p[1]), (2 * t[0], 3 * t[1])))
+    return f
+
+
+INSIDE = {
+    "itself": lambda f: f,
+    "jit": weft.jit,
+    "jit in jit": lambda f: weft.jit(lambda *args: weft.jit(f)(*args)),
+    "checkpoint": weft.checkpoint,
+    "cond": lambda f: lambda x, y: weft.lax.cond(y > 1, f, lambda x, y: (x, y), x, y),
+}
+
+
+@pytest.mark.parametrize("inside", INSIDE)
+@pytest.mark.parametrize("make", [separate_vjp, separate_jvp])
+def test_one_shared_result_of_several_needs_no_axis_inside_programs(make, inside):
+    f = INSIDE[inside](make())
+    over = weft.vmap(f, in_axes=(0, None), out_axes=(0, None))
+    for call in (over, weft.jit(over)):
+        doubled, tripled = call(WEIGHTS, 2.0)
+        np.testing.assert_array_equal(doubled, 2 * WEIGHTS)
+        assert tripled.shape == () and tripled == 6.0
+
+
+@pytest.mark.parametrize("make", [separate_vjp, separate_jvp])
+def test_what_is_computed_of_a_shared_result_is_shared_and_of_an_example_is_not(make):
+    f = make()
+    shared = weft.vmap(lambda x, y: f(x, y)[1] * 2 + 1, in_axes=(0, None), out_axes=None)
+    assert shared(X, 2.0) == 13.0
+    for mixed in (lambda x, y: f(x, y)[1] + x, lambda x, y: x * f(x, y)[1]):
+        with pytest.raises(ValueError, match="it varies over the mapped axis"):
+            weft.vmap(mixed, in_axes=(0, None), out_axes=None)(X, 2.0)

@@ -41,6 +41,8 @@ class Primitive:
     mixes: bool
         With explicit axes, a linear op takes whole values beside partial sums: lowering counts
         such a value in once.
+    depends(params, marked) -> which results are computed from the marked operands
+        For ops of several results whose inner programs are not run once on all operands.
     effects(avals, params) -> frozenset of Effect.
     named_axes(params) -> tuple of axis names the op communicates over.
     stage(trace, args, params) -> results, or None to record the equation as it is
@@ -51,6 +53,7 @@ class Primitive:
         "abstract",
         "batch",
         "bilinear",
+        "depends",
         "effects",
         "higher_order",
         "hlo",
@@ -87,6 +90,7 @@ class Primitive:
         bilinear: tuple[int, ...] = (),
         mixes: bool = False,
         impl: Callable | None = None,
+        depends: Callable | None = None,
         effects: Callable | None = None,
         named_axes: Callable | None = None,
         multiple_results: bool = False,
@@ -110,6 +114,7 @@ class Primitive:
         self.bilinear = bilinear
         self.mixes = mixes
         self.impl = impl
+        self.depends = depends
         self.effects = effects
         self.named_axes = named_axes
         self.multiple_results = multiple_results

@@ -590,9 +590,9 @@ def linspace(
     if out_dtype is None:
         out_dtype = computed
     if is_free(start) and is_free(stop):
-        values, step = np.linspace(
-            np.asarray(start), np.asarray(stop), num, endpoint=endpoint, retstep=True, axis=axis
-        )
+        wide = np.complex128 if dtypes.is_complex(computed) else np.float64
+        ends = np.asarray(start, wide), np.asarray(stop, wide)  # also those NumPy does not promote
+        values, step = np.linspace(*ends, num, endpoint=endpoint, retstep=True, axis=axis)
         if dtypes.is_integer(out_dtype):
             values = np.floor(values)
         out = place(constant(np.asarray(values).astype(out_dtype)), device)

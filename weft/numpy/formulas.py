@@ -459,7 +459,7 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
     >>> wnp.ldexp(wnp.array([1.0, 3.0]), wnp.array([4, -1]))
     Array([16. ,  1.5], dtype=float32)
     """
-    if aval_of("ldexp", x2).dtype not in INTEGERS:
+    if aval_of("ldexp", x2).dtype not in INTEGERS | {dtypes.bool_}:
         raise TypeError(f"weft.numpy.ldexp: x2 must be integers, got {typeof(x2).str_short()}")
     x1 = inexact(x1)
     refuse_complex("ldexp", x1)

@@ -269,7 +269,7 @@ pow_p.abstract = _pow_abstract
 atan2_p = elementwise(
     "atan2",
     "stablehlo.atan2",
-    accepts=FLOAT,
+    accepts=INEXACT,
     jvps=[
         lambda t, out, x, y: _mul(t, _div(y, add_p.bind(_square(x), _square(y)))),
         lambda t, out, x, y: _mul(t, _div(neg_p.bind(x), add_p.bind(_square(x), _square(y)))),

@@ -421,7 +421,6 @@ select_n_p = Primitive(
     sharding="elementwise",
     structural=True,
     linear=(1, ...),
-    bilinear=(1, 2),
     mixes=True,
 )
 

@@ -23,7 +23,7 @@ from weft.ops.conv_shapes import (
     transposed_padding,
     window_count,
 )
-from weft.ops.dot import dot_general
+from weft.ops.dot import dot_general, in_bytes
 from weft.ops.precision import (
     canonical_precision,
     precision_attrs,
@@ -248,6 +248,8 @@ def _lower(
             else ctx.op("stablehlo.convert", [v], [ctx.tensor(a.shape, out.dtype)])[0]
             for v, a in ((x, lhs), (y, rhs))
         )
+    else:
+        x, y = in_bytes(ctx, out.dtype, x, y)
     specs = [
         _spec_text(spec, letters)
         for spec, letters in zip(dimension_numbers, ("bf", "oi", "bf"), strict=True)

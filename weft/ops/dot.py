@@ -206,6 +206,10 @@ def _lower(
         x, y = _converted(ctx, x, lhs, operand), _converted(ctx, y, rhs, operand)
     elif lhs.dtype != rhs.dtype and not (lhs.dtype.itemsize == rhs.dtype.itemsize == 1):
         x, y = _converted(ctx, x, lhs, result), _converted(ctx, y, rhs, result)
+    else:
+        if out.dtype.name in ("int2", "uint2"):
+            result = _byte(out.dtype)
+        x, y = in_bytes(ctx, result, x, y)
     value = ctx.op("stablehlo.dot_general", [x, y], [ctx.tensor(out.shape, result)], attrs)[0]
     if result != out.dtype:
         if out.sharding is not None and out.sharding.spec.unreduced:
@@ -227,6 +231,24 @@ def _converted(ctx: Any, x: Any, aval: ShapedArray, dtype: Any) -> Any:
     if aval.dtype == dtype:
         return x
     return ctx.op("stablehlo.convert", [x], [ctx.tensor(aval.shape, dtype)])[0]
+
+
+def in_bytes(ctx: Any, result: Any, *operands: Any) -> list:
+    """The operands of a product; those of two and four bits as bytes where the result is wider.
+
+    XLA:CPU (jaxlib 0.10.2) compiles no product of such operands with a wider result, and no
+    product of matrices of two bits.
+    """
+    if result.name in dtypes.int4_names:
+        return list(operands)
+    return [
+        _converted(ctx, x, a, _byte(a.dtype)) if a.dtype.name in dtypes.int4_names else x
+        for x, a in zip(operands, ctx.avals_in, strict=True)
+    ]
+
+
+def _byte(dtype: Any) -> Any:
+    return dtypes.int8 if dtypes.is_signed(dtype) else dtypes.uint8
 
 
 def sharding_in_parts(

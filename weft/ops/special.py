@@ -126,6 +126,7 @@ optimization_barrier_p = Primitive(
     transpose=_barrier_transpose,
     batch=lambda axis, args, dims: (optimization_barrier_p.bind(*args), list(dims)),
     lower=lambda ctx, *xs: ctx.op("stablehlo.optimization_barrier", list(xs), [x.type for x in xs]),
+    depends=lambda params, marked: marked,
     multiple_results=True,
     own_types=True,
 )

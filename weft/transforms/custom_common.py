@@ -18,7 +18,15 @@ from weft.core.tree import flatten
 from weft.transforms.jit_op import jaxpr_axes
 from weft.transforms.jvp import tangent_aval
 from weft.transforms.transpose import backward_pass
-from weft.transforms.vmap import AxisData, EqualDim, batch_flat, batch_jaxpr, move_dim, to_front
+from weft.transforms.vmap import (
+    AxisData,
+    EqualDim,
+    batch_flat,
+    batch_jaxpr,
+    dims_in_front,
+    move_dim,
+    to_front,
+)
 
 
 def call_primitive(name: str, **rules: Any) -> Primitive:
@@ -62,7 +70,7 @@ def batch_call(prim: Callable[[], Primitive], batched_call: Callable[..., Any]) 
         moved, mask = to_front(args, dims)
         varying = batch_jaxpr(jaxpr, axis, mask)[1]
         inner, _ = batch_jaxpr(jaxpr, axis, mask, True)
-        out_dims = [0 if v else EqualDim(0) for v in varying]
+        out_dims = [EqualDim(0) if d is None else d for d in dims_in_front(varying)]
         batched = batched_call(call, axis, [0 if m else None for m in mask], out_dims)
         outs = prim().bind(*moved, call=batched, jaxpr=inner, num_consts=num_consts)
         return outs, out_dims

@@ -11,7 +11,7 @@ from weft.core.primitive import Primitive
 from weft.sharding.named import type_sharding
 from weft.transforms.jvp import jvp_jaxpr, linearize_jaxpr
 from weft.transforms.transpose import is_undefined, transpose_jaxpr
-from weft.transforms.vmap import AxisData, batch_jaxpr, to_front
+from weft.transforms.vmap import AxisData, batch_jaxpr, dims_in_front, to_front
 
 Placements = tuple  # per flat operand or result a Sharding, or None where propagation decides
 
@@ -163,7 +163,7 @@ def _batch(
         ),
         **params,
     )
-    return outs, [0 if b else None for b in out_batched]
+    return outs, dims_in_front(out_batched)
 
 
 def _lower(

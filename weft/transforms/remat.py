@@ -22,7 +22,7 @@ from weft.transforms.jit_op import jaxpr_axes, jit_p
 from weft.transforms.jvp import jvp_jaxpr, linearize_jaxpr
 from weft.transforms.staging import _check_callable, split_static
 from weft.transforms.transpose import is_undefined, transpose_jaxpr
-from weft.transforms.vmap import AxisData, batch_jaxpr, to_front
+from weft.transforms.vmap import AxisData, batch_jaxpr, dims_in_front, to_front
 
 # Names and memories ----------------------------------------------------------------------------
 
@@ -287,7 +287,7 @@ def _batch(axis: AxisData, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params
     moved, batched = to_front(args, dims)
     inner, out_batched = batch_jaxpr(jaxpr, axis, batched)
     outs = remat_p.bind(*moved, jaxpr=inner, **params)
-    return outs, [0 if b else None for b in out_batched]
+    return outs, dims_in_front(out_batched)
 
 
 def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn:

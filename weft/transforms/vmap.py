@@ -118,21 +118,29 @@ class BatchTrace:
     def process(self, prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         vals = []
         dims: list[Dim] = []
-        batched = False
+        batched = equal = differ = False
         for a in args:
             if a.__class__ is BatchTracer and (a._trace is self or a._trace.axis is self.axis):
+                dim = a.dim
+                if dim.__class__ is EqualDim:
+                    dim, equal = int(dim), True
+                else:
+                    differ = True
                 vals.append(a.val)
-                dims.append(a.dim)
+                dims.append(dim)
                 batched = True
             else:
                 vals.append(a)
                 dims.append(None)
-        if not batched and not (
-            prim.named_axes is not None
-            and self.axis.name is not None
-            and self.axis.name in prim.named_axes(params)
-        ):
-            return self.parent.process(prim, vals, params)
+        if equal or not batched:
+            communicates = (
+                prim.named_axes is not None
+                and self.axis.name is not None
+                and self.axis.name in prim.named_axes(params)
+            )
+            if not batched and not communicates:
+                return self.parent.process(prim, vals, params)
+            equal = not (differ or communicates)
         if prim.batch is None:
             raise TypeError(
                 f"{prim.name} has no batching rule: give one with weft.custom_batching.custom_vmap "
@@ -144,6 +152,8 @@ class BatchTrace:
             out, out_dim = prim.batch(self.axis, vals, dims, **params)
         finally:
             state.trace = before
+        if equal:  # what is computed of equal values is equal
+            out_dim = _all_equal(out_dim)
         if prim.multiple_results:
             return [self.wrap(o, d) for o, d in zip(out, out_dim, strict=True)]
         if out_dim is None:
@@ -158,6 +168,12 @@ class BatchTrace:
         if x.__class__ is BatchTracer and (x._trace is self or x._trace.axis is self.axis):
             return x.val, x.dim
         return x, None
+
+
+def _all_equal(dims: Any) -> Any:
+    if isinstance(dims, list | tuple):
+        return [_all_equal(d) for d in dims]
+    return None if dims is None else EqualDim(dims)
 
 
 def batch_flat(
@@ -226,7 +242,8 @@ def batch_jaxpr(
     """A jaxpr over batches, with every batch dimension in front.
 
     batched: which inputs are. instantiate: outputs to give batched even if they are not.
-    Returns it with the list saying which outputs are batched.
+    Returns it with the list saying which outputs are batched, as `EqualDim(1)`
+    those of which all examples are known to have the same value.
     """
     if isinstance(instantiate, bool):
         instantiate = [instantiate] * len(jaxpr.jaxpr.outvars)
@@ -237,13 +254,14 @@ def batch_jaxpr(
 def _batch_jaxpr(
     jaxpr: ClosedJaxpr, axis: AxisData, batched: Sequence[bool], instantiate: Sequence[bool]
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    out_batched: list[bool] = []
+    out_batched: list = []
 
     def flat(*args: Any) -> list:
         dims = [0 if b else None for b in batched]
         outs, out_dims = batch_flat(lambda *xs: eval_closed(jaxpr, *xs), axis, args, dims)
         out_batched[:] = [
-            d is not None or inst for d, inst in zip(out_dims, instantiate, strict=True)
+            EqualDim(1) if d.__class__ is EqualDim and not inst else d is not None or inst
+            for d, inst in zip(out_dims, instantiate, strict=True)
         ]
         return [
             move_dim(o, d, 0, axis) if b else o
@@ -253,6 +271,11 @@ def _batch_jaxpr(
     avals = [add_dim(a, 0, axis) if b else a for a, b in zip(jaxpr.in_avals, batched, strict=True)]
     traced, consts = trace_to_jaxpr(flat, avals, f"vmap({jaxpr.jaxpr.debug})")
     return ClosedJaxpr(traced, consts), list(out_batched)
+
+
+def dims_in_front(batched: Sequence[Any]) -> list[Dim]:
+    """The batch dimensions of the outputs that `batch_jaxpr` names."""
+    return [(EqualDim(0) if b.__class__ is EqualDim else 0) if b else None for b in batched]
 
 
 def to_front(args: Sequence[Any], dims: Sequence[Dim]) -> tuple[list, list[bool]]:

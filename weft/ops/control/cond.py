@@ -39,9 +39,10 @@ from weft.ops.control.divergence import (
     vary,
 )
 from weft.transforms.dce import DCE_RULES, dce_jaxpr
+from weft.transforms.dependence import program_depends
 from weft.transforms.jvp import jvp_jaxpr, linearize_jaxpr
 from weft.transforms.transpose import is_undefined, transpose_jaxpr
-from weft.transforms.vmap import AxisData, batch_jaxpr, move_dim, to_front
+from weft.transforms.vmap import AxisData, batch_jaxpr, dims_in_front, move_dim, to_front
 
 Branches = tuple[ClosedJaxpr, ...]
 
@@ -197,12 +198,16 @@ def _batch(axis: AxisData, args: Any, dims: Any, *, branches: Branches) -> tuple
     index, *operands = args
     operands, batched = to_front(operands, dims[1:])
     if dims[0] is None:
-        out_batched = _any([batch_jaxpr(b, axis, batched)[1] for b in branches])
+        masks = [batch_jaxpr(b, axis, batched)[1] for b in branches]
+        out_batched = [max(column, key=_differing) for column in zip(*masks, strict=True)]
         inner = tuple(batch_jaxpr(b, axis, batched, out_batched)[0] for b in branches)
-        return cond_p.bind(index, *operands, branches=inner), [
-            0 if b else None for b in out_batched
-        ]
+        return cond_p.bind(index, *operands, branches=inner), dims_in_front(out_batched)
     return _select(axis, index, dims[0], operands, batched, branches)
+
+
+def _differing(batched: Any) -> int:
+    """0 for a result that is not batched, 1 for one equal in all examples, 2 for others."""
+    return 2 if batched is True else int(bool(batched))
 
 
 def _select(
@@ -312,6 +317,14 @@ def _static_index(index: Any) -> int | None:
     return int(np.asarray(owner.attributes["value"]).reshape(()))
 
 
+def _depends(params: dict[str, Any], marked: Sequence[bool]) -> list[bool]:
+    branches: Sequence[ClosedJaxpr] = params["branches"]
+    if marked[0]:
+        return [True] * len(branches[0].out_avals)
+    columns = zip(*(program_depends(b, marked[1:]) for b in branches), strict=True)
+    return [any(column) for column in columns]
+
+
 cond_p = Primitive(
     "cond",
     abstract=_abstract,
@@ -323,6 +336,7 @@ cond_p = Primitive(
     lower=_lower,
     impl=eager(lambda params: params["branches"][0], lambda: cond_p),
     named_axes=lambda params: join_axes(*params["branches"]),
+    depends=_depends,
     multiple_results=True,
     own_types=True,
     higher_order=True,

@@ -37,6 +37,7 @@ from weft.ops.control.divergence import (
 from weft.ops.control.scan import check_unroll, scan_p, trace_with_carry
 from weft.ops.control.scan_lower import whole
 from weft.transforms.dce import DCE_RULES, dce_jaxpr
+from weft.transforms.dependence import program_depends
 from weft.transforms.jvp import jvp_jaxpr, tangent_aval
 from weft.transforms.vmap import AxisData, batch_jaxpr, move_dim
 
@@ -335,6 +336,20 @@ def _lower(
     return whole(ctx, results[bn:n], carry_avals, parts=True)
 
 
+def _depends(params: dict[str, Any], marked: Sequence[bool]) -> list[bool]:
+    n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
+    consts = list(marked[n_cond : n_cond + n_body])
+    carry = list(marked[n_cond + n_body :])
+    while True:
+        outs = program_depends(params["body_jaxpr"], [*consts, *carry])
+        joined = [a or b for a, b in zip(carry, outs, strict=True)]
+        if program_depends(params["cond_jaxpr"], [*marked[:n_cond], *joined])[0]:
+            return [True] * len(carry)
+        if joined == carry:
+            return carry
+        carry = joined
+
+
 while_p = Primitive(
     "while",
     abstract=_abstract,
@@ -346,6 +361,7 @@ while_p = Primitive(
     lower=_lower,
     impl=eager(lambda params: params["body_jaxpr"], lambda: while_p),
     named_axes=lambda params: join_axes(params["cond_jaxpr"], params["body_jaxpr"]),
+    depends=_depends,
     multiple_results=True,
     own_types=True,
     higher_order=True,

@@ -21,6 +21,7 @@ from weft.ops.control.common import (
 )
 from weft.ops.control.scan_lower import lower_scan
 from weft.transforms.dce import DCE_RULES, dce_closed, dce_jaxpr
+from weft.transforms.dependence import program_depends
 from weft.transforms.jvp import (
     LinearizedJaxpr,
     cotangent_aval,
@@ -558,6 +559,19 @@ def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn | None:
     )
 
 
+def _depends(params: dict[str, Any], marked: Sequence[bool]) -> list[bool]:
+    num_consts, num_carry = params["num_consts"], params["num_carry"]
+    mask = list(marked)
+    while True:
+        outs = program_depends(params["jaxpr"], mask)
+        changed = False
+        for i, m in enumerate(outs[:num_carry]):
+            if m and not mask[num_consts + i]:
+                mask[num_consts + i] = changed = True
+        if not changed:
+            return [*mask[num_consts : num_consts + num_carry], *outs[num_carry:]]
+
+
 scan_p = Primitive(
     "scan",
     abstract=_abstract,
@@ -569,6 +583,7 @@ scan_p = Primitive(
     lower=lower_scan,
     impl=eager(lambda params: params["jaxpr"], lambda: scan_p),
     named_axes=lambda params: join_axes(params["jaxpr"]),
+    depends=_depends,
     multiple_results=True,
     own_types=True,
     higher_order=True,
