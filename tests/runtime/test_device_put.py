@@ -208,6 +208,11 @@ def test_explicit_axes_become_part_of_the_type():
         (lambda: device_put(np.array(["a"])), TypeError, "<U1"),
         (lambda: device_put(VALUE, "cpu"), TypeError, "device must be a device, a sharding"),
         (lambda: device_put(VALUE, src="cpu"), TypeError, "src must be a device, a sharding"),
+        (
+            lambda: device_put(VALUE, NamedSharding(MESH, P(unreduced={"x"}))),
+            ValueError,
+            r"whole value is no partial sum.*weft.reshard",
+        ),
         (lambda: device_put(VALUE, donate="yes"), TypeError, "donate must be True, False.*'yes'"),
         (lambda: device_put([VALUE], may_alias=[3]), TypeError, "may_alias must be True, False.*3"),
     ],

@@ -150,3 +150,38 @@ def test_process_local_data_is_the_whole_array_in_one_process():
         weft.make_array_from_process_local_data(BLOCKS, VALUE, (16, 8))
     with pytest.raises(TypeError, match="local_data: dtype object"):
         weft.make_array_from_process_local_data(BLOCKS, np.full((8, 8), None))
+
+
+def test_a_tree_of_local_data_becomes_a_tree_of_arrays():
+    given = {"a": VALUE, "b": (VALUE[0], VALUE[:4])}
+    made = weft.make_array_from_process_local_data(
+        {"a": BLOCKS, "b": ROWS}, given, {"a": (8, 8), "b": None}
+    )
+    check(made["a"], BLOCKS)
+    for x, value in zip(made["b"], given["b"], strict=True):
+        assert x.sharding is ROWS
+        np.testing.assert_array_equal(x, value)
+    again = weft.make_array_from_process_local_data(ROWS, [VALUE, VALUE], (8, 8))
+    assert [x.sharding for x in again] == [ROWS, ROWS]
+
+
+def test_random_keys_are_assembled_like_numbers():
+    keys, asked = weft.random.split(weft.random.key(7), 8), []
+    words = np.asarray(weft.random.key_data(keys))
+
+    def part(index):
+        asked.append(index)
+        return keys[index]
+
+    x = weft.make_array_from_callback((8,), ROWS, part)
+    y = weft.make_array_from_single_device_arrays(
+        (8,), ROWS, [s.data for s in x.addressable_shards][::-1]
+    )
+    assert len(asked) == 4  # one for each distinct part
+    for made in (x, y):
+        assert (made.shape, made.dtype, made.sharding) == ((8,), keys.dtype, ROWS)
+        np.testing.assert_array_equal(weft.random.key_data(made), words)
+    with pytest.raises(ValueError, match=r"returned key<.*returned float32"):
+        weft.make_array_from_callback((8,), ROWS, lambda i: VALUE[0][i] if i[0].start else keys[i])
+    got = weft.device_get({"key": keys, "value": x.shape})
+    assert got["key"] is keys

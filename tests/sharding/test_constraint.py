@@ -134,10 +134,16 @@ def test_mixed_meshes_constrain_their_auto_axes():
     assert is_placed(weft.jit(constrain("x", "y", mesh=MIXED))(x), "x", "y", mesh=MIXED)
 
 
+def test_a_constraint_of_none_is_a_replicated_value():
+    x = put("x", "y")
+    with weft.set_mesh(AUTO):
+        same, whole = weft.jit(lambda x: with_sharding_constraint((x, x), (P("x"), None)))(x)
+    assert is_placed(same, "x") and is_placed(whole)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        (lambda x: with_sharding_constraint(x, None), ValueError, "a sharding is None"),
         (lambda x: with_sharding_constraint(x, "x"), TypeError, "a sharding or a PartitionSpec"),
         (lambda x: constrain(None, None, "x")(x), ValueError, "3 entries.*2 dimensions"),
         (lambda x: constrain("q")(x), ValueError, "the mesh does not have"),

@@ -64,6 +64,7 @@ def test_axis_types_are_asked_by_type_and_changed_by_name():
         (lambda: make_mesh((4, 2), ("x", "x")), ValueError, "'x' is used twice"),
         (lambda: make_mesh((8,), ("x",), ("auto",)), TypeError, "AxisType.Auto"),
         (lambda: make_mesh((8,), ("x",), (AUTO, AUTO)), ValueError, "2 entries for 1 axes"),
+        (lambda: make_mesh((4, 2), (1, 2)), TypeError, "axis names must be strings.*got 1"),
         (lambda: make_mesh((2.5,), ("x",)), TypeError, r"axis_shapes .*whole numbers, got \(2.5"),
         (lambda: make_mesh((4, 0), ("x", "y")), ValueError, r"axis_shapes .*1 or more.*\(4, 0\)"),
         (lambda: AbstractMesh((2.5,), ("x",)), TypeError, r"axis_sizes .*whole numbers"),

@@ -36,6 +36,12 @@ def test_specs_survive_pickling_as_the_same_object():
     assert pickle.loads(pickle.dumps(spec)) is spec
 
 
+@pytest.mark.parametrize("name", ["unreduced", "reduced"])
+def test_partial_sums_are_over_named_axes(name):
+    with pytest.raises(ValueError, match="hold names of mesh axes, not None"):
+        P("x", **{name: {None}})
+
+
 @pytest.mark.parametrize(
     "make, places",
     [

@@ -448,3 +448,16 @@ def test_arrays_over_devices_in_another_order_may_meet_in_call_after_call(donate
             a = weft.device_put(value, weft.NamedSharding(forward, spec))
             b = weft.device_put(10 * value, weft.NamedSharding(backward, other))
             np.testing.assert_array_equal(add(a, b), 11 * value)
+
+
+@pytest.mark.parametrize("spec", [None, P(), P("y", "x"), P(None, "y", "x")])
+def test_vmap_of_a_function_with_shardings_takes_arrays_wherever_they_are(spec):
+    mesh = weft.make_mesh((4, 2), ("x", "y"), (AxisType.Auto,) * 2)
+    rows, columns = NamedSharding(mesh, P("x")), NamedSharding(mesh, P(None, "y"))
+    f = weft.jit(lambda x: x * 2, in_shardings=rows, out_shardings=columns)
+    value = np.arange(64, dtype=np.float32).reshape(2, 8, 4)
+    x = value if spec is None else weft.device_put(value, NamedSharding(mesh, spec))
+    for _ in range(2):
+        out = weft.vmap(f)(x)
+        np.testing.assert_array_equal(out, value * 2)
+        assert out.sharding.shard_shape(out.shape)[1:] == (8, 2)

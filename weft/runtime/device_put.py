@@ -122,8 +122,11 @@ def _all_indices(sharding: Any, shape: tuple) -> tuple:
     return tuple(sharding.devices_indices_map(shape).values())
 
 
-def check_placeable(sharding: Any, shape: tuple[int, ...]) -> None:
-    """Raise when an array of this shape cannot be placed with this sharding."""
+def check_placeable(sharding: Any, shape: tuple[int, ...], parts: bool = False) -> None:
+    """Raise when an array of this shape cannot be placed with this sharding.
+
+    parts: it is made of its parts, which may be partial sums.
+    """
     if isinstance(sharding, NamedSharding):
         if is_abstract(sharding):
             raise ValueError(f"{sharding!r} has no devices: its mesh is abstract. Use a Mesh")
@@ -132,6 +135,11 @@ def check_placeable(sharding: Any, shape: tuple[int, ...]) -> None:
             raise ValueError(
                 f"{sharding.spec!r}: an array's dimensions cannot be UNCONSTRAINED; use None or "
                 "axis names"
+            )
+        if sharding.spec.unreduced and not parts:
+            raise ValueError(
+                f"{sharding.spec!r}: a whole value is no partial sum; place it without unreduced "
+                "axes, then let weft.reshard(x, ...) make it one"
             )
     sharding.shard_shape(shape)
 
@@ -356,12 +364,12 @@ def _put_tree(x: Any, device: Any, donate: Any, may_alias: Any, src: Any = None)
         if isinstance(device, Sharding):
             return _leaf(x, device, donate, may_alias)
     leaves, tree = pytree.flatten(x)
-    places = _spread("device", device, tree, _is_place)
-    donations = _spread("donate", donate, tree)
-    aliases = _spread("may_alias", may_alias, tree, lambda v: v is None)
+    places = spread("device", device, tree, is_place)
+    donations = spread("donate", donate, tree)
+    aliases = spread("may_alias", may_alias, tree, lambda v: v is None)
     _check_flags("donate", donations)
     _check_flags("may_alias", aliases)
-    sources = _spread("src", src, tree, _is_place)
+    sources = spread("src", src, tree, is_place)
     targets = [None if p is None else as_sharding(p, "device") for p in places]
     sources = [None if p is None else as_sharding(p, "src") for p in sources]
     columns = zip(leaves, targets, donations, aliases, sources, strict=True)
@@ -378,11 +386,11 @@ def _check_flags(name: str, values: Sequence[Any]) -> None:
             )
 
 
-def _is_place(value: Any) -> bool:
+def is_place(value: Any) -> bool:
     return value is None or isinstance(value, (*_DEVICE_TYPES, PartitionSpec, Sharding))
 
 
-def _spread(name: str, value: Any, tree: Any, is_leaf: Any = None) -> list:
+def spread(name: str, value: Any, tree: Any, is_leaf: Any = None) -> list:
     """One entry for each leaf of ``tree`` from a value or a prefix pytree of values."""
     if value is None or isinstance(value, bool) or (is_leaf is not None and is_leaf(value)):
         return [value] * tree.num_leaves
@@ -393,6 +401,8 @@ def _spread(name: str, value: Any, tree: Any, is_leaf: Any = None) -> list:
 
 def device_get(x: Any) -> Any:
     """The pytree with every array as a NumPy array. Transfers run side by side.
+
+    Random keys, which are no numbers, stay as they are.
 
     Example:
         >>> import weft
@@ -410,7 +420,13 @@ def _get_tree(x: Any) -> Any:
     for leaf in leaves:
         if isinstance(leaf, ArrayImpl) and leaf._sharding.is_fully_addressable:
             leaf.copy_to_host_async()
-    return tree.unflatten([np.asarray(v) if hasattr(v, "__array__") else v for v in leaves])
+    return tree.unflatten([_to_host(v) for v in leaves])
+
+
+def _to_host(x: Any) -> Any:
+    """The value as a NumPy array; what is none, such as a random key, stays as it is."""
+    is_array = hasattr(x, "__array__") and not dtypes.is_extended(getattr(x, "dtype", None))
+    return np.asarray(x) if is_array else x
 
 
 def block_until_ready(x: Any) -> Any:

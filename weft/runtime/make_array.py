@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
+from weft.core.tree import flatten
 from weft.runtime.array import ArrayImpl, deleted_text, describe, joined
-from weft.runtime.device_put import array_aval, check_placeable, index_key, put_host
+from weft.runtime.device_put import (
+    array_aval,
+    check_placeable,
+    index_key,
+    is_place,
+    put_host,
+    spread,
+)
 from weft.runtime.inside import put_shards
 from weft.sharding.named import as_sharding, tile_indices
 
@@ -36,9 +44,15 @@ def make_array_from_single_device_arrays(
         >>> weft.make_array_from_single_device_arrays((), x.sharding, [x]).shape
         ()
     """
-    shape, sharding = _target(shape, sharding)
+    shape, sharding = _target(shape, sharding, parts=True)
     if not isinstance(arrays, Sequence):
         raise TypeError(f"arrays must be a list of arrays, got {type(arrays).__name__}")
+    kind = _key_type(arrays[0]) if arrays else None
+    if kind is not None:
+        words = [getattr(x, "_base", x) for x in arrays]
+        return kind.wrap(
+            make_array_from_single_device_arrays((*shape, *kind.physical_shape), sharding, words)
+        )
     by_device: dict[Any, Any] = {}
     for i, part in enumerate(arrays):
         if not isinstance(part, ArrayImpl) or part._sharding.num_devices != 1:
@@ -73,13 +87,13 @@ def make_array_from_single_device_arrays(
 _NO_PART = "dtype must be given when this process holds no part of the array"
 
 
-def _target(shape: Any, sharding: Any) -> tuple[tuple[int, ...], Any]:
+def _target(shape: Any, sharding: Any, parts: bool = False) -> tuple[tuple[int, ...], Any]:
     """The shape and sharding of an array that is to be made, checked."""
     shape = tuple(operator.index(d) for d in shape)
     if any(d < 0 for d in shape):
         raise ValueError(f"shape {shape} has a negative dimension")
     sharding = as_sharding(sharding)
-    check_placeable(sharding, shape)
+    check_placeable(sharding, shape, parts)
     return shape, sharding
 
 
@@ -116,7 +130,10 @@ def make_array_from_callback(
     for index in places.values():
         key = index_key(index)
         if key not in made:
-            part = np.asarray(data_callback(index))
+            given = data_callback(index)
+            if _key_type(given) is not None:
+                return _keys_from_callback(shape, sharding, data_callback, given, key)
+            part = np.asarray(given)
             if part.shape != expected:
                 raise ValueError(
                     f"data_callback returned shape {part.shape} for index {index}, but the parts "
@@ -138,6 +155,31 @@ def make_array_from_callback(
     )
 
 
+def _key_type(x: Any) -> Any:
+    """The dtype of random keys; None of numbers."""
+    dtype = getattr(x, "dtype", None)
+    return dtype if dtypes.is_extended(dtype) else None
+
+
+def _keys_from_callback(
+    shape: tuple, sharding: Any, data_callback: Callable, first: Any, at: tuple
+) -> Any:
+    """As make_array_from_callback, of random keys; `first` are those of the index `at`."""
+    kind = first.dtype
+
+    def words(index: tuple) -> Any:
+        index = index[: len(shape)]
+        keys = first if index_key(index) == at else data_callback(index)
+        if _key_type(keys) != kind:
+            raise ValueError(
+                f"data_callback returned {kind} before, but for index {index} it returned "
+                f"{getattr(keys, 'dtype', type(keys).__name__)}; all parts have one dtype"
+            )
+        return keys._base
+
+    return kind.wrap(make_array_from_callback((*shape, *kind.physical_shape), sharding, words))
+
+
 def _dtype_of(what: str, part: np.ndarray) -> np.dtype:
     try:
         return np.dtype(dtypes.canonicalize_dtype(part.dtype))
@@ -146,7 +188,7 @@ def _dtype_of(what: str, part: np.ndarray) -> np.dtype:
 
 
 def make_array_from_process_local_data(
-    sharding: Any, local_data: Any, global_shape: Sequence[int] | None = None
+    sharding: Any, local_data: Any, global_shape: Any = None
 ) -> Any:
     """An array of which every process gives the data that belongs to its devices.
 
@@ -155,6 +197,9 @@ def make_array_from_process_local_data(
       local_data: this process's part: those of its devices, side by side in the array's order.
       global_shape: the global shape; without it, each dimension that is split over processes is
         as many times larger as there are processes along it.
+
+    Of a pytree of local data, one of arrays is made; sharding and global_shape then apply to all,
+    or are pytrees that are prefixes of it.
 
     Raises:
       ValueError: the local data does not have the shape that the sharding asks of this process.
@@ -165,9 +210,21 @@ def make_array_from_process_local_data(
         >>> weft.make_array_from_process_local_data(s, np.ones((2, 2))).shape
         (2, 2)
     """
+    leaves, tree = flatten(local_data)
+    shardings = spread("sharding", sharding, tree, is_place)
+    shapes = spread("global_shape", global_shape, tree, _is_shape)
+    return tree.unflatten(
+        [_from_local(as_sharding(s), *r) for s, *r in zip(shardings, leaves, shapes, strict=True)]
+    )
+
+
+def _is_shape(value: Any) -> bool:
+    return value is None or all(isinstance(d, int | np.integer) for d in value)
+
+
+def _from_local(sharding: Any, local_data: Any, global_shape: Any) -> Any:
     local = np.asarray(local_data)
     _dtype_of("local_data", local)
-    sharding = as_sharding(sharding)
     if sharding.is_fully_addressable:
         if global_shape is not None and tuple(global_shape) != local.shape:
             raise ValueError(

@@ -335,12 +335,8 @@ def with_sharding_constraint(x: Any, shardings: Any, *, priorities: Any = None) 
 
 
 def _constrain(x: Any, target: Any, priorities: tuple | None) -> Any:
-    if target is None:
-        raise ValueError(
-            "with_sharding_constraint: a sharding is None; use P() for a replicated value, or "
-            "leave the value out"
-        )
     aval = typeof(x)
+    target = PartitionSpec() if target is None else target
     sharding = named("with_sharding_constraint", target, x)
     wanted = type_sharding(sharding, aval.ndim)
     if wanted is not None:

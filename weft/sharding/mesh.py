@@ -176,8 +176,8 @@ def _check_names(names: tuple, sizes: tuple, what: str) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"mesh axis name {name!r} is used twice in {names}; names must differ")
-        if name is None:
-            raise ValueError(f"mesh axis names must not be None, got {names}")
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"mesh axis names must be strings that are not empty, got {name!r}")
 
 
 class AbstractMesh(_AxisQueries):

@@ -180,7 +180,10 @@ def _rebuild(partitions: tuple, unreduced: frozenset, reduced: frozenset) -> Par
 def _axis_set(axes: Any) -> frozenset:
     if type(axes) is frozenset:
         return axes
-    return frozenset((axes,)) if isinstance(axes, str) else frozenset(axes)
+    axes = frozenset((axes,)) if isinstance(axes, str) else frozenset(axes)
+    if None in axes:
+        raise ValueError(f"unreduced and reduced hold names of mesh axes, not None: {set(axes)}")
+    return axes
 
 
 def _axes_of(entry: Any) -> tuple:

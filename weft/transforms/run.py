@@ -21,6 +21,7 @@ from weft.core.trace import (
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.runtime.executable import Executable, effects_barrier
 from weft.sharding.named import without_trailing_nones
+from weft.sharding.spec import UNCONSTRAINED
 from weft.transforms.devices import committed_sharding
 from weft.transforms.guarded import guarded
 from weft.transforms.request import Request
@@ -133,6 +134,8 @@ def run_jaxpr(closed: ClosedJaxpr, args: Sequence[Any], params: dict[str, Any]) 
 
 def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
     name = params["name"]
+    if any(_is_open(s) for s in (*params["in_shardings"], *params["out_shardings"])):
+        closed, params = _within(closed, params)
 
     def fun(*args: Any) -> list:
         from weft.core.jaxpr import eval_closed
@@ -159,6 +162,26 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
     function = cached_call(fun, miss, cache_key=object(), name=name)
     donated = [i for i, d in enumerate(params["donated"]) if d]
     return guarded(function, name, donated, ()) if donated else function
+
+
+def _is_open(sharding: Any) -> bool:
+    """Whether it leaves dimensions to propagation, as vmap's do, which no array can."""
+    spec = getattr(sharding, "spec", None)
+    return spec is not None and UNCONSTRAINED in spec.partitions
+
+
+def _within(closed: ClosedJaxpr, params: dict[str, Any]) -> tuple[ClosedJaxpr, dict[str, Any]]:
+    """A jaxpr that calls this one, with its shardings as constraints inside the program."""
+    from weft.transforms.jit_op import jit_p
+
+    outer, consts = trace_to_jaxpr(
+        lambda *xs: jit_p.bind(*xs, jaxpr=closed, **params), closed.in_avals, params["name"]
+    )
+    free = {
+        "in_shardings": (None,) * len(closed.in_avals),
+        "out_shardings": (None,) * len(closed.out_avals),
+    }
+    return ClosedJaxpr(outer, consts), {**params, **free}
 
 
 # Eager ops --------------------------------------------------------------------------------------
