@@ -36,6 +36,7 @@ class Emitter:
     def __init__(self, mesh: DeviceMesh, entry: ir.Block):
         self.mesh = mesh
         self.why = ""  # the reason given to collectives made from here on
+        self.apart = False  # whether some devices may not come to the operations made from here on
         self._types: dict[Any, ir.Type] = {}
         self._attributes: dict[Any, ir.Attribute] = {}
         self.context = entry.owner.context
@@ -426,13 +427,42 @@ class Emitter:
         )
 
     def permute(self, value: ir.Value, pairs: np.ndarray) -> ir.Value:
-        """Sends along source-target pairs of partition ids; devices without a source get zeros."""
+        """Sends along source-target pairs of partition ids; devices without a source get zeros.
+
+        XLA:CPU lets a permute wait for all devices, not only those of its pairs (jaxlib 0.10.2).
+        Where some may not come, groups gather, and each device takes what it was to receive.
+        """
+        if self.apart:
+            return self._received(value, pairs)
         return self.make(
             "stablehlo.collective_permute",
             (value,),
             value.type,
             **self._noted({"source_target_pairs": self.table(pairs)}),
         )
+
+    def _received(self, value: ir.Value, pairs: np.ndarray) -> ir.Value:
+        """What a permute would send, out of an all_gather in groups of those that exchange."""
+        mesh = self.mesh
+        everything = tuple(range(len(mesh.atoms)))
+        place = np.argsort(mesh.partition_ids(np.arange(mesh.size)))
+        source, target = place[pairs.T]
+        atoms = tuple(
+            i
+            for i in everything
+            if (mesh.coordinates((i,))[source] != mesh.coordinates((i,))[target]).any()
+        )
+        rows = np.full(mesh.size, -1)
+        rows[target] = mesh.coordinates(atoms)[source]
+        shape = list(value.type.shape)
+        whole = self.all_gather(self.reshape(value, (1, *shape)), atoms, 0)
+        row = self.dynamic_slice(whole, 0, self.lookup(everything, np.maximum(rows, 0)), 1)
+        got = self.reshape(row, shape)
+        if (rows >= 0).all():
+            return got
+        receives = self.compare(self.lookup(everything, rows >= 0), self.const(1), "EQ")
+        zeros = self.splat(0, shape, value.type.element_type)
+        return self.select(self.broadcast(receives, shape), got, zeros)
 
 
 def _merged(mesh: DeviceMesh, atoms: Atoms) -> list[tuple[int, int]]:

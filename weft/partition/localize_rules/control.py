@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from weft._xla import sdy
 from weft._xla.mlir import ir
+from weft.partition.collect import trip_count
 from weft.partition.layout import Layout
 from weft.partition.local import Local
 from weft.partition.localize import Localizer, rule
@@ -21,8 +25,9 @@ def while_(lz: Localizer, op: ir.Operation) -> list[Local]:
     for region in op.regions:
         for argument, layout in zip(region.blocks[0].arguments, layouts, strict=True):
             lz.bind_argument(argument, layout)
-    lz.walk(op.regions[0].blocks[0], [Layout(lz.mesh, (), ())])
-    lz.walk(op.regions[1].blocks[0], layouts)
+    with _may_diverge(lz, trip_count(op) is None):
+        lz.walk(op.regions[0].blocks[0], [Layout(lz.mesh, (), ())])
+        lz.walk(op.regions[1].blocks[0], layouts)
     return lz.keep(op, values, layouts)
 
 
@@ -30,9 +35,22 @@ def while_(lz: Localizer, op: ir.Operation) -> list[Local]:
 def case(lz: Localizer, op: ir.Operation) -> list[Local]:
     layouts = lz.layouts(op)
     predicate = lz.operand(op, 0).value
-    for region in op.regions:
-        lz.walk(region.blocks[0], layouts)
+    with _may_diverge(lz):
+        for region in op.regions:
+            lz.walk(region.blocks[0], layouts)
     return lz.keep(op, [predicate], layouts)
+
+
+@contextmanager
+def _may_diverge(lz: Localizer, decided: bool = True) -> Iterator[None]:
+    """Emits what devices may run or not: what decides may vary over the manual axes around it.
+
+    Along the free axes, over which the partitioner communicates, devices decide alike.
+    """
+    before = lz.e.apart
+    lz.e.apart = before or (decided and bool(lz.manual[-1]))
+    yield
+    lz.e.apart = before
 
 
 @rule("stablehlo.return", "sdy.return")
