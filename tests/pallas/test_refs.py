@@ -472,8 +472,8 @@ def test_a_ref_adds_in_place_and_tells_where_it_lies():
 
 def test_what_only_arrays_have_is_refused_with_the_remedy():
     ref = weft.new_ref(jnp.zeros((2, 3)))
-    with pytest.raises(AttributeError, match=r"read it first, ref\[\.\.\.\]\.reshape"):
-        ref.reshape(6)
+    with pytest.raises(AttributeError, match=r"read it first, ref\[\.\.\.\]\.ravel"):
+        ref.ravel()
     with pytest.raises(AttributeError, match="no attribute 'colour'"):
         _ = ref.colour
 

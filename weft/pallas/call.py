@@ -64,10 +64,10 @@ def operand_leaves(what: str, args: tuple) -> tuple[list, Any, list[str]]:
     flat = []
     for leaf, name in zip(leaves, names, strict=True):
         if isinstance(leaf, Ref):
-            if leaf._indexer is not None:
+            if leaf._views:
                 raise TypeError(
-                    f"{what}: {name} is a part of a Ref (ref.at[...]); pass the whole ref and "
-                    "index it in the kernel"
+                    f"{what}: {name} is a part of a Ref, or a view (ref.at[...], ref.T); pass the "
+                    "whole ref and index it in the kernel"
                 )
             flat.append(leaf._handle)
             continue

@@ -72,10 +72,11 @@ class Index:
     """A parsed index: the indexer and its operands, and what is done to the value besides.
 
     reverse: dimensions of the result that count backwards. new: dimensions of size 1 that None
-    adds, in the final result. shape: the final result's.
+    adds, in the final result. shape: the final result's; inner: without the new dimensions.
+    forms: what is done before, for views (`weft.pallas.views`).
     """
 
-    __slots__ = ("indexer", "new", "operands", "reverse", "shape")
+    __slots__ = ("forms", "indexer", "inner", "new", "operands", "reverse", "shape")
 
     def __init__(
         self, indexer: Indexer, operands: list, reverse: tuple[int, ...], new: tuple[int, ...]
@@ -84,7 +85,9 @@ class Index:
         self.operands = operands
         self.reverse = reverse
         self.new = new
-        shape = list(indexer.shape)
+        self.forms: Sequence[tuple[Any, Any]] = ()
+        self.inner = indexer.shape
+        shape = list(self.inner)
         for d in new:
             shape.insert(d, 1)
         self.shape = tuple(shape)

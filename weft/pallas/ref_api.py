@@ -18,12 +18,13 @@ from weft.ops.convert import as_array
 from weft.ops.elementwise import convert
 from weft.ops.promote import broadcast_to
 from weft.ops.shape import expand_dims, reshape, rev
+from weft.pallas import views
 from weft.pallas.frame import check_own
 from weft.pallas.indexing import Index, compose, parse_index
 
 _OF_ARRAYS = frozenset(
     (
-        *("T", "mT", "reshape", "transpose", "swapaxes", "ravel", "flatten", "squeeze", "astype"),
+        *("mT", "swapaxes", "ravel", "flatten", "squeeze", "astype"),
         *("sum", "prod", "max", "min", "mean", "std", "var", "any", "all", "argmax", "argmin"),
         *("cumsum", "cumprod", "dot", "round", "clip", "copy", "conj", "real", "imag", "view"),
         *("sort", "argsort", "take", "repeat", "item", "tolist"),
@@ -42,15 +43,17 @@ class Ref:
     Kernels get refs as arguments; `weft.new_ref` makes one anywhere.
     """
 
-    __slots__ = ("_handle", "_indexer", "_operands")
+    __slots__ = ("_handle", "_operands", "_views")
 
     _handle: Any  # a Cell or a tracer of type AbstractRef
-    _indexer: Indexer | None
-    _operands: tuple
+    _views: tuple[views.View, ...]  # one of another
+    _operands: tuple  # of the views
 
-    def __init__(self, handle: Any, indexer: Indexer | None = None, operands: tuple = ()) -> None:
+    def __init__(
+        self, handle: Any, views: tuple[views.View, ...] = (), operands: tuple = ()
+    ) -> None:
         self._handle = handle
-        self._indexer = indexer
+        self._views = views
         self._operands = operands
 
     # Its type -----------------------------------------------------------------------------------
@@ -63,17 +66,17 @@ class Ref:
     @property
     def aval(self) -> AbstractRef:
         aval = typeof(self._handle)
-        if self._indexer is None:
+        if not self._views:
             return aval
-        return aval.update(shape=self._indexer.shape)
+        return aval.update(shape=self.shape, dtype=self.dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.ref_aval.shape if self._indexer is None else self._indexer.shape
+        return self._views[-1].shape if self._views else self.ref_aval.shape
 
     @property
     def dtype(self) -> Any:
-        return self.ref_aval.dtype
+        return self._views[-1].dtype if self._views else self.ref_aval.dtype
 
     @property
     def ndim(self) -> int:
@@ -99,7 +102,7 @@ class Ref:
 
     def __repr__(self) -> str:
         value = getattr(self._handle, "value", None)
-        if self._indexer is None and isinstance(self._handle, Cell) and value is not None:
+        if not self._views and isinstance(self._handle, Cell) and value is not None:
             return f"Ref({repr(value).removeprefix('Array(').removesuffix(')')})"
         return f"Ref({self.aval.str_short()})"
 
@@ -116,24 +119,51 @@ class Ref:
         """Index it to get a ref to a part: `ref.at[2:4]`."""
         return _At(self)
 
-    def get(self) -> Any:
-        """All of its value, as ref[...]."""
-        return load(self, ...)
+    def get(self, idx: Any = ...) -> Any:
+        """Its value at an index, by default all of it, as ref[idx]."""
+        return load(self, idx)
 
-    def set(self, value: Any) -> None:
-        """Replaces all of its value, as ref[...] = value."""
-        store(self, ..., value)
+    def set(self, value: Any, idx: Any = ...) -> None:
+        """Replaces its value at an index, by default all of it, as ref[idx] = value."""
+        store(self, idx, value)
+
+    def swap(self, value: Any, idx: Any = ...) -> Any:
+        """As set; gives the value before. See `weft.pallas.swap`."""
+        return swap(self, idx, value)
 
     def addupdate(self, x: Any, idx: Any = ...) -> None:
         """Adds to its value at an index, by default to all of it. See `weft.ref.addupdate`."""
         addupdate(self, idx, x)
+
+    # Views --------------------------------------------------------------------------------------
+
+    def _seen(self, view: views.View) -> Ref:
+        return Ref(self._handle, (*self._views, view), self._operands)
+
+    def reshape(self, *shape: Any) -> Ref:
+        """A ref to the same elements in another shape; one size may be -1."""
+        return self._seen(views.reshaped(self.shape, self.dtype, shape))
+
+    def transpose(self, *permutation: Any) -> Ref:
+        """A ref to the same elements, dimensions in another order, by default backwards."""
+        return self._seen(views.transposed(self.shape, self.dtype, permutation))
+
+    @property
+    def T(self) -> Ref:
+        """A ref to the same elements, dimensions backwards."""
+        return self.transpose()
+
+    def bitcast(self, dtype: Any) -> Ref:
+        """A ref to the same bits as numbers of another dtype. Narrower ones lie along the last
+        dimension but one: a float32[8, 128] is a bfloat16[16, 128]."""
+        return self._seen(views.bitcast(self.shape, self.dtype, dtype))
 
     # Where it lies ------------------------------------------------------------------------------
 
     @property
     def _array(self) -> Any:
         array = self._handle.get() if isinstance(self._handle, Cell) else None
-        if array is None or isinstance(array, Tracer) or self._indexer is not None:
+        if array is None or isinstance(array, Tracer) or self._views:
             raise AttributeError(
                 f"a {self.aval.str_short()} that is an argument or a part of another ref has no "
                 "place in memory of its own; ask the ref that weft.new_ref made"
@@ -171,18 +201,26 @@ class Ref:
         """The index relative to the whole ref."""
         _check_readable(self)
         parsed = parse_index(self.shape, index)
-        if self._indexer is not None:
-            indexer, operands = compose(
-                self._indexer, self._operands, parsed.indexer, parsed.operands
-            )
-            parsed = Index(indexer, operands, parsed.reverse, parsed.new)
+        if self._views:
+            resolved = self._resolved(parsed.indexer, parsed.operands)
+            parsed.indexer, parsed.operands, parsed.forms = resolved
         return parsed
+
+    def _resolved(self, indexer: Indexer, operands: Any) -> tuple:
+        aval = self.ref_aval
+        base = (aval.shape, aval.dtype)
+        return views.resolve(self._views, base, indexer, operands, self._operands)
 
     def pointer(self) -> tuple[Any, Indexer, tuple]:
         """The whole ref's handle, and the index of this part of it."""
-        if self._indexer is None:
-            return self._handle, whole(self.shape), ()
-        return self._handle, self._indexer, self._operands
+        indexer, operands, forms = self._resolved(whole(self.shape), ())
+        if forms:
+            raise TypeError(
+                f"a {self.aval.str_short()} that is seen reshaped, transposed or bitcast has no "
+                "place of its own to copy from or to; copy the ref it was made of, or read and "
+                "write it with ref[...]"
+            )
+        return self._handle, indexer, tuple(operands)
 
 
 _NOT_AN_ARRAY = "a Ref is not an array; read its value with ref[...]"
@@ -220,16 +258,21 @@ class _At:
                 "ref.at[...] takes no None and no slices that count backwards; reshape or flip "
                 "the value that is read"
             )
-        indexer, operands = parsed.indexer, parsed.operands
-        if ref._indexer is not None:
-            indexer, operands = compose(ref._indexer, ref._operands, indexer, operands)
-        return Ref(ref._handle, indexer, tuple(operands))
+        operands = tuple(parsed.operands)
+        if ref._views and isinstance(last := ref._views[-1], views.Part):
+            own = ref._operands[len(ref._operands) - last.count :]
+            indexer, more = compose(last.indexer, own, parsed.indexer, operands)
+            part = views.Part(indexer.shape, ref.dtype, indexer, len(more))
+            kept = ref._operands[: len(ref._operands) - last.count]
+            return Ref(ref._handle, (*ref._views[:-1], part), (*kept, *more))
+        part = views.Part(parsed.indexer.shape, ref.dtype, parsed.indexer, len(operands))
+        return Ref(ref._handle, (*ref._views, part), (*ref._operands, *operands))
 
 
 pytree.register_node(
     Ref,
-    lambda r: ((r._handle, *r._operands), r._indexer),
-    lambda indexer, children: Ref(children[0], indexer, tuple(children[1:])),
+    lambda r: ((r._handle, *r._operands), r._views),
+    lambda views, children: Ref(children[0], views, tuple(children[1:])),
 )
 
 
@@ -290,7 +333,7 @@ def load(ref: Any, idx: Any = ..., *, mask: Any = None, other: Any = None, **hin
         extras.append(_spread(_value(ref, other, "load: other"), at.shape, "load: other"))
     elif other is not None:
         raise ValueError("load: other is what is read where the mask is False; give a mask, too")
-    extras = [_to_plain(at, x) for x in extras]
+    extras = [to_plain(at, x) for x in extras]
     out = ops.get_p.bind(
         ref._handle,
         *at.operands,
@@ -299,9 +342,7 @@ def load(ref: Any, idx: Any = ..., *, mask: Any = None, other: Any = None, **hin
         masked=mask is not None,
         has_other=has_other,
     )
-    if at.reverse:
-        out = rev(out, at.reverse)
-    return expand_dims(out, at.new) if at.new else out
+    return shown(at, out)
 
 
 def _locate(ref: Any, idx: Any) -> Index:
@@ -316,11 +357,24 @@ def _check_hints(who: str, hints: dict) -> None:
         raise TypeError(f"{who}: unknown argument {sorted(unknown)[0]!r}")
 
 
-def _to_plain(at: Index, value: Any) -> Any:
+def to_plain(at: Index, value: Any) -> Any:
     """A value of the shape of the result, as the op takes it."""
     if at.new:
-        value = reshape(value, at.indexer.shape)
-    return rev(value, at.reverse) if at.reverse else value
+        value = reshape(value, at.inner)
+    if at.reverse:
+        value = rev(value, at.reverse)
+    for _, back in reversed(at.forms):
+        value = back(value)
+    return value
+
+
+def shown(at: Index, out: Any) -> Any:
+    """What an op gives, as the index asks for it."""
+    for form, _ in at.forms:
+        out = form(out)
+    if at.reverse:
+        out = rev(out, at.reverse)
+    return expand_dims(out, at.new) if at.new else out
 
 
 def _value(ref: Ref, value: Any, what: str) -> Any:
@@ -352,9 +406,19 @@ def _value(ref: Ref, value: Any, what: str) -> Any:
     return value
 
 
+def check_dtype(ref: Ref, what: str) -> None:
+    """Raises for refs whose memory holds another dtype than they are seen in."""
+    if ref.dtype != ref.ref_aval.dtype:
+        raise TypeError(
+            f"{what}: the ref is a {ref.ref_aval.str_short()} seen as "
+            f"{dtypes.short_name(ref.dtype)}, and would be changed as what it is; read it, "
+            "compute, and write it"
+        )
+
+
 def stored(ref: Ref, at: Index, value: Any, what: str) -> Any:
     """The value as the op takes it."""
-    return _to_plain(
+    return to_plain(
         at, _spread(_value(ref, value, f"{what}: a value"), at.shape, f"{what}: a value")
     )
 
@@ -373,7 +437,7 @@ def store(ref: Any, idx: Any, val: Any, *, mask: Any = None, **hints: Any) -> No
     _check_hints("store", hints)
     at = _locate(ref, idx)
     value = stored(ref, at, val, "store")
-    extras = [_to_plain(at, m) for m in mask_operands(at.shape, mask, "store")]
+    extras = [to_plain(at, m) for m in mask_operands(at.shape, mask, "store")]
     ops.set_p.bind(
         ref._handle, value, *at.operands, *extras, indexer=at.indexer, masked=mask is not None
     )
@@ -390,13 +454,11 @@ def swap(ref: Any, idx: Any, val: Any, *, mask: Any = None, **hints: Any) -> Any
     _check_hints("swap", hints)
     at = _locate(ref, idx)
     value = stored(ref, at, val, "swap")
-    extras = [_to_plain(at, m) for m in mask_operands(at.shape, mask, "swap")]
+    extras = [to_plain(at, m) for m in mask_operands(at.shape, mask, "swap")]
     out = ops.swap_p.bind(
         ref._handle, value, *at.operands, *extras, indexer=at.indexer, masked=mask is not None
     )
-    if at.reverse:
-        out = rev(out, at.reverse)
-    return expand_dims(out, at.new) if at.new else out
+    return shown(at, out)
 
 
 def addupdate(ref: Any, idx: Any, val: Any) -> None:
@@ -409,6 +471,7 @@ def addupdate(ref: Any, idx: Any, val: Any) -> None:
     Array([0., 4., 0.], dtype=float32)
     """
     at = _locate(ref, idx)
+    check_dtype(ref, "addupdate")
     value = stored(ref, at, val, "addupdate")
     ops.addupdate_p.bind(ref._handle, value, *at.operands, indexer=at.indexer)
 
@@ -459,7 +522,7 @@ def freeze(ref: Any) -> Any:
     if not isinstance(ref, Ref):
         raise TypeError(f"freeze: expected a Ref, got {type(ref).__name__}: {ref!r:.80}")
     cell = ref._handle
-    if not isinstance(cell, Cell) or not cell.is_open() or ref._indexer is not None:
+    if not isinstance(cell, Cell) or not cell.is_open() or ref._views:
         raise TypeError(
             f"freeze: a {ref.aval.str_short()} that is an argument, a part of a ref, or was made "
             "outside of the function being traced cannot be frozen; read it with ref[...]"

@@ -17,11 +17,9 @@ from weft.core.trace import typeof
 from weft.ops.convert import as_array
 from weft.ops.elementwise import convert
 from weft.ops.refs import atomic_cas_p, atomic_rmw_p
-from weft.ops.shape import expand_dims, rev
 from weft.pallas.frame import current_frame
 from weft.pallas.memory import MemorySpace
-from weft.pallas.ref_api import Ref, mask_operands, stored
-from weft.pallas.ref_api import _to_plain as to_plain
+from weft.pallas.ref_api import Ref, check_dtype, mask_operands, shown, stored, to_plain
 
 _WRITES = frozenset((WRITES,))
 _INT32 = ShapedArray((), dtypes.int32)
@@ -375,6 +373,7 @@ def _atomic(ref: Any, idx: Any, val: Any, mask: Any, op: str) -> Any:
     if not isinstance(ref, Ref):
         raise TypeError(f"{who}: expected a Ref, got {type(ref).__name__}: {ref!r:.80}")
     at = ref.located(idx)
+    check_dtype(ref, who)
     value = stored(ref, at, val, who)
     extras = [to_plain(at, m) for m in mask_operands(at.shape, mask, who)]
     out = atomic_rmw_p.bind(
@@ -386,9 +385,7 @@ def _atomic(ref: Any, idx: Any, val: Any, mask: Any, op: str) -> Any:
         masked=mask is not None,
         op=op,
     )
-    if at.reverse:
-        out = rev(out, at.reverse)
-    return expand_dims(out, at.new) if at.new else out
+    return shown(at, out)
 
 
 def _atomic_function(op: str, what: str, shown: str) -> Callable:
@@ -433,5 +430,6 @@ def atomic_cas(ref: Any, cmp: Any, val: Any) -> Any:
         shape = f" of shape {ref.shape}" if isinstance(ref, Ref) else f": {type(ref).__name__}"
         raise TypeError(f"atomic_cas: expected a Ref to one element{shape}; use ref.at[index]")
     at = ref.located(...)
+    check_dtype(ref, "atomic_cas")
     old, new = (stored(ref, at, as_array(v), "atomic_cas") for v in (cmp, val))
     return atomic_cas_p.bind(ref._handle, old, new, *at.operands, indexer=at.indexer)
