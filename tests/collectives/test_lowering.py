@@ -135,7 +135,7 @@ def test_a_native_ragged_exchange_has_no_channel_where_devices_are_replicas():
     traced = weft.jit(mapped).trace(np.zeros((8, 8), np.float32))
     text = str(traced.lower(lowering_platforms=("cuda",)).stages.local)
     assert collectives(text) == [("ragged_all_to_all", IN_ORDER)]
-    assert "channel" not in text and "num_replicas = 8" in text
+    assert "channel_id = 0" in text and "num_replicas = 8" in text
 
 
 def test_axes_of_size_one_cost_nothing():

@@ -466,12 +466,9 @@ def copied(x: Any, sharding: Any, semantics: Any) -> Any:
             # jaxlib 0.10.2 copies an array of one part here to the sharding's first device.
             own = SingleDeviceSharding(devices[0], memory_kind=kind)
             return joined(x.aval, sharding, [copied(p, own, semantics) for p in parts(x)])
-        try:
-            lists = [sharding._internal_device_list]
-            return _xla.batched_copy([x], lists, [sharding], [semantics])[0]
-        except _xla.XlaRuntimeError:
-            check_there(sharding._devices_in_order[0])
-            raise
+        check_there(sharding._devices_in_order[0])
+        [new] = _xla.batched_copy([x], [sharding._internal_device_list], [sharding], [semantics])
+        return new
     singles = [
         put_shards(p.aval, SingleDeviceSharding(d, memory_kind=kind), (host_value(p),), (d,), True)
         for p, d in zip(parts(x), devices, strict=True)

@@ -48,9 +48,9 @@ def put_shards(
 
     copy: it shares no memory with them.
     """
-    if inside.pending is not None or (copy and len(shards) > 1):
-        return _copied_shards(aval, sharding, shards, devices, committed)
     try:
+        if inside.pending is not None or (copy and len(shards) > 1):
+            return _copied_shards(aval, sharding, shards, devices, committed)
         return _xla.batched_device_put(aval, sharding, shards, devices, committed, copy)
     except _xla.XlaRuntimeError:
         check_there(devices[0])

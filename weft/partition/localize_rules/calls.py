@@ -65,12 +65,15 @@ def _chlo(
 
 
 def _drop_channel(op: ir.Operation) -> None:
-    """A native ragged_all_to_all names a channel where devices are partitions, as here no more."""
+    """A native ragged_all_to_all names a channel where devices are partitions, as here no more.
+
+    Number 0 stands for none: without any, the conversion to HLO ends the process (jaxlib 0.10.2).
+    """
     if "backend_config" in op.attributes and op.attributes["call_target_name"].value == (
         "ragged_all_to_all"
     ):
         config = {a.name: a.attr for a in op.attributes["backend_config"]}
-        config.pop("channel_id", None)
+        config["channel_id"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
         op.attributes["backend_config"] = ir.DictAttr.get(config)
 
 
