@@ -134,6 +134,16 @@ def test_mixed_meshes_constrain_their_auto_axes():
     assert is_placed(weft.jit(constrain("x", "y", mesh=MIXED))(x), "x", "y", mesh=MIXED)
 
 
+@pytest.mark.parametrize("names", [{"x"}, {"x", "y"}])
+def test_an_axis_that_is_manual_here_places_nothing(names):
+    def body(x):
+        return with_sharding_constraint(x, NamedSharding(AUTO, P("x")))
+
+    f = weft.shard_map(body, mesh=AUTO, in_specs=P("x"), out_specs=P("x"), axis_names=names)
+    with pytest.raises(ValueError, match="mesh axis 'x', which is Manual inside shard_map"):
+        f(A)
+
+
 def test_a_constraint_of_none_is_a_replicated_value():
     x = put("x", "y")
     with weft.set_mesh(AUTO):

@@ -111,7 +111,10 @@ mesh_cast_p = Primitive(
 def check_target(name: str, x: Any, sharding: NamedSharding) -> None:
     """Raises when values of this type cannot be placed so."""
     sharding.check_rank(x.shape, f"{name} of a value")
-    manual = sharding.spec.used_axes() & set(sharding.mesh.manual_axes)
+    mesh, here = sharding.mesh, context_mesh()
+    if here is not None and here.shape == mesh.shape:
+        mesh = here  # the types of the axes where the value is
+    manual = sharding.spec.used_axes() & set(mesh.manual_axes)
     if manual:
         raise ValueError(
             f"{name}: {sharding.spec!r} uses mesh axis {sorted(map(str, manual))[0]!r}, which is "
