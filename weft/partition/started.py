@@ -8,7 +8,6 @@ together again in the local program.
 
 from __future__ import annotations
 
-from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.partition.collect import KINDS
 from weft.partition.walk import inner_first
@@ -64,30 +63,6 @@ def arrive(module: ir.Module) -> None:
             barrier.erase()
         for op in starts.values():  # nothing takes its value any more
             del op.attributes[STARTED]
-
-
-def unstarted(module: ir.Module) -> ir.Module:
-    """The module, or a copy of it in which started collectives are plain ones.
-
-    For GPUs, whose plugin takes no `async_start` (jaxlib 0.10.2) and needs none: there XLA starts
-    every collective itself where its operand is ready, and waits for it where it is used.
-    """
-    if not _named(module, "stablehlo.async_start"):
-        return module
-    with module.context:
-        copy = mlir.parse(mlir.bytecode(module))
-        for start in _named(copy, "stablehlo.async_start"):
-            block = start.regions[0].blocks[0]
-            for outer, inner in zip(start.operands, block.arguments, strict=True):
-                inner.replace_all_uses_with(outer)
-            *held, end = [view.operation for view in block.operations]
-            for op in held:
-                op.move_before(start)
-            for use in list(start.results[0].uses):
-                use.owner.operation.results[0].replace_all_uses_with(end.operands[0])
-                use.owner.operation.erase()
-            start.erase()
-    return copy
 
 
 def _start(collective: ir.Operation, barrier: ir.Operation) -> None:

@@ -117,9 +117,9 @@ def compile_module(
         check_module(module, len(flat), num_replicas)
     own_client = _client_of(flat)
     if own_client.platform != "cpu":
-        from weft.partition.started import unstarted
+        from weft.partition.gpu import for_gpu
 
-        module = unstarted(module)
+        module = for_gpu(module)
     partitions = len(flat) // num_replicas
     ids = np.array([d.id for d in flat], np.int32).reshape(num_replicas, partitions)
     options = _xla_compile.options(

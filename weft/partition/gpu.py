@@ -1,0 +1,83 @@
+"""Modules in the form that XLA's compiler for GPUs takes (jaxlib 0.10.2).
+
+Its plugin takes no `async_start`, and needs none: it starts every collective itself where its
+operand is ready, and waits for it where it is used. And it ends the process at an `all_reduce` of
+several operands in a loop ("shape.IsArray()" in WhileLoopAllReduceCodeMotion); there each operand
+gets its own, which XLA combines again.
+"""
+
+from __future__ import annotations
+
+from weft._xla import mlir
+from weft._xla.mlir import ir
+from weft.partition.walk import inner_first
+
+
+def for_gpu(module: ir.Module) -> ir.Module:
+    """The module, or a copy of it without what XLA cannot take."""
+    if not any(map(_unfit, inner_first(module.body))):
+        return module
+    with module.context:
+        copy = mlir.parse(mlir.bytecode(module))
+        for op in inner_first(copy.body):
+            if _unfit(op):
+                (_end if op.name == "stablehlo.async_start" else _split)(op)
+    return copy
+
+
+def _unfit(op: ir.Operation) -> bool:
+    if op.name == "stablehlo.all_reduce":
+        return len(op.operands) > 1 and _in_loop(op)
+    return op.name == "stablehlo.async_start"
+
+
+def _in_loop(op: ir.Operation) -> bool:
+    parent = op.parent
+    while parent is not None and parent.name not in ("stablehlo.while", "func.func"):
+        parent = parent.parent
+    # A function may be called in a loop.
+    return parent is not None and (
+        parent.name == "stablehlo.while" or parent.attributes["sym_name"].value != "main"
+    )
+
+
+def _end(start: ir.Operation) -> None:
+    """What a start holds, in its place; its value for that of the done."""
+    block = start.regions[0].blocks[0]
+    for outer, inner in zip(start.operands, block.arguments, strict=True):
+        inner.replace_all_uses_with(outer)
+    *held, end = [view.operation for view in block.operations]
+    for op in held:
+        op.move_before(start)
+    for use in list(start.results[0].uses):
+        done = use.owner.operation
+        done.results[0].replace_all_uses_with(end.operands[0])
+        done.erase()
+    start.erase()
+
+
+def _split(reduce: ir.Operation) -> None:
+    """An `all_reduce` for each operand."""
+    attributes = {name: reduce.attributes[name] for name in reduce.attributes}
+    combiner = reduce.regions[0].blocks[0]
+    for operand, result in zip(reduce.operands, reduce.results, strict=True):
+        one = ir.Operation.create(
+            reduce.name,
+            [result.type],
+            [operand],
+            attributes,
+            loc=reduce.location,
+            ip=ir.InsertionPoint(reduce),
+            regions=1,
+        )
+        types = [a.type for a in combiner.arguments]
+        block = one.regions[0].blocks.append(*types, arg_locs=[reduce.location] * len(types))
+        copied = dict(zip(combiner.arguments, block.arguments, strict=True))
+        for view in combiner.operations:
+            op = view.operation
+            new = op.clone(ip=ir.InsertionPoint(block))
+            for i, value in enumerate(op.operands):
+                new.operands[i] = copied[value]
+            copied.update(zip(op.results, new.results, strict=True))
+        result.replace_all_uses_with(one.results[0])
+    reduce.erase()
