@@ -190,7 +190,7 @@ dce_sink
 >>> lax.dce_sink(wnp.ones(3))
 
 digamma
->>> lax.digamma(wnp.array([1.0, 0.0])).round(4)
+>>> lax.digamma(wnp.array([1.0, -1.0])).round(4)
 Array([-0.5772,     nan], dtype=float32)
 
 div
