@@ -280,51 +280,102 @@ def _cumulative(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
 
 @rule("dot_general")
 def _dot(e: Emitter, eqn: Eqn, x: Any, y: Any) -> ir.Value:
-    (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
+    (left, right), (batch, right_batch) = eqn.params["dimension_numbers"]
     a, b, out = eqn.invars[0].aval, eqn.invars[1].aval, eqn.outvars[0].aval
-    plain = not left_batch and not right_batch and len(left) == 1 and a.ndim == b.ndim == 2
-    # The matrix units take 16 × 16 and, of numbers of a byte, 32 along the summed dimension.
-    small = plain and (
-        min(padded((*a.shape, *b.shape))) < 16
-        or (a.dtype.itemsize == 1 and padded((a.shape[left[0]],))[0] < 32)
-    )
-    if not plain or small or not multipliable(a.dtype, b.dtype):
+    kind, lead = factor_dtype(e, eqn), len(batch)
+    matrices = len(left) == 1 and lead <= 1 and a.ndim == b.ndim == 2 + lead
+    if not matrices or kind is None or _work(a, b, left, batch) <= SMALL:
         return _by_sums(e, eqn, x, y)
-    inner = a.shape[left[0]]
-    x = e.masked(x, a.shape, left, 0, a.dtype) if padded((inner,)) != (inner,) else x
-    y = e.masked(y, b.shape, right, 0, b.dtype) if padded((inner,)) != (inner,) else y
-    kind = accumulator(eqn)
-    shape = (a.shape[1 - left[0]], b.shape[1 - right[0]])
-    product = multiply(e, eqn, x, y, e.constant(0, shape, kind))
-    return convert(e, product, kind, out.dtype)
+    x, y = convert(e, x, a.dtype, kind), convert(e, y, b.dtype, kind)
+    x, y = oriented(e, eqn, x, y)
+    *many, m, k = e.sizes(x)
+    n, inner = e.sizes(y)[-1], a.shape[left[0]]
+    # The matrix units take 16 × 16 and, of numbers of a byte, 32 along the summed dimension.
+    rows, columns = max(m, 16), max(n, 16)
+    depth = max(k, 32 if kind.itemsize == 1 else 16)
+    x = repeat(e, repeat(e, x, lead, rows), lead + 1, depth)
+    y = repeat(e, repeat(e, y, lead, depth), lead + 1, columns)
+    x, y = cut(e, x, lead + 1, inner, kind), cut(e, y, lead, inner, kind)
+    total = e.constant(0, (*many, rows, columns), accumulator(kind))
+    product = multiply(e, eqn, x, y, total)
+    product = first(e, first(e, product, lead, m), lead + 1, n)
+    return convert(e, product, accumulator(kind), out.dtype)
 
 
-def accumulator(eqn: Eqn) -> Any:
-    """The dtype in which the matrix units add up a product."""
-    kind = eqn.invars[0].aval.dtype
+SMALL = 4096
+"""Products of so many numbers are computed one by one: matrix units would be padded."""
+
+
+def _work(a: Any, b: Any, left: Any, batch: Any) -> int:
+    shared = math.prod(padded([a.shape[i] for i in (*left, *batch)]))
+    return math.prod(padded(a.shape)) * math.prod(padded(b.shape)) // shared
+
+
+def cut(e: Emitter, x: ir.Value, axis: int, size: int, dtype: Any) -> ir.Value:
+    """The tensor with zeros from place `size` of an axis on."""
+    sizes = e.sizes(x)
+    if sizes[axis] == size:
+        return x
+    here = e.compare("lt", e.iota_along(sizes, axis), e.constant(size, sizes), INT)
+    return e.select(here, x, e.constant(0, sizes, dtype))
+
+
+def repeat(e: Emitter, x: ir.Value, axis: int, size: int) -> ir.Value:
+    """The array repeated along an axis until it has that size."""
+    sizes = e.sizes(x)
+    if sizes[axis] == size:
+        return x
+    times = size // sizes[axis]
+    x = e.broadcast(e.expand(x, axis), (*sizes[:axis], times, *sizes[axis:]))
+    return e.reshape(x, (*sizes[:axis], size, *sizes[axis + 1 :]))
+
+
+def first(e: Emitter, x: ir.Value, axis: int, size: int) -> ir.Value:
+    """The first of the repetitions along an axis."""
+    sizes = e.sizes(x)
+    if sizes[axis] == size:
+        return x
+    x = e.reshape(x, (*sizes[:axis], sizes[axis] // size, size, *sizes[axis + 1 :]))
+    return e.reduce_with([x], axis, lambda a, b: [a[0]])[0]
+
+
+def factor_dtype(e: Emitter, eqn: Eqn) -> Any:
+    """The dtype that factors of a product are multiplied in; None if Triton has none."""
+    a, b = eqn.invars[0].aval.dtype, eqn.invars[1].aval.dtype
+    if dtypes.is_float(a) and dtypes.is_float(b):
+        if is_narrow(a) and is_narrow(b):  # both are exact in float16
+            return a if a == b and e.converts_float8 else np.dtype(np.float16)
+        return a if a == b else np.dtype(np.float64 if np.float64 in (a, b) else np.float32)
+    if dtypes.is_integer(a) and dtypes.is_integer(b):
+        if a == b == np.int8:
+            return a
+        long = max(a.itemsize, b.itemsize, eqn.outvars[0].aval.dtype.itemsize) > 4
+        return np.dtype(np.int64) if long else INT
+    return None
+
+
+def accumulator(kind: Any) -> Any:
+    """The dtype in which products of factors of a dtype are added up."""
     if dtypes.is_integer(kind):
-        return INT
+        return kind if kind.itemsize == 8 else INT
     return kind if kind == np.float64 else np.dtype(np.float32)
 
 
+def oriented(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Both factors with batch, rows and columns in the order of a product of matrices."""
+    (left, right), (batch, right_batch) = eqn.params["dimension_numbers"]
+    ((rows,), (columns,)) = (
+        [i for i in range(len(e.sizes(v))) if i not in (*shared, *many)]
+        for v, shared, many in ((x, left, batch), (y, right, right_batch))
+    )
+    x = transpose(e, x, (*batch, rows, *left))
+    return x, transpose(e, y, (*right_batch, *right, columns))
+
+
 def multiply(e: Emitter, eqn: Eqn, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
-    """total + the product of two matrices, whole or in parts; zeros lie behind their ends."""
-    (left, right), _ = eqn.params["dimension_numbers"]
-    if left == (0,):
-        x = transpose(e, x, (1, 0))
-    if right == (1,):
-        y = transpose(e, y, (1, 0))
-    kinds = [v.aval.dtype for v in eqn.invars]
-    if is_narrow(kinds[0]) and not e.converts_float8:  # exact in float16
-        half = np.dtype(np.float16)
-        x, y = convert(e, x, kinds[0], half), convert(e, y, kinds[1], half)
+    """total + the product of oriented factors; zeros lie behind their ends."""
     attrs = {"inputPrecision": i32_attr(_precision(eqn)), "maxNumImpreciseAcc": i32_attr(0)}
     return e.value("tt.dot", [x, y, total], total.type, **attrs)
-
-
-def multipliable(a: Any, b: Any) -> bool:
-    """Whether the GPU's matrix units, as Triton uses them, multiply these types."""
-    return (a == b or (is_narrow(a) and is_narrow(b))) and (dtypes.is_float(a) or a == np.int8)
 
 
 def _precision(eqn: Eqn) -> int:

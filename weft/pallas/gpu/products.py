@@ -10,7 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from weft._xla.mlir import ir
+from weft.core import dtypes
 from weft.core.jaxpr import Eqn, Jaxpr, Literal
 from weft.core.ref import Indexer, Window
 from weft.pallas.gpu import arrays, memory
@@ -86,7 +89,7 @@ def _is_large(dot: Eqn) -> bool:
         return False
     inner = a.shape[left[0]]
     free = padded((a.size // max(inner, 1), b.size // max(inner, 1)))
-    if not arrays.multipliable(a.dtype, b.dtype):
+    if a.dtype != b.dtype or not (dtypes.is_float(a.dtype) or a.dtype == np.int8):
         return False
     return min(free) >= 16 and inner * a.dtype.itemsize > LARGEST
 
@@ -118,7 +121,8 @@ def emit(e: Emitter, product: Product, read: Callable[[Any], Any]) -> ir.Value:
     for xs in operands:
         memory.before_read(e, xs[0])
     out = dot.outvars[0].aval
-    kind = arrays.accumulator(dot)
+    factor = arrays.factor_dtype(e, dot)
+    kind = arrays.accumulator(factor)
     m, n = padded(out.shape)
 
     def body(index: ir.Value, total: ir.Value) -> list:
@@ -127,7 +131,10 @@ def emit(e: Emitter, product: Product, read: Callable[[Any], Any]) -> ir.Value:
             _part(e, f, xs, first, size, inner)
             for f, xs in zip(product.factors, operands, strict=True)
         ]
-        return [arrays.multiply(e, dot, *parts, total)]
+        parts = [
+            convert(e, x, v.aval.dtype, factor) for x, v in zip(parts, dot.invars, strict=True)
+        ]
+        return [arrays.multiply(e, dot, *arrays.oriented(e, dot, *parts), total)]
 
     (total,) = for_loop(e, -(-inner // size), [e.constant(0, (m, n), kind)], body)
     return convert(e, total, kind, out.dtype)
