@@ -10,27 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft._xla.mlir import ir
-from weft.partition.collect import KINDS
-from weft.partition.updates import WRITTEN
-from weft.partition.walk import inner_first
 
 _REDUCTIONS = ("stablehlo.all_reduce", "stablehlo.reduce_scatter")
 
 
-def send_bytes(block: ir.Block) -> int:
-    """Rewrites the collectives of a block that send narrow integers; returns how many.
-
-    It is the last to look at all of them, and takes the marks from those that users wrote.
-    """
-    rewritten = 0
-    for op in inner_first(block):
-        if op.name in KINDS:
-            if WRITTEN in op.attributes:
-                del op.attributes[WRITTEN]
-            if _bits(op.operands[0].type):
-                _rewrite(op)
-                rewritten += 1
-    return rewritten
+def send_bytes(op: ir.Operation) -> ir.Operation | None:
+    """Rewrites a collective that sends narrow integers; returns the one in its place, if any."""
+    return _rewrite(op) if _bits(op.operands[0].type) else None
 
 
 def _bits(kind: ir.Type) -> int:
@@ -39,7 +25,7 @@ def _bits(kind: ir.Type) -> int:
     return element.width if isinstance(element, ir.IntegerType) and 1 < element.width < 8 else 0
 
 
-def _rewrite(op: ir.Operation) -> None:
+def _rewrite(op: ir.Operation) -> ir.Operation:
     per_byte = 8 // _bits(op.operands[0].type)
     dims = [_packed_dim(op, v, r, per_byte) for v, r in zip(op.operands, op.results, strict=True)]
     sent = [
@@ -69,6 +55,7 @@ def _rewrite(op: ir.Operation) -> None:
         value = _convert(op, new, element) if d is None else _unpack(op, new, d, per_byte, element)
         old.replace_all_uses_with(value)
     op.erase()
+    return made
 
 
 def _packed_dim(op: ir.Operation, value: ir.Value, result: ir.Value, per_byte: int) -> int | None:

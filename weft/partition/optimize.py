@@ -24,6 +24,8 @@ from weft.partition.layout import DeviceMesh, Layout
 from weft.partition.narrow import send_bytes
 from weft.partition.overlap import overlap_gathers
 from weft.partition.sums import join_sums
+from weft.partition.updates import WRITTEN
+from weft.partition.walk import inner_first
 
 # What stays where it is: effects, control flow, and what shields others from moving.
 _IMPURE = frozenset(
@@ -60,9 +62,8 @@ def optimize(
             if view.operation.name != "func.func" or not view.operation.regions[0].blocks:
                 continue
             block = view.operation.regions[0].blocks[0]
-            if not _has_collectives(block):
+            if not _drop_unused(block):
                 continue
-            _drop_unused(block)
             counts["hoist"] += _hoist(block)
             if not written:
                 counts["join_sums"] += join_sums(block)
@@ -73,48 +74,47 @@ def optimize(
             if overlap:
                 counts["overlap"] += overlap_gathers(block, mesh)
             counts["combine"] += combine(block, mesh)
-            counts["bytes"] += send_bytes(block)
+            counts["bytes"] += _finish(block)
     passes.run(module, "cse")
-    with module.context:
-        for view in module.body.operations:
-            for region in view.operation.regions:
-                for block in region.blocks:
-                    _keep_operands_whole(block)
     return counts
 
 
-def _keep_operands_whole(block: ir.Block) -> None:
-    """Puts a barrier in front of every all_to_all.
+def _finish(block: ir.Block) -> int:
+    """What backends need of a function's collectives; returns how many send bytes instead."""
+    rewritten = 0
+    for op in inner_first(block):
+        if op.name not in KINDS:
+            continue
+        if WRITTEN in op.attributes:  # by the user: that matters no more
+            del op.attributes[WRITTEN]
+        made = send_bytes(op)
+        rewritten += made is not None
+        sent = made or op
+        if sent.name == "stablehlo.all_to_all":
+            _keep_operands_whole(sent)
+    return rewritten
+
+
+def _keep_operands_whole(op: ir.Operation) -> None:
+    """Puts a barrier in front of an all_to_all.
 
     XLA:CPU cuts the operand of an all_to_all early. Parts that it then simplifies apart, one that
     is transposed and one of padding, get different layouts, which its own verifier rejects (jaxlib
     0.10.2). The barrier goes before XLA assigns layouts, and costs nothing.
     """
-    for op in _ops(block):
-        inner = [b for region in op.regions for b in region.blocks]
-        started = op.name == "stablehlo.async_start"  # which holds its collective and no more
-        for b in inner if not started else ():
-            _keep_operands_whole(b)
-        if op.name == "stablehlo.all_to_all" or (
-            started and any(o.name == "stablehlo.all_to_all" for b in inner for o in _ops(b))
-        ):
-            values = list(op.operands)
-            barrier = ir.Operation.create(
-                "stablehlo.optimization_barrier",
-                results=[v.type for v in values],
-                operands=values,
-                loc=op.location,
-                ip=ir.InsertionPoint(op),
-            )
-            for i, value in enumerate(barrier.results):
-                op.operands[i] = value
-
-
-def _has_collectives(block: ir.Block) -> bool:
-    return any(
-        op.name in KINDS or any(_has_collectives(b) for r in op.regions for b in r.blocks)
-        for op in _ops(block)
+    around = op.parent
+    if around.name == "stablehlo.async_start":  # which holds its collective and no more
+        op = around
+    values = list(op.operands)
+    barrier = ir.Operation.create(
+        "stablehlo.optimization_barrier",
+        results=[v.type for v in values],
+        operands=values,
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
     )
+    for i, value in enumerate(barrier.results):
+        op.operands[i] = value
 
 
 def _ops(block: ir.Block) -> Iterator[ir.Operation]:
@@ -122,14 +122,22 @@ def _ops(block: ir.Block) -> Iterator[ir.Operation]:
         yield view.operation
 
 
-def _drop_unused(block: ir.Block) -> None:
-    """Erases collectives whose result nothing uses; MLIR's own passes must keep them."""
+def _drop_unused(block: ir.Block) -> bool:
+    """Erases collectives whose result nothing uses; MLIR's own passes must keep them.
+
+    Returns:
+      Whether there are others.
+    """
+    found = False
     for op in reversed(list(_ops(block))):
-        for region in op.regions:
-            for inner in region.blocks:
-                _drop_unused(inner)
-        if op.name in KINDS and not any(list(r.uses) for r in op.results):
+        if op.name not in KINDS:
+            inner = [b for region in op.regions for b in region.blocks]
+            found |= any([_drop_unused(b) for b in inner])
+        elif any(list(r.uses) for r in op.results):
+            found = True
+        else:
             op.erase()
+    return found
 
 
 # -- merge_equal ---------------------------------------------------------------------------------

@@ -210,11 +210,13 @@ def _permute_tiles(
     if now.counts != target.counts or now.dims == target.dims:
         return value, now
     mesh = now.mesh
+    # Devices stay apart along axes that split neither: the value may be a sum over them.
+    idle = tuple(i for i in range(len(mesh.atoms)) if i not in now.used | target.used)
 
     def tiles(layout: Layout) -> np.ndarray:
         out = np.zeros(mesh.size, np.int64)
-        for atoms, count in zip(layout.dims, layout.counts, strict=True):
-            out = out * count + mesh.coordinates(atoms)
+        for atoms in (*layout.dims, idle):
+            out = out * mesh.count(atoms) + mesh.coordinates(atoms)
         return out
 
     order_now = np.argsort(tiles(now), kind="stable")

@@ -245,6 +245,35 @@ def low_rank_gradient(np, lib):
     return run
 
 
+def _low_rank_step(x, w, a, b, y):
+    z = x @ w + x @ a @ b - y
+    up = 2 * z / z.size
+    return (z * z).mean(), a - 0.1 * x.T @ (up @ b.T), b - 0.1 * (x @ a).T @ up
+
+
+CROSSED = (
+    ({"x": 2, "y": 2, "z": 2}, (("z", "xy"), ("z", "yx"), (None, "x"), ("xz", "y"), (None, "yz"))),
+    ({"x": 2, "y": 2, "z": 2}, (("z", "yx"), ("xy", "z"), ("y", "x"), (None, "zy"), ("x", "z"))),
+    ({"x": 2, "y": 2, "z": 2}, (("yz", "x"), (None, "yz"), ("z", "y"), ("x", None), ("xy", None))),
+)
+
+
+@program(
+    *((8, 16), (16, 16), (16, 4), (4, 16), (8, 16)),
+    reference=_low_rank_step,
+    layouts=[(m, tuple(tuple(d and tuple(d) for d in s) for s in specs)) for m, specs in CROSSED],
+)
+def low_rank_step(np, lib):
+    """Products that sum over other axes than propagation said, then split along these."""
+
+    def run(x, w, a, b, y):
+        loss = lambda p: ((x @ w + x @ p[0] @ p[1] - y) ** 2).mean()
+        value, slopes = lib.value_and_grad(loss)((a, b))
+        return value, a - 0.1 * slopes[0], b - 0.1 * slopes[1]
+
+    return run
+
+
 def _three_projections(x, q, k, v):
     hidden = [np.tanh(x @ w) for w in (q, k, v)]
     ups = [2 * h * (1 - h * h) for h in hidden]

@@ -67,18 +67,19 @@ def all_reduce(lz: Localizer, op: ir.Operation) -> list[Local]:
         return _relayout(lz, op)
     axes = lz.atoms(sdy.axis_refs(op.attributes["reduction_axes"]))
     out = lz.layout(op.attributes["out_sharding"], op.results[0].type.shape)
-    x = _reduce_over(lz, lz.local(op.operands[0]), axes)
+    x = _reduce_over(lz, lz.local(op.operands[0]), axes, out)
     if x.partial is None and x.layout != out and _next_in_chain(op):
         return lz.replace(op, Local(x.value, x.layout, via=(out,)))
     return lz.replace(op, Local(lz.at(Local(x.value, x.layout), out), out, x.partial))
 
 
-def _reduce_over(lz: Localizer, x: Local, axes: Atoms) -> Local:
+def _reduce_over(lz: Localizer, x: Local, axes: Atoms, out: Layout) -> Local:
+    """Reduces over axes, and over those that split the result where the operand has sums."""
     if x.partial is None:
         return x
     atoms, kind = x.partial
-    now = tuple(i for i in atoms if i in axes)
-    left = tuple(i for i in atoms if i not in axes)
+    now = tuple(i for i in atoms if i in axes or i in out.used)
+    left = tuple(i for i in atoms if i not in now)
     value = lz.e.all_reduce(x.value, now, kind) if now else x.value
     return Local(value, x.layout, (left, kind) if left else None)
 
@@ -96,7 +97,7 @@ def reduce_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
     }
     across = {i for atoms in scattered.values() for i in atoms}
     x = scatter_partial(lz.e, x, scattered)
-    x = _reduce_over(lz, x, tuple(across))
+    x = _reduce_over(lz, x, tuple(across), out)
     return lz.replace(op, Local(lz.at(Local(x.value, x.layout), out), out, x.partial))
 
 
