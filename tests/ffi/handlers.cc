@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 #include <string_view>
 
 #include "xla/ffi/api/ffi.h"
@@ -101,6 +102,15 @@ static ffi::Error FailImpl(F32 x, F32Result y, int32_t code) {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     Fail, FailImpl, ffi::Ffi::Bind().Arg<F32>().Ret<F32>().Attr<int32_t>("code"));
+
+// Throws an exception of C++ if the first element is negative, an int if it is more than 100.
+static ffi::Error ThrowImpl(F32 x, F32Result y) {
+  if (x.typed_data()[0] < 0) throw std::out_of_range("a negative number");
+  if (x.typed_data()[0] > 100) throw 5;
+  std::memcpy(y->typed_data(), x.typed_data(), x.size_bytes());
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Throw, ThrowImpl, ffi::Ffi::Bind().Arg<F32>().Ret<F32>());
 
 // Effects: counts its calls.
 static std::atomic<int64_t> counted{0};

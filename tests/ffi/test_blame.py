@@ -106,3 +106,30 @@ def test_where_nothing_can_be_wrapped_handlers_are_registered_as_they_are(
     np.testing.assert_array_equal(ffi_call(name, GOOD)(GOOD), GOOD)
     with pytest.raises(ValueError, match="INVALID_ARGUMENT: x has a negative element"):
         ffi_call(name, GOOD)(BAD)
+
+
+def test_what_a_handler_throws_is_an_error_of_the_call():
+    call = weft.jit(lambda x: ffi_call("Throw", x)(x))
+    for x, words in ((-GOOD, "std::out_of_range: a negative number"), (1000 * GOOD, "int")):
+        with pytest.raises(RuntimeError, match=rf"'Throw' at .*: the handler threw {words}$"):
+            np.asarray(call(x))
+        np.testing.assert_array_equal(call(GOOD), GOOD)
+
+
+def test_what_is_thrown_on_one_device_ends_the_program_on_all():
+    mesh = weft.make_mesh((8,), ("d",))
+
+    def on_shard(x):
+        return weft.lax.psum(ffi_call("Throw", x)(x), "d")
+
+    f = weft.jit(
+        weft.shard_map(
+            on_shard, mesh=mesh, in_specs=weft.P("d"), out_specs=weft.P(), check_vma=False
+        )
+    )
+    spread = weft.NamedSharding(mesh, weft.P("d"))
+    x = np.ones(8, "f4")
+    np.testing.assert_array_equal(f(weft.device_put(x, spread)), [8])
+    x[5] = -1
+    with pytest.raises(RuntimeError, match="'Throw' at .*: the handler threw std::out_of_range"):
+        np.asarray(f(weft.device_put(x, spread)))

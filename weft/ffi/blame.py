@@ -8,7 +8,8 @@ errors, and jump to the handler. A call that succeeds costs nothing more than th
 
 Programs over several CPU devices must fail as a whole (weft/runtime/together.py), so they call the
 target by a second name. There the instructions look at what the handler returned: an error is
-recorded, the results become NaN, and XLA sees success.
+recorded, the results become NaN, and XLA sees success. Exceptions that a handler throws become
+errors on the way (weft/ffi/unwinding.py).
 
 On other processors than x86-64, and on systems that map no executable memory, handlers are
 registered as they are.
@@ -30,6 +31,7 @@ from typing import Any
 
 from weft._xla import ffi as _xla
 from weft._xla.client import XlaRuntimeError
+from weft.ffi import unwinding
 from weft.runtime import together
 from weft.runtime.host_calls import note_invalid
 
@@ -40,7 +42,7 @@ _FRAME_RESULT_COUNT, _FRAME_RESULTS = 12, 14
 _EXECUTE = 3  # XLA_FFI_ExecutionStage
 _API_VERSION = 4 * _WORD  # offsets in XLA_FFI_Api
 _API_ERROR_CREATE, _API_ERROR_DESTROY = 6 * _WORD, 8 * _WORD
-_SLOT = 64
+_SLOT = 128
 _LISTED = 3
 _INVALID_ARGUMENT = 3  # XLA_FFI_Error_Code
 
@@ -133,21 +135,45 @@ def _stub(target: str, handler: int, failing_together: bool) -> Any:
     made: collections.OrderedDict[int, tuple[str, int]] | None = None
     if failing_together:
         made = collections.OrderedDict()
-    table = ctypes.addressof(_table(target, api, made))
-    start, point = b"\xf3\x0f\x1e\xfa", b"\x48\x89\x47" + bytes([_FRAME_API * _WORD])
-    if made is None:
-        # endbr64; movabs rax, table; mov [rdi+16], rax; movabs rax, handler; jmp rax
-        code = start + _movabs(table) + point + _movabs(handler) + b"\xff\xe0"
-    else:
-        # endbr64; push rbx; mov rbx, rdi; movabs rax, table; mov [rdi+16], rax
-        # movabs rax, handler; call rax; test rax, rax; je end
-        # mov rdi, rbx; mov rsi, rax; movabs rax, settle; call rax; end: pop rbx; ret
-        settle = ctypes.cast(_settling(target, api, made), ctypes.c_void_p).value or 0
-        failed = b"\x48\x89\xdf\x48\x89\xc6" + _movabs(settle) + b"\xff\xd0"
-        code = start + b"\x53\x48\x89\xfb" + _movabs(table) + point + _movabs(handler)
-        code += b"\xff\xd0\x48\x85\xc0\x74" + bytes([len(failed)]) + failed + b"\x5b\xc3"
+    copy, create = _table(target, api, made)
+    settle = _settling(target, api, made) if made is not None else None
+    caught = _catching(create, settle)
+    # endbr64; push rbx; mov rbx, rdi; movabs rax, table; mov [rdi+16], rax
+    # movabs rax, handler; call rax
+    code = b"\xf3\x0f\x1e\xfa\x53\x48\x89\xfb" + _movabs(ctypes.addressof(copy))
+    code += b"\x48\x89\x47" + bytes([_FRAME_API * _WORD]) + _movabs(handler) + b"\xff\xd0"
+    if settle is not None:
+        # test rax, rax; je over what a failure calls
+        failed = _call_with_frame(settle)
+        code += b"\x48\x85\xc0\x74" + bytes([len(failed)]) + failed
+    code += b"\x5b\xc3"  # pop rbx; ret
+    landing = slot + len(code)
+    code += _call_with_frame(caught) + b"\x5b\xc3"
     ctypes.memmove(slot, code, len(code))
+    unwinding.describe(slot, len(code), _PUSHED, landing)
     return _xla.capsule(slot)
+
+
+_PUSHED = 5  # bytes up to the end of push rbx
+
+
+def _call_with_frame(function: Any) -> bytes:
+    """mov rdi, rbx; mov rsi, rax; movabs rax, function; call rax"""
+    address = ctypes.cast(function, ctypes.c_void_p).value or 0
+    return b"\x48\x89\xdf\x48\x89\xc6" + _movabs(address) + b"\xff\xd0"
+
+
+def _catching(create: Any, settle: Any) -> Any:
+    """What is called with the frame and an exception: returns the error XLA is to see."""
+
+    def caught(frame: Any, thrown: int) -> int:
+        message = f"the handler threw {unwinding.end_of(thrown)}".encode()
+        error = create(ctypes.pointer(_ErrorArgs(ctypes.sizeof(_ErrorArgs), None, message, 2)))
+        return int((error if settle is None else settle(frame, error)) or 0)
+
+    function = _Settle(caught)
+    _kept.append(function)
+    return function
 
 
 def _movabs(value: int) -> bytes:
@@ -175,8 +201,8 @@ def _executable_slot() -> int | None:
     return _free.pop() if _free else None
 
 
-def _table(target: str, api: int, made: collections.OrderedDict | None) -> Any:
-    """A copy of XLA's table of functions with one that names the target in errors.
+def _table(target: str, api: int, made: collections.OrderedDict | None) -> tuple[Any, Any]:
+    """A copy of XLA's table of functions with one that names the target in errors, and that one.
 
     made: filled with message and code by the error's address.
     """
@@ -201,7 +227,7 @@ def _table(target: str, api: int, made: collections.OrderedDict | None) -> Any:
     function = _CreateError(create)
     entry.value = ctypes.cast(function, ctypes.c_void_p).value
     _kept.append((copy, function))
-    return copy
+    return copy, create
 
 
 _REMEMBERED = 256  # errors that a handler made and did not return

@@ -208,7 +208,7 @@ def _compiler(cuda: bool) -> str:
         found = shutil.which(name) if name else None
         if found:
             return found
-    need = "nvcc (the CUDA toolkit)" if cuda else "a C++17 compiler (c++, g++ or clang++)"
+    need = "nvcc (the CUDA toolkit)" if cuda else "C++17 compiler (c++, g++ or clang++)"
     raise BuildError(f"build: found no {need} on PATH; install one, or pass compiler=")
 
 
