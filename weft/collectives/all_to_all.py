@@ -51,10 +51,6 @@ def _abstract(x: ShapedArray, *, over: Team, split: int, concat: int, tiled: boo
     return result_type("all_to_all", x, shape, origin, mat)
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
-    return all_to_all_p.bind(primals[0], **params), all_to_all_p.bind(tangents[0], **params)
-
-
 def _transpose(ct: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool) -> list:
     ct = varying_over(ct, over.tracked)
     return [all_to_all_p.bind(ct, over=over, split=concat, concat=split, tiled=tiled)]
@@ -207,7 +203,7 @@ def lower_in_front(ctx: Any, x: Any, *, over: Team, split: int, concat: int, til
 all_to_all_p = Primitive(
     "all_to_all",
     abstract=_abstract,
-    jvp=_jvp,
+    jvp="linear",
     transpose=_transpose,
     batch=joining(_batch),
     lower=_lower,

@@ -81,10 +81,7 @@ def _start_of(sync: Primitive) -> Primitive:
     start = Primitive(
         f"{sync.name}_start",
         abstract=abstract,
-        jvp=lambda primals, tangents, **params: (
-            start.bind(primals[0], **params),
-            start.bind(tangents[0], **params),
-        ),
+        jvp="linear",
         transpose=sync.transpose,
         batch=batch,
         lower=lambda ctx, x, **params: _lower_start(ctx, sync, x, params),
@@ -103,17 +100,10 @@ pbroadcast_start_p = _start_of(pbroadcast_p)
 ppermute_start_p = _start_of(ppermute_p)
 
 
-def _linear(prim: Callable[[], Primitive]) -> Callable:
-    return lambda primals, tangents, **params: (
-        prim().bind(primals[0], **params),
-        prim().bind(tangents[0], **params),
-    )
-
-
 done_p = Primitive(
     "done",
     abstract=lambda future: future.value,
-    jvp=_linear(lambda: done_p),
+    jvp="linear",
     transpose=lambda ct, future: [ct],
     batch=lambda axis, args, dims: (done_p.bind(args[0]), dims[0]),
     lower=lambda ctx, future: _lower_done(ctx, future),
@@ -122,7 +112,7 @@ done_p = Primitive(
 landed_p = Primitive(
     "landed",
     abstract=lambda x, *, collective: InFlight(collective, x),
-    jvp=_linear(lambda: landed_p),
+    jvp="linear",
     transpose=lambda ct, x, *, collective: [ct],
     batch=lambda axis, args, dims, **params: (landed_p.bind(args[0], **params), dims[0]),
     lower=lambda ctx, x, *, collective: x,

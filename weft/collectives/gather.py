@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -58,10 +57,6 @@ def _abstract(x: ShapedArray, *, over: Team, axis: int, tiled: bool, to: str) ->
     if not tiled:
         origin.insert(axis, None)
     return result_type("all_gather", x, shape, origin, result_mat("all_gather", x, over, to))
-
-
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
-    return all_gather_p.bind(primals[0], **params), all_gather_p.bind(tangents[0], **params)
 
 
 def _transpose(ct: Any, x: Any, *, over: Team, axis: int, tiled: bool, to: str) -> list:
@@ -133,7 +128,7 @@ def _lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool, to: str) -> 
 all_gather_p = Primitive(
     "all_gather",
     abstract=_abstract,
-    jvp=_jvp,
+    jvp="linear",
     transpose=_transpose,
     batch=joining(_batch),
     lower=_lower,
@@ -275,10 +270,7 @@ def _slice_lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> Any
 all_slice_p = Primitive(
     "all_slice",
     abstract=_slice_abstract,
-    jvp=lambda primals, tangents, **params: (
-        all_slice_p.bind(primals[0], **params),
-        all_slice_p.bind(tangents[0], **params),
-    ),
+    jvp="linear",
     transpose=_slice_transpose,
     batch=joining(_slice_batch),
     lower=_slice_lower,
@@ -378,10 +370,7 @@ def _broadcast_by_sum(ctx: Any, x: Any, over: Team, source: int) -> Any:
 pbroadcast_p = Primitive(
     "pbroadcast",
     abstract=_broadcast_abstract,
-    jvp=lambda primals, tangents, **params: (
-        pbroadcast_p.bind(primals[0], **params),
-        pbroadcast_p.bind(tangents[0], **params),
-    ),
+    jvp="linear",
     transpose=_broadcast_transpose,
     batch=joining(_broadcast_batch),
     lower=_broadcast_lower,

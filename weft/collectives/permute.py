@@ -40,10 +40,6 @@ def _abstract(x: ShapedArray, *, over: Team, perm: Pairs) -> ShapedArray:
     return x.update(mat=result_mat("ppermute", x, over, VARYING))
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
-    return ppermute_p.bind(primals[0], **params), ppermute_p.bind(tangents[0], **params)
-
-
 def _transpose(ct: Any, x: Any, *, over: Team, perm: Pairs) -> list:
     back = tuple((target, source) for source, target in perm)
     return [ppermute_p.bind(varying_over(ct, over.tracked), over=over, perm=back)]
@@ -139,7 +135,7 @@ def _lower(ctx: Any, x: Any, *, over: Team, perm: Pairs) -> Any:
 ppermute_p = Primitive(
     "ppermute",
     abstract=_abstract,
-    jvp=_jvp,
+    jvp="linear",
     transpose=_transpose,
     batch=joining(_batch),
     lower=_lower,
@@ -305,42 +301,35 @@ def _send_transpose(ct: Any, x: Any, *, over: Team, perm: Pairs) -> list:
     return _transpose(ct, x, over=over, perm=perm)
 
 
-def _linear(prim: Primitive) -> Any:
-    return lambda primals, tangents, **params: (
-        prim.bind(primals[0], **params),
-        prim.bind(tangents[0], **params),
-    )
-
-
 psend_p = Primitive(
     "psend",
     abstract=_send_abstract,
+    jvp="linear",
     transpose=_send_transpose,
     batch=_send_batch,
     lower=lambda ctx, x, *, over, perm: _lower_send(ctx, x, over, perm),
     named_axes=named_axes,
     own_types=True,
 )
-psend_p.jvp = _linear(psend_p)
 keep_p = Primitive(
     "keep_sent",
     abstract=lambda x, *, over, perm: Sent(over, perm, x),
+    jvp="linear",
     transpose=lambda ct, x, *, over, perm: [ct],
     batch=lambda axis, args, dims, **params: (keep_p.bind(args[0], **params), dims[0]),
     lower=lambda ctx, x, **params: x,
     own_types=True,
 )
 """A message that is here already: what psend becomes under vmap of its own axis."""
-keep_p.jvp = _linear(keep_p)
 precv_p = Primitive(
     "precv",
     abstract=_recv_abstract,
+    jvp="linear",
     transpose=lambda ct, token: [ct],
     batch=lambda axis, args, dims: (precv_p.bind(args[0]), dims[0]),
     lower=lambda ctx, token: token,
     own_types=True,
 )
-precv_p.jvp = _linear(precv_p)
 
 
 def _lower_send(ctx: Any, x: Any, over: Team, perm: Pairs) -> Any:

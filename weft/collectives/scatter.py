@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,10 +41,6 @@ def _abstract(x: ShapedArray, *, over: Team, axis: int, tiled: bool) -> ShapedAr
     mat = result_mat("psum_scatter", x, over, VARYING)
     origin = [d for d in range(x.ndim) if tiled or d != axis]
     return result_type("psum_scatter", x, shape, origin, mat)
-
-
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
-    return psum_scatter_p.bind(primals[0], **params), psum_scatter_p.bind(tangents[0], **params)
 
 
 def _transpose(ct: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> list:
@@ -113,7 +108,7 @@ def _lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> Any:
 psum_scatter_p = Primitive(
     "psum_scatter",
     abstract=_abstract,
-    jvp=_jvp,
+    jvp="linear",
     transpose=_transpose,
     batch=joining(_batch, if_grouped=True),
     lower=_lower,

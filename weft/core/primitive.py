@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from weft.core.cell import Cell, bind_open
 from weft.core.state import state
@@ -20,7 +20,8 @@ class Primitive:
         Sharding and manual-axis type are joined by the mechanism, unless `own_types` is set.
     jvp(primals, tangents, **params) -> out, out_tangent
         Tangents are None where zero. The one rule serves jvp and linearize: ops on tangents are
-        staged into the linear program, ops on primals are not.
+        staged into the linear program, ops on primals are not. "linear" stands for the rule of an
+        op that is linear in its one operand: the op itself.
     linearize(primals, tangents, **params) -> out, out_tangent
         Instead of jvp under linearize, where inner jaxprs must be split (jit, scan, cond, …).
     transpose(cts, *args, **params) -> list with one cotangent or None per operand
@@ -80,7 +81,7 @@ class Primitive:
         name: str,
         *,
         abstract: Callable | None = None,
-        jvp: Callable | None = None,
+        jvp: Callable | Literal["linear"] | None = None,
         linearize: Callable | None = None,
         transpose: Callable | None = None,
         batch: Callable | None = None,
@@ -104,7 +105,7 @@ class Primitive:
             self.__class__ = _TakesRefs
         self.name = name
         self.abstract = abstract
-        self.jvp = jvp
+        self.jvp = self._linear_jvp if jvp == "linear" else jvp
         self.linearize = linearize
         self.transpose = transpose
         self.batch = batch
@@ -126,6 +127,9 @@ class Primitive:
         self.rule_cache: dict = {}
         self.eager_cache: dict = {}  # params as a tuple of items -> the compiled call that runs it
         PRIMITIVES[name] = self
+
+    def _linear_jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+        return self.bind(primals[0], **params), self.bind(tangents[0], **params)
 
     def bind(self, *args: Any, **params: Any) -> Any:
         return state.trace.process(self, args, params)

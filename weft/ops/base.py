@@ -257,13 +257,10 @@ def linear_unary(
     batch(axis, x, dim, **params) gives the result and its batch dimension.
     """
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
-        return prim.bind(primals[0], **params), prim.bind(tangents[0], **params)
-
-    prim = Primitive(
+    return Primitive(
         name,
         abstract=abstract,
-        jvp=jvp,
+        jvp="linear",
         transpose=lambda ct, x, **params: [transpose(ct, x.aval, **params)],
         batch=lambda axis, args, dims, **params: batch(axis, args[0], dims[0], **params),
         lower=lower,
@@ -271,7 +268,6 @@ def linear_unary(
         linear=(0,),
         structural=structural,
     )
-    return prim
 
 
 def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:

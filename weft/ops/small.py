@@ -54,10 +54,6 @@ def _split_transpose(cts: Sequence[Any], x: Any, *, sizes: tuple[int, ...], axis
     return [concatenate(given, axis)]
 
 
-def _split_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
-    return split_p.bind(primals[0], **params), split_p.bind(tangents[0], **params)
-
-
 def _split_batch(data: Any, args: Any, dims: Any, *, sizes: tuple[int, ...], axis: int) -> tuple:
     dim = dims[0]
     outs = split_p.bind(args[0], sizes=sizes, axis=axis + (axis >= dim))
@@ -80,7 +76,7 @@ def _split_lower(ctx: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -> list
 split_p = Primitive(
     "split",
     abstract=_split_abstract,
-    jvp=_split_jvp,
+    jvp="linear",
     transpose=_split_transpose,
     batch=_split_batch,
     lower=_split_lower,

@@ -50,9 +50,6 @@ def _stacked(sharding: Any, x: Any, dim: int, axis: Any) -> Any:
 def _placement(name: str, *, abstract: Callable, transpose: Callable, **rules: Any) -> Primitive:
     """A linear op that changes a value's placement, given by its parameter `sharding`."""
 
-    def jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
-        return prim.bind(primals[0], **params), prim.bind(tangents[0], **params)
-
     def batch(axis: Any, args: Any, dims: Any, *, sharding: Any, **params: Any) -> tuple:
         sharding = _stacked(sharding, args[0], dims[0], axis)
         return prim.bind(args[0], sharding=sharding, **params), dims[0]
@@ -60,7 +57,7 @@ def _placement(name: str, *, abstract: Callable, transpose: Callable, **rules: A
     prim = Primitive(
         name,
         abstract=abstract,
-        jvp=jvp,
+        jvp="linear",
         transpose=transpose,
         **{"batch": batch, **rules},
         own_types=True,
@@ -92,10 +89,7 @@ def _mesh_cast_impl(x: Any, *, mesh: AbstractMesh | None) -> Any:
 mesh_cast_p = Primitive(
     "mesh_cast",
     abstract=lambda x, *, mesh: x.update(sharding=_cast_sharding(x, mesh)),
-    jvp=lambda primals, tangents, **params: (
-        mesh_cast_p.bind(primals[0], **params),
-        mesh_cast_p.bind(tangents[0], **params),
-    ),
+    jvp="linear",
     transpose=lambda ct, x, *, mesh: [_to_type(ct, x.aval)],
     batch=lambda axis, args, dims, *, mesh: (mesh_cast_p.bind(args[0], mesh=mesh), dims[0]),
     lower=lambda ctx, x, *, mesh: x,

@@ -269,10 +269,7 @@ def _entering(tangent: ClosedJaxpr, specs: dict[int, PartitionSpec], mesh: Any) 
 relabel_p = Primitive(
     "relabel",
     abstract=lambda x, *, mat: x.update(mat=mat),
-    jvp=lambda primals, tangents, *, mat: (
-        relabel_p.bind(primals[0], mat=mat),
-        relabel_p.bind(tangents[0], mat=mat),
-    ),
+    jvp="linear",
     transpose=lambda ct, x, *, mat: [relabel_p.bind(ct, mat=cotangent_aval(x.aval).mat)],
     batch=lambda axis, args, dims, *, mat: (relabel_p.bind(args[0], mat=mat), dims[0]),
     lower=lambda ctx, x, *, mat: x,
