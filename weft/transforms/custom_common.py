@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.core.aval import ShapedArray
 from weft.core.config import config
+from weft.core.errors import names_text
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.state import axes_key
@@ -365,6 +366,27 @@ def closes_over_tracers(fun: Any) -> bool:
         return any(isinstance(x, Tracer) for x in flatten(values)[0])
     except (TypeError, ValueError):
         return any(isinstance(x, Tracer) for x in values)
+
+
+def fitted(value: Any, want: Any, got: Any, varies: Callable[[str], str]) -> Any:
+    """What a rule returned, of a type that passed `check_type`, in exactly the type wanted.
+
+    varies(axes): what to say if it differs along mesh axes where it has to be equal.
+    """
+    if isinstance(value, bool | int | float | complex):
+        return want.dtype.type(value)
+    if got.dtype != want.dtype:
+        from weft.ops.elementwise import convert
+
+        value = convert(value, want.dtype)
+    if isinstance(want, ShapedArray) and want.mat is not got.mat:
+        from weft.ops.special import match_type
+
+        extra = got.mat.varying - want.mat.varying
+        if extra:
+            raise TypeError(varies(names_text(extra)))
+        value = match_type(value, want)
+    return value
 
 
 def check_type(

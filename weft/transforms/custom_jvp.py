@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
-from weft.core.errors import names_text
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
 from weft.core.state import current_trace, state
 from weft.core.trace import closed_call_jaxpr, typeof
@@ -20,6 +18,7 @@ from weft.transforms.custom_common import (
     batch_call,
     call_primitive,
     check_type,
+    fitted,
     instantiate,
     trace_call,
     tracing_rules,
@@ -80,26 +79,17 @@ class Call(FlatCall):
         if not has_tangent(typeof(out)):
             return None
         check_type(who, "the tangent of", want, got, names_in(self.out_tree, "output")[i])
-        if isinstance(tangent, bool | int | float | complex):
-            return want.dtype.type(tangent)
-        if got.dtype != want.dtype:
-            from weft.ops.elementwise import convert
-
-            tangent = convert(tangent, want.dtype)
-        if isinstance(want, ShapedArray) and want.mat is not got.mat:
-            extra = got.mat.varying - want.mat.varying
-            if extra:
-                axes = names_text(extra)
-                raise TypeError(
-                    f"{who}: the tangent of {names_in(self.out_tree, 'output')[i]} has type "
-                    f"{got.str_short()} and varies over {axes}, but the output "
-                    f"({typeof(out).str_short()}) is equal there, and so must be its tangent: add "
-                    f"it up with weft.lax.psum(t, {axes})"
-                )
-            from weft.ops.special import match_type
-
-            tangent = match_type(tangent, want)
-        return tangent
+        return fitted(
+            tangent,
+            want,
+            got,
+            lambda axes: (
+                f"{who}: the tangent of {names_in(self.out_tree, 'output')[i]} has type "
+                f"{got.str_short()} and varies over {axes}, but the output "
+                f"({typeof(out).str_short()}) is equal there, and so must be its tangent: add "
+                f"it up with weft.lax.psum(t, {axes})"
+            ),
+        )
 
 
 class ClosedCall:

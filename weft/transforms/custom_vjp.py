@@ -8,7 +8,6 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
-from weft.core.errors import names_text
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, typeof
@@ -22,6 +21,7 @@ from weft.transforms.custom_common import (
     batch_results,
     call_primitive,
     check_type,
+    fitted,
     instantiate,
     trace_call,
     tracing_rules,
@@ -135,25 +135,16 @@ class Call(FlatCall):
                 f"{got.str_short()}; take its real part"
             )
         check_type(who, "the cotangent of", want, _cast(got, want), which, error)
-        if isinstance(ct, bool | int | float | complex):
-            return want.dtype.type(ct)
-        if got.dtype != want.dtype:
-            from weft.ops.elementwise import convert
-
-            ct = convert(ct, want.dtype)
-        if isinstance(want, ShapedArray) and want.mat is not got.mat:
-            extra = got.mat.varying - want.mat.varying
-            if extra:
-                axes = names_text(extra)
-                raise TypeError(
-                    f"{who}: the cotangent of {names_in(self.in_tree, 'args')[i]} varies over "
-                    f"{axes}, but the argument ({aval.str_short()}) does not: its cotangent is "
-                    f"the sum, weft.lax.psum(ct, {axes})"
-                )
-            from weft.ops.special import match_type
-
-            ct = match_type(ct, want)
-        return ct
+        return fitted(
+            ct,
+            want,
+            got,
+            lambda axes: (
+                f"{who}: the cotangent of {which} varies over {axes}, but the argument "
+                f"({aval.str_short()}) does not: its cotangent is the sum, "
+                f"weft.lax.psum(ct, {axes})"
+            ),
+        )
 
 
 def _prefixed(part: Any, tree: Any, what: str) -> list:
