@@ -101,6 +101,18 @@ def test_conversions_between_dtypes(old, new):
     np.testing.assert_array_equal(got.astype(np.float64), x.astype(new).astype(np.float64))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "int64"])
+def test_bits_are_counted(dtype):
+    with weft.enable_x64(True):
+        info = np.iinfo(dtype)
+        x = np.array([info.min, info.max, 0, 1, 5, 100, info.max // 3, info.min // 7], dtype)
+        u = x.view(f"u{x.dtype.itemsize}")
+        ones = elementwise(weft.lax.population_count, x, out=x)
+        zeros = elementwise(weft.lax.clz, x, out=x)
+    np.testing.assert_array_equal(ones, [int(v).bit_count() for v in u])
+    np.testing.assert_array_equal(zeros, [info.bits - int(v).bit_length() for v in u])
+
+
 def test_blocks_that_do_not_divide_the_array_are_masked():
     def kernel(x, y, out):
         out[...] = np_.exp(x[...]) + y[...] * 2.0
@@ -171,6 +183,10 @@ def test_a_matrix_product_accumulates_over_the_last_grid_dimension(dtype):
         ((20, 17), (20, 33), (((0,), (0,)), ((), ()))),
         ((20, 17), (33, 17), (((1,), (1,)), ((), ()))),
         ((2, 5, 4), (2, 4, 3), (((2,), (1,)), ((0,), (0,)))),
+        ((3, 20, 17), (3, 17, 33), (((2,), (1,)), ((0,), (0,)))),
+        ((5, 70), (70, 40), (((1,), (0,)), ((), ()))),
+        ((40, 5), (5, 70), (((1,), (0,)), ((), ()))),
+        ((70, 40), (3, 70), (((0,), (1,)), ((), ()))),
     ],
 )
 def test_products_of_any_form_mask_the_contracted_dimension(left, right, numbers):
