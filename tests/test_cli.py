@@ -72,7 +72,7 @@ def test_a_missing_file_is_an_error(capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--hardware", "abacus"], "presets are cpu, h100"),
+        (["--hardware", "abacus"], "presets are cpu, a100"),
         (["--stage", "loom"], "the stages are jaxpr, stablehlo"),
         (["--html", "nowhere/page.html"], "there is no folder 'nowhere'"),
         (["--devices", "0"], "give 1 or more"),

@@ -181,8 +181,11 @@ def with_example(doc: str | None, example: str | None) -> str | None:
     """A docstring that ends with an example."""
     if not example:
         return doc
-    lines = "\n".join(f"    {line}".rstrip() for line in example.splitlines())
-    return f"{(doc or '').rstrip()}\n\n{lines}\n    "
+    text = (doc or "").rstrip()
+    # Python 3.13 takes the margin out of docstrings.
+    margin = "" if any(line[:1].strip() for line in text.splitlines()[1:]) else "    "
+    lines = "\n".join(f"{margin}{line}".rstrip() for line in example.splitlines())
+    return f"{text}\n\n{lines}\n{margin}"
 
 
 def examples_of(preamble: str, text: str) -> dict[str, str]:
