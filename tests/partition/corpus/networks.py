@@ -143,6 +143,27 @@ def rotary_embedding(np, lib):
     return run
 
 
+FEATURES = (
+    ({"data": 4, "model": 2}, ((("data",), None, ("model",)), (("model",), None, None))),
+    ({"data": 4, "model": 2}, ((("data",), ("model",), None), (("data",), None, ("model",)))),
+    ({"data": 8}, ((None, ("data",), None), (None, None, ("data",)))),
+)
+
+
+@program((4, 16, 8), (4, 16, 8), layouts=FEATURES)
+def rotary_scores(np, lib):
+    """Scores of turned queries and keys, whose features are split; all devices want them."""
+
+    def turn(x):
+        rate = np.exp(-np.arange(4, dtype=np.float32) / 2)
+        angle = np.arange(16, dtype=np.float32)[:, None] * rate[None]
+        a, b = x[..., :4], x[..., 4:]
+        c, s = np.cos(angle), np.sin(angle)
+        return np.concatenate([a * c - b * s, a * s + b * c], axis=-1)
+
+    return lambda q, k: np.einsum("bqd,bkd->bqk", turn(q), turn(k))
+
+
 @program((32, 8), (32, 8), (32, 8))
 def sliding_window_attention(np, lib):
     def run(q, k, v):

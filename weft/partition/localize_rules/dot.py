@@ -139,18 +139,20 @@ def _cheapest(
     scattered = scattered_to(lz, op)
     natural = comes_split(split.lhs, numbers.lhs_contract)
     natural = natural and comes_split(split.rhs, numbers.rhs_contract)
+    chain = chain_of(lz, op)
+    end = scattered or (chain[-1] if chain else split.out)
     best, least = split, split.sent(lz.e)
+    if scattered is None:
+        least += result_cost(lz, op, split.out, end)
     flops = _flops(split, numbers)
-    for out in (split.out,) if scattered is None else (split.out, scattered):
+    for out in dict.fromkeys((split.out, end)):
         more = math.prod(out.local) * lz.mesh.count(split.across) / math.prod(split.out.local) - 1
         if more > 0 and natural:
             continue
         for lhs in filter(None, (split.lhs, split.lhs.before)):
             for rhs in filter(None, (split.rhs, split.rhs.before)):
                 plan = _plan(lz, op, numbers, lhs, rhs, out, split=False)
-                sent = plan.sent(lz.e)
-                if out is not scattered and scattered is not None:
-                    sent += result_cost(lz, op, out, scattered)
+                sent = plan.sent(lz.e) + result_cost(lz, op, out, end)
                 if sent < least and flops * more <= FLOPS_PER_BYTE * (least - sent):
                     best, least = plan, sent
     return best if scattered is not None else _summed_in_place(lz, op, numbers, split, best)
