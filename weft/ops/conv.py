@@ -12,6 +12,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.ops.arithmetic import convert
 from weft.ops.base import bilinear_jvp
 from weft.ops.conv_shapes import (
     ConvDimensionNumbers,
@@ -241,6 +242,20 @@ def _lower(
 ) -> Any:
     lhs, rhs = ctx.avals_in
     out = ctx.avals_out[0]
+    if ctx.module.platforms[0] != "cpu" and not dtypes.is_float(out.dtype) and out.size:
+        return _lower_in_parts(
+            ctx,
+            x,
+            y,
+            window_strides=window_strides,
+            padding=padding,
+            lhs_dilation=lhs_dilation,
+            rhs_dilation=rhs_dilation,
+            dimension_numbers=dimension_numbers,
+            feature_group_count=feature_group_count,
+            batch_group_count=batch_group_count,
+            precision=precision,
+        )
     if lhs.dtype != rhs.dtype:
         x, y = (
             v
@@ -265,6 +280,24 @@ def _lower(
         **precision_attrs(ctx, precision),
     }
     return ctx.op("stablehlo.convolution", [x, y], ctx.out_types(), attrs)[0]
+
+
+def _lower_in_parts(ctx: Any, x: Any, y: Any, **params: Any) -> Any:
+    """By convolutions of floats, where there are no others."""
+    from weft.ops.conv_parts import of_complex, of_integers
+
+    out = ctx.avals_out[0].dtype
+
+    def convolve(a: Any, b: Any) -> Any:
+        return conv_general_dilated_p.bind(a, b, preferred_element_type=None, **params)
+
+    def run(a: Any, b: Any) -> Any:
+        if dtypes.is_complex(out):
+            return of_complex(convolve, convert(a, out), convert(b, out))
+        return of_integers(convolve, a, b, out)
+
+    avals = [ShapedArray(a.shape, a.dtype) for a in ctx.avals_in]
+    return ctx.lower_fun(run, x, y, avals=avals)[0]
 
 
 def _spec_text(spec: Dims, letters: str) -> str:
