@@ -80,6 +80,17 @@ def register_ffi_target(
         _handlers.setdefault(name, (given, kwargs.get("traits", 0)))
 
 
+def register_kernel(name: str, capsule: Any) -> None:
+    """Registers machine code of weft's own for the CPU, whose errors name themselves.
+
+    No Python runs where it fails: it may fail because of an interrupt, which Python would raise
+    there and then.
+    """
+    _xla.register_target(name, capsule, "cpu", 1)
+    _platforms.setdefault(name, set()).add(_xla.platform_name("cpu"))
+    _handlers.setdefault(name, (capsule, 0))
+
+
 def _named(name: str, fn: Any, **options: bool) -> Any:
     if isinstance(fn, dict):
         return {stage: blame.named(name, c, **options) for stage, c in fn.items()}

@@ -40,14 +40,15 @@ def polls(eqn: Any) -> bool:
     cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
 
     def find() -> bool:
-        return not _counts(cond, body, eqn.params["body_nconsts"]) and _looks((cond, body))
+        return not counts(eqn) and _looks((cond, body))
 
     return open_jaxpr(body).memo("polls", find)
 
 
-def _counts(cond: Any, body: Any, consts: int) -> bool:
-    """Whether a loop's condition compares a number that every turn adds to."""
-    cond, body = open_jaxpr(cond), open_jaxpr(body)
+def counts(eqn: Any) -> bool:
+    """Whether the condition of a while equation compares a number that every turn adds to."""
+    cond, body = (open_jaxpr(eqn.params[name]) for name in ("cond_jaxpr", "body_jaxpr"))
+    consts = eqn.params["body_nconsts"]
     if len(cond.eqns) != 1 or cond.eqns[0].primitive.name not in ("lt", "le", "gt", "ge"):
         return False
     carried = len(body.invars) - consts

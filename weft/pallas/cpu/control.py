@@ -8,6 +8,7 @@ from typing import Any
 from weft.core import dtypes
 from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.arrays import sliced
+from weft.pallas.cpu.interrupt import emit_look
 from weft.pallas.cpu.llvm import Index
 from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer
@@ -247,6 +248,7 @@ def _while(t: Translator, eqn: Any, *operands: Any) -> list:
         f.do(f"br i1 {go.at(f, ())}, label {body}, label {out}")
     f.label(body)
     with f.scope(), t.region():
+        emit_look(t, eqn)
         outs = t.run(p["body_jaxpr"], [*body_consts, *carry.inside(registers)])
         following = carry.update(outs)
         if watch.on:

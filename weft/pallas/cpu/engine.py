@@ -85,7 +85,7 @@ def compile_text(text: str, symbol: str, opt: int = 2) -> int:
     The same text is compiled once a process; its machine code is also kept on disk, so that
     another process only links it.
     """
-    key = key_of(text)
+    key, symbols = key_of(text), _symbols(text)
     with _lock:
         address = _addresses.get(key)
         if address is not None:
@@ -93,12 +93,12 @@ def compile_text(text: str, symbol: str, opt: int = 2) -> int:
             return address
         file = cache_folder() / f"{key}.o"
         try:
-            address = _link(file.read_bytes(), symbol, key)
+            address = _link(file.read_bytes(), symbol, key, symbols)
             statistics["from_disk"] += 1
         except (OSError, RuntimeError):  # not there, or not what was written
             code = _assemble(text, opt)
             statistics["compiled"] += 1
-            address = _link(code, symbol, f"{key} new")
+            address = _link(code, symbol, f"{key} new", symbols)
             _keep(file, code)
         _addresses[key] = address
         return address
@@ -146,9 +146,23 @@ def _assemble(text: str, opt: int) -> bytes:
     return host().machine.emit_object(optimized(text, opt))
 
 
-def _link(code: bytes, symbol: str, key: str) -> int:
+def link_text(text: str, symbol: str) -> int:
+    """As `compile_text`, for code that is made for this process alone and kept nowhere."""
+    return _link(_assemble(text, 0), symbol, symbol, {})
+
+
+def _symbols(text: str) -> dict[str, int]:
+    """The addresses of what code shares with this process."""
+    from weft.pallas.cpu import interrupt
+
+    return {interrupt.COUNTER: interrupt.counter_address()} if interrupt.COUNTER in text else {}
+
+
+def _link(code: bytes, symbol: str, key: str, symbols: dict[str, int]) -> int:
     llvm = host().llvm
     library = llvm.JITLibraryBuilder().add_object_img(code).export_symbol(symbol)
+    for name, address in symbols.items():
+        library.import_symbol(name, address)
     library.add_current_process()
     tracker = library.link(host().jit, key)
     _alive.append(tracker)

@@ -74,14 +74,14 @@ def _text(call: Any) -> str:
 def target_of(call: Any) -> str:
     """The custom-call target of a kernel, compiled and registered."""
     from weft._xla import ffi
-    from weft.ffi.registry import register_ffi_target
+    from weft.ffi.registry import register_kernel
 
     text = kernel_text(call)
     address = engine.compile_text(text, "handler")
     plain = "".join(c if c.isalnum() else "_" for c in call.name)
     name = f"weft_kernel_{plain}_{engine.key_of(text)[:16]}"
     if name not in _registered:
-        register_ffi_target(name, ffi.capsule(address), "cpu")
+        register_kernel(name, ffi.capsule(address))
         _registered.add(name)
     return name
 
