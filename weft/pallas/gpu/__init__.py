@@ -9,6 +9,7 @@ import functools
 from typing import Any
 
 from weft.core.aval import ShapedArray
+from weft.pallas.gpu.emitter import warps_of
 from weft.pallas.gpu.program import Launch, build, function_name
 from weft.pallas.ir import KernelCall, backends, param
 
@@ -44,7 +45,7 @@ def _emit(
     config = {
         "name": ctx.string(function_name(call)),
         "ir": ctx.string(str(launch.module)),
-        "num_warps": ctx.i32(param(call, "num_warps", 4)),
+        "num_warps": ctx.i32(warps_of(call)),
         "num_stages": ctx.i32(param(call, "num_stages", 3)),
         "grid_x": ctx.i32(launch.programs),
         "grid_y": ctx.i32(1),

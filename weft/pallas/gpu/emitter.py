@@ -10,6 +10,7 @@ Source: the Triton dialect, https://triton-lang.org/main/dialects/TritonDialect.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from weft._xla import mlir, triton
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
-from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, open_jaxpr, subjaxprs
 from weft.pallas.gpu.formulas import computed_wider, formula
 from weft.pallas.ir import KernelCall, param, unsupported
 
@@ -80,13 +81,39 @@ _PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}
 _FLOAT_PREDICATES = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 13}
 
 
+def warps_of(call: KernelCall) -> int:
+    """`num_warps` as given; otherwise 8 where values are too large for the registers of 4."""
+    return int(param(call, "num_warps", None) or (8 if _largest(call) >= LARGE_VALUE else 4))
+
+
+LARGE_VALUE = 1 << 14
+"""Elements of which each of 128 threads would hold 128, half its registers."""
+_SEEN_ONLY = ("get", "transpose", "convert_element_type", "broadcast_in_dim")
+
+
+def _largest(call: KernelCall) -> int:
+    """The elements of the largest value that a kernel computes, not counting what it reads."""
+
+    def within(jaxpr: Any) -> int:
+        largest = 1
+        for eqn in open_jaxpr(jaxpr).eqns:
+            if eqn.primitive.name not in _SEEN_ONLY:
+                sizes = (v.aval.shape for v in eqn.outvars if hasattr(v.aval, "shape"))
+                largest = max(largest, *(math.prod(padded(s)) for s in sizes), 1)
+            for _, inner in subjaxprs(eqn.params):
+                largest = max(largest, within(inner))
+        return largest
+
+    return max(within(p.jaxpr) for p in call.programs)
+
+
 class Emitter:
     """A kernel under construction: emits at the current insertion point."""
 
     def __init__(self, call: KernelCall, platform: str, converts_float8: bool) -> None:
         self.call, self.platform = call, platform
         self.converts_float8 = converts_float8  # whether the GPU has instructions for them
-        self.threads = param(call, "num_warps", 4) * (64 if platform == "rocm" else 32)
+        self.threads = warps_of(call) * (64 if platform == "rocm" else 32)
         self.eqn: Eqn | None = None
         self.composed: Eqn | None = None  # whose formula is being written
         self.loc = mlir.unknown_location()
