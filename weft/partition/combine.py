@@ -221,19 +221,14 @@ def _side_by_side(
     e: Emitter, members: list[ir.Operation], attributes: dict[str, ir.Attribute]
 ) -> list[ir.Value]:
     """The results of a collective of operands of which each device's part is one row."""
-    name = members[0].name
-    n = 1
+    name, n = members[0].name, 1
     if "replica_groups" in attributes:
         n = np.array(attributes["replica_groups"]).shape[1]
-    cut = _CUT.get(name)
-    rows = [_rows(e, m, n if cut else 1, cut) for m in members]
+    rows = [_rows(e, m, n if name in _CUT else 1) for m in members]
     widths = [r.type.shape[1] for r in rows]
     whole = e.concatenate(rows, 1)
-    count = {"stablehlo.all_gather": n, "stablehlo.reduce_scatter": 1}.get(
-        name, whole.type.shape[0]
-    )
     attributes |= {k: e.i64_attr(0) for k in attributes if k in _DIMENSIONS}
-    kind = e.type((count, sum(widths)), whole.type.element_type)
+    kind = e.type((n if name in _MERGED else 1, sum(widths)), whole.type.element_type)
     joined = e.op(name, [whole], [kind], attributes, regions=len(members[0].regions))
     if members[0].regions:
         members[-1].regions[0].blocks[0].append_to(joined.regions[0])
@@ -250,11 +245,11 @@ _MERGED = {"stablehlo.all_gather": "all_gather_dim", "stablehlo.all_to_all": "co
 _DIMENSIONS = {*_CUT.values(), *_MERGED.values()}
 
 
-def _rows(e: Emitter, op: ir.Operation, n: int, cut: str | None) -> ir.Value:
+def _rows(e: Emitter, op: ir.Operation, n: int) -> ir.Value:
     """The operand as n rows, of which a collective that cuts it sends one to each device."""
     value = op.operands[0]
-    if cut is not None:
-        shape, d = list(value.type.shape), op.attributes[cut].value
+    if op.name in _CUT:
+        shape, d = list(value.type.shape), op.attributes[_CUT[op.name]].value
         value = e.reshape(value, [*shape[:d], n, shape[d] // n, *shape[d + 1 :]])
         value = _moved(e, value, d, 0)
     size = math.prod(value.type.shape) // n
