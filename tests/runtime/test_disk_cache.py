@@ -8,7 +8,7 @@ import pytest
 
 from weft.core.aval import ShapedArray
 from weft.core.config import config, options
-from weft.runtime import backend
+from weft.runtime import backend, disk_cache
 from weft.runtime.compile import compile_module
 from weft.runtime.executable import Executable
 from weft.sharding.named import SingleDeviceSharding
@@ -43,6 +43,13 @@ def test_devices_and_options_are_part_of_the_cache_key(tmp_path):
         elsewhere = compile_module(DOUBLE, [backend.devices()[1]])
         fast = compile_module(DOUBLE, [DEVICE], compiler_options={"xla_cpu_enable_fast_math": True})
     assert not elsewhere.from_cache and not fast.from_cache
+
+
+def test_every_release_of_jaxlib_has_its_own_entries(tmp_path, monkeypatch):
+    with options["compilation_cache_dir"](str(tmp_path)):
+        compile_module(DOUBLE, [DEVICE])
+        monkeypatch.setattr(disk_cache, "release", f"{disk_cache.release}.1")
+        assert not compile_module(DOUBLE, [DEVICE]).from_cache
 
 
 @pytest.mark.parametrize(
