@@ -20,6 +20,7 @@ from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.core.ref import AbstractRef
 from weft.pallas.gpu import elementwise, products, sync  # noqa: F401  (their rules)
 from weft.pallas.gpu.control import for_loop, program_index, unflatten
+from weft.pallas.gpu.edges import steps_of
 from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, no_type
 from weft.pallas.gpu.memory import View, array_view, pointer_type, read_whole, write_whole
 from weft.pallas.gpu.registers import holds, is_set, new_cell, reads, used
@@ -226,20 +227,28 @@ class Builder:
             if k not in self.in_memory:
                 self.cells[self.first_scratch + k] = new_cell(e, ref)
         depths = self.depths(loops)
+        innermost = loops[-1] if loops else 0
+        axis = innermost - call.num_batch if loops else -1
+        steps = steps_of(call.jaxpr, axis, call.grid[innermost] if loops else 1)
 
         def nest(depth: int) -> None:
             mine = [k for k, d in depths.items() if d == depth]
             opened = [self.open(k, ids, reads=depth > 0) for k in mine]
             if depth == len(loops):
-                self.program(list(ids))
+                e.program_ids = list(ids)
+                e.run(steps.every, self.refs(ids))
             else:
+                dim = loops[depth]
 
                 def body(index: ir.Value) -> list:
-                    ids[loops[depth]] = index
+                    ids[dim] = index
                     nest(depth + 1)
                     return []
 
-                for_loop(e, call.grid[loops[depth]], [], body, list(e.cells))
+                inner = depth == len(loops) - 1
+                self.branches(steps.first if inner else (), ids, dim, 0)
+                for_loop(e, call.grid[dim], [], body, list(e.cells))
+                self.branches(steps.last if inner else (), ids, dim, call.grid[dim] - 1)
             for k, view in zip(mine, opened, strict=True):
                 self.close(k, view)
 
@@ -286,17 +295,23 @@ class Builder:
     def close(self, k: int, view: View) -> None:
         write_whole(self.e, view, self.e.cells.pop(self.cells.pop(k)))
 
-    def program(self, ids: list[ir.Value]) -> None:
-        call, e = self.call, self.e
-        e.program_ids = ids
+    def branches(self, taken: Sequence[Any], ids: list, dim: int, step: int) -> None:
+        """What is done at one step only of the innermost loop, along `dim`."""
+        for jaxpr, places in taken:
+            ids[dim] = self.e.constant(step)
+            self.e.program_ids = list(ids)
+            refs = self.refs(ids)
+            self.e.run(jaxpr, [refs[i] for i in places])
+
+    def refs(self, ids: list[ir.Value]) -> list:
+        """The kernel's refs at one step."""
+        call = self.call
         scalars = self.arrays[: call.num_scalars]
         refs: list[Any] = list(scalars)
         for k, view in enumerate(self.arrays[call.num_scalars :], call.num_scalars):
-            cell = self.cells.get(k)
             block = call.blocks[k - call.num_scalars]
-            refs.append(cell or self.block(view, block, ids, scalars))
-        refs += [self.scratch_of(k, self.index) for k in range(len(call.scratch))]
-        e.run(call.jaxpr, refs)
+            refs.append(self.cells.get(k) or self.block(view, block, ids, scalars))
+        return refs + [self.scratch_of(k, self.index) for k in range(len(call.scratch))]
 
     def scratch_of(self, k: int, copy: ir.Value | None) -> Any:
         """Scratch k: a cell, or the copy of that number, or the one that all share."""

@@ -1,0 +1,83 @@
+"""What a kernel does only at the first or the last step of its innermost loop: done outside of it.
+
+`pl.when(program_id(2) == 0)` clears an accumulator, and the last step writes it out. Inside the
+loop both would be choices between whole tensors at every step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A body in three: branches taken at the first step, what every step does, those at the last.
+
+    A branch is its jaxpr and the operand of the body that each of its own operands is.
+    """
+
+    first: tuple[tuple[ClosedJaxpr, tuple[int, ...]], ...]
+    every: ClosedJaxpr
+    last: tuple[tuple[ClosedJaxpr, tuple[int, ...]], ...]
+
+
+def steps_of(closed: ClosedJaxpr, axis: int, length: int) -> Steps:
+    """A kernel's steps along `axis` of its grid, which has that length."""
+    jaxpr = closed.jaxpr
+    made = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+    acting = [eqn for eqn in jaxpr.eqns if eqn.effects]
+
+    def taken(eqns: list[Eqn], step: int) -> list[Eqn]:
+        found: list[Eqn] = []
+        for eqn in eqns:
+            if not _is_at(eqn, jaxpr, made, axis, step):
+                break
+            found.append(eqn)
+        return found
+
+    first = taken(acting, 0)
+    last = taken(acting[: len(first) - 1 if first else None : -1], length - 1)[::-1]
+    gone = {id(eqn) for eqn in (*first, *last)}
+    every = jaxpr.replace(eqns=[eqn for eqn in jaxpr.eqns if id(eqn) not in gone])
+    place = {v: i for i, v in enumerate(jaxpr.invars)}
+
+    def branches(eqns: list[Eqn]) -> tuple:
+        return tuple(
+            (eqn.params["branches"][1], tuple(place[v] for v in eqn.invars[1:])) for eqn in eqns
+        )
+
+    return Steps(branches(first), ClosedJaxpr(every, closed.consts), branches(last))
+
+
+def _is_at(eqn: Eqn, jaxpr: Jaxpr, made: dict, axis: int, step: int) -> bool:
+    """Whether an equation is `pl.when(program_id(axis) == step)` over refs of the kernel."""
+    if eqn.primitive.name != "cond" or eqn.outvars or len(eqn.params["branches"]) != 2:
+        return False
+    refs = set(jaxpr.invars)
+    if eqn.params["branches"][0].jaxpr.eqns or not all(v in refs for v in eqn.invars[1:]):
+        return False
+    test = _made_by(eqn.invars[0], made)
+    while test is not None and test.primitive.name == "convert_element_type":
+        test = _made_by(test.invars[0], made)
+    if test is None or test.primitive.name != "eq":
+        return False
+    number, other = test.invars
+    if isinstance(number, Literal):
+        number, other = other, number
+    index = _made_by(number, made)
+    return (
+        isinstance(other, Literal)
+        and int(np.asarray(other.val)) == step
+        and index is not None
+        and index.primitive.name == "program_id"
+        and index.params["axis"] == axis
+    )
+
+
+def _made_by(atom: Any, made: dict) -> Eqn | None:
+    return None if isinstance(atom, Literal) else made.get(atom)
