@@ -1,10 +1,14 @@
 """Errors of native handlers: the exception, the target, the user's line."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import weft
-from weft.ffi import blame, ffi_call
+from weft.ffi import blame, ffi_call, machine
 
 BAD, GOOD = -np.ones(4, np.float32), np.ones(4, np.float32)
 
@@ -98,9 +102,9 @@ def test_where_nothing_can_be_wrapped_handlers_are_registered_as_they_are(
     if obstacle == "another processor":
         monkeypatch.setattr(blame.platform, "machine", lambda: "riscv64")
     else:
-        monkeypatch.setattr(blame.mmap, "mmap", refuse)
-        monkeypatch.setattr(blame, "_free", [])
-        monkeypatch.setattr(blame, "_refused", False)
+        monkeypatch.setattr(machine.mmap, "mmap", refuse)
+        monkeypatch.setattr(machine, "_free", [])
+        monkeypatch.setattr(machine, "_refused", False)
     name = f"Bare {obstacle}"
     weft.ffi.register_ffi_target(name, weft.ffi.pycapsule(handlers.CheckedSqrt))
     np.testing.assert_array_equal(ffi_call(name, GOOD)(GOOD), GOOD)
@@ -133,3 +137,36 @@ def test_what_is_thrown_on_one_device_ends_the_program_on_all():
     x[5] = -1
     with pytest.raises(RuntimeError, match="'Throw' at .*: the handler threw std::out_of_range"):
         np.asarray(f(weft.device_put(x, spread)))
+
+
+PROGRAM = """
+import os, signal, sys, threading
+import numpy as np
+import weft
+
+weft.ffi.build(sys.argv[1], flags=["-O1"])
+good = np.ones(4, "f4")
+call = weft.jit(lambda x: weft.ffi.ffi_call("Slow", x)(x)).lower(good).compile()
+for x in (-good, good):
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        call(x).block_until_ready()
+    except KeyboardInterrupt as e:
+        print("interrupted:", e.__context__)
+print(call(good))
+"""
+
+
+def test_an_interrupt_while_a_handler_runs_is_raised_behind_it():
+    """Also where the handler fails: no Python may run before XLA has its error."""
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(Path(__file__).parent / "handlers.cc")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    failed, succeeded, again = run.stdout.splitlines()
+    assert failed.startswith("interrupted:") and "slow and wrong" in failed
+    assert succeeded == "interrupted: None" and again == "[1. 1. 1. 1.]"

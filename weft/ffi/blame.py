@@ -23,15 +23,13 @@ from __future__ import annotations
 import collections
 import ctypes
 import math
-import mmap
 import os
 import platform
-import struct
 from typing import Any
 
 from weft._xla import ffi as _xla
 from weft._xla.client import XlaRuntimeError
-from weft.ffi import unwinding
+from weft.ffi import machine, unwinding
 from weft.runtime import together
 from weft.runtime.host_calls import note_invalid
 
@@ -42,7 +40,6 @@ _FRAME_RESULT_COUNT, _FRAME_RESULTS = 12, 14
 _EXECUTE = 3  # XLA_FFI_ExecutionStage
 _API_VERSION = 4 * _WORD  # offsets in XLA_FFI_Api
 _API_ERROR_CREATE, _API_ERROR_DESTROY = 6 * _WORD, 8 * _WORD
-_SLOT = 128
 _LISTED = 3
 _INVALID_ARGUMENT = 3  # XLA_FFI_Error_Code
 
@@ -91,7 +88,6 @@ class _Buffer(ctypes.Structure):
 
 _CreateError = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_ErrorArgs))
 _DestroyError = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Error))
-_Settle = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p)
 _Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
 
 
@@ -129,7 +125,7 @@ def _stub(target: str, handler: int, failing_together: bool) -> Any:
     if platform.machine().lower() not in ("x86_64", "amd64") or os.name != "posix":
         return None
     api = _xla_table()
-    slot = _executable_slot() if api else None
+    slot = machine.executable_slot() if api else None
     if slot is None:
         return None
     made: collections.OrderedDict[int, tuple[str, int]] | None = None
@@ -137,14 +133,15 @@ def _stub(target: str, handler: int, failing_together: bool) -> Any:
         made = collections.OrderedDict()
     copy, create = _table(target, api, made)
     settle = _settling(target, api, made) if made is not None else None
-    caught = _catching(create, settle)
+    caught = _catching(api, create, settle)
     # endbr64; push rbx; mov rbx, rdi; movabs rax, table; mov [rdi+16], rax
     # movabs rax, handler; call rax
-    code = b"\xf3\x0f\x1e\xfa\x53\x48\x89\xfb" + _movabs(ctypes.addressof(copy))
-    code += b"\x48\x89\x47" + bytes([_FRAME_API * _WORD]) + _movabs(handler) + b"\xff\xd0"
+    code = machine.START + b"\x53\x48\x89\xfb" + machine.movabs(ctypes.addressof(copy))
+    code += b"\x48\x89\x47" + bytes([_FRAME_API * _WORD])
+    code += machine.movabs(handler) + machine.CALL
     if settle is not None:
         # test rax, rax; je over what a failure calls
-        failed = _call_with_frame(settle)
+        failed = _call_with_frame(machine.guarded(settle, machine.second()))
         code += b"\x48\x85\xc0\x74" + bytes([len(failed)]) + failed
     code += b"\x5b\xc3"  # pop rbx; ret
     landing = slot + len(code)
@@ -157,48 +154,26 @@ def _stub(target: str, handler: int, failing_together: bool) -> Any:
 _PUSHED = 5  # bytes up to the end of push rbx
 
 
-def _call_with_frame(function: Any) -> bytes:
-    """mov rdi, rbx; mov rsi, rax; movabs rax, function; call rax"""
-    address = ctypes.cast(function, ctypes.c_void_p).value or 0
-    return b"\x48\x89\xdf\x48\x89\xc6" + _movabs(address) + b"\xff\xd0"
+def _call_with_frame(address: int) -> bytes:
+    """mov rdi, rbx; mov rsi, rax; movabs rax, address; call rax"""
+    return b"\x48\x89\xdf\x48\x89\xc6" + machine.movabs(address) + machine.CALL
 
 
-def _catching(create: Any, settle: Any) -> Any:
+def _catching(api: int, create: Any, settle: Any) -> int:
     """What is called with the frame and an exception: returns the error XLA is to see."""
 
-    def caught(frame: Any, thrown: int) -> int:
-        message = f"the handler threw {unwinding.end_of(thrown)}".encode()
-        error = create(ctypes.pointer(_ErrorArgs(ctypes.sizeof(_ErrorArgs), None, message, 2)))
+    def said(message: bytes) -> Any:
+        return _ErrorArgs(ctypes.sizeof(_ErrorArgs), None, message, 2)
+
+    def caught(frame: int, thrown: int) -> int:
+        given = said(f"the handler threw {unwinding.end_of(thrown)}".encode())
+        error = create(ctypes.addressof(given), 0)
         return int((error if settle is None else settle(frame, error)) or 0)
 
-    function = _Settle(caught)
-    _kept.append(function)
-    return function
-
-
-def _movabs(value: int) -> bytes:
-    """movabs rax, value"""
-    return b"\x48\xb8" + struct.pack("<Q", value)
-
-
-_free: list[int] = []
-_refused = False
-
-
-def _executable_slot() -> int | None:
-    """The address of _SLOT bytes that may be executed; None where the system forbids it."""
-    global _refused
-    if not _free and not _refused:
-        try:
-            access = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
-            page = mmap.mmap(-1, mmap.PAGESIZE, prot=access)
-        except (OSError, ValueError):
-            _refused = True
-            return None
-        start = ctypes.addressof(ctypes.c_char.from_buffer(page))
-        _kept.append(page)
-        _free.extend(range(start, start + mmap.PAGESIZE, _SLOT))
-    return _free.pop() if _free else None
+    plain = said(b"the handler threw an exception")
+    _kept.append(plain)
+    original = ctypes.c_void_p.from_address(api + _API_ERROR_CREATE).value or 0
+    return machine.guarded(caught, original, ctypes.addressof(plain))
 
 
 def _table(target: str, api: int, made: collections.OrderedDict | None) -> tuple[Any, Any]:
@@ -211,8 +186,8 @@ def _table(target: str, api: int, made: collections.OrderedDict | None) -> tuple
     entry = ctypes.c_void_p.from_buffer(copy, _API_ERROR_CREATE)
     original = _CreateError(entry.value or 0)
 
-    def create(args: Any) -> int:
-        given = args.contents
+    def create(args: int, _: int) -> int:
+        given = _ErrorArgs.from_address(args)
         message = describe(target).encode() + b": " + (given.message or b"")
         if given.errc == _INVALID_ARGUMENT:
             note_invalid(message.decode(errors="replace"))
@@ -224,9 +199,8 @@ def _table(target: str, api: int, made: collections.OrderedDict | None) -> tuple
                 made.popitem(last=False)
         return error
 
-    function = _CreateError(create)
-    entry.value = ctypes.cast(function, ctypes.c_void_p).value
-    _kept.append((copy, function))
+    entry.value = machine.guarded(create, entry.value or 0)
+    _kept.append(copy)
     return copy, create
 
 
@@ -265,7 +239,8 @@ def _settling(target: str, api: int, made: collections.OrderedDict) -> Any:
     """What is called with the frame and error of a failed call: returns the error XLA is to see."""
     destroy = _DestroyError(ctypes.c_void_p.from_address(api + _API_ERROR_DESTROY).value or 0)
 
-    def settle(frame: Any, error: int) -> int:
+    def settle(at: int, error: int) -> int:
+        frame = ctypes.cast(at, ctypes.POINTER(ctypes.c_void_p))
         if (frame[_FRAME_STAGE] or 0) & 0xFFFFFFFF != _EXECUTE:
             return error
         message, code = made.pop(error, (f"{describe(target)} failed", 2))
@@ -283,9 +258,7 @@ def _settling(target: str, api: int, made: collections.OrderedDict) -> Any:
         destroy(ctypes.pointer(_Error(ctypes.sizeof(_Error), None, error)))
         return 0
 
-    function = _Settle(settle)
-    _kept.append((function, destroy))
-    return function
+    return settle
 
 
 _xla_api: int | None = None
