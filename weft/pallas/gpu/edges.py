@@ -44,7 +44,7 @@ def steps_of(closed: ClosedJaxpr, axis: int, length: int) -> Steps:
     last = taken(acting[: len(first) - 1 if first else None : -1], length - 1)[::-1]
     gone = {id(eqn) for eqn in (*first, *last)}
     every = jaxpr.replace(eqns=[eqn for eqn in jaxpr.eqns if id(eqn) not in gone])
-    place = {v: i for i, v in enumerate(jaxpr.invars)}
+    place: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
 
     def branches(eqns: list[Eqn]) -> tuple:
         return tuple(
