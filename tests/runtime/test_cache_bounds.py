@@ -13,16 +13,19 @@ from weft import P
 PACKAGE = Path(weft.__file__).parent
 
 FINITE = {
+    "_xla/cuda.py": {"load_plugin", "register_kernels"},
     "_xla/mlir.py": {"element_type", "unknown_location", "_numpy_dtypes"},
     "_xla/passes.py": {"_registered"},
     "_xla/triton.py": {"load"},
     "core/dtypes.py": {"_join", "_promote"},
     "core/namespace.py": {"_maker"},
+    "ffi/unwinding.py": {"_libraries"},
     "lowering/context.py": {"bool_attr", "comparison_kind", "_small"},
     "numpy/linalg.py": {"_slogdet_by_qr"},
     "numpy/pseudo_inverse.py": {"_inverse"},
     "ops/special_functions.py": {"_i0_coefficients"},
     "pallas/cpu/engine.py": {"host"},
+    "pallas/cpu/interrupt.py": {"counter_address"},
     "pallas/cpu/stream.py": {"last_cache_bytes"},
     "pallas/gpu/emitter.py": {"element_type"},
     "runtime/host_calls.py": {"finish_before_exit"},
