@@ -261,3 +261,29 @@ def test_offsets_beyond_int32_compile():
         kernel, struct(1 << 22, 1024, dtype="int8"), grid=1 << 22, in_specs=[block], out_specs=block
     )
     check(f, struct(1 << 22, 1024, dtype="int8"))
+
+
+def test_loops_that_load_ahead_and_write_print_and_check_compile():
+    def kernel(a, b, out, log):
+        def step(k, total):
+            part = pl.ds(k * 64, 64)
+            total += np_.dot(a[:, part], b[part, :], preferred_element_type="float32")
+            log[k] = log[0] + total.sum(0)
+            pl.atomic_add(log, (k, np_.arange(64)), total[0])
+            pl.debug_print("step {}", k)
+            pl.debug_check(total[0, 0] > 0, "must be positive")
+            return lax.cond(k > 3, lambda: total, lambda: total * 2)
+
+        out[...] = lax.fori_loop(0, 8, step, np_.zeros((64, 64)))
+
+    f = pl.pallas_call(kernel, [struct(64, 64), struct(8, 64)], debug=True)
+    check(f, struct(64, 512, dtype="float16"), struct(512, 64, dtype="float16"))
+
+
+def test_too_much_shared_memory_is_an_error_that_names_the_kernel():
+    def kernel(a, b, out):
+        out[...] = (a[...] * 2) @ b[...]
+
+    f = pl.pallas_call(kernel, struct(64, 64), name="wide")
+    with pytest.raises(RuntimeError, match=r"kernel \(wide\).*shared memory.*smaller blocks"):
+        check(f, struct(64, 2048), struct(2048, 64))

@@ -155,7 +155,7 @@ def compile_module(
                 own_client, module, device_list, options, host_callbacks
             )
     except _xla_compile.XlaRuntimeError as error:
-        raise CompileError(f"XLA cannot compile {name}: {error}{_missing_tools(error)}") from error
+        raise CompileError(f"XLA cannot compile {name}: {error}{_remedy(error, module)}") from error
     seconds = time.perf_counter() - start
     _log(name, start, "compiled")
     if entry is not None and seconds >= config.persistent_cache_min_compile_time_secs:
@@ -163,8 +163,15 @@ def compile_module(
     return LoadedExecutable(loaded, flat, name, seconds, False, keep_alive)
 
 
-def _missing_tools(error: Exception) -> str:
+def _remedy(error: Exception, module: Any) -> str:
     text = str(error)
+    if "Shared memory size limit" in text:
+        kernels = sorted({*re.findall(r'name = "(\w+)", num_stages', str(module))})
+        return (
+            f". A kernel ({', '.join(kernels)}) needs more of a processor's shared memory than "
+            "there is: products and sums of large blocks pass through it, and so do num_stages "
+            "blocks that loops load ahead. Use smaller blocks, or fewer num_stages"
+        )
     if "libdevice" in text or "ptxas" in text:
         return (
             ". XLA needs NVIDIA's ptxas and libdevice to compile for GPUs: run `pip install "
