@@ -166,7 +166,24 @@ def _merge_equal(block: ir.Block, known: dict) -> int:
 
 def _key(op: ir.Operation) -> tuple:
     attributes = tuple((k, op.attributes[k]) for k in op.attributes if k != WHY)
-    return (op.name, tuple(op.operands), attributes, combiner_of(op), op.results[0].type)
+    operands = tuple((_unshaped(v), v.type) for v in op.operands)
+    return (op.name, operands, attributes, combiner_of(op), op.results[0].type)
+
+
+def _unshaped(value: ir.Value) -> ir.Value:
+    """What a value was before reshapes, and before pads that pad nothing."""
+    while not isinstance(value.owner, ir.Block):
+        op = value.owner.operation
+        kept = op.name == "stablehlo.pad" and op.operands[0].type == value.type
+        if kept and any(any(op.attributes[name]) for name in _PADDED):
+            kept = False
+        if not kept and op.name != "stablehlo.reshape":
+            break
+        value = op.operands[0]
+    return value
+
+
+_PADDED = ("edge_padding_low", "interior_padding")
 
 
 # -- hoist ---------------------------------------------------------------------------------------
