@@ -77,7 +77,8 @@ def leaked(tracer: Any) -> UnexpectedTracerError:
         return UnexpectedTracerError(
             f"a traced value of type {tracer.aval.str_short()}, {made_at(tracer)}, was used "
             "outside of the transformation it belongs to, for example by a custom derivative rule "
-            "that closes over a differentiated value; pass it as an argument."
+            "that closes over a differentiated value; pass it as an argument. Inside "
+            "weft.ensure_compile_time_eval ops take values that are known while tracing only."
         )
     return UnexpectedTracerError(
         f"a traced value of type {tracer.aval.str_short()} was used after its trace had ended; "

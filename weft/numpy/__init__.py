@@ -25,10 +25,10 @@ _MODULES = {
     """,
     "creation": """
         array asarray zeros ones full empty zeros_like ones_like full_like empty_like arange
-        linspace logspace geomspace fromfunction frombuffer fromfile fromiter fromstring
-        from_dlpack copy astype load save savez array_repr array_str set_printoptions
-        get_printoptions printoptions
+        fromfunction frombuffer fromfile fromiter fromstring from_dlpack copy astype load save
+        savez array_repr array_str set_printoptions get_printoptions printoptions
     """,
+    "ranges": "linspace logspace geomspace",
     "matrices": """
         eye identity tri tril triu diag diagflat meshgrid indices vander ix_ tril_indices
         triu_indices tril_indices_from triu_indices_from mask_indices diag_indices

@@ -209,7 +209,7 @@ def _mirror(x: Any, axis: int, before: int, after: int, mode: str, kind: str) ->
 
 
 def _ramp(x: Any, axis: int, before: int, after: int, ends: tuple) -> Any:
-    from weft.numpy.creation import linspace
+    from weft.numpy.ranges import linspace
 
     aval = typeof(x)
     shape = (*aval.shape[:axis], *aval.shape[axis + 1 :])
