@@ -95,10 +95,12 @@ def _sorted_rows(keys: list[Any], others: list[Any], descending: bool) -> list[A
     widths = [(0, 0)] * len(lead) + [(0, width - n)]
     padded = [jnp.pad(x, widths) for x in (*keys, *others)]
     # Past the end last; the place makes all keys different.
-    arrays = [*padded, place, (place >= n).astype("int32")]
+    count = len(padded)
+    ends = [(place >= n).astype("int32")] if width != n else []
+    arrays = [*padded, place, *ends]
 
-    def compared(values: list[Any]) -> list[Any]:
-        return [values[-1], *values[: len(keys)], values[-2]]
+    def compared(values: list[Any]) -> tuple[list[Any], list[Any], Any]:
+        return values[count + 1 :], values[: len(keys)], values[count]
 
     def exchange(values: list[Any], size: int, step: int) -> list[Any]:
         def partner(x: Any) -> Any:
@@ -106,14 +108,10 @@ def _sorted_rows(keys: list[Any], others: list[Any], descending: bool) -> list[A
             return jnp.flip(pairs, axis=-2).reshape(*lead, width)
 
         theirs = [partner(x) for x in values]
-        mine, other = compared(values), compared(theirs)
-        first = _before(mine, other)
-        if descending:
-            # The order of keys is reversed, that of places and of what lies past the end is not.
-            (end, *own, at), (their_end, *their, their_at) = mine, other
-            down = _before([end], [their_end])
-            same = end == their_end
-            first = down | (same & _before([*their, at], [*own, their_at]))
+        (end, own, at), (their_end, their, their_at) = compared(values), compared(theirs)
+        if descending:  # the order of keys is reversed, not that of places and ends
+            own, their = their, own
+        first = _before([*end, *own, at], [*their_end, *their, their_at])
         low = (place & step) == 0
         up = (place & size) == 0
         keep = first == (low == up)
