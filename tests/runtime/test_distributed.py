@@ -200,4 +200,5 @@ def test_when_a_process_dies_the_others_end_with_an_error():
     first, second = (run.communicate(timeout=60)[0] for run in runs)
     assert runs[1].returncode == 3, second
     # Whichever notices first: the collective, or the service that connects the processes.
-    assert "Connection closed by peer" in first or "another task died" in first, first
+    told = ("Connection closed by peer", "Connection reset by peer", "another task died")
+    assert any(words in first for words in told), first
