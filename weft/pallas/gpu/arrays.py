@@ -336,7 +336,7 @@ def first(e: Emitter, x: ir.Value, axis: int, size: int) -> ir.Value:
     if sizes[axis] == size:
         return x
     x = e.reshape(x, (*sizes[:axis], sizes[axis] // size, size, *sizes[axis + 1 :]))
-    return e.reduce_with([x], axis, lambda a, b: [a[0]])[0]
+    return e.one_of(x, axis)
 
 
 def factor_dtype(e: Emitter, eqn: Eqn) -> Any:

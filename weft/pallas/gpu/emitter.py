@@ -247,7 +247,7 @@ class Emitter:
             return self.splat(x, shape)
         if not shape:
             for _ in sizes:
-                x = self.reduce_with([x], 0, lambda a, b: [a[0]])[0]
+                x = self.one_of(x, 0)
             return x
         return self.value("tt.reshape", [x], self.type(shape, self.element(x)))
 
@@ -324,6 +324,17 @@ class Emitter:
         )
         self._combiner(operation, elements, combine, "tt.reduce.return")
         return list(operation.results)
+
+    def one_of(self, x: ir.Value, axis: int) -> ir.Value:
+        """One of the entries along an axis, which are all equal.
+
+        Their bits are or-ed: in jaxlib 0.11.2, XLA ends the process at a combiner without an op.
+        """
+        sizes, element = self.sizes(x), self.element(x)
+        bits = np.dtype(f"int{element.width}") if element.width > 1 else BOOL
+        x = self.value("tt.bitcast", [x], self.type(sizes, bits))
+        (one,) = self.reduce_with([x], axis, lambda a, b: [self.binary("or", a[0], b[0], bits)])
+        return self.value("tt.bitcast", [one], self.type(sizes[:axis] + sizes[axis + 1 :], element))
 
     def scan_with(
         self, xs: Sequence[ir.Value], axis: int, reverse: bool, combine: Callable
