@@ -201,6 +201,14 @@ def test_where_the_plugin_is_installed_without_a_gpu_the_cpu_is_used_with_one_wa
     assert quiet.stdout.split() == ["cpu", "2.0"] and "UserWarning" not in quiet.stderr
 
 
+def test_a_platform_that_is_asked_for_is_not_replaced():
+    asked = run("import weft; weft.devices()", WEFT_PLATFORMS="cuda,cpu", WEFT_CUDA_PLUGIN="/no.so")
+    assert "RuntimeError: platform 'cuda' cannot be started" in asked.stderr
+    assert "asked for by config.platforms or WEFT_PLATFORMS = 'cuda,cpu'" in asked.stderr
+    left = run("import weft; print(weft.devices()[0].platform)", WEFT_PLATFORMS="")
+    assert left.stdout.split() == ["cpu"], left.stderr
+
+
 def test_nothing_of_the_plugin_is_loaded_before_a_topology_is_described():
     code = (
         "import weft, sys; weft.topologies; weft.devices(); "

@@ -59,7 +59,7 @@ _FACTORIES = {"cuda": _make_cuda, "cpu": _make_cpu}
 
 def platforms() -> tuple[str, ...]:
     """The platforms that may be used, the preferred one first."""
-    if config.platforms is not None:
+    if config.platforms:
         return tuple(_canonical(p.strip()) for p in config.platforms.split(",") if p.strip())
     if cuda.find_plugin() is not None:
         return ("cuda", "cpu")
@@ -109,9 +109,14 @@ def _start_default() -> Client:
             try:
                 _default = _start(name)
             except RuntimeError as error:
+                if config.platforms:
+                    raise RuntimeError(
+                        f"{error}. It is asked for by config.platforms or WEFT_PLATFORMS = "
+                        f"{config.platforms!r}; unset, they leave it to what there is"
+                    ) from error
                 problems.append(str(error))
                 continue
-            if problems and config.platforms is None:
+            if problems:
                 warn(
                     f"{'; '.join(problems)}. Going on with {name}; config.platforms = {name!r} or "
                     f"WEFT_PLATFORMS={name} says that this is meant"
