@@ -77,6 +77,13 @@ def test_a_target_of_another_platform_says_so(handlers):
         weft.jit(ffi_call("OnForeignDevice", F4))(X)
 
 
+def test_a_function_that_is_no_handler_is_refused_for_gpus():
+    """Their plugins would end the process."""
+    no_handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda frame: 12345)
+    with pytest.raises(ValueError, match="'NoHandler' does not answer as handlers .* do"):
+        register_ffi_target("NoHandler", pycapsule(no_handler), platform="cuda")
+
+
 def test_registered_targets_are_listed():
     assert "Scale" in weft.ffi.registered_targets("cpu")
 

@@ -271,9 +271,7 @@ def _xla_table() -> int:
         seen: list[int] = []
 
         def probe(frame: Any) -> None:
-            """Answers the question for metadata that registration asks, and looks at the frame."""
-            metadata = ctypes.c_void_p.from_address(frame[_FRAME_EXTENSION] + 3 * _WORD).value or 0
-            (ctypes.c_int * 2).from_address(metadata + 3 * _WORD)[:] = list(_VERSION)
+            _version_asked(frame)[:] = list(_VERSION)
             seen.append(frame[_FRAME_API] or 0)
 
         handler = _Handler(probe)
@@ -284,3 +282,30 @@ def _xla_table() -> int:
             major, minor = (ctypes.c_int * 2).from_address(_xla_api + _API_VERSION)
             _xla_api = _xla_api if major == _VERSION[0] and minor >= _VERSION[1] else 0
     return _xla_api
+
+
+def _version_asked(frame: Any) -> Any:
+    """Where a handler answers the question for its metadata, which registration asks."""
+    metadata = ctypes.c_void_p.from_address(frame[_FRAME_EXTENSION] + 3 * _WORD).value or 0
+    return (ctypes.c_int * 2).from_address(metadata + 3 * _WORD)
+
+
+def answers(capsule: Any) -> bool:
+    """Whether a function behaves as a handler of the typed FFI when it is asked for its metadata.
+
+    The plugins of GPUs take what any other function returns for an error, and end the process.
+    """
+    handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(_xla.address(capsule))
+    said: list[tuple[int, int]] = []
+
+    def ask(frame: Any) -> None:
+        version = _version_asked(frame)
+        version[:] = [-1, -1]
+        handler(ctypes.cast(frame, ctypes.c_void_p))
+        said.append(tuple(version))
+        version[:] = list(_VERSION)
+
+    asking = _Handler(ask)
+    _kept.append(asking)
+    _xla.register_target(f"weft_ffi_ask_{len(_kept)}", _xla.capsule(asking))
+    return said != [(-1, -1)]

@@ -68,15 +68,21 @@ def register_ffi_target(
             _check_capsule(name, capsule, f"the {stage!r} stage of ")
     else:
         _check_capsule(name, fn, "")
-    if api_version == 1 and _xla.platform_name(platform) == "Host":
+    here = _xla.platform_name(platform) == "Host"
+    if api_version == 1 and here:
         given = fn
         fn = _named(name, fn)
+    elif api_version == 1 and not all(map(blame.answers, _capsules(fn))):
+        raise ValueError(
+            f"register_ffi_target: {name!r} does not answer as handlers of XLA's typed FFI do; "
+            "define it with XLA_FFI_DEFINE_HANDLER_SYMBOL, or register it with api_version=0"
+        )
     try:
         _xla.register_target(name, fn, platform, api_version, **kwargs)
     except (XlaRuntimeError, ValueError) as e:
         raise ValueError(f"register_ffi_target: XLA refuses {name!r}: {_advice(str(e))}") from e
     _platforms.setdefault(name, set()).add(_xla.platform_name(platform))
-    if api_version == 1 and _xla.platform_name(platform) == "Host":
+    if api_version == 1 and here:
         _handlers.setdefault(name, (given, kwargs.get("traits", 0)))
 
 
@@ -89,6 +95,11 @@ def register_kernel(name: str, capsule: Any) -> None:
     _xla.register_target(name, capsule, "cpu", 1)
     _platforms.setdefault(name, set()).add(_xla.platform_name("cpu"))
     _handlers.setdefault(name, (capsule, 0))
+
+
+def _capsules(fn: Any) -> list:
+    """Those of a handler's stages."""
+    return list(fn.values()) if isinstance(fn, dict) else [fn]
 
 
 def _named(name: str, fn: Any, **options: bool) -> Any:
