@@ -35,6 +35,7 @@ int4_names = ("int2", "int4", "uint2", "uint4")
 _small = {name: np.dtype(getattr(ml_dtypes, name)) for name in float8_names + int4_names}
 _small_floats = tuple(_small[name] for name in float8_names)
 _small_ints = tuple(_small[name] for name in int4_names)
+int4_types = frozenset(_small_ints)
 globals().update(_small)
 
 float0 = np.dtype([("float0", np.void, 0)])

@@ -207,7 +207,7 @@ def _lower(
     elif lhs.dtype != rhs.dtype and not (lhs.dtype.itemsize == rhs.dtype.itemsize == 1):
         x, y = _converted(ctx, x, lhs, result), _converted(ctx, y, rhs, result)
     else:
-        if out.dtype.name in ("int2", "uint2"):
+        if out.dtype in _TWO_BITS:
             result = _byte(out.dtype)
         x, y = in_bytes(ctx, result, x, y)
     value = ctx.op("stablehlo.dot_general", [x, y], [ctx.tensor(out.shape, result)], attrs)[0]
@@ -233,16 +233,20 @@ def _converted(ctx: Any, x: Any, aval: ShapedArray, dtype: Any) -> Any:
     return ctx.op("stablehlo.convert", [x], [ctx.tensor(aval.shape, dtype)])[0]
 
 
+_TWO_BITS = frozenset((dtypes.int2, dtypes.uint2))
+
+
 def in_bytes(ctx: Any, result: Any, *operands: Any) -> list:
     """The operands of a product; those of two and four bits as bytes where the result is wider.
 
     XLA:CPU (jaxlib 0.10.2) compiles no product of such operands with a wider result, and no
     product of matrices of two bits.
     """
-    if result.name in dtypes.int4_names:
+    narrow = dtypes.int4_types
+    if result in narrow or not any(a.dtype in narrow for a in ctx.avals_in):
         return list(operands)
     return [
-        _converted(ctx, x, a, _byte(a.dtype)) if a.dtype.name in dtypes.int4_names else x
+        _converted(ctx, x, a, _byte(a.dtype)) if a.dtype in narrow else x
         for x, a in zip(operands, ctx.avals_in, strict=True)
     ]
 
