@@ -70,7 +70,9 @@ def test_accumulators_stay_in_registers_where_programs_follow_each_other():
     assert not built.extras
     assert str(built.module).count("gpu.barrier") == 1  # before total takes the place of start
     total, out, most = run(call, x, y, start)
-    np.testing.assert_allclose(total, start + x.reshape(2, -1).sum(1)[:, None], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        total, start + x.reshape(2, -1).sum(1)[:, None], rtol=1e-5, atol=1e-5
+    )
     np.testing.assert_allclose(out, (x * y).reshape(8, 3, 8).sum(1), rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(most, x.reshape(8, 3, 8).max(1))
 

@@ -233,7 +233,7 @@ def _converted(ctx: Any, x: Any, aval: ShapedArray, dtype: Any) -> Any:
     return ctx.op("stablehlo.convert", [x], [ctx.tensor(aval.shape, dtype)])[0]
 
 
-_TWO_BITS = frozenset((dtypes.int2, dtypes.uint2))
+_TWO_BITS = frozenset(d for d in dtypes.int4_types if d.name.endswith("int2"))
 
 
 def in_bytes(ctx: Any, result: Any, *operands: Any) -> list:
