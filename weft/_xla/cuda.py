@@ -15,7 +15,7 @@ from typing import Any
 
 from jaxlib import _jax
 
-from weft._xla import ffi
+from weft._xla import ffi, release
 
 XlaRuntimeError = _jax.JaxRuntimeError
 
@@ -45,14 +45,11 @@ def load_plugin() -> tuple[Any, str]:
     Raises:
       RuntimeError: no plugin is installed, or it cannot be loaded (says what to install).
     """
-    import jaxlib
-
     path = find_plugin()
-    version = jaxlib.__version__
     remedy = (
-        f"run `pip install --no-deps jax-cuda12-pjrt=={version} jax-cuda12-plugin=={version} "
+        f"run `pip install --no-deps jax-cuda12-pjrt=={release} jax-cuda12-plugin=={release} "
         "nvidia-cuda-nvcc-cu12` (no GPU and no driver is needed to compile), or set "
-        f"WEFT_CUDA_PLUGIN to the path of an {_PLUGIN} for jaxlib {version}"
+        f"WEFT_CUDA_PLUGIN to the path of an {_PLUGIN} for jaxlib {release}"
     )
     if path is None:
         raise RuntimeError(f"XLA's CUDA plugin is not installed; {remedy}")

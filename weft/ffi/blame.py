@@ -274,14 +274,23 @@ def _xla_table() -> int:
             _version_asked(frame)[:] = list(_VERSION)
             seen.append(frame[_FRAME_API] or 0)
 
-        handler = _Handler(probe)
-        _kept.append(handler)
-        _xla.register_target("weft_ffi_probe", _xla.capsule(handler))
+        _have_asked(probe)
         _xla_api = seen[0] if seen else 0
         if _xla_api:
             major, minor = (ctypes.c_int * 2).from_address(_xla_api + _API_VERSION)
             _xla_api = _xla_api if major == _VERSION[0] and minor >= _VERSION[1] else 0
     return _xla_api
+
+
+PROBE = "weft_ffi_probe_"
+"""What the names of targets begin with that were registered to be asked only."""
+
+
+def _have_asked(look: Any) -> None:
+    """Registers a function that XLA asks for its metadata, as it asks every handler."""
+    handler = _Handler(look)
+    _kept.append(handler)
+    _xla.register_target(f"{PROBE}{len(_kept)}", _xla.capsule(handler))
 
 
 def _version_asked(frame: Any) -> Any:
@@ -305,7 +314,5 @@ def answers(capsule: Any) -> bool:
         said.append(tuple(version))
         version[:] = list(_VERSION)
 
-    asking = _Handler(ask)
-    _kept.append(asking)
-    _xla.register_target(f"weft_ffi_ask_{len(_kept)}", _xla.capsule(asking))
+    _have_asked(ask)
     return said != [(-1, -1)]

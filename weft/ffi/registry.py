@@ -241,17 +241,18 @@ def registered_targets(platform: str = "cpu") -> list[str]:
     >>> "xla_ffi_python_cpu_callback" in weft.ffi.registered_targets()
     True
     """
-    return sorted(set(_xla.registered_targets(platform)) - {n + _TOGETHER for n in _together})
+    known = _xla.registered_targets(platform) - {n + _TOGETHER for n in _together}
+    return sorted(n for n in known if not n.startswith(blame.PROBE))
 
 
 def check_registered(name: str, platforms: Any, source: Any) -> None:
     """Raises ValueError naming what is registered if a platform has no such target."""
     for platform in platforms:
-        known = _xla.registered_targets(platform)
-        if name in known:
+        if name in _xla.registered_targets(platform):
             continue
+        known = registered_targets(platform)
         elsewhere = sorted(_platforms.get(name, set()) - {_xla.platform_name(platform)})
-        own = [t for t in sorted(known) if t in _platforms]
+        own = [t for t in known if t in _platforms]
         hint = (
             f"it is registered for {', '.join(elsewhere)} only"
             if elsewhere
@@ -259,7 +260,7 @@ def check_registered(name: str, platforms: Any, source: Any) -> None:
         )
         import difflib
 
-        close = difflib.get_close_matches(name, list(known), n=1)
+        close = difflib.get_close_matches(name, known, n=1)
         raise ValueError(
             f"ffi_call ({source}): target {name!r} is not registered for platform {platform!r}; "
             f"{hint}. "
