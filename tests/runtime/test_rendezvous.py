@@ -86,13 +86,16 @@ def test_a_second_process_of_the_same_number_is_told_so(meeting):
         assert "process_id 2." in first()[0]
 
 
-def test_a_process_that_ended_may_come_again(meeting):
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_a_process_that_ended_may_come_again(meeting, order):
     listener, address = meeting
     with socket.create_connection(address.split(":")) as ended:
         ended.sendall(b"weft 1 3\n")
     first = start(rendezvous.gather, listener, 3, 10)
-    time.sleep(0.1)
-    again = [start(rendezvous.join, address, i, 3, 10) for i in (1, 2)]
+    again = []
+    for number in order:
+        time.sleep(0.1)
+        again.append(start(rendezvous.join, address, number, 3, 10))
     assert [end() for end in (first, *again)] == [[], [], []]
 
 

@@ -54,7 +54,7 @@ def gather(listener: socket.socket, count: int, seconds: float) -> None:
     end = time.monotonic() + seconds
     here: dict[int, socket.socket] = {}
     try:
-        while len(here) < count - 1:
+        while not _all_here(here, count):
             listener.settimeout(max(end - time.monotonic(), 0.001))
             try:
                 new, _ = listener.accept()
@@ -131,6 +131,15 @@ def _admit(new: socket.socket, here: dict[int, socket.socket], count: int) -> No
         new.close()
         return
     here[number] = new
+
+
+def _all_here(here: dict[int, socket.socket], count: int) -> bool:
+    """Whether all have come; those that have ended since are forgotten, for they may come again."""
+    if len(here) < count - 1:
+        return False
+    for number in [i for i, member in here.items() if not _is_open(member)]:
+        here.pop(number).close()
+    return len(here) == count - 1
 
 
 def _missing(numbers: list[int], count: int, seconds: float) -> str:
