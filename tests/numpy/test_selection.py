@@ -22,8 +22,3 @@ def test_clipping_makes_negative_indices_zero(axis, compiled):
 def test_truth_values_count_as_indices_0_and_1(mode):
     got = wnp.take(X, np.array([True, False]), axis=1, mode=mode)
     np.testing.assert_array_equal(got, X[:, [1, 0]])
-
-
-def test_flat_indices_come_of_integers():
-    with pytest.raises(TypeError, match="ravel_multi_index: indices must be integers, got f32"):
-        wnp.ravel_multi_index((wnp.array(1.0), wnp.array(2)), (2, 3))

@@ -74,9 +74,10 @@ _MODULES = {
     """,
     "padding": "pad",
     "selection": """
-        where select choose compress extract take take_along_axis put put_along_axis
-        place fill_diagonal diagonal nonzero flatnonzero argwhere unravel_index ravel_multi_index
+        where select choose compress extract take take_along_axis put put_along_axis place
+        fill_diagonal diagonal
     """,
+    "positions": "nonzero flatnonzero argwhere unravel_index ravel_multi_index",
     "linear": """
         dot matmul vdot vecdot matvec vecmat inner outer tensordot kron cross einsum einsum_path
     """,

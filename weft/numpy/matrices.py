@@ -290,7 +290,7 @@ def ix_(*args: Any) -> tuple:
                 f"weft.numpy.ix_: argument {i} must be a vector, got {aval.str_short()}"
             )
         if dtypes.is_bool(aval.dtype):
-            from weft.numpy.selection import nonzero
+            from weft.numpy.positions import nonzero
 
             (a,) = nonzero(a)
         elif aval.shape == (0,):
@@ -361,7 +361,7 @@ def mask_indices(n: int, mask_func: Callable, k: int = 0, *, size: int | None = 
     >>> wnp.mask_indices(2, wnp.triu)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    from weft.numpy.selection import nonzero
+    from weft.numpy.positions import nonzero
     from weft.transforms.staging import ensure_compile_time_eval
 
     with ensure_compile_time_eval():

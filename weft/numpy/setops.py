@@ -129,9 +129,10 @@ def _traced(rows: Any, size: int, fill_value: Any, equal_nan: builtins.bool) -> 
     """Sorts rows, marks where a new one starts, and numbers the groups."""
     from weft.numpy import ufuncs as u
     from weft.numpy.creation import arange, zeros
+    from weft.numpy.positions import nonzero
     from weft.numpy.reductions import any
     from weft.numpy.running import cumsum
-    from weft.numpy.selection import nonzero, take, where
+    from weft.numpy.selection import take, where
     from weft.numpy.sorting import lexsort
 
     aval = typeof(rows)
@@ -287,7 +288,8 @@ def isin(
 
 
 def _filtered(values: Any, keep: Any, size: int | None, fill_value: Any) -> Any:
-    from weft.numpy.selection import nonzero, take, where
+    from weft.numpy.positions import nonzero
+    from weft.numpy.selection import take, where
 
     n, dtype = typeof(values).shape[0], typeof(values).dtype
     (at,) = nonzero(keep, size=size, fill_value=n)
@@ -386,7 +388,8 @@ def intersect1d(
     Array([1, 3], dtype=int32)
     """
     from weft.numpy import ufuncs as u
-    from weft.numpy.selection import nonzero, take
+    from weft.numpy.positions import nonzero
+    from weft.numpy.selection import take
     from weft.numpy.sorting import argsort
 
     a, b = _flat("intersect1d", ar1, ar2)
