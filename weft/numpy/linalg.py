@@ -5,230 +5,44 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from weft.core import dtypes
 from weft.core.namespace import seal
 from weft.core.trace import typeof
-from weft.numpy import formulas, linear
+from weft.numpy import linear
 from weft.numpy import ufuncs as u
-from weft.numpy.common import aval_of, axes_of, cast, check_array, inexact, strong, to_array
+from weft.numpy.common import aval_of, cast, check_array, inexact, strong, to_array
+from weft.numpy.decompositions import (  # noqa: F401  (its public names are these, too)
+    adjoint,
+    as_matrices,
+    cholesky,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    inv,
+    qr,
+    solve,
+    svd,
+    svdvals,
+)
+from weft.numpy.determinants import det, slogdet  # noqa: F401
 from weft.numpy.examples import EXAMPLES
-from weft.numpy.pseudo_inverse import pinv as pinv
+from weft.numpy.norms import cond, matrix_norm, norm, vector_norm  # noqa: F401
+from weft.numpy.pseudo_inverse import pinv  # noqa: F401
 from weft.numpy.reductions import max as max_
-from weft.numpy.reductions import min as min_
-from weft.numpy.reductions import prod, sum
+from weft.numpy.reductions import sum
 from weft.numpy.refusals import refuse
 from weft.numpy.selection import where
-from weft.numpy.shaping import matrix_transpose as matrix_transpose
+from weft.numpy.shaping import matrix_transpose  # noqa: F401
 from weft.ops import elementwise as ew
 from weft.ops import shape as ops
 from weft.ops.base import canonical_axis
 from weft.ops.promote import promote_inexact
-
-
-class EigResult(NamedTuple):
-    eigenvalues: Any
-    eigenvectors: Any
-
-
-class EighResult(NamedTuple):
-    eigenvalues: Any
-    eigenvectors: Any
-
-
-class QRResult(NamedTuple):
-    Q: Any
-    R: Any
-
-
-class SVDResult(NamedTuple):
-    U: Any
-    S: Any
-    Vh: Any
-
-
-class SlogdetResult(NamedTuple):
-    sign: Any
-    logabsdet: Any
-
-
-def _matrices(name: str, a: Any, square: builtins.bool = False) -> Any:
-    """The operand as float or complex matrices, of a dtype that LAPACK knows."""
-    aval = aval_of(f"linalg.{name}", a)
-    if aval.ndim < 2 or (square and aval.shape[-1] != aval.shape[-2]):
-        kind = "square matrices" if square else "matrices"
-        raise ValueError(f"weft.numpy.linalg.{name}: takes {kind}, got {aval.str_short()}")
-    return strong(inexact(to_array(a)))
-
-
-def _lax() -> Any:
-    from weft.lax import linalg
-
-    return linalg
-
-
-def _adjoint(a: Any) -> Any:
-    return u.conjugate(matrix_transpose(a))
-
-
-# Decompositions -------------------------------------------------------------------------------
-
-
-def cholesky(
-    a: Any, *, upper: builtins.bool = False, symmetrize_input: builtins.bool = True
-) -> Any:
-    """The lower triangular L with a = L L^H, or the upper triangular R with a = R^H R.
-
-    NaN where a is not positive definite. Source: numpy.linalg.cholesky.
-
-    >>> import weft
-    >>> weft.numpy.linalg.cholesky(weft.numpy.array([[4.0, 2.0], [2.0, 5.0]]))
-    Array([[2., 0.],
-           [1., 2.]], dtype=float32)
-    """
-    a = _matrices("cholesky", a, True)
-    if upper:
-        a = _adjoint(a)
-    low = _lax().cholesky(a, symmetrize_input=symmetrize_input)
-    return _adjoint(low) if upper else low
-
-
-def qr(a: Any, mode: str = "reduced") -> Any:
-    """Orthonormal Q and upper triangular R with a = Q R.
-
-    mode: 'reduced', 'complete' (square Q), 'r' (R alone), 'raw' (Householder form).
-    Source: numpy.linalg.qr.
-    """
-    a = _matrices("qr", a)
-    if mode == "raw":
-        packed, taus = _lax().geqrf(a)
-        return QRResult(matrix_transpose(packed), taus)
-    if mode not in ("reduced", "complete", "r"):
-        raise ValueError(
-            f"weft.numpy.linalg.qr: mode must be reduced, complete, r or raw, got {mode!r}"
-        )
-    q, r = _lax().qr(a, full_matrices=mode == "complete")
-    return r if mode == "r" else QRResult(q, r)
-
-
-def svd(
-    a: Any,
-    full_matrices: builtins.bool = True,
-    compute_uv: builtins.bool = True,
-    hermitian: builtins.bool = False,
-    subset_by_index: tuple[int, int] | None = None,
-) -> Any:
-    """Singular values S, descending, and unitary U, Vh with a = U S Vh.
-
-    compute_uv=False gives S alone. Source: numpy.linalg.svd.
-    """
-    a = _matrices("svd", a)
-    if hermitian:
-        from weft.numpy.selection import take_along_axis
-        from weft.numpy.sorting import argsort
-
-        w, v = eigh(a)
-        size = u.absolute(w)
-        order = argsort(u.negative(size), axis=-1)
-        s = take_along_axis(size, order, -1)
-        if not compute_uv:
-            return s
-        signs = cast(where(u.less(take_along_axis(w, order, -1), 0), -1, 1), typeof(v).dtype)
-        v = take_along_axis(v, order[..., None, :], -1)
-        return SVDResult(v, s, _adjoint(u.multiply(v, signs[..., None, :])))
-    out = _lax().svd(
-        a,
-        full_matrices=full_matrices,
-        compute_uv=compute_uv,
-        **({} if subset_by_index is None else {"subset_by_index": subset_by_index}),
-    )
-    if not compute_uv:
-        return out[0] if isinstance(out, list | tuple) else out
-    return SVDResult(*out)
-
-
-def svdvals(x: Any, /) -> Any:
-    """Singular values, descending (array API standard)."""
-    return svd(x, compute_uv=False)
-
-
-def _triangle(name: str, UPLO: str | None) -> builtins.bool:
-    if UPLO not in (None, "L", "U"):
-        raise ValueError(f"weft.numpy.linalg.{name}: UPLO must be None, 'L' or 'U', got {UPLO!r}")
-    return UPLO != "U"
-
-
-def eigh(a: Any, UPLO: str | None = None, symmetrize_input: builtins.bool = True) -> EighResult:
-    """Ascending eigenvalues and orthonormal eigenvectors (columns) of Hermitian matrices.
-
-    UPLO: the triangle that is read, 'L' or 'U'. Source: numpy.linalg.eigh.
-    """
-    lower = _triangle("eigh", UPLO)
-    a = _matrices("eigh", a, True)
-    v, w = _lax().eigh(a, lower=lower, symmetrize_input=symmetrize_input)
-    return EighResult(w, v)
-
-
-def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: builtins.bool = True) -> Any:
-    """Ascending eigenvalues of Hermitian matrices."""
-    return eigh(a, UPLO, symmetrize_input).eigenvalues
-
-
-def eig(a: Any) -> EigResult:
-    """Eigenvalues and eigenvectors (columns) of square matrices, complex. Runs on the CPU only."""
-    a = _matrices("eig", a, True)
-    w, v = _lax().eig(a, compute_left_eigenvectors=False)
-    return EigResult(w, v)
-
-
-def eigvals(a: Any) -> Any:
-    """Eigenvalues of square matrices, complex. Runs on the CPU only."""
-    a = _matrices("eigvals", a, True)
-    return _lax().eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
-
-
-# Solving --------------------------------------------------------------------------------------
-
-
-def solve(a: Any, b: Any) -> Any:
-    """x with a x = b; b is a vector, or matrices. Source: numpy.linalg.solve.
-
-    >>> import weft
-    >>> a = weft.numpy.array([[2.0, 0.0], [0.0, 4.0]])
-    >>> weft.numpy.linalg.solve(a, weft.numpy.array([2.0, 4.0]))
-    Array([1., 1.], dtype=float32)
-    """
-    check_array("linalg.solve", a, b)
-    a, b = promote_inexact(a, b)
-    a, b = _matrices("solve", a, True), strong(to_array(b))
-    x, y = typeof(a), typeof(b)
-    if y.ndim == 0 or y.shape[-2 if y.ndim > 1 else -1] != x.shape[-1]:
-        raise ValueError(
-            f"weft.numpy.linalg.solve: b {y.str_short()} must be a vector or matrices of "
-            f"{x.shape[-1]} rows for a {x.str_short()}"
-        )
-    vector = y.ndim == 1
-    b = b[:, None] if vector else b
-    lead = ops.broadcast_shapes(x.shape[:-2], typeof(b).shape[:-2])
-    from weft.ops.promote import broadcast_to
-
-    a = broadcast_to(a, (*lead, *x.shape[-2:]))
-    b = broadcast_to(b, (*lead, *typeof(b).shape[-2:]))
-    out = _lax().solve(a, b)
-    return out[..., 0] if vector else out
-
-
-def inv(a: Any) -> Any:
-    """The inverse matrix; NaN or infinite where there is none. Source: numpy.linalg.inv."""
-    a = _matrices("inv", a, True)
-    from weft.numpy.matrices import eye
-
-    return solve(a, eye(typeof(a).shape[-1], dtype=typeof(a).dtype))
 
 
 def lstsq(
@@ -259,9 +73,9 @@ def lstsq(
     kept = u.greater(s, u.multiply(cast(rcond, real), s[0]))
     rank = sum(kept)
     inverse = where(kept, u.true_divide(1, where(kept, s, 1)), cast(0, real))
-    rotated = linear.matmul(_adjoint(left), columns, precision="highest")
+    rotated = linear.matmul(adjoint(left), columns, precision="highest")
     scaled = u.multiply(rotated, cast(inverse, x.dtype)[:, None])
-    out = linear.matmul(_adjoint(right), scaled, precision="highest")
+    out = linear.matmul(adjoint(right), scaled, precision="highest")
     rest = u.subtract(columns, linear.matmul(a, out, precision="highest"))
     residuals = sum(u.real(u.multiply(rest, u.conjugate(rest))), axis=0)
     if numpy_resid and (m <= n or int(rank) < n):
@@ -307,7 +121,7 @@ def matrix_power(a: Any, n: int) -> Any:
     """The n-th power of square matrices; negative n powers the inverse."""
     from weft.numpy.matrices import eye
 
-    a = _matrices("matrix_power", a, True) if n < 0 else to_array(a)
+    a = as_matrices("matrix_power", a, True) if n < 0 else to_array(a)
     aval = typeof(a)
     if aval.ndim < 2 or aval.shape[-1] != aval.shape[-2]:
         raise ValueError(
@@ -345,206 +159,6 @@ def matrix_rank(
             rtol = max(typeof(a).shape[-2:]) * float(dtypes.finfo(typeof(s).dtype).eps)
         tol = u.multiply(max_(s, axis=-1), rtol)
     return sum(u.greater(s, to_array(tol)[..., None]), axis=-1)
-
-
-# Determinants ---------------------------------------------------------------------------------
-
-
-def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
-    """The sign and the logarithm of the magnitude of the determinant.
-
-    method: 'lu' or 'qr'. Source: numpy.linalg.slogdet.
-    """
-    if method not in (None, "lu", "qr"):
-        raise ValueError(
-            f"weft.numpy.linalg.slogdet: method must be None, 'lu' or 'qr', got {method!r}"
-        )
-    a = _matrices("slogdet", a, True)
-    if method == "qr":
-        return SlogdetResult(*_slogdet_by_qr()(a))
-    return SlogdetResult(*_slogdet_of(a, *_lu_diagonal(a)))
-
-
-@cache
-def _slogdet_by_qr() -> Callable:
-    """slogdet through reflections, which have no derivative: the one of log det stands for them."""
-    from weft import custom_jvp
-
-    @custom_jvp
-    def run(a: Any) -> tuple:
-        return _slogdet_of(a, *_qr_determinant(a))
-
-    @run.defjvp
-    def rule(primals: tuple, tangents: tuple) -> tuple:
-        sign, log = run(*primals)
-        change = trace(solve(*primals, *tangents))
-        if dtypes.is_complex(typeof(sign).dtype):
-            turn = u.multiply(sign, u.multiply(cast(1j, typeof(sign).dtype), u.imag(change)))
-            return (sign, log), (turn, u.real(change))
-        return (sign, log), (u.multiply(sign, 0), change)
-
-    return run
-
-
-def _slogdet_of(a: Any, sign: Any, d: Any) -> tuple[Any, Any]:
-    """From the sign of the factors and the diagonal of the triangular one."""
-    magnitude = u.absolute(d)
-    singular = u.equal(magnitude, 0)
-    if dtypes.is_complex(typeof(a).dtype):
-        unit = u.true_divide(d, cast(where(singular, 1, magnitude), typeof(d).dtype))
-    else:
-        unit = u.sign(d)
-    sign = u.multiply(sign, prod(where(singular, cast(0, typeof(d).dtype), unit), axis=-1))
-    return sign, sum(u.log(magnitude), axis=-1)
-
-
-def _lu_diagonal(a: Any) -> tuple[Any, Any]:
-    """The sign of the row exchanges, and the diagonal of U."""
-    from weft.numpy.creation import arange
-    from weft.numpy.selection import diagonal
-
-    factors, pivots, _ = _lax().lu(a)
-    n = typeof(a).shape[-1]
-    moved = sum(u.not_equal(pivots, arange(n, dtype=typeof(pivots).dtype)), axis=-1)
-    parity = cast(u.subtract(1, u.multiply(2, formulas.remainder(moved, 2))), typeof(a).dtype)
-    return parity, diagonal(factors, 0, -2, -1)
-
-
-def _qr_determinant(a: Any) -> tuple[Any, Any]:
-    """Each Householder reflection turns the sign, or its phase for complex matrices."""
-    from weft.numpy.selection import diagonal
-
-    packed, taus = _lax().geqrf(a)
-    n = typeof(a).shape[-1]
-    vectors = where(np.tri(n, n, -1, dtype=bool), packed, cast(0, typeof(a).dtype))
-    size = u.add(1, sum(u.real(u.multiply(vectors, u.conjugate(vectors))), axis=-2))
-    phase = u.subtract(1, u.multiply(taus, cast(size, typeof(a).dtype)))
-    return prod(phase, axis=-1), diagonal(packed, 0, -2, -1)
-
-
-def det(a: Any) -> Any:
-    """The determinant of square matrices. Source: numpy.linalg.det.
-
-    >>> import weft
-    >>> weft.numpy.linalg.det(weft.numpy.array([[1.0, 2.0], [3.0, 4.0]]))
-    Array(-2., dtype=float32)
-    """
-    a = _matrices("det", a, True)
-    n = typeof(a).shape[-1]
-    if n == 0:
-        return sum(a, axis=(-2, -1)) + 1
-    if n == 1:
-        return a[..., 0, 0]
-    if n == 2:
-        return a[..., 0, 0] * a[..., 1, 1] - a[..., 0, 1] * a[..., 1, 0]
-    if n == 3:
-        x, y, z = a[..., 0, :], a[..., 1, :], a[..., 2, :]
-        return sum(u.multiply(x, linear.cross(y, z)), axis=-1)
-    sign, d = _lu_diagonal(a)
-    return u.multiply(sign, prod(d, axis=-1))
-
-
-# Norms ----------------------------------------------------------------------------------------
-
-
-def _magnitudes(x: Any) -> Any:
-    """Squares of absolute values."""
-    return u.real(u.multiply(x, u.conjugate(x)))
-
-
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: builtins.bool = False) -> Any:
-    """The norm of a vector or matrix: over one axis, two, or all.
-
-    ord: for vectors any number, inf, -inf; for matrices 'fro', 'nuc', 1, -1, 2, -2, inf, -inf;
-    by default the root of the sum of squares. Source: numpy.linalg.norm.
-
-    >>> import weft
-    >>> weft.numpy.linalg.norm(weft.numpy.array([3.0, 4.0]))
-    Array(5., dtype=float32)
-    """
-    check_array("linalg.norm", x)
-    x = strong(inexact(x))
-    aval = typeof(x)
-    if axis is None and ord is None:
-        return u.sqrt(sum(_magnitudes(x), keepdims=keepdims))
-    axes = axes_of(tuple(axis) if isinstance(axis, Sequence) else axis, aval.ndim)
-    if len(axes) == 1:
-        return _vector_norm(x, ord, axes, keepdims)
-    if len(axes) == 2:
-        return _matrix_norm(x, ord, axes, keepdims)
-    raise ValueError(
-        f"weft.numpy.linalg.norm: a norm runs over one axis or two, got axes {axes} of "
-        f"{aval.str_short()}"
-    )
-
-
-def _vector_norm(x: Any, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
-    if ord is None or ord == 2:
-        return u.sqrt(sum(_magnitudes(x), axis=axes, keepdims=keepdims))
-    if isinstance(ord, str):
-        raise ValueError(f"weft.numpy.linalg.norm: ord {ord!r} is for matrices, give two axes")
-    size = u.absolute(x)
-    if ord == np.inf:
-        return max_(size, axis=axes, keepdims=keepdims, initial=0)
-    if ord == -np.inf:
-        return min_(size, axis=axes, keepdims=keepdims)
-    if ord == 0:
-        return cast(sum(u.not_equal(x, 0), axis=axes, keepdims=keepdims), typeof(size).dtype)
-    if ord == 1:
-        return sum(size, axis=axes, keepdims=keepdims)
-    return formulas.power(sum(formulas.power(size, ord), axis=axes, keepdims=keepdims), 1 / ord)
-
-
-def _matrix_norm(x: Any, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
-    from weft.numpy.shaping import expand_dims, moveaxis
-
-    rows, columns = axes
-    if ord is None or ord == "fro":
-        return u.sqrt(sum(_magnitudes(x), axis=axes, keepdims=keepdims))
-    if ord in (1, -1, np.inf, -np.inf):
-        along, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
-        totals = sum(u.absolute(x), axis=along, keepdims=True)
-        extremum = max_ if ord > 0 else min_
-        out = extremum(totals, axis=over, keepdims=True)
-        return out if keepdims else ops.squeeze(out, axes)
-    if ord in ("nuc", 2, -2):
-        s = svd(moveaxis(x, axes, (-2, -1)), compute_uv=False)
-        out = sum(s, axis=-1) if ord == "nuc" else (max_ if ord == 2 else min_)(s, axis=-1)
-        return expand_dims(out, tuple(sorted(axes))) if keepdims else out
-    raise ValueError(
-        "weft.numpy.linalg.norm: ord of a matrix must be fro, nuc, 1, -1, 2, -2, inf or -inf, got "
-        f"{ord!r}"
-    )
-
-
-def matrix_norm(x: Any, /, *, keepdims: builtins.bool = False, ord: Any = "fro") -> Any:
-    """The norm of matrices in the last two dimensions (array API standard)."""
-    return norm(x, ord=ord, keepdims=keepdims, axis=(-2, -1))
-
-
-def vector_norm(
-    x: Any, /, *, axis: Any = None, keepdims: builtins.bool = False, ord: Any = 2
-) -> Any:
-    """The norm of vectors along axes, of all elements by default (array API standard)."""
-    check_array("linalg.vector_norm", x)
-    x = strong(inexact(x))
-    axes = axes_of(tuple(axis) if isinstance(axis, Sequence) else axis, typeof(x).ndim)
-    return _vector_norm(x, ord, axes, keepdims)
-
-
-def cond(x: Any, p: Any = None) -> Any:
-    """The condition number: the ratio of singular values, or norm(x, p) norm(inv(x), p)."""
-    a = _matrices("cond", x)
-    if p in (None, 2, -2):
-        s = svd(a, compute_uv=False)
-        return (
-            u.true_divide(s[..., 0], s[..., -1])
-            if p != -2
-            else u.true_divide(s[..., -1], s[..., 0])
-        )
-    out = u.multiply(norm(a, ord=p, axis=(-2, -1)), norm(inv(a), ord=p, axis=(-2, -1)))
-    known = u.logical_not(u.isnan(sum(a, axis=(-2, -1))))
-    return where(u.logical_and(u.isnan(out), known), cast(np.inf, typeof(out).dtype), out)
 
 
 # Products -------------------------------------------------------------------------------------

@@ -215,7 +215,7 @@ def poly(seq_of_zeros: Any) -> Any:
     (roots_,) = promote_inexact(seq_of_zeros)
     aval = typeof(roots_)
     if aval.ndim == 2 and aval.shape[0] == aval.shape[1] and aval.size:
-        from weft.numpy.linalg import eigvals
+        from weft.numpy.decompositions import eigvals
 
         roots_ = eigvals(roots_)
     elif aval.ndim > 1:
@@ -245,8 +245,8 @@ def roots(p: Any, *, strip_zeros: builtins.bool = True) -> Any:
     Array([-2.+0.j,  2.+0.j], dtype=complex64)
     """
     from weft.numpy.creation import zeros
+    from weft.numpy.decompositions import eigvals
     from weft.numpy.joining import concatenate
-    from weft.numpy.linalg import eigvals
 
     (p,) = promote_inexact(_vector("roots", p))
     p = to_array(p)
@@ -283,7 +283,7 @@ def _companion(p: Any) -> Any:
 def _roots_of_padded(p: Any, out_dtype: Any) -> Any:
     """The roots of a polynomial that may have leading zeros, as many NaNs at the end."""
     from weft.numpy.creation import arange, zeros
-    from weft.numpy.linalg import eigvals
+    from weft.numpy.decompositions import eigvals
     from weft.numpy.running import argmax
     from weft.numpy.selection import where
     from weft.numpy.shaping import roll
@@ -321,7 +321,8 @@ def polyfit(
     >>> wnp.polyfit(wnp.array([0.0, 1.0, 2.0]), wnp.array([1.0, 3.0, 5.0]), 1).round(4)
     Array([2., 1.], dtype=float32)
     """
-    from weft.numpy.linalg import inv, lstsq
+    from weft.numpy.decompositions import inv
+    from weft.numpy.linalg import lstsq
     from weft.numpy.linear import dot, outer
     from weft.numpy.matrices import vander
     from weft.numpy.reductions import sum

@@ -10,6 +10,7 @@ from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import cast, to_array
+from weft.numpy.decompositions import adjoint, as_matrices, svd
 from weft.numpy.linear import matmul
 from weft.numpy.selection import where
 from weft.ops import elementwise as ew
@@ -22,9 +23,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: builtins.bool = False, *, rcond: A
     nonlinear least squares problems whose variables separate", for a rank that stays.
     Source: numpy.linalg.pinv.
     """
-    from weft.numpy.linalg import _matrices
-
-    a = _matrices("pinv", a)
+    a = as_matrices("pinv", a)
     m, n = typeof(a).shape[-2:]
     rtol = rcond if rtol is None else rtol
     real = ew._real_dtype(typeof(a).dtype)
@@ -40,7 +39,6 @@ def pinv(a: Any, rtol: Any = None, hermitian: builtins.bool = False, *, rcond: A
 @cache
 def _inverse(hermitian: builtins.bool) -> Any:
     from weft import custom_jvp
-    from weft.numpy.linalg import _adjoint, svd
 
     def times(*factors: Any) -> Any:
         out = factors[0]
@@ -53,15 +51,15 @@ def _inverse(hermitian: builtins.bool) -> Any:
         left, s, right = svd(a, full_matrices=False, hermitian=hermitian)
         kept = u.greater(s, u.multiply(rtol[..., None], s[..., :1]))
         scale = where(kept, u.true_divide(1, where(kept, s, 1)), cast(0, typeof(s).dtype))
-        v = u.multiply(_adjoint(right), cast(scale, typeof(a).dtype)[..., None, :])
-        return times(v, _adjoint(left))
+        v = u.multiply(adjoint(right), cast(scale, typeof(a).dtype)[..., None, :])
+        return times(v, adjoint(left))
 
     @inverse.defjvp
     def rule(primals: tuple, tangents: tuple) -> tuple:
         a, rtol = primals
         t = tangents[0]
         p = inverse(a, rtol)
-        adjoint_p, adjoint_t = _adjoint(p), _adjoint(t)
+        adjoint_p, adjoint_t = adjoint(p), adjoint(t)
         outside_rows = u.subtract(adjoint_t, times(adjoint_t, a, p))
         outside_columns = u.subtract(adjoint_t, times(p, times(a, adjoint_t)))
         out = u.subtract(times(p, adjoint_p, outside_rows), times(p, t, p))

@@ -1,0 +1,203 @@
+"""Decompositions of matrices in the last two dimensions, and what is solved by them."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any, NamedTuple
+
+from weft.core.trace import typeof
+from weft.numpy import ufuncs as u
+from weft.numpy.common import aval_of, cast, check_array, inexact, strong, to_array
+from weft.numpy.selection import where
+from weft.numpy.shaping import matrix_transpose
+from weft.ops import shape as ops
+from weft.ops.promote import promote_inexact
+
+
+class EigResult(NamedTuple):
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class EighResult(NamedTuple):
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class QRResult(NamedTuple):
+    Q: Any
+    R: Any
+
+
+class SVDResult(NamedTuple):
+    U: Any
+    S: Any
+    Vh: Any
+
+
+def as_matrices(name: str, a: Any, square: builtins.bool = False) -> Any:
+    """The operand as float or complex matrices, of a dtype that LAPACK knows."""
+    aval = aval_of(f"linalg.{name}", a)
+    if aval.ndim < 2 or (square and aval.shape[-1] != aval.shape[-2]):
+        kind = "square matrices" if square else "matrices"
+        raise ValueError(f"weft.numpy.linalg.{name}: takes {kind}, got {aval.str_short()}")
+    return strong(inexact(to_array(a)))
+
+
+def lax_linalg() -> Any:
+    from weft.lax import linalg
+
+    return linalg
+
+
+def adjoint(a: Any) -> Any:
+    return u.conjugate(matrix_transpose(a))
+
+
+def cholesky(
+    a: Any, *, upper: builtins.bool = False, symmetrize_input: builtins.bool = True
+) -> Any:
+    """The lower triangular L with a = L L^H, or the upper triangular R with a = R^H R.
+
+    NaN where a is not positive definite. Source: numpy.linalg.cholesky.
+
+    >>> import weft
+    >>> weft.numpy.linalg.cholesky(weft.numpy.array([[4.0, 2.0], [2.0, 5.0]]))
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
+    """
+    a = as_matrices("cholesky", a, True)
+    if upper:
+        a = adjoint(a)
+    low = lax_linalg().cholesky(a, symmetrize_input=symmetrize_input)
+    return adjoint(low) if upper else low
+
+
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """Orthonormal Q and upper triangular R with a = Q R.
+
+    mode: 'reduced', 'complete' (square Q), 'r' (R alone), 'raw' (Householder form).
+    Source: numpy.linalg.qr.
+    """
+    a = as_matrices("qr", a)
+    if mode == "raw":
+        packed, taus = lax_linalg().geqrf(a)
+        return QRResult(matrix_transpose(packed), taus)
+    if mode not in ("reduced", "complete", "r"):
+        raise ValueError(
+            f"weft.numpy.linalg.qr: mode must be reduced, complete, r or raw, got {mode!r}"
+        )
+    q, r = lax_linalg().qr(a, full_matrices=mode == "complete")
+    return r if mode == "r" else QRResult(q, r)
+
+
+def svd(
+    a: Any,
+    full_matrices: builtins.bool = True,
+    compute_uv: builtins.bool = True,
+    hermitian: builtins.bool = False,
+    subset_by_index: tuple[int, int] | None = None,
+) -> Any:
+    """Singular values S, descending, and unitary U, Vh with a = U S Vh.
+
+    compute_uv=False gives S alone. Source: numpy.linalg.svd.
+    """
+    a = as_matrices("svd", a)
+    if hermitian:
+        from weft.numpy.selection import take_along_axis
+        from weft.numpy.sorting import argsort
+
+        w, v = eigh(a)
+        size = u.absolute(w)
+        order = argsort(u.negative(size), axis=-1)
+        s = take_along_axis(size, order, -1)
+        if not compute_uv:
+            return s
+        signs = cast(where(u.less(take_along_axis(w, order, -1), 0), -1, 1), typeof(v).dtype)
+        v = take_along_axis(v, order[..., None, :], -1)
+        return SVDResult(v, s, adjoint(u.multiply(v, signs[..., None, :])))
+    out = lax_linalg().svd(
+        a,
+        full_matrices=full_matrices,
+        compute_uv=compute_uv,
+        **({} if subset_by_index is None else {"subset_by_index": subset_by_index}),
+    )
+    if not compute_uv:
+        return out[0] if isinstance(out, list | tuple) else out
+    return SVDResult(*out)
+
+
+def svdvals(x: Any, /) -> Any:
+    """Singular values, descending (array API standard)."""
+    return svd(x, compute_uv=False)
+
+
+def _triangle(name: str, UPLO: str | None) -> builtins.bool:
+    if UPLO not in (None, "L", "U"):
+        raise ValueError(f"weft.numpy.linalg.{name}: UPLO must be None, 'L' or 'U', got {UPLO!r}")
+    return UPLO != "U"
+
+
+def eigh(a: Any, UPLO: str | None = None, symmetrize_input: builtins.bool = True) -> EighResult:
+    """Ascending eigenvalues and orthonormal eigenvectors (columns) of Hermitian matrices.
+
+    UPLO: the triangle that is read, 'L' or 'U'. Source: numpy.linalg.eigh.
+    """
+    lower = _triangle("eigh", UPLO)
+    a = as_matrices("eigh", a, True)
+    v, w = lax_linalg().eigh(a, lower=lower, symmetrize_input=symmetrize_input)
+    return EighResult(w, v)
+
+
+def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: builtins.bool = True) -> Any:
+    """Ascending eigenvalues of Hermitian matrices."""
+    return eigh(a, UPLO, symmetrize_input).eigenvalues
+
+
+def eig(a: Any) -> EigResult:
+    """Eigenvalues and eigenvectors (columns) of square matrices, complex. Runs on the CPU only."""
+    a = as_matrices("eig", a, True)
+    w, v = lax_linalg().eig(a, compute_left_eigenvectors=False)
+    return EigResult(w, v)
+
+
+def eigvals(a: Any) -> Any:
+    """Eigenvalues of square matrices, complex. Runs on the CPU only."""
+    a = as_matrices("eigvals", a, True)
+    return lax_linalg().eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
+
+
+def solve(a: Any, b: Any) -> Any:
+    """x with a x = b; b is a vector, or matrices. Source: numpy.linalg.solve.
+
+    >>> import weft
+    >>> a = weft.numpy.array([[2.0, 0.0], [0.0, 4.0]])
+    >>> weft.numpy.linalg.solve(a, weft.numpy.array([2.0, 4.0]))
+    Array([1., 1.], dtype=float32)
+    """
+    check_array("linalg.solve", a, b)
+    a, b = promote_inexact(a, b)
+    a, b = as_matrices("solve", a, True), strong(to_array(b))
+    x, y = typeof(a), typeof(b)
+    if y.ndim == 0 or y.shape[-2 if y.ndim > 1 else -1] != x.shape[-1]:
+        raise ValueError(
+            f"weft.numpy.linalg.solve: b {y.str_short()} must be a vector or matrices of "
+            f"{x.shape[-1]} rows for a {x.str_short()}"
+        )
+    vector = y.ndim == 1
+    b = b[:, None] if vector else b
+    lead = ops.broadcast_shapes(x.shape[:-2], typeof(b).shape[:-2])
+    from weft.ops.promote import broadcast_to
+
+    a = broadcast_to(a, (*lead, *x.shape[-2:]))
+    b = broadcast_to(b, (*lead, *typeof(b).shape[-2:]))
+    out = lax_linalg().solve(a, b)
+    return out[..., 0] if vector else out
+
+
+def inv(a: Any) -> Any:
+    """The inverse matrix; NaN or infinite where there is none. Source: numpy.linalg.inv."""
+    a = as_matrices("inv", a, True)
+    from weft.numpy.matrices import eye
+
+    return solve(a, eye(typeof(a).shape[-1], dtype=typeof(a).dtype))

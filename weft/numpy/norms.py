@@ -1,0 +1,120 @@
+"""Norms of vectors and matrices, and condition numbers."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.trace import typeof
+from weft.numpy import formulas
+from weft.numpy import ufuncs as u
+from weft.numpy.common import axes_of, cast, check_array, inexact, strong
+from weft.numpy.decompositions import as_matrices, inv, svd
+from weft.numpy.reductions import max as max_
+from weft.numpy.reductions import min as min_
+from weft.numpy.reductions import sum
+from weft.numpy.selection import where
+from weft.ops import shape as ops
+
+
+def _magnitudes(x: Any) -> Any:
+    """Squares of absolute values."""
+    return u.real(u.multiply(x, u.conjugate(x)))
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: builtins.bool = False) -> Any:
+    """The norm of a vector or matrix: over one axis, two, or all.
+
+    ord: for vectors any number, inf, -inf; for matrices 'fro', 'nuc', 1, -1, 2, -2, inf, -inf;
+    by default the root of the sum of squares. Source: numpy.linalg.norm.
+
+    >>> import weft
+    >>> weft.numpy.linalg.norm(weft.numpy.array([3.0, 4.0]))
+    Array(5., dtype=float32)
+    """
+    check_array("linalg.norm", x)
+    x = strong(inexact(x))
+    aval = typeof(x)
+    if axis is None and ord is None:
+        return u.sqrt(sum(_magnitudes(x), keepdims=keepdims))
+    axes = axes_of(tuple(axis) if isinstance(axis, Sequence) else axis, aval.ndim)
+    if len(axes) == 1:
+        return _vector_norm(x, ord, axes, keepdims)
+    if len(axes) == 2:
+        return _matrix_norm(x, ord, axes, keepdims)
+    raise ValueError(
+        f"weft.numpy.linalg.norm: a norm runs over one axis or two, got axes {axes} of "
+        f"{aval.str_short()}"
+    )
+
+
+def _vector_norm(x: Any, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
+    if ord is None or ord == 2:
+        return u.sqrt(sum(_magnitudes(x), axis=axes, keepdims=keepdims))
+    if isinstance(ord, str):
+        raise ValueError(f"weft.numpy.linalg.norm: ord {ord!r} is for matrices, give two axes")
+    size = u.absolute(x)
+    if ord == np.inf:
+        return max_(size, axis=axes, keepdims=keepdims, initial=0)
+    if ord == -np.inf:
+        return min_(size, axis=axes, keepdims=keepdims)
+    if ord == 0:
+        return cast(sum(u.not_equal(x, 0), axis=axes, keepdims=keepdims), typeof(size).dtype)
+    if ord == 1:
+        return sum(size, axis=axes, keepdims=keepdims)
+    return formulas.power(sum(formulas.power(size, ord), axis=axes, keepdims=keepdims), 1 / ord)
+
+
+def _matrix_norm(x: Any, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
+    from weft.numpy.shaping import expand_dims, moveaxis
+
+    rows, columns = axes
+    if ord is None or ord == "fro":
+        return u.sqrt(sum(_magnitudes(x), axis=axes, keepdims=keepdims))
+    if ord in (1, -1, np.inf, -np.inf):
+        along, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
+        totals = sum(u.absolute(x), axis=along, keepdims=True)
+        extremum = max_ if ord > 0 else min_
+        out = extremum(totals, axis=over, keepdims=True)
+        return out if keepdims else ops.squeeze(out, axes)
+    if ord in ("nuc", 2, -2):
+        s = svd(moveaxis(x, axes, (-2, -1)), compute_uv=False)
+        out = sum(s, axis=-1) if ord == "nuc" else (max_ if ord == 2 else min_)(s, axis=-1)
+        return expand_dims(out, tuple(sorted(axes))) if keepdims else out
+    raise ValueError(
+        "weft.numpy.linalg.norm: ord of a matrix must be fro, nuc, 1, -1, 2, -2, inf or -inf, got "
+        f"{ord!r}"
+    )
+
+
+def matrix_norm(x: Any, /, *, keepdims: builtins.bool = False, ord: Any = "fro") -> Any:
+    """The norm of matrices in the last two dimensions (array API standard)."""
+    return norm(x, ord=ord, keepdims=keepdims, axis=(-2, -1))
+
+
+def vector_norm(
+    x: Any, /, *, axis: Any = None, keepdims: builtins.bool = False, ord: Any = 2
+) -> Any:
+    """The norm of vectors along axes, of all elements by default (array API standard)."""
+    check_array("linalg.vector_norm", x)
+    x = strong(inexact(x))
+    axes = axes_of(tuple(axis) if isinstance(axis, Sequence) else axis, typeof(x).ndim)
+    return _vector_norm(x, ord, axes, keepdims)
+
+
+def cond(x: Any, p: Any = None) -> Any:
+    """The condition number: the ratio of singular values, or norm(x, p) norm(inv(x), p)."""
+    a = as_matrices("cond", x)
+    if p in (None, 2, -2):
+        s = svd(a, compute_uv=False)
+        return (
+            u.true_divide(s[..., 0], s[..., -1])
+            if p != -2
+            else u.true_divide(s[..., -1], s[..., 0])
+        )
+    out = u.multiply(norm(a, ord=p, axis=(-2, -1)), norm(inv(a), ord=p, axis=(-2, -1)))
+    known = u.logical_not(u.isnan(sum(a, axis=(-2, -1))))
+    return where(u.logical_and(u.isnan(out), known), cast(np.inf, typeof(out).dtype), out)
