@@ -52,9 +52,9 @@ _MODULES = {
     """,
     "ufunc_object": "ufunc frompyfunc",
     "reductions": """
-        sum prod max min amax amin all any mean var std ptp count_nonzero average nansum nanprod
-        nanmax nanmin nanmean nanvar nanstd
+        sum prod max min amax amin all any mean var std ptp count_nonzero average
     """,
+    "nan_reductions": "nansum nanprod nanmax nanmin nanmean nanvar nanstd",
     "running": """
         argmax argmin nanargmax nanargmin cumsum cumprod cumulative_sum cumulative_prod nancumsum
         nancumprod trace

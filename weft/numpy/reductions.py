@@ -1,4 +1,4 @@
-"""Reductions and running reductions: sums, extrema, means, moments, positions of extrema."""
+"""Reductions over axes: sums, products, extrema, truth, means and moments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _keep(x: Any, shape: tuple, axes: tuple) -> Any:
     return reshape(x, tuple(1 if i in axes else d for i, d in enumerate(shape)))
 
 
-def _masked(name: str, a: Any, where: Any, value: Any) -> Any:
+def masked(name: str, a: Any, where: Any, value: Any) -> Any:
     """a with the elements outside `where` replaced by a scalar."""
     mask = aval_of(name, where)
     if mask.dtype != _bool:
@@ -85,7 +85,7 @@ def _sum_like(
     computed = dtypes.float32 if narrow else out_dtype
     a = cast(a, computed)
     if where is not None:
-        a = _masked(name, a, where, identity)
+        a = masked(name, a, where, identity)
         aval = typeof(a)
     axes = axes_of(axis, aval.ndim)
     out = prim.bind(a, axes=axes) if axes else to_array(a)
@@ -134,19 +134,8 @@ def sum(
     """
     if out is not None:
         refuse_out("sum", out)
-    return _sum_like(
-        "sum",
-        ops.reduce_sum_p,
-        0,
-        ew.add_p,
-        a,
-        axis,
-        dtype,
-        keepdims,
-        initial,
-        where,
-        promote_integers,
-    )
+    options = axis, dtype, keepdims, initial, where, promote_integers
+    return _sum_like("sum", ops.reduce_sum_p, 0, ew.add_p, a, *options)
 
 
 def prod(
@@ -166,19 +155,8 @@ def prod(
     Array([3, 8], dtype=int32)
     """
     refuse_out("prod", out)
-    return _sum_like(
-        "prod",
-        ops.reduce_prod_p,
-        1,
-        ew.mul_p,
-        a,
-        axis,
-        dtype,
-        keepdims,
-        initial,
-        where,
-        promote_integers,
-    )
+    options = axis, dtype, keepdims, initial, where, promote_integers
+    return _sum_like("prod", ops.reduce_prod_p, 1, ew.mul_p, a, *options)
 
 
 def _extremum(
@@ -203,7 +181,7 @@ def _extremum(
                 f"weft.numpy.{name}: where needs initial, because {name} of no elements has no "
                 "value"
             )
-        a = _masked(name, a, where, neutral(aval.dtype))
+        a = masked(name, a, where, neutral(aval.dtype))
         aval = typeof(a)
     if initial is None and builtins.any(aval.shape[i] == 0 for i in axes):
         raise ValueError(
@@ -303,7 +281,7 @@ def _logical(name: str, prim: Any, neutral: builtins.bool) -> Callable:
         if aval.dtype != _bool:
             a = _nonzero(name, a)
         if where is not None:
-            a = _masked(name, a, where, neutral)
+            a = masked(name, a, where, neutral)
             aval = typeof(a)
         axes = axes_of(axis, aval.ndim)
         x = prim.bind(a, axes=axes) if axes else to_array(a)
@@ -382,7 +360,7 @@ def mean(
     if where is not None:
         mask_shape = aval_of("mean", where).shape
         aval = aval.update(shape=broadcast_shapes(aval.shape, mask_shape))
-        a = _masked("mean", a, where, 0)
+        a = masked("mean", a, where, 0)
     axes = axes_of(axis, aval.ndim)
     n = _count("mean", aval, axes, where, False)
     total = ops.reduce_sum_p.bind(a, axes=axes) if axes else to_array(a)
@@ -425,8 +403,7 @@ def average(
         if wval.shape != tuple(aval.shape[i] for i in axes):
             raise ValueError(
                 f"weft.numpy.average: weights of shape {wval.shape} do not match the axes "
-                f"{axes} of "
-                f"an array of shape {aval.shape}"
+                f"{axes} of an array of shape {aval.shape}"
             )
         from weft.ops.shape import transpose
 
@@ -486,7 +463,7 @@ def var(
         d = ew.integer_pow_p.bind(d, y=2)
     full = typeof(d)
     if where is not None:
-        d = _masked("var", d, where, 0)
+        d = masked("var", d, where, 0)
         full = typeof(d)
     n = _count("var", full, axes, where, False)
     total = ops.reduce_sum_p.bind(d, axes=axes) if axes else to_array(d)
@@ -523,156 +500,3 @@ def std(
     return ew.sqrt_p.bind(
         var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
     )
-
-
-# Without NaN ----------------------------------------------------------------------------------
-
-
-def _without_nan(a: Any, value: Any) -> Any:
-    aval = typeof(a)
-    if aval.dtype not in INEXACT:
-        return a
-    return ew.select(ew.ne_p.bind(a, a), fill(aval.shape, value, aval.dtype), a)
-
-
-def _not_nan(a: Any, where: Any) -> Any:
-    from weft.numpy.ufuncs import isnan, logical_and, logical_not
-
-    present = logical_not(isnan(a))
-    return present if where is None else logical_and(present, where)
-
-
-def nansum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: builtins.bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
-    """The sum of the elements that are not NaN.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.nansum(wnp.array([[2.0, wnp.nan], [wnp.nan, wnp.nan]]), axis=1)
-    Array([2., 0.], dtype=float32)
-    """
-    aval_of("nansum", a)
-    return sum(_without_nan(a, 0), axis, dtype, out, keepdims, initial, where)
-
-
-def nanprod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: builtins.bool = False,
-    initial: Any = None,
-    where: Any = None,
-) -> Any:
-    """The product of the elements that are not NaN.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.nanprod(wnp.array([2.0, wnp.nan, 3.0]))
-    Array(6., dtype=float32)
-    """
-    aval_of("nanprod", a)
-    return prod(_without_nan(a, 1), axis, dtype, out, keepdims, initial, where)
-
-
-def _nan_extremum(name: str, reduce: Callable, neutral: Callable, doc: str) -> Callable:
-    def function(
-        a: Any,
-        axis: Any = None,
-        out: Any = None,
-        keepdims: builtins.bool = False,
-        initial: Any = None,
-        where: Any = None,
-    ) -> Any:
-        aval = aval_of(name, a)
-        x = reduce(_without_nan(a, neutral(aval.dtype)), axis, out, keepdims, initial, where)
-        if aval.dtype not in INEXACT or initial is not None:
-            return x
-        none = all(ew.ne_p.bind(a, a), axis=axis, keepdims=keepdims)
-        return ew.select(none, fill(typeof(x).shape, np.nan, typeof(x).dtype), x)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
-
-
-nanmax = _nan_extremum("nanmax", max, ops.lowest, "The greatest element that is not NaN.")
-nanmin = _nan_extremum("nanmin", min, ops.highest, "The least element that is not NaN.")
-
-
-def nanmean(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: builtins.bool = False,
-    where: Any = None,
-) -> Any:
-    """The mean of the elements that are not NaN.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.nanmean(wnp.array([1.0, wnp.nan, 3.0]))
-    Array(2., dtype=float32)
-    """
-    refuse_out("nanmean", out)
-    if aval_of("nanmean", a).dtype not in INEXACT:
-        return mean(a, axis, dtype, None, keepdims, where=where)
-    return mean(a, axis, dtype, None, keepdims, where=_not_nan(a, where))
-
-
-def nanvar(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: builtins.bool = False,
-    where: Any = None,
-    mean: Any = None,
-) -> Any:
-    """The variance of the elements that are not NaN.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.nanvar(wnp.array([1.0, wnp.nan, 3.0]), ddof=1)
-    Array(2., dtype=float32)
-    """
-    refuse_out("nanvar", out)
-    if aval_of("nanvar", a).dtype in INEXACT:
-        where = _not_nan(a, where)
-        n = sum(_broadcast_to(where, typeof(a).shape), axis, keepdims=keepdims)
-        a = _masked("nanvar", a, where, 0)  # so that no derivative is NaN
-        x = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean)
-        if typeof(x).dtype not in INEXACT:
-            return x
-        few = ew.le_p.bind(n, _broadcast_scalar(n, ddof))
-        return ew.select(few, fill(typeof(x).shape, np.nan, typeof(x).dtype), x)
-    return var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean)
-
-
-def _broadcast_scalar(like: Any, value: Any) -> Any:
-    return cast(value, typeof(like).dtype)
-
-
-def nanstd(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: builtins.bool = False,
-    where: Any = None,
-    mean: Any = None,
-) -> Any:
-    """The standard deviation of the elements that are not NaN.
-
-    >>> import weft.numpy as wnp
-    >>> wnp.nanstd(wnp.array([1.0, wnp.nan, 3.0]))
-    Array(1., dtype=float32)
-    """
-    refuse_out("nanstd", out)
-    return ew.sqrt_p.bind(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))

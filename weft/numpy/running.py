@@ -9,23 +9,9 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.numpy.common import (
-    INEXACT,
-    aval_of,
-    axes_of,
-    canonical,
-    cast,
-    fill,
-    refuse_out,
-    to_array,
-)
-from weft.numpy.reductions import (
-    _bool,
-    _sum_dtype,
-    _without_nan,
-    all,
-    sum,
-)
+from weft.numpy.common import INEXACT, aval_of, axes_of, canonical, cast, fill, refuse_out, to_array
+from weft.numpy.nan_reductions import _without_nan
+from weft.numpy.reductions import _bool, _sum_dtype, all, sum
 from weft.ops import elementwise as ew
 from weft.ops import reduce as ops
 from weft.ops.shape import reshape

@@ -10,15 +10,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.numpy.common import (
-    aval_of,
-    axes_of,
-    cast,
-    check_array,
-    concrete,
-    refuse_out,
-    to_array,
-)
+from weft.numpy.common import aval_of, axes_of, cast, check_array, concrete, refuse_out, to_array
 from weft.ops import elementwise as ew
 from weft.ops import shape as ops
 from weft.ops.base import canonical_axis

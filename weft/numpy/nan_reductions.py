@@ -1,0 +1,164 @@
+"""Reductions of the elements that are not NaN."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.core.trace import typeof
+from weft.numpy.common import INEXACT, aval_of, cast, fill, refuse_out
+from weft.numpy.reductions import all, masked, max, mean, min, prod, sum, var
+from weft.ops import elementwise as ew
+from weft.ops import reduce as ops
+from weft.ops.promote import broadcast_to as _broadcast_to
+
+
+def _without_nan(a: Any, value: Any) -> Any:
+    aval = typeof(a)
+    if aval.dtype not in INEXACT:
+        return a
+    return ew.select(ew.ne_p.bind(a, a), fill(aval.shape, value, aval.dtype), a)
+
+
+def _not_nan(a: Any, where: Any) -> Any:
+    from weft.numpy.ufuncs import isnan, logical_and, logical_not
+
+    present = logical_not(isnan(a))
+    return present if where is None else logical_and(present, where)
+
+
+def nansum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: builtins.bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The sum of the elements that are not NaN.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nansum(wnp.array([[2.0, wnp.nan], [wnp.nan, wnp.nan]]), axis=1)
+    Array([2., 0.], dtype=float32)
+    """
+    aval_of("nansum", a)
+    return sum(_without_nan(a, 0), axis, dtype, out, keepdims, initial, where)
+
+
+def nanprod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: builtins.bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The product of the elements that are not NaN.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nanprod(wnp.array([2.0, wnp.nan, 3.0]))
+    Array(6., dtype=float32)
+    """
+    aval_of("nanprod", a)
+    return prod(_without_nan(a, 1), axis, dtype, out, keepdims, initial, where)
+
+
+def _nan_extremum(name: str, reduce: Callable, neutral: Callable, doc: str) -> Callable:
+    def function(
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: builtins.bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Any:
+        aval = aval_of(name, a)
+        x = reduce(_without_nan(a, neutral(aval.dtype)), axis, out, keepdims, initial, where)
+        if aval.dtype not in INEXACT or initial is not None:
+            return x
+        none = all(ew.ne_p.bind(a, a), axis=axis, keepdims=keepdims)
+        return ew.select(none, fill(typeof(x).shape, np.nan, typeof(x).dtype), x)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+nanmax = _nan_extremum("nanmax", max, ops.lowest, "The greatest element that is not NaN.")
+
+
+nanmin = _nan_extremum("nanmin", min, ops.highest, "The least element that is not NaN.")
+
+
+def nanmean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: builtins.bool = False,
+    where: Any = None,
+) -> Any:
+    """The mean of the elements that are not NaN.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nanmean(wnp.array([1.0, wnp.nan, 3.0]))
+    Array(2., dtype=float32)
+    """
+    refuse_out("nanmean", out)
+    if aval_of("nanmean", a).dtype not in INEXACT:
+        return mean(a, axis, dtype, None, keepdims, where=where)
+    return mean(a, axis, dtype, None, keepdims, where=_not_nan(a, where))
+
+
+def nanvar(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: builtins.bool = False,
+    where: Any = None,
+    mean: Any = None,
+) -> Any:
+    """The variance of the elements that are not NaN.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nanvar(wnp.array([1.0, wnp.nan, 3.0]), ddof=1)
+    Array(2., dtype=float32)
+    """
+    refuse_out("nanvar", out)
+    if aval_of("nanvar", a).dtype in INEXACT:
+        where = _not_nan(a, where)
+        n = sum(_broadcast_to(where, typeof(a).shape), axis, keepdims=keepdims)
+        a = masked("nanvar", a, where, 0)  # so that no derivative is NaN
+        x = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean)
+        if typeof(x).dtype not in INEXACT:
+            return x
+        few = ew.le_p.bind(n, cast(ddof, typeof(n).dtype))
+        return ew.select(few, fill(typeof(x).shape, np.nan, typeof(x).dtype), x)
+    return var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean)
+
+
+def nanstd(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: builtins.bool = False,
+    where: Any = None,
+    mean: Any = None,
+) -> Any:
+    """The standard deviation of the elements that are not NaN.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.nanstd(wnp.array([1.0, wnp.nan, 3.0]))
+    Array(1., dtype=float32)
+    """
+    refuse_out("nanstd", out)
+    return ew.sqrt_p.bind(nanvar(a, axis, dtype, None, ddof, keepdims, where, mean))
