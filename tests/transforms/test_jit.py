@@ -415,6 +415,16 @@ def test_debug_nans_names_the_line():
         assert float(weft.jit(lambda x: lax.log(x))(1.0)) == 0.0
 
 
+def test_debug_nans_keeps_donated_arguments_to_look_for_the_nan():
+    function = weft.jit(lambda x: lax.log(lax.neg(x)), donate_argnums=0)
+    kept, donated = weft.numpy.ones(3), weft.numpy.full(3, -1.0)
+    with weft.debug_nans(True), pytest.raises(FloatingPointError, match="NaN in the result of log"):
+        function(kept)
+    np.testing.assert_array_equal(kept, [1.0, 1.0, 1.0])
+    function(donated)
+    assert donated.is_deleted()
+
+
 @pytest.mark.parametrize("stage", ["__call__", "lower", "trace", "eval_shape"])
 def test_an_argument_without_a_type_is_named_in_every_stage(stage):
     function = weft.jit(lambda a, b: a)

@@ -242,7 +242,8 @@ class JitInfo:
         return (*result, *(None,) * (n - len(result)))
 
     def flat_donated(self, in_tree: Any, n: int) -> tuple:
-        if not self.donate_argnums and not self.donate_argnames:
+        # Where debug_nans finds a NaN, the program runs again, op by op, on the same arguments.
+        if is_debugging() or not (self.donate_argnums or self.donate_argnames):
             return (False,) * n
         args_tree, kwargs_tree = in_tree.children()
         flags: list[bool] = []
