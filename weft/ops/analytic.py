@@ -21,7 +21,6 @@ from weft.ops.arithmetic import (
     add_p,
     and_p,
     complex_p,
-    convert,
     eq_p,
     imag_p,
     neg_p,
@@ -35,6 +34,7 @@ from weft.ops.base import (
     elementwise,
     scalar,
 )
+from weft.ops.casts import convert
 from weft.ops.complex_waves import complex_cos, complex_sin
 
 

@@ -12,8 +12,8 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.arithmetic import convert
 from weft.ops.base import bilinear_jvp
+from weft.ops.casts import convert
 from weft.ops.conv_shapes import (
     ConvDimensionNumbers,
     Dims,

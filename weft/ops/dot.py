@@ -11,8 +11,8 @@ from weft.core.aval import ShapedArray
 from weft.core.errors import ShapeError, ShardingTypeError, mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.arithmetic import convert
 from weft.ops.base import bilinear_jvp, canonical_axes
+from weft.ops.casts import convert
 from weft.ops.precision import (
     CanonicalPrecision,
     DotAlgorithm,

@@ -1,4 +1,4 @@
-"""The elementwise ops under one roof: public functions over the definitions of two files."""
+"""The elementwise ops under one roof: public functions over the definitions of three files."""
 
 from __future__ import annotations
 
@@ -43,18 +43,13 @@ from weft.ops.analytic import (
     tanh_p,
 )
 from weft.ops.arithmetic import (
-    _bits,
-    _complex_dtype,
     _like,
     _mul,
     _one_minus,
-    _real_dtype,
     _times,
     abs_p,
     add_p,
     and_p,
-    bitcast_convert_type,
-    bitcast_convert_type_p,
     ceil_p,
     clamp_p,
     clz_p,
@@ -62,9 +57,6 @@ from weft.ops.arithmetic import (
     conj,
     conj_p,
     conjugated,
-    convert,
-    convert_element_type,
-    convert_element_type_p,
     div_p,
     eq_p,
     eq_to_p,
@@ -101,6 +93,16 @@ from weft.ops.arithmetic import (
     xor_p,
 )
 from weft.ops.base import PYTHON_NUMBERS, scalar, scalar_for
+from weft.ops.casts import (
+    _bits,
+    _complex_dtype,
+    _real_dtype,
+    bitcast_convert_type,
+    bitcast_convert_type_p,
+    convert,
+    convert_element_type,
+    convert_element_type_p,
+)
 from weft.ops.precision import canonical_accuracy
 from weft.ops.promote import promote_lax
 

@@ -16,7 +16,7 @@ from weft.core.ref import AbstractRef
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.core.tree import arg_names, flatten, leaf_names
 from weft.ffi.rule import ShardingRule, as_rule
-from weft.ops.arithmetic import convert
+from weft.ops.casts import convert
 from weft.ops.convert import as_array
 from weft.pallas.constants import with_constants
 from weft.pallas.frame import Frame, kernel_frame

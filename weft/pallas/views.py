@@ -287,7 +287,7 @@ def _by_picks(
 def _below_bitcast(
     view: Bitcast, under: tuple[Shape, Any], indexer: Indexer, operands: Sequence[Any]
 ) -> tuple[Indexer, list, Form | None]:
-    from weft.ops.arithmetic import bitcast_convert_type
+    from weft.ops.casts import bitcast_convert_type
 
     old, new = under[1], view.dtype
     if old.itemsize == new.itemsize:
@@ -346,7 +346,7 @@ def _size(dtype: Any) -> int:
 
 
 def _cast(dtype: Any) -> Callable[[Any], Any]:
-    from weft.ops.arithmetic import bitcast_convert_type
+    from weft.ops.casts import bitcast_convert_type
 
     def cast(x: Any) -> Any:
         return x if dtypes.is_bool(typeof(x).dtype) else bitcast_convert_type(x, dtype)
