@@ -332,3 +332,28 @@ def test_reduced_shards_are_not_kept_whole():
     weft.testing.assert_comm(jitted, (W, X), reduce_scatter=STEPS)
     want = sum(grad(W, rows) for rows in X)
     np.testing.assert_allclose(np.asarray(jitted(W, X)), want, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_typed_as_partial_sums_are_reduced_once_behind_nested_loops():
+    # Too large to move for its latency alone: the type says that the layers' loop leaves parts.
+    mesh = weft.make_mesh((2,), ("x",), axis_types=(weft.AxisType.Explicit,))
+    layers, size, batches = 3, 320, 4
+
+    def loss(ws, x):
+        return wnp.sum(weft.lax.scan(lambda x, w: (x @ w, None), x, ws)[0])
+
+    def step(ws, xs):
+        total = weft.reshard(wnp.zeros(ws.shape), P(unreduced={"x"}))
+        add = lambda total, x: (total + weft.grad(loss)(ws, x), None)
+        return weft.reshard(weft.lax.scan(add, total, xs)[0], P())
+
+    w = np.stack([np.eye(size, dtype=np.float32)] * layers)
+    x = np.arange(batches * 2, dtype=np.float32).reshape(batches, 2, 1) * np.ones(
+        (1, 1, size), np.float32
+    )
+    with weft.set_mesh(mesh):
+        args = weft.device_put(w, P(reduced={"x"})), weft.device_put(x, P(None, "x"))
+        weft.testing.assert_comm(weft.jit(step), args, all_reduce=1)
+        got = np.asarray(weft.jit(step)(*args))
+    # With identities for layers, each row of the gradient holds its feature's sum over the batch.
+    np.testing.assert_allclose(got, np.full(w.shape, x[..., 0].sum()))

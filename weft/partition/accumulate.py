@@ -9,6 +9,8 @@ own terms, and one all_reduce behind the loop sends what each step did. The same
 - for terms beside these that need no reduction: the first device of each group adds them;
 - for maxima and minima.
 
+Where the total is to be a sum over devices again, typed as unreduced, it is not reduced at all.
+
 The carry keeps its size.
 """
 
@@ -25,6 +27,7 @@ from weft.partition.collect import WHY, byte_size, bytes_sent, trip_count
 from weft.partition.layout import DeviceMesh, Layout
 from weft.partition.updates import (
     COMBINERS,
+    KEPT,
     Update,
     constant_of,
     identity,
@@ -105,7 +108,10 @@ def _carry(loop: ir.Operation, number: int, agreement: _Agreement) -> int:
         if update is None:
             continue
         widest = _widest(update)
-        if widest is None or not _pays(update, carry.type, trip_count(loop), widest):
+        if widest is None or not (
+            _pays(update, carry.type, trip_count(loop), widest)
+            or all(_kept_again(use, widest) for use in loop.results[number].uses)
+        ):
             return 0
         if not _agreed(update, loop.operands[number], combiner, widest, agreement):
             return 0
@@ -178,6 +184,20 @@ def _agreed(
 # -- moving ----------------------------------------------------------------------------------------
 
 
+def _kept_again(use: ir.OpOperand, reduce: ir.Operation) -> ir.Operation | None:
+    """The operation that makes parts of a total again, as they were before it was reduced."""
+    op = use.owner.operation
+    while op.name == "stablehlo.optimization_barrier" and len(op.results) == 1:
+        uses = list(op.results[0].uses)
+        if len(uses) != 1:
+            return None
+        use = uses[0]
+        op = use.owner.operation
+    if KEPT not in op.attributes or use.operand_number != 1:
+        return None
+    return op if op.attributes[KEPT] == reduce.attributes["replica_groups"] else None
+
+
 class _Move:
     """Moves the reductions of one carry of a loop."""
 
@@ -219,7 +239,12 @@ class _Move:
     def _reduce(self, reduces: list[ir.Operation], first: ir.Value | None) -> None:
         """Reduces the loop's result and adds what devices started from, which may be their own."""
         result, old = self.loop.results[self.number], self.widest
-        users = [(use.owner.operation, use.operand_number) for use in result.uses]
+        users = []
+        for use in list(result.uses):
+            if first is None and (kept := _kept_again(use, old)) is not None:
+                kept.results[0].replace_all_uses_with(result)
+            else:
+                users.append((use.owner.operation, use.operand_number))
         if not users:
             return
         after = ir.InsertionPoint.after(self.loop)

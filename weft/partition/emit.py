@@ -365,7 +365,7 @@ class Emitter:
             attributes[WHY] = ir.StringAttr.get(self.why, self.context)
         return attributes
 
-    def _groups(self, atoms: Atoms) -> ir.Attribute:
+    def groups(self, atoms: Atoms) -> ir.Attribute:
         key = ("groups", atoms)
         if key not in self._attributes:
             self._attributes[key] = self.table(self.mesh.groups(atoms))
@@ -382,7 +382,7 @@ class Emitter:
         ir.Operation.create("stablehlo.return", operands=list(total.results), loc=self.loc, ip=ip)
 
     def all_reduce(self, value: ir.Value, atoms: Atoms, kind: str) -> ir.Value:
-        attributes = self._noted({"replica_groups": self._groups(atoms)})
+        attributes = self._noted({"replica_groups": self.groups(atoms)})
         op = self.op("stablehlo.all_reduce", (value,), [value.type], attributes, regions=1)
         self.combine(op, _KINDS[kind], value.type.element_type)
         return op.results[0]
@@ -391,7 +391,7 @@ class Emitter:
         shape = list(value.type.shape)
         shape[dim] //= self.mesh.count(atoms)
         attributes = self._noted(
-            {"replica_groups": self._groups(atoms), "scatter_dimension": self.i64_attr(dim)}
+            {"replica_groups": self.groups(atoms), "scatter_dimension": self.i64_attr(dim)}
         )
         result = self.type(shape, value.type.element_type)
         op = self.op("stablehlo.reduce_scatter", (value,), [result], attributes, regions=1)
@@ -406,7 +406,7 @@ class Emitter:
             (value,),
             self.type(shape, value.type.element_type),
             all_gather_dim=self.i64_attr(dim),
-            **self._noted({"replica_groups": self._groups(atoms)}),
+            **self._noted({"replica_groups": self.groups(atoms)}),
         )
 
     def all_to_all(
@@ -423,7 +423,7 @@ class Emitter:
             split_dimension=self.i64_attr(split_dim),
             concat_dimension=self.i64_attr(concat_dim),
             split_count=self.i64_attr(count),
-            **self._noted({"replica_groups": self._groups(atoms)}),
+            **self._noted({"replica_groups": self.groups(atoms)}),
         )
 
     def permute(self, value: ir.Value, pairs: np.ndarray) -> ir.Value:

@@ -8,8 +8,9 @@ operands' Locals and returns those of its results. Most rules only change result
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from weft.partition.emit import Emitter
 from weft.partition.explain import nearest_location
 from weft.partition.layout import Atoms, DeviceMesh, Layout, Unsupported
 from weft.partition.local import Local
+from weft.partition.updates import KEPT
 from weft.partition.validate import only_mesh
 
 Rule = Callable[["Localizer", ir.Operation], "Sequence[Local] | None"]
@@ -40,11 +42,15 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 @dataclass(slots=True)
 class Localized:
-    """What `localize` learned: the mesh, and the layouts of the main function's boundary."""
+    """What `localize` learned: the mesh, and the layouts of the main function's boundary.
+
+    diverges: whether devices may take some branches or loops differently.
+    """
 
     mesh: DeviceMesh
     arguments: list[Layout]
     results: list[Layout]
+    diverges: bool
 
 
 def localize(module: ir.Module, *, explain: bool = False) -> Localized:
@@ -80,10 +86,12 @@ def localize(module: ir.Module, *, explain: bool = False) -> Localized:
         mesh, names = read_mesh(module)
         functions = [op for op in module.body.operations if op.operation.name == "func.func"]
         boundary: tuple[list[Layout], list[Layout]] = ([], [])
+        diverges = False
         for function in functions:
             localizer = Localizer(mesh, names, function.operation)
             localizer.explain = explain
             arguments, results = localizer.run()
+            diverges |= localizer.diverges
             if ir.StringAttr(function.attributes["sym_name"]).value == "main":
                 boundary = arguments, results
         for op in list(module.body.operations):
@@ -92,7 +100,7 @@ def localize(module: ir.Module, *, explain: bool = False) -> Localized:
         i32 = ir.IntegerType.get_signless(32)
         module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(i32, 1)
         module.operation.attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(i32, mesh.size)
-    return Localized(mesh, *boundary)
+    return Localized(mesh, *boundary, diverges)
 
 
 def read_mesh(module: ir.Module) -> tuple[DeviceMesh, frozenset[str]]:
@@ -154,8 +162,10 @@ class Localizer:
         self.function = function
         self.e = Emitter(mesh, function.regions[0].blocks[0])
         self.values: dict[ir.Value, Local] = {}
+        self.shared: set[ir.Value] = set()  # values with several uses in the global program
         self.dead: list[ir.Operation] = []
         self.explain = False
+        self.diverges = False
         self.returns: list[Sequence[Layout | None]] = []
         self.manual: list[frozenset[int]] = [frozenset()]
         self.tuples: dict[ir.Value, list[Local]] = {}
@@ -315,6 +325,7 @@ class Localizer:
     def walk(self, block: ir.Block, returns: Sequence[Layout]) -> None:
         """Localizes a block whose terminator must deliver `returns`."""
         self.returns.append(returns)
+        self._count_uses(block.arguments)
         e = self.e
         for view in list(block.operations):
             op = view.operation
@@ -324,6 +335,7 @@ class Localizer:
                 if op is self.e.anchor or op == self.e.anchor:
                     continue
                 raise self.unsupported(op, "no localization rule")
+            self._count_uses(op.results)
             e.ip, e.loc = ir.InsertionPoint(op), op.location
             if self.explain:
                 if name.startswith("sdy.") and op.operands and op.results:
@@ -341,6 +353,10 @@ class Localizer:
             for result, x in zip(op.results, got, strict=True):
                 self.values[result] = x
         self.returns.pop()
+
+    def _count_uses(self, values: Iterable[ir.Value]) -> None:
+        """Notes shared values before their users are rewritten."""
+        self.shared.update(v for v in values if len(list(itertools.islice(v.uses, 2))) > 1)
 
     def _pass_partial(self, op: ir.Operation, apply: Any) -> list[Local] | None:
         """The rule's results, as partial sums where a linear op's operand and result are ones."""
@@ -378,6 +394,7 @@ class Localizer:
         first = e.compare(e.coordinate(atoms), e.const(0), "EQ")
         zero = e.splat(0, layout.local, value.type.element_type)
         value = e.select(e.broadcast(first, layout.local), value, zero)
+        value.owner.attributes[KEPT] = e.groups(atoms)
         return Local(value, layout, (atoms, "add"))
 
     def after(self, op: ir.Operation) -> None:

@@ -24,7 +24,7 @@ from weft.partition.layout import DeviceMesh, Layout
 from weft.partition.narrow import send_bytes
 from weft.partition.overlap import overlap_gathers
 from weft.partition.sums import join_sums
-from weft.partition.updates import WRITTEN
+from weft.partition.updates import KEPT, WRITTEN
 from weft.partition.walk import inner_first
 
 # What stays where it is: effects, control flow, and what shields others from moving.
@@ -44,6 +44,7 @@ def optimize(
     arguments: Sequence[Layout] | None = None,
     written: bool = False,
     overlap: bool = False,
+    diverges: bool = False,
 ) -> dict[str, int]:
     """Improves a local module in place; returns how often each optimization applied.
 
@@ -53,6 +54,7 @@ def optimize(
       arguments: the layouts of the main function's arguments, where known.
       written: the user wrote all of its collectives.
       overlap: make rings of gathers and products.
+      diverges: devices may take branches and loops differently.
     """
     names = ("merge_equal", "hoist", "join_sums", "accumulate", "combine", "overlap", "bytes")
     counts = dict.fromkeys(names, 0)
@@ -72,7 +74,7 @@ def optimize(
                 counts["accumulate"] += reduce_behind_loops(block, mesh, known)
             counts["merge_equal"] += _merge_equal(block, {})
             if overlap:
-                counts["overlap"] += overlap_gathers(block, mesh)
+                counts["overlap"] += overlap_gathers(block, mesh, diverges)
             counts["combine"] += combine(block, mesh)
             counts["bytes"] += _finish(block)
     passes.run(module, "cse")
@@ -83,6 +85,8 @@ def _finish(block: ir.Block) -> int:
     """What backends need of a function's collectives; returns how many send bytes instead."""
     rewritten = 0
     for op in inner_first(block):
+        if KEPT in op.attributes:
+            del op.attributes[KEPT]
         if op.name not in KINDS:
             continue
         if WRITTEN in op.attributes:  # by the user: that matters no more

@@ -13,6 +13,7 @@ from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, byte_size_of
 
 WRITTEN = "weft.written"  # on a collective that the user wrote: it stays where it is
+KEPT = "weft.kept"  # on a select: it keeps a value on the first device of each of these groups
 
 _DEEPEST = 200  # operations that an update is followed through
 
