@@ -85,10 +85,8 @@ _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()
 # A primitive `x_p` stands beside the function `x`; these functions have another one's.
 _PRIMITIVES = {
     "weft.ops.elementwise": "and_p eq_to_p le_to_p lt_to_p not_p or_p xor_p",
-    "weft.ops.window": """
-        reduce_window_max_p reduce_window_min_p reduce_window_sum_p select_and_gather_add_p
-        select_and_scatter_add_p
-    """,
+    "weft.ops.window": "reduce_window_max_p reduce_window_min_p reduce_window_sum_p",
+    "weft.ops.pooling": "select_and_gather_add_p select_and_scatter_add_p",
     "weft.ops.special_functions": "regularized_incomplete_beta_p",
     "weft.ops.control.cond": "cond_p",
     "weft.ops.control.loops": "while_p",

@@ -1,0 +1,239 @@
+"""The derivative of max and min pooling: what is taken from, and put at, the places of extrema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.conv_shapes import Dims, Pads, dilated
+from weft.ops.reduce import highest, lowest
+from weft.ops.shape import broadcast_in_dim, broadcast_to_dim, moveaxis, pad
+from weft.ops.window import window_attrs, window_offsets, window_shape, window_views, with_dimension
+
+
+def _bound(select: str, dtype: Any) -> Any:
+    return lowest(dtype) if select == "ge" else highest(dtype)
+
+
+def _gather_abstract(
+    tangents: ShapedArray, operand: ShapedArray, *, select: str, **window: Any
+) -> ShapedArray:
+    shape = window_shape("select_and_gather_add", operand.shape, **window)
+    return ShapedArray(shape, tangents.dtype)
+
+
+def _gather_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+    t, operand = primals
+    out = select_and_gather_add_p.bind(t, operand, **params)
+    if tangents[0] is None:
+        return out, None
+    return out, select_and_gather_add_p.bind(tangents[0], operand, **params)
+
+
+def _gather_transpose(ct: Any, t: Any, operand: Any, *, select: str, **window: Any) -> list:
+    ones = (1,) * typeof(operand).ndim
+    if window["base_dilation"] == ones and window["window_dilation"] == ones:
+        result = select_and_scatter_add_p.bind(
+            ct,
+            operand,
+            select=select,
+            window_dimensions=window["window_dimensions"],
+            window_strides=window["window_strides"],
+            padding=window["padding"],
+        )
+        return [result, None]
+    return [_scatter_dilated(ct, operand, select, window), None]
+
+
+def _scatter_dilated(ct: Any, operand: Any, select: str, window: dict) -> Any:
+    """select_and_scatter_add for dilated windows, one place of the window after the other."""
+    from weft.ops.elementwise import add, and_p, gt, lt, not_p
+    from weft.ops.elementwise import select as choose
+
+    aval = typeof(operand)
+    views = window_views([operand], [_bound(select, aval.dtype)], window)
+    # The first element that no other beats, as the comparison `select` picks it.
+    best = views[0][0]
+    winners = [broadcast_in_dim(np.bool_(True), typeof(best).shape, ())]
+    beats = gt if select == "ge" else lt
+    for (value,) in views[1:]:
+        wins = beats(value, best)
+        best = choose(wins, value, best)
+        winners = [and_p.bind(w, not_p.bind(wins)) for w in winners] + [wins]
+    zero = ct.dtype.type(0)
+    total = None
+    for offset, won in zip(window_offsets(window), winners, strict=True):
+        part = choose(won, ct, broadcast_in_dim(zero, typeof(ct).shape, ()))
+        spread = _unview(part, offset, aval.shape, window)
+        total = spread if total is None else add(total, spread)
+    return total
+
+
+def _unview(part: Any, offset: Dims, shape: Dims, window: dict) -> Any:
+    """The transpose of one of `window_views`."""
+    from weft.ops.slicing import slice as slice_op
+
+    config = []
+    for i, d in enumerate(shape):
+        low, high = window["padding"][i]
+        base = window["base_dilation"][i]
+        extent = dilated(d, base) + low + high
+        start = offset[i] * window["window_dilation"][i]
+        stride = window["window_strides"][i]
+        used = start + dilated(typeof(part).shape[i], stride)
+        config.append((start - low, extent - used - high, stride - 1))
+    spread = pad(part, part.dtype.type(0), config)
+    size = typeof(spread).shape
+    return slice_op(spread, (0,) * len(size), size, window["base_dilation"])
+
+
+def _gather_batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+    moved = [
+        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
+        for a, d in zip(args, dims, strict=True)
+    ]
+    return select_and_gather_add_p.bind(*moved, **with_dimension(params, 0)), 0
+
+
+def _gather_lower(ctx: Any, t: Any, operand: Any, *, select: str, **window: Any) -> Any:
+    tangent, x = ctx.avals_in
+    types = [ctx.tensor(ctx.avals_out[0].shape, a.dtype) for a in (x, tangent)]
+    inits = [
+        ctx.splat(_bound(select, x.dtype), (), x.dtype),
+        ctx.splat(0, (), tangent.dtype),
+    ]
+    operation = ctx.operation(
+        "stablehlo.reduce_window",
+        [operand, t, *inits],
+        types,
+        window_attrs(ctx, **window),
+        regions=1,
+    )
+    scalars = [ctx.tensor((), a.dtype) for a in (x, tangent)]
+
+    def body(kx: Any, kt: Any, vx: Any, vt: Any) -> list:
+        keep = ctx.compare(kx, vx, select.upper(), x.dtype)
+        return [
+            ctx.op("stablehlo.select", [keep, a, b], [kind])[0]
+            for a, b, kind in ((kx, vx, scalars[0]), (kt, vt, scalars[1]))
+        ]
+
+    ctx.region(operation, 0, [*scalars, *scalars], body)
+    return operation.results[1]
+
+
+select_and_gather_add_p = Primitive(
+    "select_and_gather_add",
+    abstract=_gather_abstract,
+    jvp=_gather_jvp,
+    transpose=_gather_transpose,
+    batch=_gather_batch,
+    lower=_gather_lower,
+    sharding="window",
+    linear=(0,),
+)
+"""The tangents at the places where the windows of operand have their extremum."""
+
+
+def _scatter_abstract(source: ShapedArray, operand: ShapedArray, **_: Any) -> ShapedArray:
+    return ShapedArray(operand.shape, source.dtype)
+
+
+def _scatter_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
+    source, operand = primals
+    out = select_and_scatter_add_p.bind(source, operand, **params)
+    if tangents[0] is None:
+        return out, None
+    return out, select_and_scatter_add_p.bind(tangents[0], operand, **params)
+
+
+def _scatter_transpose(ct: Any, source: Any, operand: Any, **params: Any) -> list:
+    ones = (1,) * typeof(operand).ndim
+    result = select_and_gather_add_p.bind(
+        ct, operand, base_dilation=ones, window_dilation=ones, **params
+    )
+    return [result, None]
+
+
+def _scatter_batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+    moved = [
+        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
+        for a, d in zip(args, dims, strict=True)
+    ]
+    return select_and_scatter_add_p.bind(*moved, **with_dimension(params, 0)), 0
+
+
+def _scatter_lower(
+    ctx: Any,
+    source: Any,
+    operand: Any,
+    *,
+    select: str,
+    window_dimensions: Dims,
+    window_strides: Dims,
+    padding: Pads,
+) -> Any:
+    """XLA pads with the scatter's zero, which may win, so the operand is padded here."""
+    x = ctx.avals_in[1]
+    shape = tuple(d + lo + hi for d, (lo, hi) in zip(x.shape, padding, strict=True))
+    padded = any(p != (0, 0) for p in padding)
+    if padded:
+        low, high = zip(*padding, strict=True)
+        operand = ctx.op(
+            "stablehlo.pad",
+            [operand, ctx.splat(_bound(select, x.dtype), (), x.dtype)],
+            [ctx.tensor(shape, x.dtype)],
+            {
+                "edge_padding_low": ctx.i64s(low),
+                "edge_padding_high": ctx.i64s(high),
+                "interior_padding": ctx.i64s((0,) * len(shape)),
+            },
+        )[0]
+    scalar = ctx.tensor((), x.dtype)
+    operation = ctx.operation(
+        "stablehlo.select_and_scatter",
+        [operand, source, ctx.splat(0, (), x.dtype)],
+        [ctx.tensor(shape, x.dtype)],
+        {
+            "window_dimensions": ctx.i64s(window_dimensions),
+            "window_strides": ctx.i64s(window_strides),
+            "padding": ctx.int_matrix(((0, 0),) * len(shape)),
+        },
+        regions=2,
+    )
+    ctx.region(
+        operation,
+        0,
+        [scalar, scalar],
+        lambda a, b: [ctx.compare(a, b, select.upper(), x.dtype)],
+    )
+    ctx.region(
+        operation, 1, [scalar, scalar], lambda a, b: ctx.op("stablehlo.add", [a, b], [scalar])
+    )
+    result = operation.results[0]
+    if padded:
+        attrs = {
+            "start_indices": ctx.i64s(low),
+            "limit_indices": ctx.i64s([lo + d for lo, d in zip(low, x.shape, strict=True)]),
+            "strides": ctx.i64s((1,) * len(shape)),
+        }
+        result = ctx.op("stablehlo.slice", [result], [ctx.tensor(x.shape, x.dtype)], attrs)[0]
+    return result
+
+
+select_and_scatter_add_p = Primitive(
+    "select_and_scatter_add",
+    abstract=_scatter_abstract,
+    jvp=_scatter_jvp,
+    transpose=_scatter_transpose,
+    batch=_scatter_batch,
+    lower=_scatter_lower,
+    sharding="window",
+    linear=(0,),
+)
+"""Adds each source element where its window of operand has its extremum."""
