@@ -7,8 +7,9 @@ With atoms, two shardings can be compared and converted without any sub-axis ari
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -27,6 +28,11 @@ class Unsupported(Exception):
     def __init__(self, op: str, location: str, reason: str):
         self.op, self.location, self.reason = op, location, reason
         super().__init__(f"{op}: {reason} (at {location})")
+
+
+def free_of(atoms: Atoms, taken: Container[int]) -> Atoms:
+    """The first of some atoms, up to one that is taken."""
+    return tuple(itertools.takewhile(lambda i: i not in taken, atoms))
 
 
 class Atom(NamedTuple):

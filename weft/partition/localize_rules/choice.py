@@ -52,9 +52,9 @@ class Share:
         return sent * self.part
 
 
-def share(op: ir.Operation, value: ir.Value) -> Share:
+def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
     """What `op` pays of the moves of an operand."""
-    alone = len(list(value.uses)) == 1
+    alone = value not in lz.shared
     while not isinstance(value.owner, ir.Block) and value.owner.operation.name in MOVES:
         move = value.owner.operation
         value = move.operands[0]
@@ -210,7 +210,7 @@ def _plan(
             return None
         steps = [step for v in via if (step := need(i, v)) is not None] if out == target else []
         value = op.operands[i]
-        pays = share(op, value)
+        pays = share(lz, op, value)
         pays.part /= max(1, _wanting(lz, value, out))
         options = [(pays.cost(lz.e, s, layout, steps), s) for s in (x, x.before) if s is not None]
         cost, source = min(options, key=lambda option: option[0])

@@ -11,7 +11,7 @@ from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size_of, bytes_sent
 from weft.partition.emit import Emitter
-from weft.partition.layout import Atoms, Layout
+from weft.partition.layout import Atoms, Layout, free_of
 from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.choice import FLOPS_PER_BYTE, share
@@ -106,7 +106,7 @@ def _plan(
     if by_group:
         left[dims.lhs_feature] = now.dims[dims.out_feature]
     elif conv.groups == 1 and sum_features:
-        across = _free(lhs.dims[dims.lhs_feature], taken) or _free(rhs.dims[dims.rhs_in], taken)
+        across = free_of(lhs.dims[dims.lhs_feature], taken) or free_of(rhs.dims[dims.rhs_in], taken)
         left[dims.lhs_feature] = right[dims.rhs_in] = across
         taken.update(across)
     contracted = []
@@ -114,7 +114,7 @@ def _plan(
         left[a] = now.dims[o]
         # A kernel as large as its operand (a filter gradient) is split like it and summed.
         large = rhs.shape[b] > 2 * out.shape[o]
-        atoms = _free(rhs.dims[b], taken) or _free(lhs.dims[a], taken)
+        atoms = free_of(rhs.dims[b], taken) or free_of(lhs.dims[a], taken)
         if large and atoms and not now.dims[o] and conv.base[i] == 1 and not conv.reversal[i]:
             left[a] = right[b] = atoms
             taken.update(atoms)
@@ -142,7 +142,7 @@ def _cheapest(
     for i, (x, now, then) in enumerate(
         ((lhs, split.left, whole.left), (rhs, split.right, whole.right))
     ):
-        pays = share(op, op.operands[i])
+        pays = share(lz, op, op.operands[i])
         at = [Layout(lz.mesh, x.layout.shape, tuple(dims)) for dims in (now, then)]
         least, source = min(
             ((pays.cost(lz.e, s, at[1]), s) for s in (x, x.before) if s is not None),
@@ -211,8 +211,3 @@ def convolution(lz: Localizer, op: ir.Operation) -> list[Local]:
     if across:
         got = Local(e.all_reduce(got.value, across, "add"), now)
     return [lz.move(got, out)]
-
-
-def _free(atoms: Atoms, taken: set[int]) -> Atoms:
-    stop = next((j for j, i in enumerate(atoms) if i in taken), len(atoms))
-    return atoms[:stop]

@@ -2,187 +2,156 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size_of, bytes_sent
-from weft.partition.emit import Emitter
-from weft.partition.layout import Atoms, Layout
+from weft.partition.layout import Atoms, Layout, free_of
 from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
-from weft.partition.localize_rules.choice import (
-    FLOPS_PER_BYTE,
-    Share,
-    chain_of,
-    result_cost,
-    share,
-    wanted,
-)
-
-
-@dataclass(slots=True)
-class _Plan:
-    """Operands, the layouts they move to, the result's layout, and the axes it is partial over."""
-
-    lhs: Local
-    rhs: Local
-    left: Layout
-    right: Layout
-    out: Layout
-    across: Atoms
-    reduced: int  # bytes sent to complete the result
-    shares: tuple[Share, Share]
-
-    def sent(self, e: Emitter) -> float:
-        moves = ((self.lhs, self.left), (self.rhs, self.right))
-        costs = (s.cost(e, x, to) for s, (x, to) in zip(self.shares, moves, strict=True))
-        return self.reduced + sum(costs)
+from weft.partition.localize_rules.choice import FLOPS_PER_BYTE, chain_of, result_cost, share
 
 
 @rule("stablehlo.dot_general")
 def dot_general(lz: Localizer, op: ir.Operation) -> list[Local]:
     """Batch and free dimensions follow the result; a split contraction gives a partial sum.
 
-    Where that sends more than moving the operands to whole contractions, they are moved.
+    Where that sends more, operands move to whole contractions, or the result moves to its layout
+    from another one.
     """
-    out = lz.layouts(op)[0]
-    lhs, rhs = lz.operands(op)
-    numbers = stablehlo.dot_dimensions(op.attributes["dot_dimension_numbers"])
-    plan = _plan(lz, op, numbers, lhs, rhs, out, split=True)
-    plan = _cheapest(lz, op, numbers, plan) if plan.across else _as_wanted(lz, op, numbers, plan)
-    x = fill_padding(lz.e, lz.move(plan.lhs, plan.left), numbers.lhs_contract)
-    y = fill_padding(lz.e, lz.move(plan.rhs, plan.right), numbers.rhs_contract)
-    [z] = lz.keep(op, [x.value, y.value], [plan.out])
+    e, ways = lz.e, _Ways(lz, op)
+    plan = ways.best()
+    values = []
+    for side, (x, layout) in enumerate(zip(plan.operands, plan.layouts, strict=True)):
+        values.append(fill_padding(e, lz.move(x, layout), ways.contract[side]).value)
+    [z] = lz.keep(op, values, [plan.out])
     if plan.across:
         z.partial = (plan.across, "add")
-    chain = chain_of(lz, op)
-    if plan.out != out and scattered_to(lz, op) is None and (not chain or chain[-1] != plan.out):
-        lz.after(op)
-        return [lz.move(z, out)]
-    return [z]
+    if ways.scattered or plan.out in (ways.out, ways.end):
+        return [z]
+    lz.after(op)
+    if plan.across:
+        z = Local(e.all_reduce(z.value, plan.across, "add"), plan.out)
+    return [Local(z.value, z.layout, via=(ways.out,)) if ways.chain else lz.move(z, ways.out)]
 
 
-def _plan(
-    lz: Localizer,
-    op: ir.Operation,
-    numbers: stablehlo.DotDimensions,
-    lhs: Local,
-    rhs: Local,
-    out: Layout,
-    split: bool,
-) -> _Plan:
-    """How operands move for a result in layout `out`, contractions split as they are or whole."""
-    left: list[Atoms] = [()] * len(lhs.layout.shape)
-    right: list[Atoms] = [()] * len(rhs.layout.shape)
-    place = iter(out.dims)
-    for a, b in zip(numbers.lhs_batch, numbers.rhs_batch, strict=True):
-        left[a] = right[b] = next(place)
-    for dims, batch, contract in (
-        (left, numbers.lhs_batch, numbers.lhs_contract),
-        (right, numbers.rhs_batch, numbers.rhs_contract),
-    ):
-        for d in range(len(dims)):
-            if d not in batch and d not in contract:
-                dims[d] = next(place)
-    taken = set(out.used)
-    across: Atoms = ()
-    for a, b in zip(numbers.lhs_contract, numbers.rhs_contract, strict=True):
-        atoms = _free(lhs.layout.dims[a], taken) or _free(rhs.layout.dims[b], taken)
-        if split:
-            left[a] = right[b] = atoms
+@dataclass(slots=True)
+class _Plan:
+    """Operands, the layouts they move to, the result's layout, and the axes it is partial over."""
+
+    operands: tuple[Local, Local]
+    layouts: tuple[Layout, Layout]
+    out: Layout
+    across: Atoms
+
+
+class _Ways:
+    """The ways to run one contraction, and what each sends."""
+
+    def __init__(self, lz: Localizer, op: ir.Operation) -> None:
+        self.lz, self.op = lz, op
+        n = stablehlo.dot_dimensions(op.attributes["dot_dimension_numbers"])
+        self.contract = n.lhs_contract, n.rhs_contract
+        self.given = lz.operands(op)
+        self.out = lz.layouts(op)[0]
+        self.shares = [share(lz, op, value) for value in op.operands]
+        self.scattered = scattered_to(lz, op)
+        self.chain = chain_of(lz, op)
+        self.end = self.scattered or (self.chain[-1] if self.chain else self.out)
+        # The result's dimension of each operand's: batch, then free ones of both; None if summed.
+        self.places: list[list[int | None]] = []
+        free = len(n.lhs_batch)
+        for x, batch, contract in zip(
+            self.given, (n.lhs_batch, n.rhs_batch), self.contract, strict=True
+        ):
+            places: list[int | None] = [None] * len(x.layout.shape)
+            for d in range(len(places)):
+                if d in batch:
+                    places[d] = batch.index(d)
+                elif d not in contract:
+                    places[d] = free
+                    free += 1
+            self.places.append(places)
+
+    def best(self) -> _Plan:
+        """The plan for the result as propagated, or one that sends less.
+
+        Operands that both come split, such as activations in the gradient of a weight, are summed
+        where a gather would repeat work: that is the program people expect.
+        """
+        best = first = self.plan(self.given, self.out, split=True)
+        least = self.sent(first)
+        if not least:
+            return first
+        both = all(map(comes_split, self.given, self.contract))
+        flops = self.flops(first)
+        for plan in self.others():
+            more = self.flops(plan) - flops
+            if more > 0 and (both or plan.across or not first.across):
+                continue
+            sent = self.sent(plan)
+            if sent < least and more <= FLOPS_PER_BYTE * (least - sent):
+                best, least = plan, sent
+        return best
+
+    def others(self) -> Iterator[_Plan]:
+        """Plans for the result where it is wanted, and where operands lead as they are."""
+        lhs, rhs = ([x, x.before] if x.before else [x] for x in self.given)
+        outs = [self.out, self.end]
+        if not self.scattered:
+            outs += [self.led_to(side, x) for side, xs in enumerate((lhs, rhs)) for x in xs]
+        for out in dict.fromkeys(outs):
+            for pair in itertools.product(lhs, rhs):
+                plan = self.plan(pair, out, split=True)
+                if plan.across:
+                    yield self.plan(pair, out, split=False)
+                if not (plan.across and self.scattered):
+                    yield plan
+
+    def led_to(self, side: int, x: Local) -> Layout:
+        """The result's layout in which an operand needs no move; other axes stay where free."""
+        assert x.layout is not None
+        pairs = zip(self.places[side], x.layout.dims, strict=True)
+        own = {place: atoms for place, atoms in pairs if place is not None}
+        taken = {i for atoms in own.values() for i in atoms}
+        dims = (own.get(d, free_of(a, taken)) for d, a in enumerate(self.out.dims))
+        return Layout(self.lz.mesh, self.out.shape, tuple(dims))
+
+    def plan(self, operands: Sequence[Local], out: Layout, split: bool) -> _Plan:
+        """How operands move for a result in a layout, contractions split as they are or whole."""
+        given = [x.layout for x in operands]
+        dims = [[() if p is None else out.dims[p] for p in places] for places in self.places]
+        taken = set(out.used)
+        across: Atoms = ()
+        for a, b in zip(*self.contract, strict=True) if split else ():
+            atoms = free_of(given[0].dims[a], taken) or free_of(given[1].dims[b], taken)
+            dims[0][a] = dims[1][b] = atoms
             taken.update(atoms)
             across += atoms
-    reduced = 0
-    if across:
-        size = math.prod(out.local) * byte_size_of(op.results[0].type.element_type)
-        kind = "all_reduce" if scattered_to(lz, op) is None else "reduce_scatter"
-        reduced = bytes_sent(kind, int(size), lz.mesh.count(across))
-    return _Plan(
-        lhs,
-        rhs,
-        Layout(lz.mesh, lhs.layout.shape, tuple(left)),
-        Layout(lz.mesh, rhs.layout.shape, tuple(right)),
-        out,
-        across,
-        reduced,
-        (share(op, op.operands[0]), share(op, op.operands[1])),
-    )
+        layouts = (
+            Layout(self.lz.mesh, x.shape, tuple(d)) for x, d in zip(given, dims, strict=True)
+        )
+        return _Plan(tuple(operands), tuple(layouts), out, across)
 
+    def sent(self, plan: _Plan) -> float:
+        """Bytes that operands and result send on their ways."""
+        moves = zip(self.shares, plan.operands, plan.layouts, strict=True)
+        sent = sum(share.cost(self.lz.e, x, to) for share, x, to in moves)
+        if plan.across:
+            size = math.prod(plan.out.local) * byte_size_of(self.op.results[0].type.element_type)
+            kind = "reduce_scatter" if self.scattered else "all_reduce"
+            sent += bytes_sent(kind, int(size), self.lz.mesh.count(plan.across))
+            if self.scattered:
+                return sent
+        return sent + result_cost(self.lz, self.op, plan.out, self.end)
 
-def _as_wanted(
-    lz: Localizer, op: ir.Operation, numbers: stablehlo.DotDimensions, plan: _Plan
-) -> _Plan:
-    """The plan, or one whose result needs no move, if that sends less and repeats no work."""
-    target = wanted(lz, op)
-    if target is None or math.prod(target.local) > math.prod(plan.out.local):
-        return plan
-    best, least = plan, plan.sent(lz.e)
-    least += result_cost(lz, op, plan.out, target)
-    for lhs in filter(None, (plan.lhs, plan.lhs.before)):
-        for rhs in filter(None, (plan.rhs, plan.rhs.before)):
-            other = _plan(lz, op, numbers, lhs, rhs, target, split=False)
-            if other.sent(lz.e) < least:
-                best, least = other, other.sent(lz.e)
-    return best
-
-
-def _cheapest(
-    lz: Localizer, op: ir.Operation, numbers: stablehlo.DotDimensions, split: _Plan
-) -> _Plan:
-    """The split plan, or one with whole contractions that sends less.
-
-    Operands that both come split, such as activations in the gradient of a weight, are summed
-    where a gather would repeat work: that is the program people expect.
-    """
-    scattered = scattered_to(lz, op)
-    natural = comes_split(split.lhs, numbers.lhs_contract)
-    natural = natural and comes_split(split.rhs, numbers.rhs_contract)
-    chain = chain_of(lz, op)
-    end = scattered or (chain[-1] if chain else split.out)
-    best, least = split, split.sent(lz.e)
-    if scattered is None:
-        least += result_cost(lz, op, split.out, end)
-    flops = _flops(split, numbers)
-    for out in dict.fromkeys((split.out, end)):
-        more = math.prod(out.local) * lz.mesh.count(split.across) / math.prod(split.out.local) - 1
-        if more > 0 and natural:
-            continue
-        for lhs in filter(None, (split.lhs, split.lhs.before)):
-            for rhs in filter(None, (split.rhs, split.rhs.before)):
-                plan = _plan(lz, op, numbers, lhs, rhs, out, split=False)
-                sent = plan.sent(lz.e) + result_cost(lz, op, out, end)
-                if sent < least and flops * more <= FLOPS_PER_BYTE * (least - sent):
-                    best, least = plan, sent
-    return best if scattered is not None else _summed_in_place(lz, op, numbers, split, best)
-
-
-def _summed_in_place(
-    lz: Localizer, op: ir.Operation, numbers: stablehlo.DotDimensions, split: _Plan, best: _Plan
-) -> _Plan:
-    """The best plan, or one that sums fewer terms in the layout that the result is moved to.
-
-    Free dimensions then stay split along axes that the contraction would otherwise take.
-    """
-    chain = chain_of(lz, op)
-    if not chain or chain[-1] == best.out:
-        return best
-    end = chain[-1]
-    least = best.sent(lz.e) + result_cost(lz, op, best.out, end)
-    for lhs in filter(None, (split.lhs, split.lhs.before)):
-        for rhs in filter(None, (split.rhs, split.rhs.before)):
-            plan = _plan(lz, op, numbers, lhs, rhs, end, split=True)
-            if plan.across and _flops(plan, numbers) <= _flops(split, numbers):
-                sent = plan.sent(lz.e)
-                if sent < least:
-                    best, least = plan, sent
-    return best
-
-
-def _flops(plan: _Plan, numbers: stablehlo.DotDimensions) -> int:
-    summed = math.prod(plan.left.local[a] for a in numbers.lhs_contract)
-    return 2 * math.prod(plan.out.local) * summed
+    def flops(self, plan: _Plan) -> int:
+        summed = math.prod(plan.layouts[0].local[a] for a in self.contract[0])
+        return 2 * math.prod(plan.out.local) * summed
 
 
 def comes_split(x: Local, contract: tuple[int, ...]) -> bool:
@@ -200,8 +169,3 @@ def scattered_to(lz: Localizer, op: ir.Operation) -> Layout | None:
     if len(users) != 1 or users[0].name != "sdy.reduce_scatter":
         return None
     return lz.layout(users[0].attributes["out_sharding"], op.results[0].type.shape)
-
-
-def _free(atoms: Atoms, taken: set[int]) -> Atoms:
-    stop = next((j for j, i in enumerate(atoms) if i in taken), len(atoms))
-    return atoms[:stop]

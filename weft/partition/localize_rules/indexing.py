@@ -9,7 +9,7 @@ import numpy as np
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.partition.emit import Emitter
-from weft.partition.layout import Atoms, Layout
+from weft.partition.layout import Atoms, Layout, free_of
 from weft.partition.local import Local, index_mask, mask
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.choice import chain_of, deliver, imagined
@@ -151,7 +151,7 @@ def gather(lz: Localizer, op: ir.Operation) -> list[Local]:
         wide = _split_further(x.layout, source.layout, d, plan, batch_out)
         other = _gather_plan(x.layout, source.layout, d, sizes, wide)
         sent = _gather_cost(lz, op, x, indices, plan, chain)
-        if indices.before is not None and len(list(op.operands[1].uses)) == 1:
+        if indices.before is not None and op.operands[1] not in lz.shared:
             sent += relayout_cost(e, indices.before, indices.layout)
         if _gather_cost(lz, op, x, source, other, chain) < sent:
             plan, end, indices = other, chain[-1], source
@@ -240,8 +240,7 @@ def _gather_plan(
     across: Atoms = ()
     for i in d.start_index_map:
         if sizes[i] == 1 and shape[i] > 1:
-            free = x.dims[i]
-            free = free[: next((j for j, a in enumerate(free) if a in taken), len(free))]
+            free = free_of(x.dims[i], taken)
             if free:
                 dims[i] = free
                 taken.update(free)
@@ -351,8 +350,7 @@ def _scatter_plan(
         if i in batching:
             up[u] = index_dims[i] = now.dims[batching[i]]
             continue
-        free = updates.dims[u] or indices.dims[i]
-        free = free[: next((j for j, a in enumerate(free) if a in taken), len(free))]
+        free = free_of(updates.dims[u] or indices.dims[i], taken)
         if free and partial:
             up[u] = index_dims[i] = free
             taken.update(free)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft._xla.mlir import ir
-from weft.partition.layout import Layout
+from weft.partition.layout import Layout, free_of
 from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 
@@ -43,9 +43,7 @@ def reduce(lz: Localizer, op: ir.Operation) -> list[Local]:
         lz.mesh, shape, tuple(() if d in dims else next(kept) for d in range(len(shape)))
     )
     for d in dims:
-        free = xs[0].layout.dims[d]
-        stop = next((j for j, i in enumerate(free) if i in layout.used), len(free))
-        layout = layout.with_dim(d, free[:stop])
+        layout = layout.with_dim(d, free_of(xs[0].layout.dims[d], layout.used))
     values = []
     for x, init in zip(xs, inits, strict=True):
         moved = lz.move(x, layout)

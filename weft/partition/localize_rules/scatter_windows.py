@@ -25,7 +25,7 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
     out = lz.layouts(op)[0]
     x, init = lz.operand(op, 0), lz.operand(op, 2)
     source = lz.operand(op, 1)
-    if source.before is not None and len(list(op.operands[1].uses)) == 1:
+    if source.before is not None and op.operands[1] not in lz.shared:
         source = source.before  # what was moved for this operation only
     rank = len(out.shape)
     size, stride = (
