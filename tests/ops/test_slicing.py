@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.ops import slicing
+from weft.ops import dynamic_slicing, slicing
 
 X = np.arange(24, dtype=np.float32).reshape(4, 6)
 
@@ -38,21 +38,24 @@ SELECTIONS = {
         lambda x: slicing.index_in_dim(x, -1, 1, keepdims=False),
         lambda x: x[:, -1],
     ),
-    "dynamic_slice": (lambda x: slicing.dynamic_slice(x, (1, 2), (2, 3)), lambda x: x[1:3, 2:5]),
+    "dynamic_slice": (
+        lambda x: dynamic_slicing.dynamic_slice(x, (1, 2), (2, 3)),
+        lambda x: x[1:3, 2:5],
+    ),
     "dynamic_slice negative": (
-        lambda x: slicing.dynamic_slice(x, (-2, 0), (1, 6)),
+        lambda x: dynamic_slicing.dynamic_slice(x, (-2, 0), (1, 6)),
         lambda x: x[2:3],
     ),
     "dynamic_slice clamped": (
-        lambda x: slicing.dynamic_slice(x, (9, 5), (2, 3)),
+        lambda x: dynamic_slicing.dynamic_slice(x, (9, 5), (2, 3)),
         lambda x: x[2:4, 3:6],
     ),
     "dynamic_slice_in_dim": (
-        lambda x: slicing.dynamic_slice_in_dim(x, 1, 4, axis=1),
+        lambda x: dynamic_slicing.dynamic_slice_in_dim(x, 1, 4, axis=1),
         lambda x: x[:, 1:5],
     ),
     "dynamic_index_in_dim": (
-        lambda x: slicing.dynamic_index_in_dim(x, 3, 0, keepdims=False),
+        lambda x: dynamic_slicing.dynamic_index_in_dim(x, 3, 0, keepdims=False),
         lambda x: x[3],
     ),
 }
@@ -84,37 +87,39 @@ def test_selections_batch_along_any_dimension(axis):
 
 
 def test_traced_starts_are_wrapped_and_clamped():
-    f = weft.jit(lambda x, i: slicing.dynamic_slice(x, (i, 0), (2, 6)))
+    f = weft.jit(lambda x, i: dynamic_slicing.dynamic_slice(x, (i, 0), (2, 6)))
     for i, start in [(0, 0), (1, 1), (3, 2), (99, 2), (-1, 2), (-4, 0), (-99, 0)]:
         np.testing.assert_array_equal(f(X, i), X[start : start + 2])
 
 
 def test_negative_starts_clamp_to_zero_when_they_are_not_wrapped():
-    f = weft.jit(lambda x, i: slicing.dynamic_slice_in_dim(x, i, 2, allow_negative_indices=False))
+    f = weft.jit(
+        lambda x, i: dynamic_slicing.dynamic_slice_in_dim(x, i, 2, allow_negative_indices=False)
+    )
     np.testing.assert_array_equal(f(X, -1), X[:2])
 
 
 def test_starts_may_be_an_array_of_any_integer_type():
     for dtype in ("int8", "uint8", "int32", "uint32"):
         starts = np.array([2, 1], dtype)
-        np.testing.assert_array_equal(slicing.dynamic_slice(X, starts, (2, 2)), X[2:4, 1:3])
-    mixed = weft.jit(lambda i, j: slicing.dynamic_slice(X, (i, j), (2, 2)))
+        np.testing.assert_array_equal(dynamic_slicing.dynamic_slice(X, starts, (2, 2)), X[2:4, 1:3])
+    mixed = weft.jit(lambda i, j: dynamic_slicing.dynamic_slice(X, (i, j), (2, 2)))
     np.testing.assert_array_equal(mixed(np.uint8(2), np.int32(1)), X[2:4, 1:3])
 
 
 def test_dynamic_slice_batches_over_starts_by_one_gather():
     starts = np.array([0, 3, -1, 7], np.int32)
-    f = weft.vmap(lambda x, i: slicing.dynamic_slice(x, (i,), (2,)))
+    f = weft.vmap(lambda x, i: dynamic_slicing.dynamic_slice(x, (i,), (2,)))
     np.testing.assert_array_equal(f(X, starts), [X[0, :2], X[1, 3:5], X[2, 4:6], X[3, 4:6]])
     names = [e.primitive.name for e in weft.make_jaxpr(f)(X, starts).jaxpr.eqns]
     assert names.count("gather") == 1 and "while" not in names
-    g = weft.vmap(lambda i: slicing.dynamic_slice(X, (i, 1), (1, 2)))
+    g = weft.vmap(lambda i: dynamic_slicing.dynamic_slice(X, (i, 1), (1, 2)))
     np.testing.assert_array_equal(g(np.array([2, 0])), [X[2:3, 1:3], X[0:1, 1:3]])
 
 
 def test_nested_slices_clamp_their_starts_one_by_one():
     x = np.arange(12, dtype=np.float32)
-    cut = slicing.dynamic_slice
+    cut = dynamic_slicing.dynamic_slice
     within = weft.jit(lambda x, i: cut(x, (i,), (4,)))
 
     def twice(between, x, i, j):
@@ -128,7 +133,7 @@ def test_nested_slices_clamp_their_starts_one_by_one():
 
 
 def test_static_starts_become_static_slices_while_tracing():
-    jaxpr = weft.make_jaxpr(lambda x: slicing.dynamic_slice(x, (1, 2), (2, 2)))(X)
+    jaxpr = weft.make_jaxpr(lambda x: dynamic_slicing.dynamic_slice(x, (1, 2), (2, 2)))(X)
     assert [e.primitive.name for e in jaxpr.jaxpr.eqns] == ["slice"]
 
 
@@ -144,23 +149,27 @@ def updated(x, u, i, j):
 
 
 def test_an_update_replaces_a_window_wherever_it_fits():
-    f = weft.jit(lambda x, u, i, j: slicing.dynamic_update_slice(x, u, (i, j)))
+    f = weft.jit(lambda x, u, i, j: dynamic_slicing.dynamic_update_slice(x, u, (i, j)))
     for i, j, a, b in [(0, 0, 0, 0), (1, 2, 1, 2), (9, 9, 2, 3), (-2, -4, 2, 2)]:
         np.testing.assert_array_equal(f(X, U, i, j), updated(X, U, a, b))
         np.testing.assert_array_equal(
-            slicing.dynamic_update_slice(X, U, (i, j)), updated(X, U, a, b)
+            dynamic_slicing.dynamic_update_slice(X, U, (i, j)), updated(X, U, a, b)
         )
 
 
 def test_updates_along_one_dimension():
     row = np.full((1, 6), 7, np.float32)
     expected = updated(X, row, 2, 0)
-    np.testing.assert_array_equal(slicing.dynamic_update_slice_in_dim(X, row, 2, 0), expected)
-    np.testing.assert_array_equal(slicing.dynamic_update_index_in_dim(X, row[0], 2, 0), expected)
+    np.testing.assert_array_equal(
+        dynamic_slicing.dynamic_update_slice_in_dim(X, row, 2, 0), expected
+    )
+    np.testing.assert_array_equal(
+        dynamic_slicing.dynamic_update_index_in_dim(X, row[0], 2, 0), expected
+    )
 
 
 def test_derivatives_of_an_update_in_both_operands():
-    f = weft.jit(lambda x, u, i: slicing.dynamic_update_slice(x, u, (i, 1)))
+    f = weft.jit(lambda x, u, i: dynamic_slicing.dynamic_update_slice(x, u, (i, 1)))
     w = weights(f, X, U, 1)
     gx, gu = weft.grad(lambda x, u: (f(x, u, 1) * w).sum(), argnums=(0, 1))(X, U)
     np.testing.assert_array_equal(gx, updated(w, np.zeros_like(U), 1, 1))
@@ -179,7 +188,7 @@ def test_updates_batch_over_each_operand(axes):
     xs = X if axes[0] is None else np.stack([X, X + 1, X + 2], axes[0])
     us = U if axes[1] is None else np.stack([U, U - 1, U - 2], axes[1])
     starts = np.int32(1) if axes[2] is None else np.array([0, 2, -3], np.int32)
-    f = weft.vmap(lambda x, u, i: slicing.dynamic_update_slice(x, u, (i, 1)), in_axes=axes)
+    f = weft.vmap(lambda x, u, i: dynamic_slicing.dynamic_update_slice(x, u, (i, 1)), in_axes=axes)
     out = f(xs, us, starts)
     for k in range(3):
         i = int(example(starts, axes[2], k))
@@ -190,8 +199,8 @@ def test_updates_batch_over_each_operand(axes):
 
 def test_index_take_takes_along_several_dimensions():
     i, j = np.array([0, 3, -1]), np.array([5, 1, 0])
-    np.testing.assert_array_equal(slicing.index_take(X, (i, j), (0, 1)), X[i, j])
-    np.testing.assert_array_equal(slicing.index_take(X, (j % 4,), (0,)), X[j % 4])
+    np.testing.assert_array_equal(dynamic_slicing.index_take(X, (i, j), (0, 1)), X[i, j])
+    np.testing.assert_array_equal(dynamic_slicing.index_take(X, (j % 4,), (0,)), X[j % 4])
 
 
 @pytest.mark.parametrize(
@@ -200,11 +209,19 @@ def test_index_take_takes_along_several_dimensions():
         (lambda: slicing.slice(X, (0,), (1,)), TypeError, "one entry for each"),
         (lambda: slicing.slice(X, (0, 0), (5, 6)), TypeError, "0 <= start <= limit <= 4"),
         (lambda: slicing.slice(X, (0, 0.5), (4, 6)), TypeError, "static ints"),
-        (lambda: slicing.dynamic_slice(X, (0, 0), (5, 6)), TypeError, "does not fit"),
-        (lambda: slicing.dynamic_slice(X, (0,), (2, 2)), TypeError, "one for each dimension"),
-        (lambda: slicing.dynamic_slice(X, (0.0, 1), (2, 2)), TypeError, "integer scalar"),
-        (lambda: slicing.dynamic_update_slice(X, U[0], (0, 0)), TypeError, "the rank"),
-        (lambda: slicing.dynamic_update_slice(X, U.astype(int), (0, 0)), TypeError, "the dtype"),
+        (lambda: dynamic_slicing.dynamic_slice(X, (0, 0), (5, 6)), TypeError, "does not fit"),
+        (
+            lambda: dynamic_slicing.dynamic_slice(X, (0,), (2, 2)),
+            TypeError,
+            "one for each dimension",
+        ),
+        (lambda: dynamic_slicing.dynamic_slice(X, (0.0, 1), (2, 2)), TypeError, "integer scalar"),
+        (lambda: dynamic_slicing.dynamic_update_slice(X, U[0], (0, 0)), TypeError, "the rank"),
+        (
+            lambda: dynamic_slicing.dynamic_update_slice(X, U.astype(int), (0, 0)),
+            TypeError,
+            "the dtype",
+        ),
         (lambda: slicing.index_in_dim(X, 4), ValueError, "out of bounds"),
     ],
 )

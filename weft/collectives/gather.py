@@ -253,9 +253,9 @@ def _own_part(batch_axis: Any, x: Any, dim: Any, *, over: Team, axis: int, tiled
 def _slice_lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> Any:
     def own(x: Any) -> Any:
         from weft.collectives.axis import axis_index_p
+        from weft.ops.dynamic_slicing import dynamic_slice_in_dim
         from weft.ops.elementwise import mul
         from weft.ops.shape import reshape
-        from weft.ops.slicing import dynamic_slice_in_dim
 
         aval = typeof(x)
         part = aval.shape[axis] // over.size

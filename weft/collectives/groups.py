@@ -459,7 +459,7 @@ class Split:
         if (table == table[0]).all():
             return table[0]
         from weft.collectives.axis import axis_index_p
-        from weft.ops.slicing import dynamic_index_in_dim
+        from weft.ops.dynamic_slicing import dynamic_index_in_dim
 
         index = axis_index_p.bind(over=self.devices)
         return dynamic_index_in_dim(table.astype(np.int32), index, 0, keepdims=False)
@@ -469,7 +469,7 @@ class Split:
         index = self.row(table)
         if isinstance(index, np.ndarray):
             return take_static(x, index)
-        from weft.ops.slicing import index_take
+        from weft.ops.dynamic_slicing import index_take
 
         return index_take(x, [index], [0])
 
@@ -482,8 +482,9 @@ def take_static(x: Any, index: np.ndarray) -> Any:
     """Rows of x by constant indices: as it is, a slice or a transposition where that does it."""
     from weft.core.trace import typeof
     from weft.ops.shape import reshape, transpose
-    from weft.ops.slicing import index_take, slice_in_dim
+    from weft.ops.slicing import slice_in_dim
 
+    from weft.ops.dynamic_slicing import index_take
     shape = typeof(x).shape
     size, count = shape[0], len(index)
     if not count:

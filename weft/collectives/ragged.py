@@ -175,9 +175,9 @@ def _starts_and_longest(targets: Any, sends: Any, over: Team) -> tuple[Any, Any]
 
 def _slices(operand: Any, starts: Any, first: Any, width: int) -> Any:
     """[K, width, …]: from every slice its rows first … first + width; past its end, anything."""
+    from weft.ops.dynamic_slicing import index_take
     from weft.ops.elementwise import add
     from weft.ops.shape import broadcast_in_dim, reshape
-    from weft.ops.slicing import index_take
 
     shape = typeof(operand).shape
     k = typeof(starts).shape[0]
@@ -190,11 +190,11 @@ def _slices(operand: Any, starts: Any, first: Any, width: int) -> Any:
 
 def _write(out: Any, block: Any, starts: Any, sizes: Any, first: Any, width: int, add: bool) -> Any:
     """The received rows in their places."""
+    from weft.ops.dynamic_slicing import index_take
     from weft.ops.elementwise import add as plus
     from weft.ops.elementwise import select
     from weft.ops.reduce import reduce_max, reduce_or
     from weft.ops.shape import reshape
-    from weft.ops.slicing import index_take
 
     shape = typeof(out).shape
     k = typeof(starts).shape[0]

@@ -268,7 +268,7 @@ def group_size(over: Team) -> Any:
     if over.group_size is not None:
         return over.group_size
     from weft.collectives.axis import axis_index_p
-    from weft.ops.slicing import dynamic_index_in_dim
+    from weft.ops.dynamic_slicing import dynamic_index_in_dim
 
     number, _ = index_in_group(over)
     sizes = np.array([len(g) for g in over.all_groups], np.int32)[number]

@@ -56,10 +56,10 @@ _HOMES = {
     "weft.ops.window": "reduce_window reduce_window_shape_tuple",
     "weft.ops.sort": "approx_max_k approx_min_k sort sort_key_val top_k",
     "weft.ops.fft": "FftType fft",
-    "weft.ops.slicing": """
+    "weft.ops.slicing": "index_in_dim slice slice_in_dim",
+    "weft.ops.dynamic_slicing": """
         dynamic_index_in_dim dynamic_slice dynamic_slice_in_dim dynamic_update_index_in_dim
-        dynamic_update_slice dynamic_update_slice_in_dim index_in_dim index_take slice
-        slice_in_dim
+        dynamic_update_slice dynamic_update_slice_in_dim index_take
     """,
     "weft.ops.gather": "GatherDimensionNumbers GatherScatterMode gather",
     "weft.ops.scatter_apply": "scatter_apply",

@@ -14,6 +14,7 @@ from weft.core.trace import EVAL, typeof
 from weft.numpy import windows
 from weft.numpy.index_plan import Plan, make_plan, plan_of, program, table
 from weft.numpy.windows import WindowInIndex
+from weft.ops.dynamic_slicing import dynamic_slice_p, start_operands
 from weft.ops.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -22,7 +23,6 @@ from weft.ops.gather import (
 )
 from weft.ops.promote import broadcast_to
 from weft.ops.shape import broadcast_in_dim, concatenate_p, reshape_p
-from weft.ops.slicing import dynamic_slice_p, start_operands
 from weft.ops.special import full
 
 Shape = tuple[int, ...]

@@ -408,7 +408,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     >>> weft.numpy.roll(weft.numpy.arange(4), 1)
     Array([3, 0, 1, 2], dtype=int32)
     """
-    from weft.ops.slicing import dynamic_slice_in_dim, slice_in_dim
+    from weft.ops.dynamic_slicing import dynamic_slice_in_dim
+    from weft.ops.slicing import slice_in_dim
 
     aval = aval_of("roll", a)
     a = to_array(a)

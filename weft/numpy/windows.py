@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.core.trace import typeof
 from weft.ops import elementwise as ew
-from weft.ops.slicing import dynamic_slice, dynamic_update_slice
+from weft.ops.dynamic_slicing import dynamic_slice, dynamic_update_slice
 
 
 class WindowInIndex(Exception):

@@ -10,10 +10,10 @@ import numpy as np
 from weft.core.ref import At, Indexer, Pick, Window
 from weft.core.trace import typeof
 from weft.ops.convert import as_array
+from weft.ops.dynamic_slicing import dynamic_slice, dynamic_update_slice
 from weft.ops.elementwise import select
 from weft.ops.promote import broadcast_to
 from weft.ops.shape import reshape, transpose
-from weft.ops.slicing import dynamic_slice, dynamic_update_slice
 
 Shape = tuple[int, ...]
 

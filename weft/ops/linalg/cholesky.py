@@ -94,8 +94,8 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
     """
     from weft.ops.control.divergence import vary
     from weft.ops.control.loops import fori_loop
+    from weft.ops.dynamic_slicing import dynamic_index_in_dim, dynamic_update_index_in_dim
     from weft.ops.elementwise import div, sqrt
-    from weft.ops.slicing import dynamic_index_in_dim, dynamic_update_index_in_dim
 
     r, w = typeof(r_matrix), typeof(w_vector)
     if r.ndim != 2 or r.shape[0] != r.shape[1] or w.shape != r.shape[:1] or r.dtype != w.dtype:

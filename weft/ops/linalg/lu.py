@@ -138,9 +138,9 @@ def _pivots_lower(ctx: Any, pivots: Any, *, permutation_size: int) -> Any:
     On a GPU by jaxlib's kernel: a loop would start some for each swap.
     """
     from weft.ops.control.loops import fori_loop
+    from weft.ops.dynamic_slicing import dynamic_index_in_dim
     from weft.ops.elementwise import eq, select
     from weft.ops.shape import broadcasted_iota, transpose
-    from weft.ops.slicing import dynamic_index_in_dim
 
     aval = ctx.avals_in[0]
     *batch, k = aval.shape

@@ -11,6 +11,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.ops.arithmetic import select
+from weft.ops.dynamic_slicing import dynamic_index_in_dim
 from weft.ops.elementwise import (
     _real_dtype,
     add,
@@ -33,7 +34,7 @@ from weft.ops.linalg.matrix import adjoint, as_dtype, eye, matmul
 from weft.ops.linalg.qr import qr
 from weft.ops.reduce import reduce_max, reduce_sum
 from weft.ops.shape import concatenate
-from weft.ops.slicing import dynamic_index_in_dim, slice_in_dim
+from weft.ops.slicing import slice_in_dim
 
 MOST_STEPS = 10  # six are enough in double precision for a condition number of 1e16
 
