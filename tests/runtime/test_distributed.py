@@ -56,7 +56,20 @@ except ValueError as error:
 else:
     assert rank == 0
 other = next(d for d in weft.devices() if d.process_index != rank)
-assert "on SingleDeviceSharding" in repr(weft.device_put(values, other))
+elsewhere = weft.device_put(values[1], other)
+assert "on SingleDeviceSharding" in repr(elsewhere) and f"{elsewhere}" == str(elsewhere)
+try:
+    float(elsewhere)
+except RuntimeError as error:
+    assert "this float32[] array is on devices of other processes only" in str(error)
+else:
+    raise AssertionError("a value of another process cannot be read")
+try:
+    weft.device_put(weft.device_put(values, weft.local_devices()[0]), other)
+except ValueError as error:
+    assert "CPU devices of different processes do not send" in str(error)
+else:
+    raise AssertionError("the CPU's devices do not send to other processes")
 
 # Devices of the processes in turn: a process's parts are not next to each other.
 turns = weft.sharding.Mesh(np.array(weft.devices()).reshape(2, 2).T.ravel(), ("x",))

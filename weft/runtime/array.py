@@ -191,6 +191,10 @@ def host_value(array: Any) -> np.ndarray:
     if value is not None:
         return value
     sharding = array._sharding
+    if not (sharding.is_fully_addressable or sharding.addressable_devices):
+        raise RuntimeError(
+            f"this {describe(array)} array is on devices of other processes only: they read it"
+        )
     if sharding.num_devices == 1:
         if array.is_deleted():
             raise RuntimeError(deleted_text(array))
@@ -442,9 +446,9 @@ def _str(self: Any) -> str:
 
 
 def _format(self: Any, spec: str) -> str:
-    if self.aval.shape == ():
-        return format(host_value(self)[()], spec)
-    return format(host_value(self), spec) if spec else str(self)
+    if not spec and (self.aval.shape or not _has_value_here(self)):
+        return str(self)
+    return format(host_value(self)[()], spec)
 
 
 def _rebuild(value: np.ndarray, weak_type: bool) -> Any:
@@ -461,6 +465,7 @@ def copied(x: Any, sharding: Any, semantics: Any) -> Any:
     """The array with the same parts on this sharding's devices, one to one."""
     kind = sharding.memory_kind
     devices = list(sharding._internal_device_list.addressable_device_list)
+    _check_reachable(x._sharding, sharding)
     if inside.pending is None or sharding._devices_in_order[0].platform != "cpu":
         if len(devices) == 1 and not sharding.is_fully_addressable:
             # jaxlib 0.10.2 copies an array of one part here to the sharding's first device.
@@ -474,6 +479,18 @@ def copied(x: Any, sharding: Any, semantics: Any) -> Any:
         for p, d in zip(parts(x), devices, strict=True)
     ]
     return joined(x.aval, sharding, singles)
+
+
+def _check_reachable(source: Any, target: Any) -> None:
+    if source.is_fully_addressable and target.is_fully_addressable:
+        return
+    processes = [s._internal_device_list.process_indices for s in (source, target)]
+    if processes[0] != processes[1] and target._devices_in_order[0].platform == "cpu":
+        raise ValueError(
+            f"device_put cannot copy from {source!r} to {target!r}: CPU devices of different "
+            "processes do not send each other buffers (jaxlib 0.10.2). Put the array on devices of "
+            "all of these processes, or pass values with weft.multihost_utils.process_allgather"
+        )
 
 
 def _deep_copy(self: Any, memo: Any = None) -> Any:
