@@ -3,7 +3,8 @@
 A slice of a pad is one pad that may cut, so a stencil fetches its neighbours' edges at once instead
 of building an array of another size and shifting that. A slice of a slice, or of one operand of a
 concatenation, reads its source. The gradient of a maximum over padded windows pads by itself, as
-an array that is padded, scattered to and cut again has a size that its shards do not fit.
+an array that is padded, scattered to and cut again has a size that its shards do not fit. What
+arranges equal constants is a constant.
 """
 
 from __future__ import annotations
@@ -17,10 +18,47 @@ from weft.partition.walk import inner_first
 def simplify(module: ir.Module) -> None:
     """Applies the rewrites, in place."""
     for op in inner_first(module.body):
+        if op.name in _ARRANGE and _uniform(op):
+            continue
         if op.name == "stablehlo.slice":
             piece: ir.Operation | None = op
             while piece is not None:
                 piece = _slice(piece)
+
+
+_ARRANGE = frozenset(
+    f"stablehlo.{name}"
+    for name in ("broadcast_in_dim", "concatenate", "pad", "reshape", "reverse", "slice")
+)
+
+
+def _uniform(op: ir.Operation) -> bool:
+    """Makes a constant of what only arranges elements that are all one, such as a grid of zeros."""
+    scalars = {_scalar_of(value) for value in op.operands}
+    kind = op.results[0].type
+    if len(scalars) != 1 or None in scalars or "sdy.sharding" in op.attributes:
+        return False
+    made = ir.Operation.create(
+        "stablehlo.constant",
+        results=[kind],
+        attributes={"value": ir.DenseElementsAttr.get_splat(kind, *scalars)},
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
+    op.results[0].replace_all_uses_with(made.results[0])
+    op.erase()
+    return True
+
+
+def _scalar_of(value: ir.Value) -> ir.Attribute | None:
+    """The one element of a constant that has many; complex ones have no class (jaxlib 0.10.2)."""
+    maker = value.owner
+    if isinstance(maker, ir.Block) or maker.operation.name != "stablehlo.constant":
+        return None
+    if isinstance(value.type.element_type, ir.ComplexType):
+        return None
+    content = maker.operation.attributes["value"]
+    return content.get_splat_value() if getattr(content, "is_splat", False) else None
 
 
 def _slice(op: ir.Operation) -> ir.Operation | None:

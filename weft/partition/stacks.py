@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition.collect import byte_size, trip_count
+from weft.partition.collect import WHY, byte_size, trip_count
 from weft.partition.walk import inner_first
 
 LARGEST = 4 * 2**20  # bytes of a stack that every device may hold whole
@@ -32,46 +32,70 @@ def _loop(loop: ir.Operation) -> None:
     if not trips:
         return
     for view in list(body.operations):
-        move = view.operation
-        if move.name == "sdy.all_to_all" and move.operands[0] in unchanged:
-            _gather(move, trips)
+        cut = view.operation
+        if cut.name == "stablehlo.dynamic_slice":
+            before = _moves_before(cut)
+            if before and before[0].operands[0] in unchanged:
+                _gather(before, cut, _moves_after(cut), trips)
 
 
-def _gather(move: ir.Operation, trips: int) -> None:
-    """all_to_all, dynamic_slice, and all_gather or all_to_all → one move, dynamic_slice."""
-    cut = _only_user(move)
-    if cut is None or cut.name != "stablehlo.dynamic_slice" or cut.operands[0] != move.results[0]:
+_MOVES = ("sdy.all_gather", "sdy.all_slice", "sdy.all_to_all", "sdy.collective_permute")
+
+
+def _moves_before(cut: ir.Operation) -> list[ir.Operation]:
+    """The moves that lead to what is cut, and only there."""
+    found: list[ir.Operation] = []
+    value = cut.operands[0]
+    while not isinstance(value.owner, ir.Block) and len(list(value.uses)) == 1:
+        if value.owner.operation.name not in _MOVES:
+            break
+        found.insert(0, value.owner.operation)
+        value = found[0].operands[0]
+    return found
+
+
+def _moves_after(cut: ir.Operation) -> list[ir.Operation]:
+    """The moves that alone use the slice, one after the other."""
+    found: list[ir.Operation] = []
+    while (user := _only_user([cut, *found][-1])) is not None and user.name in _MOVES:
+        found.append(user)
+    return found
+
+
+def _gather(
+    before: list[ir.Operation], cut: ir.Operation, after: list[ir.Operation], trips: int
+) -> None:
+    """Moves, dynamic_slice, moves → one move, dynamic_slice."""
+    sending = {op.name for op in before} - {"sdy.all_slice"}
+    gathers = any(op.name == "sdy.all_gather" for op in after)
+    if not sending or not (gathers or any(op.name == "sdy.all_to_all" for op in after)):
         return
-    gather = _only_user(cut)
-    if gather is None or gather.name not in ("sdy.all_gather", "sdy.all_to_all"):
-        return
-    stack = move.operands[0]
+    stack = before[0].operands[0]
     shape, sizes = stack.type.shape, list(cut.attributes["slice_sizes"])
     read = [trips * k >= n for n, k in zip(shape, sizes, strict=True) if k != n]
-    whole = gather.attributes["out_sharding"]
-    if not all(read) or (gather.name == "sdy.all_gather" and byte_size(stack.type) > LARGEST):
+    whole = after[-1].attributes["out_sharding"]
+    if not all(read) or (gathers and byte_size(stack.type) > LARGEST):
         return
     if any(axes for axes, n, k in zip(sdy.dims_of(whole), shape, sizes, strict=True) if n != k):
         return
-    attributes = {
-        "sharding": whole,
-        **{k: move.attributes[k] for k in move.attributes if k == "weft.why"},
-    }
+    attributes = {"sharding": whole}
+    if WHY in before[0].attributes:
+        attributes[WHY] = before[0].attributes[WHY]
     made = ir.Operation.create(
         "sdy.reshard",
         results=[stack.type],
         operands=[stack],
         attributes=attributes,
-        loc=gather.location,
-        ip=ir.InsertionPoint(move),
+        loc=after[-1].location,
+        ip=ir.InsertionPoint(before[0]),
     )
     cut.operands[0] = made.results[0]
     cut.attributes["sdy.sharding"] = ir.Attribute.parse(
         f"#sdy.sharding_per_value<[{str(whole).removeprefix('#sdy.sharding')}]>"
     )
-    gather.results[0].replace_all_uses_with(cut.results[0])
-    gather.erase()
-    move.erase()
+    after[-1].results[0].replace_all_uses_with(cut.results[0])
+    for op in (*reversed(after), *reversed(before)):
+        op.erase()
 
 
 def _only_user(op: ir.Operation) -> ir.Operation | None:
