@@ -199,33 +199,3 @@ def test_a_branch_that_an_example_does_not_take_gives_it_no_derivative():
     third = lambda i, x: weft.lax.switch(i, [weft.numpy.log, weft.numpy.sqrt, lambda x: 3 * x], x)
     slopes = weft.grad(lambda x: weft.vmap(third)(np.array([2, 2, 0]), x).sum())(x)
     np.testing.assert_array_equal(slopes, [3, 3, 0.5])
-
-
-@pytest.mark.parametrize("send", ["ppermute", "ppermute_start", "psend"])
-def test_a_permutation_in_a_branch_that_some_cpu_devices_take_is_warned_of(send):
-    """XLA:CPU waits for all devices, also along an axis over which the predicate is equal."""
-
-    def exchange(v):
-        sent = getattr(lax, send)(v, "y", [(0, 1), (1, 0)])
-        if send == "psend":
-            return lax.precv(sent, v, "y", [(0, 1), (1, 0)])
-        return sent.done() if send.endswith("start") else sent
-
-    def body(v, inside):
-        here = lax.axis_index("x") == 0
-        return lax.cond(here, inside, lambda v: v, v)
-
-    def lowered(inside):
-        mapped = weft.shard_map(
-            lambda v: body(v, inside),
-            mesh=mesh_of(Machine(x=2, y=2), ("x", "y")),
-            in_specs=P(("x", "y")),
-            out_specs=P(("x", "y")),
-        )
-        weft.jit(mapped).lower(X)
-
-    with pytest.warns(UserWarning, match="may differ along 'x', and .*waits for all devices"):
-        lowered(exchange)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        lowered(lambda v: lax.pvary(lax.psum(v, "y"), "y"))

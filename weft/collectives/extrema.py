@@ -119,7 +119,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
             aval = ctx.avals_out[0]
         if communicates(over) and "cpu" in ctx.module.platforms and _loses_nans(aval.dtype):
             plain = ShapedArray(aval.shape, aval.dtype)
-            own = Team(over.names, over.sizes, over.groups)
+            own = over.untracked()
             return ctx.lower_fun(lambda x: _by_integers(prim, x, own), x, avals=[plain])[0]
         return lower_all_reduce(ctx, x, over, hlo, aval.dtype)
 

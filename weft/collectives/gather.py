@@ -347,7 +347,7 @@ def _broadcast_by_sum(ctx: Any, x: Any, over: Team, source: int) -> Any:
         )
         from weft.ops.special import zeros_like
 
-        untyped = Team(over.names, over.sizes)
+        untyped = over.untracked()
         here = eq(axis_index_p.bind(over=untyped), np.int32(source))
 
         def send(v: Any) -> Any:

@@ -84,6 +84,10 @@ class Team:
         """The team over the same axes, as one group."""
         return Team(self.names, self.sizes, None, self.tracked)
 
+    def untracked(self) -> Team:
+        """The same team, whose axes have no state: for what an op becomes once it is typed."""
+        return Team(self.names, self.sizes, self.groups)
+
     def memo(self, key: Any, make: Any) -> Any:
         try:
             return self._memo[key]
@@ -341,10 +345,9 @@ def byte_wise(name: str) -> Callable[[Callable], Callable]:
 
             aval = ctx.avals_in[0]
             wide = np.dtype(np.int8 if dtypes.is_signed(aval.dtype) else np.uint8)
-            untyped = Team(over.names, over.sizes, over.groups)
 
             def by_bytes(x: Any) -> Any:
-                sent = PRIMITIVES[name].bind(convert(x, wide), over=untyped, **params)
+                sent = PRIMITIVES[name].bind(convert(x, wide), over=over.untracked(), **params)
                 return convert(sent, aval.dtype)
 
             return ctx.lower_fun(by_bytes, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
@@ -485,6 +488,7 @@ def take_static(x: Any, index: np.ndarray) -> Any:
     from weft.ops.slicing import slice_in_dim
 
     from weft.ops.dynamic_slicing import index_take
+
     shape = typeof(x).shape
     size, count = shape[0], len(index)
     if not count:

@@ -121,6 +121,8 @@ def _lower(ctx: Any, x: Any, *, over: Team, perm: Pairs) -> Any:
         if perm:
             return x
         return ctx.splat(0, ctx.avals_out[0].shape, ctx.avals_out[0].dtype)
+    if "cpu" in ctx.module.platforms and ctx.module.diverging.difference(over.names):
+        return _lower_gathered(ctx, x, over, perm)
 
     def make() -> Any:
         rows = device_rows(ctx, over)
@@ -130,6 +132,32 @@ def _lower(ctx: Any, x: Any, *, over: Team, perm: Pairs) -> Any:
     attrs = {"source_target_pairs": over.memo(("pairs", ctx.module.mesh, perm), make)}
     attrs["channel_handle"] = channel(ctx)
     return ctx.op("stablehlo.collective_permute", [x], [x.type], attrs)[0]
+
+
+def _lower_gathered(ctx: Any, x: Any, over: Team, perm: Pairs) -> Any:
+    """A collective_permute waits for all devices on XLA:CPU (jaxlib 0.10.2), a gather for its own.
+
+    So where others may not come, the team gathers, and each device takes what it was to receive.
+    """
+
+    def received(x: Any) -> Any:
+        from weft.collectives.axis import axis_index_p
+        from weft.collectives.gather import all_gather_p
+        from weft.ops.slicing import dynamic_index_in_dim
+        from weft.ops.elementwise import ge, select
+        from weft.ops.special import zeros_like
+
+        team = over.untracked()
+        sources = np.full(over.size, -1, np.int32)
+        for source, target in perm:
+            sources[target] = source
+        rows = all_gather_p.bind(x, over=team, axis=0, tiled=False, to=VARYING)
+        source = dynamic_index_in_dim(sources, axis_index_p.bind(over=team), keepdims=False)
+        row = dynamic_index_in_dim(rows, source, keepdims=False)
+        return row if len(perm) == over.size else select(ge(source, 0), row, zeros_like(row))
+
+    aval = ctx.avals_in[0]
+    return ctx.lower_fun(received, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
 
 
 ppermute_p = Primitive(

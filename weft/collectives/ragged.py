@@ -248,12 +248,11 @@ def _batch(axis: Any, args: Any, dims: Any, *, over: Team, add: bool) -> tuple:
 def _lower(ctx: Any, operand: Any, output: Any, *indices: Any, over: Team, add: bool) -> Any:
     if not add and communicates(over) and "cpu" not in ctx.module.platforms:
         return _lower_native(ctx, operand, output, indices, over)
-    untyped = Team(over.names, over.sizes, over.groups)
     avals = [ShapedArray(a.shape, a.dtype) for a in ctx.avals_in]
     chunk = max(1, -(-avals[0].shape[0] // avals[2].shape[0]))
 
     def rounds(*xs: Any) -> Any:
-        return exchange(*xs, over=untyped, add=add, chunk=chunk)
+        return exchange(*xs, over=over.untracked(), add=add, chunk=chunk)
 
     return ctx.lower_fun(rounds, operand, output, *indices, avals=avals)[0]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,9 @@ class ModuleContext:
         self.keepalives: list[Any] = []
         self.inspections: list[Any] = []  # (callback, source) of `inspect_array_sharding`
         self.manual_axes: frozenset = frozenset()  # inside a shard_map body
+        self.untracked_axes: frozenset = frozenset()  # those of check_vma=False
+        self.diverging: frozenset = frozenset()  # those along which devices may not come here
+        self.parts_diverge = False  # whether that happens where axes are left to a partitioner
         self._body = self.module.body
         self._symbols: dict[str, int] = {}
         self._functions: dict[Any, tuple] = {}
@@ -237,7 +240,8 @@ class ModuleContext:
     ) -> list[ir.Value]:
         effects = ordered_effects(jaxpr)
         loc = ctx.function.loc
-        key = (id(jaxpr), self.manual_axes, tuple(effects), loc)
+        where = (self.manual_axes, self.untracked_axes, self.diverging)
+        key = (id(jaxpr), where, tuple(effects), loc)
         entry = self._functions.get(key)
         if entry is None:
             symbol = self.symbol(name)
@@ -328,6 +332,21 @@ class ModuleContext:
                 outs = wrap_result(self, outs)
             outs = [function.tokens[e] for e in threaded] + list(outs)
             _create("func.return", [], outs, None, None, 0, loc)
+
+    @contextmanager
+    def decided_by(self, aval: Any) -> Iterator[None]:
+        """Emits what devices run or not, as each one's value of this type decides."""
+        before = self.diverging
+        if self.mesh is not None and self.manual_axes:
+            axes = self.untracked_axes | aval.mat.varying
+            sizes = self.mesh.shape
+            self.diverging = before | {n for n in axes if n in sizes and sizes[n] > 1}
+            free = any(n > 1 and name not in self.manual_axes for name, n in sizes.items())
+            self.parts_diverge |= free and bool(self.diverging)
+        try:
+            yield
+        finally:
+            self.diverging = before
 
     def _marked(self) -> AbstractContextManager:
         """What a function's body is emitted in: called from a GSPMD region, it is marked so."""

@@ -11,28 +11,35 @@ import numpy as np
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
+from weft.partition.collect import trip_count
 from weft.partition.emit import Emitter
 from weft.partition.layout import Atoms, DeviceMesh
 
 MAX_STEPS = 32  # larger rings would make the program too long
 
 
-def overlap_gathers(block: ir.Block, mesh: DeviceMesh) -> int:
-    """Rewrites dots of gathered operands in a function's block and its loops; returns how many."""
+def overlap_gathers(block: ir.Block, mesh: DeviceMesh, diverges: bool = False) -> int:
+    """Rewrites dots of gathered operands in a function's block and its loops; returns how many.
+
+    diverges: devices may take branches differently, in which permutes would wait for all of them
+    on the CPU (see `Emitter.permute`): gathers there stay.
+    """
     e = Emitter(mesh, block)
-    done = _rewrite(block, mesh, e)
+    done = _rewrite(block, mesh, e, diverges)
     e.anchor.erase()
     return done
 
 
-def _rewrite(block: ir.Block, mesh: DeviceMesh, e: Emitter) -> int:
+def _rewrite(block: ir.Block, mesh: DeviceMesh, e: Emitter, diverges: bool) -> int:
     done = 0
     for view in list(block.operations):
         op = view.operation
         if op.name == "stablehlo.dot_general":
             done += any(_overlap(op, side, mesh, e) for side in (0, 1))
-        elif op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
-            done += sum(_rewrite(r.blocks[0], mesh, e) for r in op.regions)
+        elif op.name == "stablehlo.while" and (not diverges or trip_count(op) is not None):
+            done += sum(_rewrite(r.blocks[0], mesh, e, diverges) for r in op.regions)
+        elif op.name in ("stablehlo.case", "stablehlo.if") and not diverges:
+            done += sum(_rewrite(r.blocks[0], mesh, e, diverges) for r in op.regions)
     return done
 
 

@@ -93,7 +93,7 @@ def partition(
             if started:
                 arrive(work)
             lap("localize")
-            optimize(work, found.mesh, written=True, overlap=overlap)
+            optimize(work, found.mesh, written=True, overlap=overlap, diverges=True)
             lap("optimize")
             return Stages(None, None, work, found.mesh, found.arguments, found.results, seconds())
     propagate(work, origins=explain)
@@ -110,7 +110,7 @@ def partition(
     if started:
         arrive(work)
     lap("localize")
-    optimize(work, info.mesh, arguments=info.arguments, overlap=overlap)
+    optimize(work, info.mesh, arguments=info.arguments, overlap=overlap, diverges=info.diverges)
     lap("optimize")
     return Stages(propagated, collectives, work, info.mesh, info.arguments, info.results, seconds())
 

@@ -64,6 +64,7 @@ class Program:
     host_callbacks: list = field(default_factory=list)
     keepalives: list = field(default_factory=list)
     inspections: list = field(default_factory=list)
+    diverges: bool = False  # on CPU devices, with axes left to a partitioner
     stages: Any = None
     executable: Executable | None = None
 
@@ -133,7 +134,7 @@ def lower_program(
     _tell(program, True)
     for observe in observers:
         observe(program)
-    if program.partitions > 1 and not by_xla:
+    if program.partitions > 1 and (not by_xla or program.diverges):
         from weft.transforms.partitioned import partition_program
 
         partition_program(program, partitioner)
@@ -311,6 +312,7 @@ def _emit(program: Program, result_names: Sequence[str], whole_sums: bool) -> No
     program.host_callbacks = lowered.host_callbacks
     program.keepalives = lowered.keepalives
     program.inspections = lowered.inspections
+    program.diverges = lowered.parts_diverge and "cpu" in program.platforms
 
 
 def misplaced(aval: Any, asked: Any, have: Any) -> bool:

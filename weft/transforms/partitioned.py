@@ -40,7 +40,16 @@ class Boundary:
 
 
 def partition_program(program: Any, partitioner: str) -> None:
-    """Sets `program.stages`. With 'auto', a program weft does not cover is announced and left."""
+    """Sets `program.stages`. With 'auto', a program weft does not cover is announced and left.
+
+    With 'xla', the program is one that would hang.
+    """
+    waits = f": {_WAITS}" if program.diverges else ""
+    if partitioner == "xla" or not program.use_shardy:
+        who = "weft, not XLA" if program.use_shardy else "XLA without Shardy"
+        warn(f"{program.name} is partitioned by {who}{waits}")
+        if not program.use_shardy:
+            return
     try:
         program.stages = _partition(program)
         return
@@ -56,7 +65,14 @@ def partition_program(program: Any, partitioner: str) -> None:
             "leave the program to XLA's"
         ) from cause
     program.stages = None
-    warn(f"{program.name} is partitioned by XLA: weft's partitioner stopped at {what}")
+    warn(f"{program.name} is partitioned by XLA: weft's partitioner stopped at {what}{waits}")
+
+
+_WAITS = (
+    "devices may take its branches and loops differently, and where a shard_map leaves axes to the "
+    "partitioner, XLA's adds permutations there that wait for all devices on the CPU (jaxlib "
+    "0.10.2)"
+)
 
 
 def partitioned_stages(program: Any) -> Any:

@@ -508,6 +508,9 @@ def _lower(
 
     def body(*locals_: Any) -> list:
         module.manual_axes = before | frozenset(axes)
+        untracked = module.untracked_axes
+        if not check_vma:
+            module.untracked_axes = untracked | frozenset(axes)
         try:
             for e, t in zip(effects, locals_, strict=False):
                 function.tokens[e] = t
@@ -516,6 +519,7 @@ def _lower(
             return [function.tokens[e] for e in effects] + list(outs)
         finally:
             module.manual_axes = before
+            module.untracked_axes = untracked
 
     whole_out = ctx.out_types()
     if not module.use_shardy:

@@ -300,7 +300,8 @@ def _lower(ctx: Any, index: Any, *operands: Any, branches: Branches) -> list:
             outs = ctx.inline(b, *operands)
             return [*outs, *(tokens[e] for e in effects)]
 
-        ctx.region(case, i, [], body)
+        with ctx.module.decided_by(ctx.avals_in[0]):
+            ctx.region(case, i, [], body)
     n = len(ctx.avals_out)
     results = list(case.results)
     tokens.update(zip(effects, results[n:], strict=True))

@@ -151,15 +151,6 @@ def check_reached_by_all(
             f"there are waited for forever. {remedy.format(axes=text)}"
         )
         return
-    found = next(filter(None, map(_permutation_on_cpu, jaxprs)), None)
-    if found is not None:
-        text = names_text(mat.varying)
-        warn(
-            f"{who}: {what} of type {aval.str_short()} may differ along {text}, and "
-            f"{found.primitive.name} ({found.source}) is inside: a permutation along any axis "
-            "waits for all devices of the mesh on the CPU (jaxlib 0.10.2), also for those that do "
-            f"not get there. {remedy.format(axes=text)}"
-        )
 
 
 def _communication(jaxpr: Any, axes: frozenset) -> Eqn | None:
@@ -176,29 +167,6 @@ def _communication(jaxpr: Any, axes: frozenset) -> Eqn | None:
             if found is not None:
                 return found
     return None
-
-
-_PERMUTATIONS = frozenset(("ppermute", "ppermute_start", "psend"))
-
-
-def _permutation_on_cpu(jaxpr: Any) -> Eqn | None:
-    """The first equation that permutes values among CPU devices."""
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name in _PERMUTATIONS:
-            names = eqn.primitive.named_axes(eqn.params)
-            if any(_is_cpu(state.axes.get(name)) for name in names):
-                return eqn
-        for _, inner in subjaxprs(eqn.params):
-            found = _permutation_on_cpu(inner)
-            if found is not None:
-                return found
-    return None
-
-
-def _is_cpu(axis: Any) -> bool:
-    """Whether a named axis is one of a mesh of CPU devices; abstract meshes have none."""
-    devices = getattr(getattr(axis, "mesh", None), "devices", None)
-    return devices is not None and devices.size > 0 and devices.flat[0].platform == "cpu"
 
 
 def check_derivative(

@@ -329,8 +329,9 @@ def _lower(
         first = [holds(following)] if carried else []
         return [*first, *following, *(tokens[e] for e in effects)]
 
-    ctx.region(loop, 0, types, condition)
-    ctx.region(loop, 1, types, body)
+    with ctx.module.decided_by(cond_jaxpr.out_avals[0]):
+        ctx.region(loop, 0, types, condition)
+        ctx.region(loop, 1, types, body)
     results = list(loop.results)[k:]
     tokens.update(zip(effects, results[n:], strict=True))
     return whole(ctx, results[bn:n], carry_avals, parts=True)

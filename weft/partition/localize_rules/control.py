@@ -49,6 +49,7 @@ def _may_diverge(lz: Localizer, decided: bool = True) -> Iterator[None]:
     """
     before = lz.e.apart
     lz.e.apart = before or (decided and bool(lz.manual[-1]))
+    lz.diverges |= lz.e.apart
     yield
     lz.e.apart = before
 
