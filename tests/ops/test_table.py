@@ -110,6 +110,7 @@ MINE = [
     "casts",
     "conv_op",
     "dynamic_slicing",
+    "joining",
     "pooling",
     "dot",
     "sort",

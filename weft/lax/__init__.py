@@ -26,9 +26,10 @@ _HOMES = {
         bessel_i0e bessel_i1e betainc igamma igamma_grad_a igammac random_gamma_grad zeta
     """,
     "weft.ops.shape": """
-        broadcast broadcast_in_dim broadcast_shapes broadcast_to_rank broadcasted_iota
-        concatenate expand_dims iota pad reshape rev squeeze transpose
+        broadcast broadcast_in_dim broadcast_shapes broadcast_to_rank broadcasted_iota expand_dims
+        iota reshape squeeze transpose
     """,
+    "weft.ops.joining": "concatenate pad rev",
     "weft.ops.small": """
         after_all broadcast_like collapse composite dce_sink dtype empty full full_like mulhi
         shape_as_value split stack stage tile unstack

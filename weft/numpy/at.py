@@ -35,8 +35,9 @@ from weft.numpy.windows import WindowInIndex
 from weft.ops import elementwise as ops
 from weft.ops import scatter as scatters
 from weft.ops.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
+from weft.ops.joining import pad_p, rev_p
 from weft.ops.scatter_apply import scatter_apply
-from weft.ops.shape import broadcast_in_dim, pad_p, reshape, rev_p, squeeze
+from weft.ops.shape import broadcast_in_dim, reshape, squeeze
 from weft.ops.slicing import slice_p
 
 Shape = tuple[int, ...]

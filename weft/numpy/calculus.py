@@ -13,6 +13,7 @@ from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
 from weft.numpy.common import aval_of, axes_of, canonical, cast, check_array, inexact, to_array
 from weft.ops import elementwise as ew
+from weft.ops import joining
 from weft.ops import shape as ops
 from weft.ops.base import canonical_axis
 from weft.ops.promote import broadcast_to as _broadcast_to
@@ -51,7 +52,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
             value = _broadcast_to(value, tuple(shape))
         parts.insert(0, value) if front else parts.append(value)
     if len(parts) > 1:
-        x = ops.concatenate(list(promote(*parts)), axis)
+        x = joining.concatenate(list(promote(*parts)), axis)
     prim = ew.ne_p if typeof(x).dtype == dtypes.bool_ else ew.sub_p
     for _ in range(n):
         size = typeof(x).shape[axis]
@@ -78,7 +79,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
             check_array("ediff1d", value)
             part = cast(ravel(value), aval.dtype)
             parts.insert(0, part) if front else parts.append(part)
-    return ops.concatenate(parts, 0) if len(parts) > 1 else out
+    return joining.concatenate(parts, 0) if len(parts) > 1 else out
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
@@ -170,7 +171,7 @@ def _gradient(f: Any, h: Any, axis: int, order: int) -> Any:
                 part(n - 3, n - 2), part(n - 2, n - 1), part(n - 1, n), step(-2), step(-1), True
             )
         )
-    return ops.concatenate(parts, axis)
+    return joining.concatenate(parts, axis)
 
 
 def _three_points(x: Any, y: Any, z: Any, h1: Any, h2: Any, at_end: bool) -> Any:
@@ -258,8 +259,8 @@ def interp(
         x, xp = formulas.remainder(x, period), formulas.remainder(xp, period)
         order = argsort(xp)
         xp, fp = take(xp, order), take(fp, order)
-        xp = ops.concatenate([u.subtract(xp[-1:], period), xp, u.add(xp[:1], period)], 0)
-        fp = ops.concatenate([fp[-1:], fp, fp[:1]], 0)
+        xp = joining.concatenate([u.subtract(xp[-1:], period), xp, u.add(xp[:1], period)], 0)
+        fp = joining.concatenate([fp[-1:], fp, fp[:1]], 0)
     n = typeof(xp).shape[0]
     i = formulas.clip(searchsorted(xp, x, side="right"), 1, max(n - 1, 1))
     before = u.subtract(i, 1)
@@ -307,7 +308,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
         return to_array(p)
     first = slice_in_dim(to_array(p), 0, 1, axis=i)
     rest = u.add(slice_in_dim(to_array(p), 1, typeof(p).shape[i], axis=i), cumsum(shift, axis=i))
-    return ops.concatenate([first, cast(rest, dtype)], i)
+    return joining.concatenate([first, cast(rest, dtype)], i)
 
 
 # Convolution ----------------------------------------------------------------------------------
@@ -332,7 +333,7 @@ def _convolve(
     if flip:  # convolution commutes
         if swapped:
             a, v = v, a
-        kernel = ops.rev(v, (0,))
+        kernel = joining.rev(v, (0,))
     else:
         from weft.numpy.ufuncs import conjugate
 
@@ -358,7 +359,7 @@ def _convolve(
         preferred_element_type=preferred,
     )
     out = ops.reshape(out, (typeof(out).size,))
-    return ops.rev(out, (0,)) if swapped and not flip else out
+    return joining.rev(out, (0,)) if swapped and not flip else out
 
 
 def convolve(
@@ -540,7 +541,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
     missing = -shape[-1] % 8
     if missing:
         config = (*((0, 0, 0) for _ in shape[:-1]), (0, missing, 0))
-        bits = ops.pad_p.bind(bits, np.uint8(0), padding_config=config)
+        bits = joining.pad_p.bind(bits, np.uint8(0), padding_config=config)
     groups = ops.reshape(bits, (*shape[:-1], (shape[-1] + missing) // 8, 8))
     packed = sum(u.left_shift(groups, shifts), axis=-1, dtype=dtypes.uint8)
     return moveaxis(packed, -1, axis)
@@ -573,7 +574,7 @@ def unpackbits(
         total = shape[-1] * 8
         if count > total:
             config = (*((0, 0, 0) for _ in shape[:-1]), (0, count - total, 0))
-            bits = ops.pad_p.bind(bits, np.uint8(0), padding_config=config)
+            bits = joining.pad_p.bind(bits, np.uint8(0), padding_config=config)
         else:
             stop = total + count if count < 0 else count
             bits = slice_in_dim(bits, 0, stop, axis=len(shape) - 1)

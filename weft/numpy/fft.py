@@ -26,6 +26,7 @@ from weft.numpy.examples import EXAMPLES
 from weft.numpy.refusals import refuse
 from weft.ops import elementwise as ew
 from weft.ops import fft as fft_ops
+from weft.ops import joining
 from weft.ops import shape as ops
 from weft.ops.base import canonical_axes
 from weft.ops.slicing import slice_in_dim
@@ -56,7 +57,7 @@ def _resized(x: Any, axis: int, n: int) -> Any:
     if have > n:
         return slice_in_dim(x, 0, n, axis=axis)
     config = tuple((0, n - have if d == axis else 0, 0) for d in range(typeof(x).ndim))
-    return ops.pad_p.bind(x, typeof(x).dtype.type(0), padding_config=config)
+    return joining.pad_p.bind(x, typeof(x).dtype.type(0), padding_config=config)
 
 
 def _transform(name: str, kind: str, a: Any, s: Any, axes: Any, norm: Any) -> Any:

@@ -21,6 +21,7 @@ from weft.numpy.common import (
     static_int,
     to_array,
 )
+from weft.ops import joining
 from weft.ops import shape as ops
 
 
@@ -96,7 +97,7 @@ def digitize(x: Any, bins: Any, right: builtins.bool = False, *, method: str | N
     method = method or "scan"
     bins = to_array(bins)
     up = searchsorted(bins, x, side=side, method=method)
-    down = u.subtract(n, searchsorted(ops.rev(bins, (0,)), x, side=other, method=method))
+    down = u.subtract(n, searchsorted(joining.rev(bins, (0,)), x, side=other, method=method))
     return where(u.greater_equal(bins[-1], bins[0]), up, cast(down, typeof(up).dtype))
 
 

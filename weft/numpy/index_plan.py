@@ -21,7 +21,8 @@ from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
 from weft.core.trace import Tracer, typeof
 from weft.numpy.windows import WindowInIndex
-from weft.ops.shape import broadcast_shapes, rev_p
+from weft.ops.joining import rev_p
+from weft.ops.shape import broadcast_shapes
 from weft.ops.slicing import slice_p
 
 Shape = tuple[int, ...]

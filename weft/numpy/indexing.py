@@ -21,8 +21,9 @@ from weft.ops.gather import (
     default_fill,
     gather_p,
 )
+from weft.ops.joining import concatenate_p
 from weft.ops.promote import broadcast_to
-from weft.ops.shape import broadcast_in_dim, concatenate_p, reshape_p
+from weft.ops.shape import broadcast_in_dim, reshape_p
 from weft.ops.special import full
 
 Shape = tuple[int, ...]

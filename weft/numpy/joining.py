@@ -26,6 +26,7 @@ from weft.numpy.common import (
     static_int,
     to_array,
 )
+from weft.ops import joining
 from weft.ops import shape as ops
 from weft.ops.base import canonical_axis
 from weft.ops.promote import broadcast_to as _broadcast_to
@@ -66,7 +67,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     if rank == 0:
         raise ValueError("weft.numpy.concatenate: scalars have no axis to join along; use stack")
     axis = canonical_axis(axis, rank)
-    return to_array(xs[0]) if len(xs) == 1 else ops.concatenate_p.bind(*xs, dimension=axis)
+    return to_array(xs[0]) if len(xs) == 1 else joining.concatenate_p.bind(*xs, dimension=axis)
 
 
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
@@ -99,7 +100,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, dtype: Any = None) -> Any
     axis = canonical_axis(axis, len(shape) + 1)
     new = (*shape[:axis], 1, *shape[axis:])
     xs = [ops.reshape_p.bind(x, new_sizes=new) for x in xs]
-    return xs[0] if len(xs) == 1 else ops.concatenate_p.bind(*xs, dimension=axis)
+    return xs[0] if len(xs) == 1 else joining.concatenate_p.bind(*xs, dimension=axis)
 
 
 def _raised(name: str, tup: Any, raise_rank: Any) -> list:
@@ -535,7 +536,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     mask[slots] = False
     source[mask] = np.arange(n)
     source[slots] = n + np.arange(count)
-    return take(ops.concatenate([x, vals], axis), to_array(source), axis)
+    return take(joining.concatenate([x, vals], axis), to_array(source), axis)
 
 
 def _insert_traced(x: Any, obj: Any, vals: Any, axis: int, n: int, count: int) -> Any:
@@ -549,7 +550,7 @@ def _insert_traced(x: Any, obj: Any, vals: Any, axis: int, n: int, count: int) -
     at = where(u.less(at, 0), u.add(at, n), at)
     # An inserted value comes before the element at its position: keys 2p and 2p + 1.
     keys = concatenate([u.add(u.multiply(arange(n), 2), 1), u.multiply(at, 2)])
-    return take(ops.concatenate([x, vals], axis), argsort(keys), axis)
+    return take(joining.concatenate([x, vals], axis), argsort(keys), axis)
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:

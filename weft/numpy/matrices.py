@@ -160,7 +160,7 @@ def diag(v: Any, k: int = 0) -> Any:
     if aval.ndim != 1:
         raise ValueError(f"weft.numpy.diag: v must be a vector or a matrix, got {aval.str_short()}")
     from weft.ops.elementwise import eq_p, select
-    from weft.ops.shape import pad
+    from weft.ops.joining import pad
 
     n = aval.shape[0] + abs(k)
     zero = zero_like(v)

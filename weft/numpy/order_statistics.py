@@ -23,6 +23,7 @@ from weft.numpy.common import (
     strong,
     to_array,
 )
+from weft.ops import joining
 from weft.ops import shape as ops
 from weft.ops import sort as sorts
 from weft.ops.promote import promote_inexact
@@ -220,7 +221,7 @@ def _known(ordered: Any, nan: Any, q: np.ndarray, method: str) -> Any:
         parts = [slice_in_dim(ordered, i, i + 1, axis=last) for i in position.astype(int).flat]
         if not position.ndim:
             return ops.reshape(parts[0], shape[:-1])
-        return ops.concatenate([ops.reshape(p, (1, *shape[:-1])) for p in parts], 0)
+        return joining.concatenate([ops.reshape(p, (1, *shape[:-1])) for p in parts], 0)
 
     clean = np.nan_to_num(low), np.nan_to_num(high)
     out = at(clean[0])

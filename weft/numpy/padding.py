@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, cast, concrete, to_array
+from weft.ops import joining
 from weft.ops import shape as ops
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.slicing import slice_in_dim
@@ -131,13 +132,13 @@ def _constant(x: Any, widths: list, value: Any) -> Any:
     rank = len(widths)
     if not isinstance(value, list | tuple) and typeof(value).ndim == 0:
         config = tuple((a, b, 0) for a, b in widths)
-        return ops.pad_p.bind(x, cast(_host(value, dtype), dtype), padding_config=config)
+        return joining.pad_p.bind(x, cast(_host(value, dtype), dtype), padding_config=config)
     for axis, (values, width) in enumerate(zip(_values(value, rank, dtype), widths, strict=True)):
         for side in (0, 1):
             if width[side]:
                 pair = (width[0], 0, 0) if side == 0 else (0, width[1], 0)
                 config = tuple(pair if d == axis else (0, 0, 0) for d in range(rank))
-                x = ops.pad_p.bind(x, values[side], padding_config=config)
+                x = joining.pad_p.bind(x, values[side], padding_config=config)
     return x
 
 
@@ -171,7 +172,7 @@ def _edge(x: Any, axis: int, before: int, after: int) -> Any:
         parts.insert(0, _repeat(_slice(x, axis, 0, 1), axis, before))
     if after:
         parts.append(_repeat(_slice(x, axis, n - 1, n), axis, after))
-    return ops.concatenate(parts, axis)
+    return joining.concatenate(parts, axis)
 
 
 def _mirror(x: Any, axis: int, before: int, after: int, mode: str, kind: str) -> Any:
@@ -195,15 +196,15 @@ def _mirror(x: Any, axis: int, before: int, after: int, mode: str, kind: str) ->
         size = typeof(x).shape[axis]
         m = min(before, size - skip)
         edge = _slice(x, axis, 0, 1)
-        part = ops.rev(_slice(x, axis, skip, m + skip), (axis,))
-        x = ops.concatenate([subtract(multiply(edge, 2), part), x], axis)
+        part = joining.rev(_slice(x, axis, skip, m + skip), (axis,))
+        x = joining.concatenate([subtract(multiply(edge, 2), part), x], axis)
         before -= m
     while after > 0:
         size = typeof(x).shape[axis]
         m = min(after, size - skip)
         edge = _slice(x, axis, size - 1, size)
-        part = ops.rev(_slice(x, axis, size - skip - m, size - skip), (axis,))
-        x = ops.concatenate([x, subtract(multiply(edge, 2), part)], axis)
+        part = joining.rev(_slice(x, axis, size - skip - m, size - skip), (axis,))
+        x = joining.concatenate([x, subtract(multiply(edge, 2), part)], axis)
         after -= m
     return x
 
@@ -226,8 +227,8 @@ def _ramp(x: Any, axis: int, before: int, after: int, ends: tuple) -> Any:
         parts.insert(0, ramp(ends[0], _slice(x, axis, 0, 1), before))
     if after:
         n = aval.shape[axis]
-        parts.append(ops.rev(ramp(ends[1], _slice(x, axis, n - 1, n), after), (axis,)))
-    return ops.concatenate(parts, axis)
+        parts.append(joining.rev(ramp(ends[1], _slice(x, axis, n - 1, n), after), (axis,)))
+    return joining.concatenate(parts, axis)
 
 
 def _statistic(
@@ -263,7 +264,7 @@ def _statistic(
         parts.insert(0, value(_slice(x, axis, 0, min(pair[0], n)), before))
     if after:
         parts.append(value(_slice(x, axis, n - min(pair[1], n), n), after))
-    return ops.concatenate(parts, axis)
+    return joining.concatenate(parts, axis)
 
 
 def _pad_by_function(x: Any, widths: list, function: Callable, kwargs: dict) -> Any:

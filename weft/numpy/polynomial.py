@@ -12,6 +12,7 @@ from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import cast, check_array, concrete, static_int, to_array
+from weft.ops import joining
 from weft.ops import shape as ops
 from weft.ops.promote import promote, promote_inexact
 
@@ -63,7 +64,7 @@ def _aligned(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
     def front(p: Any, missing: int) -> Any:
         if missing <= 0:
             return p
-        return ops.pad_p.bind(p, typeof(p).dtype.type(0), padding_config=((missing, 0, 0),))
+        return joining.pad_p.bind(p, typeof(p).dtype.type(0), padding_config=((missing, 0, 0),))
 
     return front(a1, m - n), front(a2, n - m)
 

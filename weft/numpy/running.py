@@ -168,7 +168,7 @@ def _cumulative(
     dtype = _sum_dtype(aval.dtype, True) if dtype is None else dtype
     out = _running(name, op, x, axis, dtype, None)
     if include_initial:
-        from weft.ops.shape import concatenate
+        from weft.ops.joining import concatenate
 
         first = fill(_with_one(aval.shape, axis), neutral, typeof(out).dtype)
         out = concatenate([first, out], axis)

@@ -21,6 +21,7 @@ from weft.numpy.common import (
     is_concrete,
     to_array,
 )
+from weft.ops import joining
 from weft.ops import shape as ops
 from weft.ops.base import canonical_axis
 from weft.ops.promote import promote
@@ -156,7 +157,7 @@ def _traced(rows: Any, size: int, fill_value: Any, equal_nan: builtins.bool) -> 
     if equal_nan and aval.dtype in INEXACT:
         both = u.logical_and(u.isnan(ordered[1:]), u.isnan(ordered[:-1]))
         differs = u.logical_and(differs, u.logical_not(both))
-    starts = ops.concatenate([fill((1,), True, dtypes.bool_), any(differs, axis=1)], 0)
+    starts = joining.concatenate([fill((1,), True, dtypes.bool_), any(differs, axis=1)], 0)
     group = u.subtract(cumsum(starts), 1)
     (heads,) = nonzero(starts, size=size, fill_value=0)
     count = u.add(group[-1], 1)
@@ -231,7 +232,7 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
     >>> wnp.union1d(wnp.array([3, 1]), wnp.array([2, 3]))
     Array([1, 2, 3], dtype=int32)
     """
-    both = ops.concatenate(_flat("union1d", ar1, ar2), 0)
+    both = joining.concatenate(_flat("union1d", ar1, ar2), 0)
     return unique(both, size=size, fill_value=fill_value)
 
 
@@ -341,7 +342,7 @@ def _distinct_sorted(a: Any) -> tuple[Any, Any]:
     a = sort(a)
     if typeof(a).shape[0] == 0:
         return a, fill((0,), True, dtypes.bool_)
-    return a, ops.concatenate([fill((1,), True, dtypes.bool_), u.not_equal(a[1:], a[:-1])], 0)
+    return a, joining.concatenate([fill((1,), True, dtypes.bool_), u.not_equal(a[1:], a[:-1])], 0)
 
 
 def setxor1d(
@@ -363,7 +364,7 @@ def setxor1d(
     from weft.numpy.running import cumsum
 
     a, b = _flat("setxor1d", ar1, ar2)
-    both, first = _distinct_sorted(ops.concatenate([a, b], 0))
+    both, first = _distinct_sorted(joining.concatenate([a, b], 0))
     keep = u.logical_and(first, u.not_equal(_member(both, a), _member(both, b)))
     if typeof(both).dtype in INEXACT:  # NaNs equal none: one stays of each array that has some
         nans = u.isnan(both)

@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.core.trace import Tracer, typeof
 from weft.numpy.common import aval_of, axes_of, check_array, place, to_array
+from weft.ops import joining
 from weft.ops import shape as ops
 from weft.ops.base import canonical_axes, canonical_axis
 from weft.ops.promote import broadcast_to as _broadcast_to
@@ -356,7 +357,7 @@ def flip(m: Any, axis: Any = None) -> Any:
            [2, 1]], dtype=int32)
     """
     aval = aval_of("flip", m)
-    return ops.rev(to_array(m), axes_of(axis, aval.ndim))
+    return joining.rev(to_array(m), axes_of(axis, aval.ndim))
 
 
 def flipud(m: Any) -> Any:
@@ -438,13 +439,13 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
             from weft.numpy.formulas import remainder
             from weft.numpy.ufuncs import subtract
 
-            twice = ops.concatenate([a, a], i)
+            twice = joining.concatenate([a, a], i)
             start = remainder(subtract(0, s), n)
             a = dynamic_slice_in_dim(twice, start, n, axis=i)
         else:
             k = operator.index(s) % n
             if k:
-                a = ops.concatenate(
+                a = joining.concatenate(
                     [slice_in_dim(a, n - k, n, axis=i), slice_in_dim(a, 0, n - k, axis=i)], i
                 )
     return a

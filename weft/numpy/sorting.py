@@ -13,6 +13,7 @@ from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, canonical, cast, check_array, to_array
 from weft.ops import elementwise as ew
+from weft.ops import joining
 from weft.ops import shape as ops
 from weft.ops import sort as sorts
 from weft.ops.base import canonical_axis
@@ -57,7 +58,7 @@ def sort(
     stable = _check_kind("sort", kind, order, stable)
     x, axis = _axis("sort", a, axis)
     out = sorts.sort(x, axis, stable)
-    return ops.rev(out, (axis,)) if descending else out
+    return joining.rev(out, (axis,)) if descending else out
 
 
 def argsort(
@@ -81,13 +82,13 @@ def argsort(
     stable = _check_kind("argsort", kind, order, stable)
     x, axis = _axis("argsort", a, axis)
     if descending:
-        x = ops.rev(x, (axis,))
+        x = joining.rev(x, (axis,))
     n = typeof(x).shape[axis]
     index = _positions(typeof(x).shape, axis, dtype)
     out = sorts.sort((x, index), axis, stable, 1)[1]
     if descending:
         # Sorted backwards from the reversed array, equal elements come out in order.
-        out = ew.sub_p.bind(typeof(out).dtype.type(n - 1), ops.rev(out, (axis,)))
+        out = ew.sub_p.bind(typeof(out).dtype.type(n - 1), joining.rev(out, (axis,)))
     return out
 
 
@@ -262,7 +263,7 @@ def _by_sorting(a: Any, v: Any, side: str, index: Any) -> Any:
     flat = ops.reshape(v, (-1,))
     m = typeof(flat).shape[0]
     both = [flat, a] if side == "left" else [a, flat]
-    order = argsort(ops.concatenate(both, 0))
+    order = argsort(joining.concatenate(both, 0))
     rank = _inverse(order, n + m, index)
     mine = rank[:m] if side == "left" else rank[n:]
     alone = _inverse(argsort(flat), m, index)

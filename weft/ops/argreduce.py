@@ -13,6 +13,7 @@ from weft.core.trace import typeof
 from weft.core.tree import tree_map
 from weft.ops.base import REAL, canonical_axes, canonical_axis, check_kind
 from weft.ops.combiner import fold, is_identity, monoid_of, trace_combiner
+from weft.ops.joining import concatenate
 from weft.ops.reduce import (
     Axes,
     highest,
@@ -25,13 +26,7 @@ from weft.ops.reduce import (
     reduce_sum_p,
     reduce_xor_p,
 )
-from weft.ops.shape import (
-    broadcast_in_dim,
-    broadcast_to_dim,
-    concatenate,
-    moveaxis,
-    reshape,
-)
+from weft.ops.shape import broadcast_in_dim, broadcast_to_dim, moveaxis, reshape
 
 # argmax, argmin --------------------------------------------------------------------------------
 

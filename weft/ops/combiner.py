@@ -11,7 +11,7 @@ from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.core.tree import flatten
-from weft.ops.shape import concatenate
+from weft.ops.joining import concatenate
 from weft.ops.slicing import slice_in_dim
 
 

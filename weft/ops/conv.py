@@ -20,8 +20,9 @@ from weft.ops.conv_shapes import (
     transposed_padding,
 )
 from weft.ops.dot import dot_general
+from weft.ops.joining import rev
 from weft.ops.precision import canonical_precision
-from weft.ops.shape import bind_placed, rev, transpose
+from weft.ops.shape import bind_placed, transpose
 
 
 def _ints(name: str, values: Sequence[int] | None, count: int) -> Dims:

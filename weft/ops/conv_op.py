@@ -16,8 +16,9 @@ from weft.ops.base import bilinear_jvp
 from weft.ops.casts import convert
 from weft.ops.conv_shapes import ConvDimensionNumbers, Dims, Pads, dilated, window_count
 from weft.ops.dot import in_bytes
+from weft.ops.joining import rev
 from weft.ops.precision import precision_attrs, product_dtype, swapped
-from weft.ops.shape import moveaxis, reshape, rev
+from weft.ops.shape import moveaxis, reshape
 from weft.transforms.transpose import is_undefined
 
 

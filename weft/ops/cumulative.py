@@ -14,8 +14,8 @@ from weft.core.trace import typeof
 from weft.ops.base import INEXACT, NUMBER, canonical_axis, check_kind
 from weft.ops.composite import logaddexp
 from weft.ops.elementwise import add, max, min, mul
+from weft.ops.joining import concatenate, pad, rev
 from weft.ops.reduce import highest, lowest
-from weft.ops.shape import concatenate, pad, rev
 from weft.ops.slicing import slice_in_dim
 from weft.ops.window import _emit, cumulative_window
 

@@ -171,7 +171,8 @@ def stack_starts(
     axis: Any, starts: Any, dims: Any, sizes: Shape, shape: Shape, dim: int | None
 ) -> tuple[Shape, Any]:
     """Batched start indices as one (batch, k) array, for the k dimensions in which windows move."""
-    from weft.ops.shape import broadcast_in_dim, concatenate
+    from weft.ops.joining import concatenate
+    from weft.ops.shape import broadcast_in_dim
 
     example = shape if dim is None else shape[:dim] + shape[dim + 1 :]
     moved = tuple(d for d in range(len(sizes)) if sizes[d] != example[d])
@@ -501,7 +502,8 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
     indices count from the end, others are clamped.
     """
     from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
-    from weft.ops.shape import concatenate, expand_dims
+    from weft.ops.joining import concatenate
+    from weft.ops.shape import expand_dims
 
     aval = typeof(src)
     axes = tuple(canonical_axis(a, aval.ndim) for a in axes)

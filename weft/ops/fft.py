@@ -15,7 +15,8 @@ from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import linear_unary
 from weft.ops.elementwise import _complex_dtype, _real_dtype, conjugated, convert, mul, real
-from weft.ops.shape import moveaxis, pad
+from weft.ops.joining import pad
+from weft.ops.shape import moveaxis
 
 
 class FftType(enum.Enum):

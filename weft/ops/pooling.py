@@ -11,8 +11,9 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.conv_shapes import Dims, Pads, dilated
+from weft.ops.joining import pad
 from weft.ops.reduce import highest, lowest
-from weft.ops.shape import broadcast_in_dim, broadcast_to_dim, moveaxis, pad
+from weft.ops.shape import broadcast_in_dim, broadcast_to_dim, moveaxis
 from weft.ops.window import window_attrs, window_offsets, window_shape, window_views, with_dimension
 
 

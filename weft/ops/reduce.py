@@ -147,7 +147,8 @@ def _prod_jvp(primals: Any, tangents: Any, *, axes: Axes) -> tuple:
     """Each element's factor is the product of the others: products before times after it."""
     from weft.ops.cumulative import cumprod
     from weft.ops.elementwise import mul
-    from weft.ops.shape import concatenate, reshape, transpose
+    from weft.ops.joining import concatenate
+    from weft.ops.shape import reshape, transpose
     from weft.ops.slicing import slice_in_dim
     from weft.ops.special import full
 

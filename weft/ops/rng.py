@@ -139,7 +139,8 @@ rng_uniform_p = Primitive(
 
 def _map_uniform(axis: Any, args: Any, dims: Any, shape: tuple) -> tuple:
     """One draw per element of the batch: the op takes scalar bounds only."""
-    from weft.ops.shape import concatenate, expand_dims
+    from weft.ops.joining import concatenate
+    from weft.ops.shape import expand_dims
     from weft.ops.slicing import index_in_dim
 
     draws = []

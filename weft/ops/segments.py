@@ -11,6 +11,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
 from weft.ops.base import scalar
+from weft.ops.joining import concatenate
 from weft.ops.reduce import highest, lowest, reduce_max, reduce_min, reduce_prod, reduce_sum
 from weft.ops.scatter import (
     ScatterDimensionNumbers,
@@ -19,7 +20,7 @@ from weft.ops.scatter import (
     scatter_min,
     scatter_mul,
 )
-from weft.ops.shape import concatenate, reshape
+from weft.ops.shape import reshape
 from weft.ops.small import full
 
 # name → (scatter, reduction of buckets, identity of a dtype)

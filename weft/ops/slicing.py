@@ -37,7 +37,7 @@ def _slice_abstract(
 def _slice_transpose(
     ct: Any, aval: Any, *, start_indices: Shape, limit_indices: Shape, strides: Shape | None
 ) -> Any:
-    from weft.ops.shape import pad
+    from weft.ops.joining import pad
 
     config = []
     for size, n, start, step in zip(

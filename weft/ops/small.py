@@ -17,16 +17,9 @@ from weft.core.trace import EVAL, Tracer, typeof
 from weft.core.tree import flatten, tree_map
 from weft.ops.base import INTEGER, canonical_axis, elementwise
 from weft.ops.elementwise import convert
+from weft.ops.joining import concatenate
 from weft.ops.promote import promote_lax
-from weft.ops.shape import (
-    _place,
-    broadcast_in_dim,
-    check_shape,
-    concatenate,
-    expand_dims,
-    reshape,
-    squeeze,
-)
+from weft.ops.shape import _place, broadcast_in_dim, check_shape, expand_dims, reshape, squeeze
 
 # split -----------------------------------------------------------------------------------------
 

@@ -14,8 +14,9 @@ from weft.core.trace import typeof
 from weft.ops.base import NUMBER, canonical_axis, check_kind
 from weft.ops.combiner import elementwise_combine, is_identity, monoid_of, trace_combiner
 from weft.ops.conv_shapes import Dims, Pads, dilated, padtype_to_pads, window_count
+from weft.ops.joining import pad
 from weft.ops.reduce import highest, lowest
-from weft.ops.shape import broadcast_in_dim, broadcast_to_dim, moveaxis, pad
+from weft.ops.shape import broadcast_in_dim, broadcast_to_dim, moveaxis
 
 
 def _check_window(name: str, shape: Sequence[int], **given: Sequence[Any]) -> None:

@@ -16,8 +16,9 @@ from weft.core.trace import Tracer, aval_of, typeof
 from weft.ops import refs as ops
 from weft.ops.convert import as_array
 from weft.ops.elementwise import convert
+from weft.ops.joining import rev
 from weft.ops.promote import broadcast_to
-from weft.ops.shape import expand_dims, reshape, rev
+from weft.ops.shape import expand_dims, reshape
 from weft.pallas import views
 from weft.pallas.frame import check_own
 from weft.pallas.indexing import Index, compose, parse_index

@@ -11,7 +11,8 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.ops.elementwise import convert, xor_p
-from weft.ops.shape import concatenate, reshape
+from weft.ops.joining import concatenate
+from weft.ops.shape import reshape
 from weft.ops.slicing import slice_in_dim
 from weft.random import threefry
 from weft.random.keys import Generator

@@ -27,8 +27,9 @@ from weft.ops.elementwise import (
     shift_right_logical_p,
     xor_p,
 )
+from weft.ops.joining import concatenate
 from weft.ops.promote import broadcast_to
-from weft.ops.shape import broadcast_in_dim, concatenate, iota_p, reshape
+from weft.ops.shape import broadcast_in_dim, iota_p, reshape
 from weft.ops.slicing import slice_in_dim
 from weft.random.keys import Generator
 

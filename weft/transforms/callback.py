@@ -126,7 +126,8 @@ def _batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple:
 
 
 def _unrolled(axis: AxisData, args: list, batched: list[bool], params: dict) -> tuple:
-    from weft.ops.shape import concatenate, expand_dims
+    from weft.ops.joining import concatenate
+    from weft.ops.shape import expand_dims
     from weft.ops.slicing import index_in_dim
 
     rows = []

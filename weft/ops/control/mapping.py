@@ -31,7 +31,8 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     n = leading_size(leaves, tree, None, "map")
     if batch_size is None:
         return scan(derived(f, "map", _Step), None, xs)[1]
-    from weft.ops.shape import concatenate, reshape
+    from weft.ops.joining import concatenate
+    from weft.ops.shape import reshape
     from weft.ops.slicing import slice_in_dim
     from weft.transforms.vmap_api import vmap
 
@@ -91,7 +92,7 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
     """
     check_function("associative_scan", "fn", fn)
     from weft.ops.base import canonical_axis
-    from weft.ops.shape import concatenate, rev
+    from weft.ops.joining import concatenate, rev
 
     leaves, tree = flatten(elems)
     if not leaves:
@@ -157,7 +158,8 @@ def _range(x: Any, dim: int, start: int, stop: int) -> Any:
 
 def _interleave(even: Any, odd: Any, dim: int) -> Any:
     """even[0], odd[0], even[1], … along a dimension; even may be one longer."""
-    from weft.ops.shape import concatenate, reshape
+    from weft.ops.joining import concatenate
+    from weft.ops.shape import reshape
 
     a, b = typeof(even).shape, typeof(odd).shape
     n = b[dim]

@@ -250,7 +250,8 @@ def _retyped(x: Any, dtype: Any, weak: bool, convert: Callable) -> Any:
 
 def _scan_in_python(f: Callable, init: Any, xs: list, tree: Any, n: int, reverse: bool) -> tuple:
     """The loop op by op, for `disable_jit`."""
-    from weft.ops.shape import concatenate, expand_dims
+    from weft.ops.joining import concatenate
+    from weft.ops.shape import expand_dims
     from weft.ops.slicing import index_in_dim
 
     carry, ys = init, []

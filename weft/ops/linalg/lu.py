@@ -12,11 +12,13 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.elementwise import add, ge, neg, sub
+from weft.ops.joining import pad
+from weft.ops.linalg import tpu
 from weft.ops.linalg.cholesky import on_matrices
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import column, eye, matmul, tril, triu
 from weft.ops.linalg.triangular import _all_in_front, triangular_solve
-from weft.ops.shape import broadcast_in_dim, pad, reshape
+from weft.ops.shape import broadcast_in_dim, reshape
 from weft.ops.slicing import slice_in_dim
 from weft.ops.sort import take_along
 from weft.transforms.transpose import is_undefined
@@ -87,6 +89,8 @@ def _lower(ctx: Any, x: Any) -> list:
         zeros = [ctx.splat(0, a.shape, a.dtype) for a in outs[:2]]
         iota = {"iota_dimension": ctx.i64(outs[2].ndim - 1)}
         return [*zeros, ctx.op("stablehlo.iota", [], [ctx.type_of(outs[2])], iota)[0]]
+    if tpu.on_tpu(ctx):
+        return tpu.call(ctx, "LuDecomposition", [x])
     return ctx.lower_fun(getrf, x)
 
 

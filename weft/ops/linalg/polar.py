@@ -28,12 +28,12 @@ from weft.ops.elementwise import (
     sub,
 )
 from weft.ops.elementwise import abs as magnitude
+from weft.ops.joining import concatenate
 from weft.ops.linalg.cholesky import symmetrize
 from weft.ops.linalg.lapack import check_matrix
 from weft.ops.linalg.matrix import adjoint, as_dtype, eye, matmul
 from weft.ops.linalg.qr import qr
 from weft.ops.reduce import reduce_max, reduce_sum
-from weft.ops.shape import concatenate
 from weft.ops.slicing import slice_in_dim
 
 MOST_STEPS = 10  # six are enough in double precision for a condition number of 1e16

@@ -12,6 +12,8 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.elementwise import add, sub
+from weft.ops.joining import concatenate, pad
+from weft.ops.linalg import tpu
 from weft.ops.linalg.cholesky import on_matrices
 from weft.ops.linalg.lapack import check_matrix, lapack
 from weft.ops.linalg.matrix import (
@@ -26,7 +28,7 @@ from weft.ops.linalg.matrix import (
     triu,
 )
 from weft.ops.linalg.triangular import _all_in_front, triangular_solve
-from weft.ops.shape import broadcast_in_dim, concatenate, pad
+from weft.ops.shape import broadcast_in_dim
 from weft.ops.slicing import slice_in_dim
 
 # Reflectors ------------------------------------------------------------------------------------
@@ -43,6 +45,9 @@ def _geqrf_abstract(x: ShapedArray) -> list[ShapedArray]:
 
 
 def _geqrf_lower(ctx: Any, x: Any) -> list:
+    if tpu.on_tpu(ctx):
+        return tpu.call(ctx, "Qr", [x])
+
     def run(x: Any) -> list:
         aval = typeof(x)
         m, n = aval.shape[-2:]
@@ -117,6 +122,8 @@ def _product_lower(ctx: Any, a: Any, taus: Any) -> Any:
 
     if ctx.avals_in[0].size == 0:
         return a
+    if tpu.on_tpu(ctx):
+        return tpu.call(ctx, "ProductOfElementaryHouseholderReflectors", [a, taus])[0]
     return ctx.lower_fun(run, a, taus)[0]
 
 
@@ -153,6 +160,8 @@ def _ormqr_abstract(
 
 def _ormqr_lower(ctx: Any, a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> Any:
     def run(a: Any, taus: Any, c: Any) -> Any:
+        if tpu.on_tpu(ctx):
+            return tpu.multiply_by_q(a, taus, c, left, transpose)
         aval = typeof(c)
         name = _complex_name(aval.dtype, "ormqr", "unmqr")
         result = [(aval.shape[-2:], aval.dtype)]

@@ -12,9 +12,11 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.elementwise import add, conjugated, eq, mul, neg, sub
+from weft.ops.joining import concatenate
+from weft.ops.linalg import tpu
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import column, matmul, scale_rows, transpose, tril, triu
-from weft.ops.shape import broadcast_to_dim, concatenate, moveaxis, reshape
+from weft.ops.shape import broadcast_to_dim, moveaxis, reshape
 from weft.ops.slicing import slice_in_dim
 from weft.transforms.transpose import is_undefined
 
@@ -255,8 +257,9 @@ def _all_in_front(prim_of: Any) -> Any:
 
 def _tri_lower(ctx: Any, *operands: Any, perturb_singular: bool) -> Any:
     on_cpu = ctx.module.platforms[0] == "cpu"
-    if not on_cpu and not perturb_singular and ctx.avals_out[0].shape[-2] < 3:
-        return ctx.lower_fun(_thomas, *operands)[0]  # cuSPARSE takes three rows and more
+    few = not on_cpu and ctx.avals_out[0].shape[-2] < 3  # cuSPARSE takes three rows and more
+    if not perturb_singular and (few or tpu.on_tpu(ctx)):
+        return ctx.lower_fun(_thomas, *operands)[0]
 
     def gtsv(dl: Any, d: Any, du: Any, b: Any) -> Any:
         aval = typeof(b)

@@ -42,7 +42,8 @@ def convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequenc
     from weft.ops.control.loops import fori_loop
     from weft.ops.dot import dot_general
     from weft.ops.dynamic_slicing import dynamic_slice
-    from weft.ops.shape import moveaxis, pad, transpose
+    from weft.ops.joining import pad
+    from weft.ops.shape import moveaxis, transpose
     from weft.ops.slicing import slice as window_of
     from weft.ops.special import full
 

@@ -1,0 +1,241 @@
+"""Arrays side by side, padded, reversed: concatenate, pad, rev."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.errors import ShapeError, mark_difference, mark_dimensions
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.ops.base import PYTHON_NUMBERS, canonical_axes, canonical_axis, linear_unary, scalar_for
+from weft.ops.shape import broadcast_in_dim, broadcast_to_dim, moveaxis
+from weft.transforms.transpose import is_undefined
+
+Shape = tuple[int, ...]
+
+
+def _concatenate_abstract(*avals: ShapedArray, dimension: int) -> ShapedArray:
+    first = avals[0]
+    for i, a in enumerate(avals):
+        same = a.ndim == first.ndim and all(
+            x == y
+            for d, (x, y) in enumerate(zip(a.shape, first.shape, strict=True))
+            if d != dimension
+        )
+        if not same or a.dtype != first.dtype:
+            differing = [
+                d
+                for d, (x, y) in enumerate(zip(a.shape, first.shape, strict=False))
+                if x != y and d != dimension
+            ]
+            raise (ShapeError if a.dtype == first.dtype else TypeError)(
+                f"concatenate: operands 0 and {i} differ; dtypes must be equal, and shapes in all "
+                f"dimensions but {dimension}:\n"
+                + (
+                    mark_dimensions(("operand 0", first, differing), (f"operand {i}", a, differing))
+                    if differing and a.ndim == first.ndim and a.dtype == first.dtype
+                    else mark_difference(first.str_short(), a.str_short())
+                )
+            )
+    if not 0 <= dimension < first.ndim:
+        raise ValueError(f"concatenate: dimension {dimension} is not one of {first.str_short()}")
+    shape = list(first.shape)
+    shape[dimension] = sum(a.shape[dimension] for a in avals)
+    return ShapedArray(tuple(shape), first.dtype, all(a.weak_type for a in avals))
+
+
+def _concatenate_jvp(primals: Any, tangents: Any, *, dimension: int) -> tuple:
+    from weft.ops.special import zeros_like
+
+    out = concatenate_p.bind(*primals, dimension=dimension)
+    given = [zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)]
+    return out, concatenate_p.bind(*given, dimension=dimension)
+
+
+def _concatenate_transpose(ct: Any, *operands: Any, dimension: int) -> list:
+    from weft.ops.slicing import slice_in_dim
+
+    cts, start = [], 0
+    for x in operands:
+        size = (x.aval if is_undefined(x) else typeof(x)).shape[dimension]
+        linear = is_undefined(x)
+        cts.append(slice_in_dim(ct, start, start + size, axis=dimension) if linear else None)
+        start += size
+    return cts
+
+
+def _concatenate_batch(axis: Any, args: Any, dims: Any, *, dimension: int) -> tuple[Any, int]:
+    moved = [
+        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
+        for a, d in zip(args, dims, strict=True)
+    ]
+    return concatenate_p.bind(*moved, dimension=dimension + 1), 0
+
+
+concatenate_p = Primitive(
+    "concatenate",
+    abstract=_concatenate_abstract,
+    jvp=_concatenate_jvp,
+    transpose=_concatenate_transpose,
+    batch=_concatenate_batch,
+    lower=lambda ctx, *xs, dimension: ctx.op(
+        "stablehlo.concatenate", list(xs), ctx.out_types(), {"dimension": ctx.i64(dimension)}
+    )[0],
+    sharding="concatenate",
+    structural=True,
+    linear=(0, ...),
+)
+
+
+def concatenate(operands: Sequence[Any], dimension: int) -> Any:
+    """Joins arrays of equal dtype along an existing dimension.
+
+    >>> import weft
+    >>> weft.lax.concatenate([weft.numpy.arange(2), weft.numpy.arange(1)], 0)
+    Array([0, 1, 0], dtype=int32)
+    """
+    operands = list(operands)
+    if not operands:
+        raise ValueError("concatenate: needs at least one operand, got none")
+    dimension = canonical_axis(dimension, typeof(operands[0]).ndim, "dimension")
+    if len(operands) == 1 and not isinstance(operands[0], np.ndarray):
+        return operands[0]
+    return concatenate_p.bind(*operands, dimension=dimension)
+
+
+PaddingConfig = tuple[tuple[int, int, int], ...]
+
+
+def _pad_abstract(x: ShapedArray, value: ShapedArray, *, padding_config: PaddingConfig) -> Any:
+    if x.dtype != value.dtype or value.ndim:
+        raise TypeError(
+            f"pad: padding_value must be a scalar of dtype {dtypes.short_name(x.dtype)}, got "
+            f"{value.str_short()}"
+        )
+    if len(padding_config) != x.ndim:
+        raise ValueError(
+            f"pad: padding_config has {len(padding_config)} entries for {x.str_short()}; give "
+            "(low, high, interior) for every dimension"
+        )
+    shape = []
+    for d, (lo, hi, interior) in zip(x.shape, padding_config, strict=True):
+        if interior < 0:
+            raise ValueError(f"pad: interior padding must be nonnegative, got {interior}")
+        size = lo + hi + d + max(0, d - 1) * interior
+        if size < 0:
+            raise ValueError(f"pad: padding {lo, hi, interior} of size {d} gives a negative size")
+        shape.append(size)
+    return ShapedArray(tuple(shape), x.dtype, x.weak_type and value.weak_type)
+
+
+def _pad_jvp(primals: Any, tangents: Any, *, padding_config: PaddingConfig) -> tuple:
+    from weft.ops.special import zeros_like
+
+    out = pad_p.bind(*primals, padding_config=padding_config)
+    given = [zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)]
+    return out, pad_p.bind(*given, padding_config=padding_config)
+
+
+def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: PaddingConfig) -> list:
+    from weft.ops.elementwise import sub
+    from weft.ops.reduce import reduce_sum
+    from weft.ops.slicing import slice as slice_op
+
+    negative = tuple((-lo, -hi, 0) for lo, hi, _ in padding_config)
+    zero = ct.dtype.type(0)
+    unpadded = pad_p.bind(ct, zero, padding_config=negative)
+    strides = tuple(interior + 1 for _, _, interior in padding_config)
+    shape = typeof(unpadded).shape
+    inner = slice_op(unpadded, (0,) * len(shape), shape, strides)
+    ct_value = None
+    if is_undefined(value):
+        dims = tuple(range(len(padding_config)))
+        ct_value = sub(reduce_sum(ct, dims), reduce_sum(inner, dims))
+    return [inner if is_undefined(x) else None, ct_value]
+
+
+def _pad_batch(axis: Any, args: Any, dims: Any, *, padding_config: PaddingConfig) -> tuple:
+    from weft.ops.elementwise import select
+
+    (x, value), (xd, vd) = args, dims
+    x = broadcast_to_dim(x, 0, axis.size) if xd is None else moveaxis(x, xd, 0)
+    config = ((0, 0, 0), *padding_config)
+    if vd is None:
+        return pad_p.bind(x, value, padding_config=config), 0
+    zero = typeof(x).dtype.type(0)
+    out = pad_p.bind(x, zero, padding_config=config)
+    inside = broadcast_in_dim(np.bool_(True), typeof(x).shape, ())
+    mask = pad_p.bind(inside, np.bool_(False), padding_config=config)
+    return select(mask, out, broadcast_in_dim(value, typeof(out).shape, (0,))), 0
+
+
+def _pad_lower(ctx: Any, x: Any, value: Any, *, padding_config: PaddingConfig) -> Any:
+    lo, hi, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
+    attrs = {
+        "edge_padding_low": ctx.i64s(lo),
+        "edge_padding_high": ctx.i64s(hi),
+        "interior_padding": ctx.i64s(interior),
+    }
+    return ctx.op("stablehlo.pad", [x, value], ctx.out_types(), attrs)[0]
+
+
+pad_p = Primitive(
+    "pad",
+    abstract=_pad_abstract,
+    jvp=_pad_jvp,
+    transpose=_pad_transpose,
+    batch=_pad_batch,
+    lower=_pad_lower,
+    sharding="pad",
+    structural=True,
+    linear=(0, ...),
+    mixes=True,
+)
+
+
+def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+    """Pads low, high and between elements; negative edge padding removes elements.
+
+    Source: StableHLO specification, `pad`.
+
+    >>> import weft
+    >>> weft.lax.pad(weft.numpy.ones(2), 0.0, [(1, 0, 1)])
+    Array([0., 1., 0., 1.], dtype=float32)
+    """
+    config = tuple((int(lo), int(hi), int(i)) for lo, hi, i in padding_config)
+    if padding_value.__class__ in PYTHON_NUMBERS:
+        padding_value = scalar_for("pad: padding_value", padding_value, typeof(operand))
+    return pad_p.bind(operand, padding_value, padding_config=config)
+
+
+def _rev_batch(axis: Any, x: Any, dim: int, *, dimensions: Shape) -> tuple[Any, int]:
+    return rev_p.bind(x, dimensions=tuple(d + (d >= dim) for d in dimensions)), dim
+
+
+rev_p = linear_unary(
+    "rev",
+    abstract=lambda x, *, dimensions: x,
+    transpose=lambda ct, aval, *, dimensions: rev(ct, dimensions),
+    batch=_rev_batch,
+    lower=lambda ctx, x, *, dimensions: ctx.op(
+        "stablehlo.reverse", [x], ctx.out_types(), {"dimensions": ctx.i64s(dimensions)}
+    )[0],
+    sharding="rev",
+    structural=True,
+)
+
+
+def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+    """Reverses the order of elements along dimensions.
+
+    >>> import weft
+    >>> weft.lax.rev(weft.numpy.arange(3), (0,))
+    Array([2, 1, 0], dtype=int32)
+    """
+    dims = canonical_axes(tuple(dimensions), typeof(operand).ndim, "dimensions")
+    return rev_p.bind(operand, dimensions=dims) if dims else operand
