@@ -36,11 +36,17 @@ def _rewrite(block: ir.Block, mesh: DeviceMesh, e: Emitter, diverges: bool) -> i
         op = view.operation
         if op.name == "stablehlo.dot_general":
             done += any(_overlap(op, side, mesh, e) for side in (0, 1))
-        elif op.name == "stablehlo.while" and (not diverges or trip_count(op) is not None):
-            done += sum(_rewrite(r.blocks[0], mesh, e, diverges) for r in op.regions)
-        elif op.name in ("stablehlo.case", "stablehlo.if") and not diverges:
+        elif op.name in _CONTROL and not (diverges and _decided(op)):
             done += sum(_rewrite(r.blocks[0], mesh, e, diverges) for r in op.regions)
     return done
+
+
+_CONTROL = frozenset(("stablehlo.while", "stablehlo.case", "stablehlo.if"))
+
+
+def _decided(op: ir.Operation) -> bool:
+    """Whether a value decides what control flow runs; loops may have a known number of turns."""
+    return op.name != "stablehlo.while" or trip_count(op) is None
 
 
 def _overlap(dot: ir.Operation, side: int, mesh: DeviceMesh, e: Emitter) -> bool:
