@@ -484,10 +484,9 @@ def split(team: Team, name: Any) -> Split:
 def take_static(x: Any, index: np.ndarray) -> Any:
     """Rows of x by constant indices: as it is, a slice or a transposition where that does it."""
     from weft.core.trace import typeof
+    from weft.ops.dynamic_slicing import index_take
     from weft.ops.shape import reshape, transpose
     from weft.ops.slicing import slice_in_dim
-
-    from weft.ops.dynamic_slicing import index_take
 
     shape = typeof(x).shape
     size, count = shape[0], len(index)

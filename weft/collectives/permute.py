@@ -92,7 +92,7 @@ class _Routes:
 
 def _batch(axis: Any, args: Any, dims: Any, *, over: Team, perm: Pairs) -> tuple:
     from weft.ops.elementwise import convert
-    from weft.ops.shape import concatenate
+    from weft.ops.joining import concatenate
     from weft.ops.special import full
 
     (x,), (dim,) = args, dims
@@ -143,7 +143,7 @@ def _lower_gathered(ctx: Any, x: Any, over: Team, perm: Pairs) -> Any:
     def received(x: Any) -> Any:
         from weft.collectives.axis import axis_index_p
         from weft.collectives.gather import all_gather_p
-        from weft.ops.slicing import dynamic_index_in_dim
+        from weft.ops.dynamic_slicing import dynamic_index_in_dim
         from weft.ops.elementwise import ge, select
         from weft.ops.special import zeros_like
 

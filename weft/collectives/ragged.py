@@ -157,8 +157,9 @@ def exchange(
 
 def _starts_and_longest(targets: Any, sends: Any, over: Team) -> tuple[Any, Any]:
     """Where the slices that arrive begin, and the length of the longest that anyone sends."""
+    from weft.ops.joining import concatenate
     from weft.ops.reduce import reduce_max
-    from weft.ops.shape import broadcast_in_dim, concatenate, reshape
+    from weft.ops.shape import broadcast_in_dim, reshape
     from weft.ops.slicing import slice as slice_
 
     longest = reduce_max(sends, (0,))
