@@ -89,7 +89,7 @@ _PRIMITIVES = {
     "weft.ops.window": "reduce_window_max_p reduce_window_min_p reduce_window_sum_p",
     "weft.ops.pooling": "select_and_gather_add_p select_and_scatter_add_p",
     "weft.ops.special_functions": "regularized_incomplete_beta_p",
-    "weft.ops.control.cond": "cond_p",
+    "weft.ops.control.cond_op": "cond_p",
     "weft.ops.control.loops": "while_p",
     "weft.ops.control.scan": "scan_p",
     "weft.ops.special": "copy_p",

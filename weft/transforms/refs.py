@@ -107,7 +107,7 @@ def _remat(args: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> list:
 
 
 def _cond(args: Any, *, branches: tuple[ClosedJaxpr, ...]) -> list:
-    from weft.ops.control.cond import cond_p
+    from weft.ops.control.cond_op import cond_p
 
     index, *operands = args
     if runs_in_place(operands, *branches):
@@ -262,7 +262,7 @@ def _while(
 
 
 def _install() -> None:
-    from weft.ops.control.cond import cond_p
+    from weft.ops.control.cond_op import cond_p
     from weft.ops.control.loops import while_p
     from weft.ops.control.scan_op import scan_p
     from weft.transforms.jit_op import jit_p
