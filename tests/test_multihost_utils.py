@@ -1,14 +1,10 @@
 """weft.multihost_utils: two processes exchange values and parts of arrays; one has its own."""
 
-import os
-import socket
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 import weft
+from tests.processes import run_pair
 from weft import multihost_utils as mhu
 
 PROGRAM = """
@@ -54,24 +50,8 @@ print("done", rank)
 
 
 def test_two_processes_exchange_values_and_parts_of_arrays():
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        address = f"localhost:{probe.getsockname()[1]}"
-    env = {**os.environ, "WEFT_NUM_CPU_DEVICES": "2"}
-    env.pop("XLA_FLAGS", None)
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(rank), address],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=env,
-        )
-        for rank in range(2)
-    ]
-    outputs = [run.communicate(timeout=100)[0] for run in runs]
-    assert [run.returncode for run in runs] == [0, 0], "\n".join(outputs)
-    assert all(f"done {rank}" in out for rank, out in enumerate(outputs))
+    for rank, (status, out) in enumerate(run_pair(PROGRAM, devices=2)):
+        assert status == 0 and f"done {rank}" in out, out[-3000:]
 
 
 def test_one_process_has_its_own_values():

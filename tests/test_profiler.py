@@ -3,12 +3,12 @@
 import gzip
 import json
 import os
-import socket
 
 import numpy as np
 import pytest
 
 import weft
+from tests.processes import free_address
 from weft import profiler
 
 
@@ -87,10 +87,9 @@ def test_what_is_no_port_is_refused(port):
 
 
 def test_a_server_starts_once_and_stops():
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
-    profiler.start_server(port)
+    with free_address() as address:
+        port = int(address.rsplit(":")[-1])
+        profiler.start_server(port)
     profiler.register_subprocess(os.getppid(), port)()
     with pytest.raises(RuntimeError, match="stop_server"):
         profiler.start_server(port)

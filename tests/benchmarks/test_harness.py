@@ -94,7 +94,7 @@ def child():
 def test_a_child_sets_a_case_up_and_takes_samples(child):
     answer = child.ask("x + y")
     assert answer["seconds"] > 0
-    assert 0 < child.ask("")["value"] < 0.1
+    assert child.ask("")["value"] > 0
     assert "KeyError" in child.ask("no such case")["error"]
     assert child.alive
 
@@ -104,7 +104,7 @@ def test_a_round_gives_each_side_one_value(child):
     measured = Row(CASES["x + y"])
     measure([child], measured)
     [value] = measured.values["weft"]
-    assert 0 < value < 0.1 and not measured.values["jax"] and not measured.errors
+    assert value > 0 and not measured.values["jax"] and not measured.errors
 
 
 def test_a_child_that_dies_leaves_its_last_words(child):

@@ -1,11 +1,7 @@
 """The training example: layouts agree, losses fall, a killed run goes on where it was."""
 
-import os
 import signal
-import subprocess
-import sys
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +9,8 @@ import pytest
 import weft
 from examples import adamw, gpt, train
 from examples.text import Text, batch
+from tests.processes import end, python, start
 
-ROOT = Path(__file__).parents[2]
 SMALL = partial(gpt.Sizes, layers=2, width=16, heads=2, length=16)
 
 
@@ -90,34 +86,33 @@ def test_the_rate_rises_then_falls_to_a_tenth():
 
 
 PROGRAM = """
+import os, signal
 from functools import partial
 from examples import gpt, train
 gpt.Sizes = partial(gpt.Sizes, layers=1, width=16, heads=2, length=16)
+show = train.show
+
+def show_and_die(step, *args):
+    show(step, *args)
+    if step == KILLED:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+train.show = show_and_die
 train.train(train.parse())
 """
 
 
 def test_a_killed_run_goes_on_and_loses_only_the_step_in_flight(tmp_path):
-    command = [sys.executable, "-c", PROGRAM, "--layout", "single", "--batch", "2", "--steps", "6"]
-    options = {"cwd": ROOT, "env": {**os.environ, "PYTHONUNBUFFERED": "1"}, "text": True}
-
-    def run(folder):
-        done = subprocess.run([*command, "--out", folder], capture_output=True, **options)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    options = ["--layout", "single", "--batch", "2", "--steps", "6", "--out", tmp_path]
+    killed = start(f"KILLED = 3\n{PROGRAM}", *options)
+    [(out, errors)] = end(killed)
+    assert killed.returncode == -signal.SIGKILL and " 3/6 " in out, errors
 
     def last_loss(output):
         (line,) = [line for line in output.splitlines() if " 6/6 " in line]
         return line.split("loss ")[1].split()[0]
 
-    killed = subprocess.Popen([*command, "--out", tmp_path], stdout=subprocess.PIPE, **options)
-    with killed:
-        for line in killed.stdout:
-            if " 3/6 " in line:
-                os.kill(killed.pid, signal.SIGKILL)
-                break
-    resumed = run(tmp_path)
-    assert int(resumed.split("going on after step ")[1].split()[0]) >= 2
-    whole = run(tmp_path)
+    resumed, whole = (python(f"KILLED = 0\n{PROGRAM}", *options) for _ in range(2))
+    assert "going on after step 2 " in resumed
     assert "finished run; starting anew" in whole
     assert last_loss(resumed) == last_loss(whole)

@@ -1,13 +1,12 @@
 // Handlers for the tests: small functions that show what reached them.
 
 #include <atomic>
-#include <chrono>
+#include <csignal>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
-#include <thread>
 
 #include "xla/ffi/api/ffi.h"
 
@@ -105,14 +104,15 @@ static ffi::Error FailImpl(F32 x, F32Result y, int32_t code) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     Fail, FailImpl, ffi::Ffi::Bind().Arg<F32>().Ret<F32>().Attr<int32_t>("code"));
 
-// Takes half a second, and fails if the first element is negative.
-static ffi::Error SlowImpl(F32 x, F32Result y) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  if (x.typed_data()[0] < 0) return ffi::Error::Internal("slow and wrong");
+// Is interrupted, as by Ctrl-C, if the first element is below 2, and fails if it is negative.
+static ffi::Error InterruptedImpl(F32 x, F32Result y) {
+  if (x.typed_data()[0] < 2) std::raise(SIGINT);
+  if (x.typed_data()[0] < 0) return ffi::Error::Internal("interrupted and wrong");
   std::memcpy(y->typed_data(), x.typed_data(), x.size_bytes());
   return ffi::Error::Success();
 }
-XLA_FFI_DEFINE_HANDLER_SYMBOL(Slow, SlowImpl, ffi::Ffi::Bind().Arg<F32>().Ret<F32>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    Interrupted, InterruptedImpl, ffi::Ffi::Bind().Arg<F32>().Ret<F32>());
 
 // Throws an exception of C++ if the first element is negative, an int if it is more than 100.
 static ffi::Error ThrowImpl(F32 x, F32Result y) {

@@ -1,13 +1,6 @@
-"""Kernels compiled by tests are kept apart from the user's; the executors that tests run on."""
-
-import os
-import tempfile
+"""The executors that tests of kernels run on."""
 
 import pytest
-
-os.environ.setdefault(
-    "WEFT_KERNEL_CACHE_DIR", os.path.join(tempfile.gettempdir(), f"weft-kernels-{os.getuid()}")
-)
 
 
 @pytest.fixture(params=["interpreted", "native", "triton"])

@@ -6,7 +6,6 @@ A program of its own: `test_cpu_waits` gives it a limit of time.
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ def struct(*shape: int) -> Any:
     return weft.ShapeDtypeStruct(shape, "int32")
 
 
-def cores(kernel: Any, scratch: Any, n: int = 2, limit: float | None = 30.0, **options: Any) -> Any:
+def cores(kernel: Any, scratch: Any, n: int = 2, limit: float = 3600.0, **options: Any) -> Any:
     """The kernel on n cores."""
     mesh = pl.Mesh({"i": n}, name="m")
     params = pl.CompilerParams(wait_limit=limit)
@@ -234,12 +233,11 @@ def main() -> None:
         np.arange(4, dtype=np.int32),
     )
     for name, (fun, *args) in cases.items():
-        start = time.monotonic()
         try:
             what = f"returned {np.asarray(fun(*args))}"
         except Exception as e:
             what = str(e)
-        print(json.dumps([name, what, time.monotonic() - start]), flush=True)
+        print(json.dumps([name, what]), flush=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ FLAGS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",  # containers have little of it
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -32,6 +33,6 @@ def dom(page: Path, profile: Path) -> str | None:
     if browser is None:
         return None
     command = [browser, *FLAGS, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout

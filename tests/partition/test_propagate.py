@@ -1,12 +1,10 @@
 # ruff: noqa: E501 - lines of MLIR text read better whole
 """Propagation through Shardy: priorities, groups, barriers, constraints, and clear refusals."""
 
-import subprocess
-import sys
-
 import pytest
 
 from tests.partition.test_localize import module, sharding
+from tests.processes import python
 from weft._xla import mlir
 from weft.partition import Unsupported, make_explicit, partition, propagate
 
@@ -180,9 +178,5 @@ print(dict(seen))
 
 
 def test_the_process_survives_spoiled_modules():
-    done = subprocess.run(
-        [sys.executable, "-c", SURVIVE, "2000", "2400"], capture_output=True, text=True, timeout=170
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    seen = eval(done.stdout)
+    seen = eval(python(SURVIVE, 2000, 2400))
     assert seen["partitioned"] > 20 and seen["refused"] > 20

@@ -2,11 +2,10 @@
 
 import os
 import socket
-import subprocess
-import sys
 
 import pytest
 
+from tests.processes import free_address, run_pair
 from weft.runtime import backend, distributed
 
 PROGRAM = """
@@ -85,31 +84,9 @@ print("done", rank)
 """
 
 
-def free_address():
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return f"localhost:{probe.getsockname()[1]}"
-
-
 def test_two_processes_run_one_program_over_all_their_devices():
-    address = free_address()
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(rank), address],
-            env={**os.environ, "WEFT_NUM_CPU_DEVICES": "2"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        results = [p.communicate(timeout=90) for p in processes]
-    finally:
-        for p in processes:
-            p.kill()
-    for rank, (out, error) in enumerate(results):
-        assert out.splitlines()[-1:] == [f"done {rank}"], error[-3000:]
+    for rank, (status, out) in enumerate(run_pair(PROGRAM, devices=2)):
+        assert status == 0 and f"done {rank}" in out, out[-3000:]
 
 
 @pytest.fixture
@@ -148,8 +125,10 @@ def test_what_initialize_lacks_is_named(unstarted, arguments, words):
 
 
 def test_a_coordinator_that_does_not_answer_is_named(unstarted):
-    address = free_address()
-    with pytest.raises(RuntimeError, match=f"nothing answers at {address} after 0.2 s.*process 0"):
+    with (
+        free_address() as address,
+        pytest.raises(RuntimeError, match=f"nothing answers at {address} after 0.2 s.*process 0"),
+    ):
         distributed.initialize(address, 2, 1, initialization_timeout=0.2)
     assert not distributed.is_initialized()
 
@@ -199,19 +178,8 @@ os._exit(0)  # leaving the group would wait for the dead one
 
 
 def test_when_a_process_dies_the_others_end_with_an_error():
-    address = free_address()
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", DEATH, str(rank), address],
-            env={**os.environ, "WEFT_NUM_CPU_DEVICES": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    first, second = (run.communicate(timeout=60)[0] for run in runs)
-    assert runs[1].returncode == 3, second
+    (_, first), (status, second) = run_pair(DEATH, devices=1)
+    assert status == 3, second
     # Whichever notices first: the collective, or the service that connects the processes.
     told = ("Connection closed by peer", "Connection reset by peer", "another task died")
     assert any(words in first for words in told), first

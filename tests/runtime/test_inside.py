@@ -1,10 +1,6 @@
 """What callbacks of a program over all CPU devices may do while they hold all threads."""
 
-import os
-import subprocess
-import sys
-
-import pytest
+from tests.processes import python
 
 PROGRAM = """
 import sys, threading
@@ -129,31 +125,13 @@ print("done")
 """
 
 
-def python(program, seconds, devices=8, **variables):
-    env = {k: v for k, v in os.environ.items() if k != "PJRT_NPROC"}
-    command = [sys.executable, "-c", program]
-    try:
-        done = subprocess.run(
-            command,
-            env=env | {"WEFT_NUM_CPU_DEVICES": str(devices)} | variables,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-        )
-    except subprocess.TimeoutExpired as late:
-        out = (late.stdout or b"").decode()
-        pytest.fail(f"hangs behind: {out}")
-    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
-    return done.stdout
-
-
 def test_callbacks_that_hold_all_threads_copy_and_compute():
-    assert python(PROGRAM, 60).count("done") == 18
+    assert python(PROGRAM).count("done") == 18
 
 
 def test_callbacks_read_arrays_that_other_programs_are_computing():
-    assert python(NEEDED, 120) == "done\n"
+    assert python(NEEDED) == "done\n"
 
 
 def test_callbacks_need_no_second_thread():
-    assert python(ALONE, 60, devices=1, PJRT_NPROC="1") == "done\n"
+    assert python(ALONE, WEFT_NUM_CPU_DEVICES="1", PJRT_NPROC="1") == "done\n"

@@ -1,8 +1,6 @@
 """Two processes form one platform: devices, transfers of local data, a collective."""
 
-import socket
-import subprocess
-import sys
+from tests.processes import run_pair
 
 PROGRAM = """
 import sys
@@ -57,23 +55,5 @@ if service is not None:
 
 
 def test_two_processes_add_up_their_data():
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        address = f"localhost:{probe.getsockname()[1]}"
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(rank), address],
-            env={"WEFT_NUM_CPU_DEVICES": "2"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        results = [p.communicate(timeout=60) for p in processes]
-    finally:
-        for p in processes:
-            p.kill()
-    for out, error in results:
-        assert out.splitlines()[-1:] == ["total 10.0"], error[-3000:]
+    for status, out in run_pair(PROGRAM, devices=2):
+        assert status == 0 and "total 10.0" in out, out[-3000:]

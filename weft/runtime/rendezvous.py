@@ -156,7 +156,11 @@ def _connect(address: str, end: float, seconds: float) -> socket.socket:
     while True:
         left = max(end - time.monotonic(), 0.1)
         try:
-            return socket.create_connection((host.strip("[]"), int(port)), timeout=left)
+            connection = socket.create_connection((host.strip("[]"), int(port)), timeout=left)
+            if connection.getsockname() != connection.getpeername():
+                return connection
+            connection.close()  # to itself: its own port, chosen at random, is the one asked for
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "nobody listens")
         except OSError as error:
             if time.monotonic() >= end:
                 raise RuntimeError(

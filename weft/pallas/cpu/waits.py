@@ -8,12 +8,14 @@ are not there, and nothing happened while somebody looked at all of them, nothin
 
 A loop that looks at a semaphore or a lock again and again cannot be told from one that computes:
 it ends, as a wait beside a core that computes does, once nothing happened for the limit of time.
+From one look to the next no more than a part of the limit counts: a process that is stopped for a
+while, and goes on, has not waited.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from weft.pallas.cpu.frame import field, set_field
@@ -23,6 +25,9 @@ from weft.pallas.polls import polls
 
 # The state of a kernel: its counters on cache lines of their own, then the records of its cores.
 PROGRESS, ABORT, RECORDS = 0, 64, 128
+# The clock of who looks: when it last did, the counter then, and for how long it saw no change.
+LOOKED, COUNTER, IN_VAIN, CLOCK = 0, 8, 16, "[3 x i64]"
+LEAST_LOOKS = 16
 # The record of a core: what it is at, the address it watches, what it waits for there, the site
 # of the wait in the kernel, the position of the semaphore in its array.
 STATE, WATCHED, AMOUNT, SITE, POSITION, RECORD_BYTES = 0, 8, 16, 24, 32, 64
@@ -264,12 +269,11 @@ def _emit_await(module: Module, limit: int) -> None:
     arguments = [("ptr", "state"), ("ptr", "record"), ("ptr", "place"), ("i32", "amount")]
     arguments += [("ptr", "site"), ("i64", "position")]
     f = Function(module, "core_await", arguments, "i1", "noinline")
-    # When something was last seen to happen, the counter then, the first turn with a sleep.
-    clock = f.alloca("[3 x i64]")
-    set_field(f, clock, 16, "i64", 0)
+    clock, nap = f.alloca(CLOCK), f.alloca("i64")  # the first turn with a sleep
+    set_field(f, nap, 0, "i64", 0)
     with f.loop(0, 1 << 62) as loop:
         turn = loop.index
-        first_nap = field(f, clock, 16, "i64")
+        first_nap = field(f, nap, 0, "i64")
         naps = f.op(f"icmp ne i64 {first_nap}, 0")
         enough = f.op(f"icmp sge i32 {_atomic(f, '%place', 0, 'i32')}, %amount")
         with f.when(enough):
@@ -277,12 +281,15 @@ def _emit_await(module: Module, limit: int) -> None:
                 _set_atomic(f, "%record", STATE, RUNNING)
             f.do("ret i1 true")
             f.label(f.name_of("never"))
-        _returns(f, f.op(f"icmp ne i64 {_atomic(f, '%state', ABORT)}, 0"), "false")
+        with f.when(f.op(f"icmp ne i64 {_atomic(f, '%state', ABORT)}, 0")):
+            _announce(f)
+            f.do("ret i1 false")
+            f.label(f.name_of("never"))
         spins = f.op(f"icmp slt i64 {turn}, {SPINS}")
         with f.when(spins):
             emit_spin(f)
             with f.when(f.op(f"icmp eq i64 {turn}, {SPINS - 1}")):
-                set_field(f, clock, 0, "i64", _now(f))
+                _start_clock(f, clock)
         sixteenth = f.op(f"icmp eq i64 {f.op(f'and i64 {turn}, 15')}, 15")
         with f.when(naps):
             short = f.op(f"icmp slt i64 {f.sub(turn, first_nap)}, {SHORT_NAPS}")
@@ -292,17 +299,15 @@ def _emit_await(module: Module, limit: int) -> None:
             with f.when(sixteenth):
                 with f.when(f.op("call i1 @core_stuck(ptr %state)")):
                     end_waits(f, "%state", DEADLOCK)
-                _watch(f, clock, limit, lambda: end_waits(f, "%state", LIMIT))
+                _watch(f, clock, limit)
         with f.when(f.op(f"xor i1 {f.op(f'or i1 {naps}, {spins}')}, true")):
             f.intrinsic("sched_yield", "i32")
             with f.when(sixteenth):
-                now = _now(f)
-                waited = f.sub(now, field(f, clock, 0, "i64"))
+                waited = f.sub(_now(f), field(f, clock, LOOKED, "i64"))
                 with f.when(f.op(f"icmp sgt i64 {waited}, {YIELD_NANOS}")):
                     _announce(f)
-                    set_field(f, clock, 0, "i64", now)
-                    set_field(f, clock, 8, "i64", _atomic(f, "%state", PROGRESS))
-                    set_field(f, clock, 16, "i64", turn)
+                    _start_clock(f, clock)
+                    set_field(f, nap, 0, "i64", turn)
     f.do("ret i1 false")
     f.finish()
 
@@ -317,30 +322,41 @@ def _announce(f: Function) -> None:
     _set_atomic(f, "%record", STATE, WAITING)
 
 
-def _watch(f: Function, clock: str, limit: int, late: Callable[[], None]) -> None:
-    """Runs `late` if nothing happened for the limit."""
-    if limit <= 0:
-        return
-    progress, now = _atomic(f, "%state", PROGRESS), _now(f)
-    same = f.op(f"icmp eq i64 {progress}, {field(f, clock, 8, 'i64')}")
-    start = f.op(f"select i1 {same}, i64 {field(f, clock, 0, 'i64')}, i64 {now}")
-    set_field(f, clock, 0, "i64", start)
-    set_field(f, clock, 8, "i64", progress)
-    with f.when(f.op(f"icmp sgt i64 {f.sub(now, start)}, {limit}")):
-        late()
+def _start_clock(f: Function, clock: str, counts: bool = True) -> None:
+    set_field(f, clock, LOOKED, "i64", _now(f))
+    set_field(f, clock, COUNTER, "i64", _atomic(f, "%state", PROGRESS) if counts else 0)
+    set_field(f, clock, IN_VAIN, "i64", 0)
+
+
+def _in_vain(f: Function, clock: str, limit: int, counts: bool = True) -> str:
+    """Looks, and whether nothing has happened for the limit; `counts`: where progress is."""
+    progress, now = _atomic(f, "%state", PROGRESS) if counts else 0, _now(f)
+    step = f.minimum(f.sub(now, field(f, clock, LOOKED, "i64")), -(-limit // LEAST_LOOKS))
+    spent = f.add(field(f, clock, IN_VAIN, "i64"), step)
+    same = f.op(f"icmp eq i64 {progress}, {field(f, clock, COUNTER, 'i64')}")
+    spent = f.op(f"select i1 {same}, i64 {spent}, i64 0")
+    for place, value in ((LOOKED, now), (COUNTER, progress), (IN_VAIN, spent)):
+        set_field(f, clock, place, "i64", value)
+    return f.op(f"icmp sgt i64 {spent}, {limit}")
+
+
+def _watch(f: Function, clock: str, limit: int) -> None:
+    """Ends all waits if nothing happened for the limit."""
+    if limit > 0:
+        with f.when(_in_vain(f, clock, limit)):
+            end_waits(f, "%state", LIMIT)
 
 
 def _emit_look(module: Module, limit: int) -> None:
     """`core_look(state, record, clock, site)`: whether a loop may go on; with a clock, it is one
-    that looks for what others do, and the clock ([2 x i64], from 0) holds since when in vain."""
+    that looks for what others do (and the clock starts from 0)."""
     arguments = [("ptr", "state"), ("ptr", "record"), ("ptr", "clock"), ("ptr", "site")]
     f = Function(module, "core_look", arguments, "i1", "noinline")
     with f.when(f.op("icmp ne ptr %clock, null")):
         f.intrinsic("sched_yield", "i32")
-        with f.when(f.op(f"icmp eq i64 {field(f, '%clock', 0, 'i64')}, 0")):
-            set_field(f, "%clock", 0, "i64", _now(f))
-            set_field(f, "%clock", 8, "i64", _atomic(f, "%state", PROGRESS))
-        _watch(f, "%clock", limit, lambda: end_waits(f, "%state", LIMIT))
+        with f.when(f.op(f"icmp eq i64 {field(f, '%clock', LOOKED, 'i64')}, 0")):
+            _start_clock(f, "%clock")
+        _watch(f, "%clock", limit)
     ended = f.op(f"icmp ne i64 {_atomic(f, '%state', ABORT)}, 0")
     with f.when(ended):
         set_field(f, "%record", SITE, "ptr", "%site")
@@ -355,12 +371,10 @@ def _emit_lone_look(module: Module, limit: int) -> None:
         return
     f = Function(module, "program_look", [("ptr", "clock")], "i1", "noinline")
     f.intrinsic("sched_yield", "i32")
-    now, start = _now(f), field(f, "%clock", 0, "i64")
-    first = f.op(f"icmp eq i64 {start}, 0")
-    with f.when(first):
-        set_field(f, "%clock", 0, "i64", now)
-    soon = f.op(f"icmp sle i64 {f.sub(now, start)}, {limit}")
-    f.do(f"ret i1 {f.op(f'or i1 {first}, {soon}')}")
+    with f.when(f.op(f"icmp eq i64 {field(f, '%clock', LOOKED, 'i64')}, 0")):
+        _start_clock(f, "%clock", counts=False)
+    late = _in_vain(f, "%clock", limit, counts=False)
+    f.do(f"ret i1 {f.op(f'xor i1 {late}, true')}")
     f.finish()
 
 
@@ -378,9 +392,9 @@ class Watch:
         if not self.on:
             return
         f = t.f
-        self.clock = f.alloca("[2 x i64]") if self.looks else "null"
+        self.clock = f.alloca(CLOCK) if self.looks else "null"
         if self.looks:
-            set_field(f, self.clock, 0, "i64", 0)
+            set_field(f, self.clock, LOOKED, "i64", 0)
         self.turns, self.following = f.name_of("turn"), f.name_of("turn")
 
     def phi(self, before: str, latch: str) -> str:

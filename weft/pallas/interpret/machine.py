@@ -411,17 +411,20 @@ def _while(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
     p = op.eqn.params
     nc, nb = p["cond_nconsts"], p["body_nconsts"]
     cond_consts, body_consts, carry = args[:nc], args[nc : nc + nb], list(args[nc + nb :])
-    since = time.monotonic() if m.wait_limit and polls(op.eqn) else None
-    events = m.events - task.events
+    looks = m.wait_limit and polls(op.eqn)
+    looked, events, in_vain = time.monotonic(), m.events - task.events, 0.0
     while True:
         (go_on,) = yield from m.run(p["cond_jaxpr"], [*cond_consts, *carry], task)
         if not go_on:
             return carry
-        if since is not None:
+        if looks:
             yield None
-            if m.events - task.events != events:
-                since, events = time.monotonic(), m.events - task.events
-            elif time.monotonic() - since > m.wait_limit:
+            now, before = time.monotonic(), events
+            events = m.events - task.events
+            # While the process is stopped nobody waits: a look counts for a part of the limit.
+            step = min(now - looked, m.wait_limit / 16)
+            looked, in_vain = now, in_vain + step if events == before else 0.0
+            if in_vain > m.wait_limit:
                 m.fail(
                     DeadlockError,
                     f"{task.name} looks again and again at {op.eqn.source}, and nothing else has "
