@@ -12,7 +12,8 @@ from weft.runtime import backend
 from weft.runtime.array import Array, Shard, live_arrays
 from weft.runtime.device_put import device_put
 from weft.sharding.mesh import AxisType, make_mesh
-from weft.sharding.named import NamedSharding, SingleDeviceSharding
+from weft.sharding.named import NamedSharding
+from weft.sharding.physical import SingleDeviceSharding
 from weft.sharding.spec import P
 
 MESH = make_mesh((4, 2), ("x", "y"), (AxisType.Auto,) * 2)

@@ -10,7 +10,7 @@ from weft.core.aval import ShapedArray
 from weft.runtime import backend
 from weft.runtime.compile import CompileError, compile_module
 from weft.runtime.executable import Executable
-from weft.sharding.named import SingleDeviceSharding
+from weft.sharding.physical import SingleDeviceSharding
 
 DEVICE = backend.devices()[0]
 

@@ -18,7 +18,8 @@ from weft.runtime.device_put import (
 )
 from weft.runtime.executable import _reshard_program
 from weft.sharding.mesh import AbstractMesh, AxisType, make_mesh, set_mesh
-from weft.sharding.named import NamedSharding, SingleDeviceSharding
+from weft.sharding.named import NamedSharding
+from weft.sharding.physical import SingleDeviceSharding
 from weft.sharding.spec import P
 
 AUTO = (AxisType.Auto,) * 2

@@ -11,7 +11,7 @@ from weft.core.config import config, options
 from weft.runtime import backend, disk_cache
 from weft.runtime.compile import compile_module
 from weft.runtime.executable import Executable
-from weft.sharding.named import SingleDeviceSharding
+from weft.sharding.physical import SingleDeviceSharding
 
 DEVICE = backend.devices()[0]
 DOUBLE = """module @d { func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -10,7 +10,8 @@ from weft.runtime.device_put import device_put
 from weft.runtime.dispatch import cached_call, clear_caches, fastpath
 from weft.runtime.executable import Executable
 from weft.sharding.mesh import AxisType, make_mesh
-from weft.sharding.named import NamedSharding, SingleDeviceSharding
+from weft.sharding.named import NamedSharding
+from weft.sharding.physical import SingleDeviceSharding
 from weft.sharding.spec import P
 from weft.sharding.text import mesh_sdy_text, mhlo_sharding_text, sdy_sharding_text
 

@@ -10,15 +10,12 @@ from hypothesis import strategies as st
 
 from weft.runtime import backend
 from weft.sharding.mesh import AbstractMesh, make_mesh, set_mesh
-from weft.sharding.named import (
+from weft.sharding.named import IndivisibleError, NamedSharding, Sharding, hlo_sharding
+from weft.sharding.physical import (
     GSPMDSharding,
-    IndivisibleError,
-    NamedSharding,
-    Sharding,
     SingleDeviceSharding,
     as_sharding,
     from_hlo,
-    hlo_sharding,
     make_single_device_sharding,
     spec_from_hlo,
 )

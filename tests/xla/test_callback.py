@@ -11,7 +11,7 @@ from weft.core.aval import ShapedArray
 from weft.runtime import backend
 from weft.runtime.compile import compile_module
 from weft.runtime.executable import Executable, effects_barrier
-from weft.sharding.named import SingleDeviceSharding
+from weft.sharding.physical import SingleDeviceSharding
 
 AVAL = ShapedArray((4,), np.float32)
 TEXT = """module @calls {

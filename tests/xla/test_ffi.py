@@ -10,7 +10,7 @@ from weft.core.aval import ShapedArray
 from weft.runtime import backend
 from weft.runtime.compile import compile_module
 from weft.runtime.executable import Executable
-from weft.sharding.named import SingleDeviceSharding
+from weft.sharding.physical import SingleDeviceSharding
 
 
 def test_a_null_function_is_refused():

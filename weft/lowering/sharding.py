@@ -11,7 +11,8 @@ from weft.core.typing import linear_operands
 from weft.lowering.context import parse_attr, string_attr
 from weft.lowering.manual import manual_mesh
 from weft.sharding.common_mesh import axes_in
-from weft.sharding.named import NamedSharding, spec_from_hlo
+from weft.sharding.named import NamedSharding
+from weft.sharding.physical import spec_from_hlo
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 from weft.sharding.text import mhlo_sharding_text, sdy_sharding_text
 

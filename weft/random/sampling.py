@@ -49,7 +49,7 @@ def run(fun: Callable, key: Any, *params: Any, out_sharding: Any = None, **stati
             return reshard(out, out_sharding)
         return out
     if out_sharding is not None:
-        from weft.sharding.named import as_sharding
+        from weft.sharding.physical import as_sharding
 
         out_sharding = as_sharding(out_sharding, "out_sharding")
     return _compiled(fun, tuple(static.items()), out_sharding)(key, *params)

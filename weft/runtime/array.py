@@ -15,7 +15,7 @@ from weft._xla.compile import XlaRuntimeError
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
 from weft.runtime.inside import check_there, inside, put_shards
-from weft.sharding.named import SingleDeviceSharding
+from weft.sharding.physical import SingleDeviceSharding
 
 Array = _xla.Array
 ArrayImpl = _xla.ArrayImpl

@@ -29,15 +29,8 @@ from weft.runtime.array import (
 )
 from weft.runtime.array import parts as parts_of
 from weft.runtime.inside import put_shards
-from weft.sharding.named import (
-    NamedSharding,
-    Sharding,
-    SingleDeviceSharding,
-    as_sharding,
-    in_device_order,
-    is_abstract,
-    type_sharding,
-)
+from weft.sharding.named import NamedSharding, Sharding, is_abstract, type_sharding
+from weft.sharding.physical import SingleDeviceSharding, as_sharding, in_device_order
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 
 _DEVICE_TYPES: tuple[Any, ...] = (backend.Device,)

@@ -14,7 +14,7 @@ from weft.runtime import backend
 from weft.runtime.array import _deep_copy
 from weft.runtime.device_put import device_put
 from weft.runtime.inside import inside
-from weft.sharding.named import SingleDeviceSharding
+from weft.sharding.physical import SingleDeviceSharding
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from weft._xla import arrays as _xla
 from weft._xla.client import is_compile_only
 from weft.core.aval import ShapedArray
-from weft.sharding.named import SingleDeviceSharding
+from weft.sharding.physical import SingleDeviceSharding
 
 
 class _Inside(threading.local):

@@ -20,7 +20,8 @@ from weft.runtime.device_put import (
     spread,
 )
 from weft.runtime.inside import put_shards
-from weft.sharding.named import as_sharding, tile_indices
+from weft.sharding.named import tile_indices
+from weft.sharding.physical import as_sharding
 
 
 def make_array_from_single_device_arrays(

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
-from weft.sharding.named import as_sharding, concrete_meshes
+from weft.sharding.named import concrete_meshes
+from weft.sharding.physical import as_sharding
 
 _COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan", "bright_black", "bright_red")
 

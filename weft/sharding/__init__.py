@@ -15,14 +15,8 @@ from weft.sharding.mesh import (
     use_abstract_mesh,
     use_mesh,
 )
-from weft.sharding.named import (
-    GSPMDSharding,
-    IndivisibleError,
-    NamedSharding,
-    Sharding,
-    SingleDeviceSharding,
-    make_single_device_sharding,
-)
+from weft.sharding.named import IndivisibleError, NamedSharding, Sharding
+from weft.sharding.physical import GSPMDSharding, SingleDeviceSharding, make_single_device_sharding
 from weft.sharding.spec import P, PartitionSpec
 
 _LAZY = {"reshard": "explicit", "auto_axes": "explicit", "explicit_axes": "explicit"}

@@ -9,12 +9,8 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import EvalTrace, typeof
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, context_mesh
-from weft.sharding.named import (
-    NamedSharding,
-    SingleDeviceSharding,
-    concrete_meshes,
-    type_sharding,
-)
+from weft.sharding.named import NamedSharding, concrete_meshes, type_sharding
+from weft.sharding.physical import SingleDeviceSharding
 from weft.sharding.spec import UNCONSTRAINED
 
 # Rules that all of them share ------------------------------------------------------------------

@@ -23,11 +23,8 @@ from weft.runtime.executable import DescribedExecutable, Executable
 from weft.runtime.together import executable_class
 from weft.sharding.common_mesh import axes_in
 from weft.sharding.mesh import Mesh
-from weft.sharding.named import (
-    NamedSharding,
-    SingleDeviceSharding,
-    from_hlo,
-)
+from weft.sharding.named import NamedSharding
+from weft.sharding.physical import SingleDeviceSharding, from_hlo
 from weft.sharding.spec import PartitionSpec
 from weft.transforms.devices import choose_devices, committed_sharding, inner_shardings, on_mesh
 from weft.transforms.request import Request

@@ -10,7 +10,8 @@ from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import default_sharding
 from weft.sharding.common_mesh import common_mesh, in_terms_of
 from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
-from weft.sharding.named import NamedSharding, SingleDeviceSharding, spec_from_hlo
+from weft.sharding.named import NamedSharding
+from weft.sharding.physical import SingleDeviceSharding, spec_from_hlo
 from weft.sharding.spec import PartitionSpec
 
 

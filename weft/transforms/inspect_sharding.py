@@ -12,7 +12,8 @@ from weft.core.primitive import Primitive
 from weft.core.trace import Tracer
 from weft.runtime.visualize import placement, visualize_sharding
 from weft.sharding.mesh import Mesh
-from weft.sharding.named import NamedSharding, SingleDeviceSharding
+from weft.sharding.named import NamedSharding
+from weft.sharding.physical import SingleDeviceSharding
 from weft.sharding.spec import PartitionSpec
 from weft.sharding.text import batch_rule_text
 from weft.transforms.vmap import AxisData

@@ -228,7 +228,8 @@ class JitInfo:
     def flat_shardings(self, given: Any, tree: Any, n: int, what: str) -> tuple:
         if given is None:
             return (None,) * n
-        from weft.sharding.named import Sharding, as_sharding
+        from weft.sharding.named import Sharding
+        from weft.sharding.physical import as_sharding
         from weft.sharding.spec import PartitionSpec
 
         def leaf(x: Any) -> bool:
@@ -414,7 +415,7 @@ def _named(
 def _on_device(device: Any, backend: str | None, in_shardings: Any) -> Any:
     """The in_shardings that `device` and `backend` stand for."""
     from weft.runtime.backend import devices
-    from weft.sharding.named import SingleDeviceSharding
+    from weft.sharding.physical import SingleDeviceSharding
 
     if in_shardings is not UNSPECIFIED:
         raise ValueError("jit: give either device/backend or in_shardings, not both")

@@ -14,7 +14,8 @@ from weft.core.config import config
 from weft.core.source import warn
 from weft.partition import Layout, Stages, Unsupported, manual, partition
 from weft.sharding.mesh import AbstractMesh
-from weft.sharding.named import GSPMDSharding, NamedSharding
+from weft.sharding.named import NamedSharding
+from weft.sharding.physical import GSPMDSharding
 from weft.sharding.spec import PartitionSpec
 from weft.sharding.text import sdy_sharding_text
 

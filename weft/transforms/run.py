@@ -20,7 +20,7 @@ from weft.core.trace import (
 )
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.runtime.executable import Executable, effects_barrier
-from weft.sharding.named import without_trailing_nones
+from weft.sharding.physical import without_trailing_nones
 from weft.sharding.spec import UNCONSTRAINED
 from weft.transforms.devices import committed_sharding
 from weft.transforms.guarded import guarded

@@ -15,7 +15,7 @@ from weft.core.trace import Tracer, typeof
 from weft.core.tree import PyTreeDef, flatten
 from weft.runtime.compile import check_options
 from weft.runtime.dispatch import cached_call, fastpath
-from weft.sharding.named import without_trailing_nones
+from weft.sharding.physical import without_trailing_nones
 from weft.transforms.compiled import (
     Program,
     compile_program,
