@@ -227,8 +227,5 @@ MEMBERS: dict[str, dict[str, str]] = {
         "jax2tf_associative_scan_reductions": "there is no jax2tf",
         "jax2tf_default_native_serialization": "there is no jax2tf",
     },
-    "vjp": {
-        **dict.fromkeys(["args_res", "opaque_residuals"], "weft.tree.leaves(f_vjp) are kept"),
-        **dict.fromkeys(["fun", "jaxpr", "in_tree", "out_tree"], INTERNAL),
-    },
+    "vjp": dict.fromkeys(["fun", "jaxpr", "in_tree", "out_tree"], INTERNAL),
 }

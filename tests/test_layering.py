@@ -34,6 +34,7 @@ DEFERRED = {
     ("sharding", "runtime"): "make_mesh and unpickling ask which devices there are",
     ("ops", "collectives"): "a cotangent is cast to the manual-axis type of its primal",
     ("transforms", "collectives"): "derivatives of shard_map cast and add up between devices",
+    ("transforms", "pallas"): "reverse mode makes refs and adds to parts of them",
     ("transforms", "ops"): "a derivative instantiates zeros, a batch rule moves axes",
 }
 

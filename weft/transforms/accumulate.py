@@ -1,14 +1,14 @@
-"""Adding cotangents up in refs: what `with_refs` of a function that vjp gives does."""
+"""Refs in reverse mode: as arguments of `vjp`, and to add cotangents up in."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft._xla import pytree
-from weft.core.boundary import api_boundary
 from weft.core.tree import flatten, names_in
-from weft.transforms.jvp import cotangent_aval, has_tangent
+from weft.transforms.jvp import cotangent_aval
 
 
 class _Mark:
@@ -50,29 +50,43 @@ class DidntWant(_Mark):
     __slots__ = ()
 
 
-for _kind in (GradRef, DidntWant):  # a jitted function may return them
+class NotNeeded(_Mark):
+    """Stands for an argument that the backward pass does not read."""
+
+    __slots__ = ()
+
+
+class NotSaveable(_Mark):
+    """Stands for an argument that the backward pass reads, but that was not to be kept."""
+
+    __slots__ = ()
+
+
+for _kind in (GradRef, DidntWant, NotNeeded, NotSaveable):  # a jitted function may return them
     pytree.register_node(_kind, lambda mark: ((), None), lambda _, __, kind=_kind: kind())
 
 
-def _is_ref(x: Any) -> bool:
+def is_mark(x: Any) -> bool:
+    return isinstance(x, _Mark)
+
+
+def is_ref(x: Any) -> bool:
     return hasattr(type(x), "ref_aval")
 
 
-def into_refs(
-    f_vjp: Callable, who: str, in_tree: Any, in_avals: Sequence[Any], refs: tuple
-) -> Callable[[Any], Any]:
-    """`f_vjp` whose results are added to the refs."""
-    leaves, tree = flatten(refs, _is_ref)
+def check_refs(who: str, in_tree: Any, in_avals: Sequence[Any], refs: tuple) -> list:
+    """The refs and marks for the flat inputs."""
+    leaves, tree = flatten(refs, lambda x: is_ref(x) or is_mark(x))
     if tree != in_tree:
         raise ValueError(
             f"{who}: the refs must have the structure of the primals, {in_tree}, got {tree}; give "
             "weft.ad.GradValue() or weft.ad.DontWant() where there is no ref"
         )
     for i, (ref, aval) in enumerate(zip(leaves, in_avals, strict=True)):
-        name = names_in(in_tree, "refs")[i]
         if isinstance(ref, GradValue | DontWant):
             continue
-        if not _is_ref(ref):
+        name = names_in(in_tree, "refs")[i]
+        if not is_ref(ref):
             raise TypeError(
                 f"{who}: {name} must be a Ref, weft.ad.GradValue() or weft.ad.DontWant(), got "
                 f"{type(ref).__name__}"
@@ -83,20 +97,37 @@ def into_refs(
                 f"{who}: {name} must hold {want.str_short()}, the cotangent's type, got a "
                 f"{ref.aval.str_short()}"
             )
+    return leaves
 
-    @api_boundary
-    def add_up(cts: Any) -> Any:
-        found = flatten(f_vjp(cts))[0]
-        results: list = []
-        for ref, ct, aval in zip(leaves, found, in_avals, strict=True):
-            if isinstance(ref, GradValue):
-                results.append(ct)
-            elif isinstance(ref, DontWant):
-                results.append(DidntWant())
-            else:
-                if has_tangent(aval):
-                    ref.addupdate(ct)
-                results.append(GradRef())
-        return in_tree.unflatten(results)
 
-    return add_up
+def on_values(
+    fun: Callable, primals: tuple, has_aux: bool
+) -> tuple[Callable, tuple, list[int], Callable]:
+    """`fun` of what the refs among the primals hold, as a function of arrays.
+
+    Returns it, the primals with values for refs, the flat positions of these, and a function that
+    takes the auxiliary output: it writes to the refs what they hold at the end.
+    """
+    from weft.pallas.ref_api import new_ref
+
+    leaves, tree = flatten(primals, is_ref)
+    refs = [i for i, x in enumerate(leaves) if is_ref(x)]
+    if len({id(leaves[i]._handle) for i in refs}) < len(refs):
+        raise ValueError("vjp: the same Ref is given twice; pass it once")
+    values = tuple(tree.unflatten([x[...] if is_ref(x) else x for x in leaves]))
+
+    @functools.wraps(fun)
+    def of_values(*args: Any) -> Any:
+        flat, inner = flatten(args)
+        made = {i: new_ref(flat[i]) for i in refs}
+        out = fun(*inner.unflatten([made.get(i, x) for i, x in enumerate(flat)]))
+        out, aux = out if has_aux else (out, None)
+        return out, (aux, [made[i][...] for i in refs])
+
+    def finish(given: Any) -> Any:
+        aux, held = given
+        for i, x in zip(refs, held, strict=True):
+            leaves[i][...] = x
+        return aux
+
+    return of_values, values, refs, finish

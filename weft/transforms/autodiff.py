@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft._xla import pytree
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
-from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.jaxpr import eval_jaxpr
 from weft.core.trace import typeof
 from weft.core.tree import flatten, flatten_fun
+from weft.transforms.accumulate import is_ref, on_values
 from weft.transforms.arguments import (
     Flat,
     argnums_of,
@@ -23,7 +23,6 @@ from weft.transforms.arguments import (
     matched,
     partial_of,
 )
-from weft.transforms.backward import cotangents
 from weft.transforms.jvp import (
     Linearized,
     cotangent_aval,
@@ -32,41 +31,20 @@ from weft.transforms.jvp import (
     linearize_flat,
     tangent_aval,
 )
+from weft.transforms.linear_maps import (
+    LinearProgram,
+    Pullback,
+    Pushforward,
+    as_arrays,
+    as_weak,
+    full_cotangents,
+    full_tangent,
+    leave_out,
+    saveable,
+    zero_of,
+)
 from weft.transforms.staging import _check_callable, aval_of_spec
 from weft.transforms.transpose import linear_transpose_flat
-
-
-def _zero(aval: Any) -> Any:
-    from weft.ops.special import instantiate_zero
-
-    return instantiate_zero(aval)
-
-
-def _arrays(xs: Sequence[Any]) -> list:
-    """Python scalars among results made arrays."""
-    from weft.ops.convert import as_array
-
-    return [as_array(x) for x in xs]
-
-
-def _derivative(t: Any, of: Any) -> Any:
-    """The tangent of a result of type `of`: zeros if there is none, weakly typed if `of` is.
-
-    Inside the transformations tangents are never weakly typed, so that sums of them agree.
-    """
-    if t is None:
-        t = _zero(tangent_aval(of))
-    return _as_weak(t) if getattr(of, "weak_type", False) else t
-
-
-def _as_weak(t: Any) -> Any:
-    from weft.ops.elementwise import convert
-
-    aval = typeof(t)
-    return t if aval.dtype == dtypes.float0 else convert(t, aval.dtype, weak_type=True)
-
-
-# Forward -------------------------------------------------------------------------------------
 
 
 @api_boundary
@@ -104,8 +82,8 @@ def jvp(
     flat = Flat(fun, tree, has_aux, "jvp")
     outs, out_tangents = jvp_flat(flat, flat_primals, checked, flat.extra)
     check_arrays(outs, flat.out_tree, "jvp", "the function's result")
-    full = [_derivative(t, typeof(o)) for o, t in zip(outs, out_tangents, strict=True)]
-    result = (flat.out_tree.unflatten(_arrays(outs)), flat.out_tree.unflatten(full))
+    full = [full_tangent(t, typeof(o)) for o, t in zip(outs, out_tangents, strict=True)]
+    result = (flat.out_tree.unflatten(as_arrays(outs)), flat.out_tree.unflatten(full))
     return (*result, flat.aux) if has_aux else result
 
 
@@ -130,116 +108,6 @@ def _check_tangent(primal: Any, tangent: Any, tree: Any, i: int) -> Any:
     return as_type(tangent, t, want)
 
 
-class _Program:
-    """A linearized function but for its residuals: the linear program and how to call it."""
-
-    __slots__ = ("in_avals", "in_tree", "jaxpr", "name", "nonzero_in", "nonzero_out", "out_avals",
-                 "out_tree")  # fmt: skip
-
-    def __init__(self, fun: Callable, lin: Linearized, in_avals: list, flat: Flat) -> None:
-        self.name = getattr(fun, "__name__", type(fun).__name__)
-        self.jaxpr: Jaxpr = lin.jaxpr
-        self.nonzero_in, self.nonzero_out = lin.nonzero_in, lin.nonzero_out
-        self.in_avals, self.out_avals = in_avals, lin.out_avals
-        self.in_tree, self.out_tree = flat.in_tree, flat.out_tree
-
-
-class Pushforward:
-    """The derivative that `linearize` gives: from tangents of the inputs to those of the output.
-
-    A pytree of its residuals, so that it passes in and out of jitted functions.
-    """
-
-    __slots__ = ("_program", "_residuals")
-
-    def __init__(self, program: _Program, residuals: Sequence[Any]) -> None:
-        self._program = program
-        self._residuals = residuals
-
-    @api_boundary
-    def __call__(self, *tangents: Any) -> Any:
-        p = self._program
-        who = f"the linearized {p.name}"
-        leaves, tree = flatten(tangents)
-        if tree != p.in_tree:
-            raise TypeError(f"{who} takes tangents of structure {p.in_tree}, got {tree}")
-        want = [tangent_aval(a) for a in p.in_avals]
-        given = matched(leaves, want, p.nonzero_in, (who, tree, "tangents", "the primal"))
-        out_t = iter(eval_jaxpr(p.jaxpr, self._residuals, *given))
-        full = [
-            _derivative(next(out_t) if nz else None, a)
-            for nz, a in zip(p.nonzero_out, p.out_avals, strict=True)
-        ]
-        return p.out_tree.unflatten(_arrays(full))
-
-
-class Pullback:
-    """The function that `vjp` gives: from a cotangent of the output to those of the inputs.
-
-    A pytree of its residuals, so that it passes in and out of jitted functions.
-    """
-
-    __slots__ = ("_program", "_residuals")
-
-    def __init__(self, program: _Program, residuals: Sequence[Any]) -> None:
-        self._program = program
-        self._residuals = residuals
-
-    @api_boundary
-    def __call__(self, cts: Any, *others: Any) -> Any:
-        p = self._program
-        who = f"the vjp of {p.name}"
-        if others:
-            raise TypeError(
-                f"{who} takes one cotangent, of the function's whole output, got "
-                f"{1 + len(others)}; for an output of several parts give them in its structure "
-                f"{p.out_tree}, such as f_vjp((a, b))"
-            )
-        leaves, tree = flatten(cts)
-        if tree != p.out_tree:
-            raise ValueError(
-                f"{who} takes a cotangent of the output's structure {p.out_tree}, got {tree}"
-            )
-        want = [cotangent_aval(a) for a in p.out_avals]
-        given = matched(leaves, want, p.nonzero_out, (who, tree, "cotangent", "the output"))
-        return p.in_tree.unflatten(
-            _backward(p.jaxpr, self._residuals, p.nonzero_in, p.in_avals, given)
-        )
-
-    def with_refs(self, *refs: Any) -> Callable[[Any], Any]:
-        """A function that adds cotangents of the inputs to refs, instead of returning them.
-
-        refs: for each primal a Ref of its cotangent's type, `weft.ad.GradValue()` to get the
-        cotangent, or `weft.ad.DontWant()` for none; in the structure of the primals.
-
-        The function returns `weft.ad.GradRef()` for what went to a ref and `DidntWant()` for what
-        was not wanted. Raises ValueError for another structure, TypeError for a ref that
-        has not the cotangent's shape and dtype.
-
-        >>> import weft
-        >>> total = weft.new_ref(0.0)
-        >>> for x in (1.0, 2.0):
-        ...     _, f_vjp = weft.vjp(lambda v: v**2, x)
-        ...     _ = f_vjp.with_refs(total)(1.0)
-        >>> total[...]
-        Array(6., dtype=float32, weak_type=True)
-        """
-        from weft.transforms.accumulate import into_refs
-
-        p = self._program
-        if not refs:
-            return self
-        return into_refs(self, f"with_refs of the vjp of {p.name}", p.in_tree, p.in_avals, refs)
-
-
-def _children(f: Pushforward | Pullback) -> tuple[tuple, _Program]:
-    return tuple(f._residuals), f._program
-
-
-pytree.register_node(Pushforward, _children, Pushforward)
-pytree.register_node(Pullback, _children, Pullback)
-
-
 @api_boundary
 def linearize(fun: Callable, *primals: Any, has_aux: bool = False) -> Any:
     """The value of `fun` and its derivative at `primals` as a function of tangents.
@@ -257,8 +125,8 @@ def linearize(fun: Callable, *primals: Any, has_aux: bool = False) -> Any:
     """
     _check_callable(fun, "linearize")
     outs, lin, flat, in_avals = _linearize(fun, primals, has_aux, "linearize")
-    f_jvp = Pushforward(_Program(fun, lin, in_avals, flat), lin.consts)
-    result = flat.out_tree.unflatten(_arrays(outs))
+    f_jvp = Pushforward(LinearProgram(_name(fun), lin, in_avals, flat), lin.consts)
+    result = flat.out_tree.unflatten(as_arrays(outs))
     return (result, f_jvp, flat.aux) if has_aux else (result, f_jvp)
 
 
@@ -281,11 +149,23 @@ def _linearize(
 
 
 @api_boundary
-def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequence = ()) -> Any:
+def vjp(
+    fun: Callable,
+    *primals: Any,
+    has_aux: bool = False,
+    reduce_axes: Sequence = (),
+    saveable_args: bool | tuple = True,
+) -> Any:
     """The value of `fun` and a function from output cotangents to input cotangents.
 
     Returns (out, f_vjp), or (out, f_vjp, aux); f_vjp returns a tuple with one cotangent for
-    each primal, float0 for integers. f_vjp is a pytree of the values it keeps.
+    each primal, float0 for integers. f_vjp is a pytree of the values it keeps: of primals that the
+    backward pass reads, `f_vjp.args_res`, and of others, `f_vjp.opaque_residuals`.
+
+    saveable_args: which primals f_vjp may keep, a bool or bools in nested tuples, each for all that
+    is below it. What is left out must be assigned to `f_vjp.args_res` before the call.
+
+    A primal may be a Ref: `f_vjp.with_refs(grad_ref)` adds the cotangent of what it held to a ref.
 
     f_vjp raises ValueError for cotangents of another structure or type than the output's.
     Source: Frostig et al., "Decomposing reverse-mode automatic differentiation" (2021).
@@ -297,27 +177,24 @@ def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequen
     """
     _check_callable(fun, "vjp")
     _no_reduce_axes("vjp", reduce_axes)
-    outs, lin, flat, in_avals = _linearize(fun, primals, has_aux, "vjp")
-    f_vjp = Pullback(_Program(fun, lin, in_avals, flat), lin.consts)
-    result = flat.out_tree.unflatten(_arrays(outs))
-    return (result, f_vjp, flat.aux) if has_aux else (result, f_vjp)
+    name = _name(fun)
+    refs: Sequence[int] = ()
+    if any(is_ref(x) for x in flatten(primals, is_ref)[0]):
+        fun, primals, refs, finish = on_values(fun, primals, has_aux)
+    outs, lin, flat, in_avals = _linearize(fun, primals, has_aux or bool(refs), "vjp")
+    aux = flat.aux if has_aux or refs else None
+    if refs:
+        aux = finish(aux)
+    leaves = flatten(primals)[0]
+    f_vjp = Pullback(LinearProgram(name, lin, in_avals, flat, leaves, refs), lin.consts)
+    if saveable_args is not True:
+        f_vjp = leave_out(f_vjp, saveable(saveable_args, flat.in_tree))
+    result = flat.out_tree.unflatten(as_arrays(outs))
+    return (result, f_vjp, aux) if has_aux else (result, f_vjp)
 
 
-def _backward(
-    jaxpr: Jaxpr,
-    residuals: Sequence[Any],
-    nonzero_in: Sequence[bool],
-    in_avals: Sequence[Any],
-    cts: Sequence[Any] | None,
-) -> list:
-    """Cotangents for all flat inputs, zeros where there are none; cts None stands for a one."""
-    result = iter(cotangents(jaxpr, residuals, cts))
-    full = []
-    for aval, nz in zip(in_avals, nonzero_in, strict=True):
-        ct = next(result) if nz else None
-        ct = _zero(cotangent_aval(aval)) if ct is None else ct
-        full.append(_as_weak(ct) if getattr(aval, "weak_type", False) else ct)
-    return full
+def _name(fun: Callable) -> str:
+    return getattr(fun, "__name__", type(fun).__name__)
 
 
 def _no_reduce_axes(who: str, axes: Sequence) -> None:
@@ -391,7 +268,7 @@ def value_and_grad(
     @api_boundary
     def value_and_grad_fun(*args: Any, **kwargs: Any) -> Any:
         value, gradient, aux = run(*args, **kwargs)
-        value = _arrays([value])[0]
+        value = as_arrays([value])[0]
         return ((value, aux), gradient) if has_aux else (value, gradient)
 
     return value_and_grad_fun
@@ -412,7 +289,7 @@ def _value_and_grad(
         _check_scalar(outs, flat.out_tree, holomorphic, who)
         cts: list | None = None if lin.nonzero_out[0] else []
         grads = flat.in_tree.unflatten(
-            _backward(lin.jaxpr, lin.consts, lin.nonzero_in, in_avals, cts)
+            full_cotangents(lin.jaxpr, lin.consts, lin.nonzero_in, in_avals, cts)
         )
         gradient = grads if isinstance(argnums, tuple | list) else grads[0]
         return outs[0], gradient, flat.aux if has_aux else None
@@ -535,10 +412,10 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
         given = matched(ct_leaves, want, [True] * len(want), where, TypeError)
         result = transposed(given)
         full = [
-            _zero(ct_type(a)) if ct is None else ct for ct, a in zip(result, avals, strict=True)
+            zero_of(ct_type(a)) if ct is None else ct for ct, a in zip(result, avals, strict=True)
         ]
         return tree.unflatten(
-            [_as_weak(ct) if w else ct for ct, w in zip(_arrays(full), weak, strict=True)]
+            [as_weak(ct) if w else ct for ct, w in zip(as_arrays(full), weak, strict=True)]
         )
 
     return transposed_fun

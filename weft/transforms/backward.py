@@ -15,7 +15,7 @@ from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var, subjaxprs
 from weft.core.state import state
 from weft.core.trace import EVAL
 from weft.transforms.jvp import cotangent_aval
-from weft.transforms.transpose import UndefinedPrimal, backward_pass
+from weft.transforms.transpose import UndefinedPrimal, Unwanted, backward_pass
 
 LARGEST = 64
 """Longer programs run op by op: compiling them as a whole would take long."""
@@ -25,22 +25,44 @@ _compiled: dict[tuple, Callable | None] = clearable({})
 """Structure -> compiled backward pass, of programs without inner ones."""
 
 
-def cotangents(jaxpr: Jaxpr, residuals: Sequence[Any], cts: Sequence[Any] | None) -> list:
+def cotangents(
+    jaxpr: Jaxpr,
+    residuals: Sequence[Any],
+    cts: Sequence[Any] | None,
+    into: Sequence[Any] | None = None,
+) -> list:
     """Cotangents of the linear program's inputs, None where zero.
 
     cts: of its outputs; None stands for a one, of the only output.
+    into: for each input whether its cotangent is wanted, or a ref to add it to, for which the
+    result is None.
     """
     if len(jaxpr.eqns) <= LARGEST and _is_eager():
-        run = _find(jaxpr, cts is None)
+        wanted = None if into is None else tuple(x if isinstance(x, bool) else None for x in into)
+        run = _find(jaxpr, cts is None, wanted)
         if run is not None:
-            return run(residuals, cts)
-    return _run(jaxpr, residuals, cts)
+            refs = [x for x in into or () if not isinstance(x, bool)]
+            return run(residuals, cts, refs)
+    return _run(jaxpr, residuals, cts, into)
 
 
-def _run(jaxpr: Jaxpr, residuals: Sequence[Any], cts: Sequence[Any] | None) -> list:
+def _run(
+    jaxpr: Jaxpr,
+    residuals: Sequence[Any],
+    cts: Sequence[Any] | None,
+    into: Sequence[Any] | None,
+) -> list:
     if cts is None:
         cts = [one_like(v.aval) for v in jaxpr.outvars]
-    return backward_pass(jaxpr, residuals, [UndefinedPrimal(v.aval) for v in jaxpr.invars], cts)
+    if into is None:
+        into = [True] * len(jaxpr.invars)
+    args = [
+        (UndefinedPrimal if x is not False else Unwanted)(v.aval)
+        for v, x in zip(jaxpr.invars, into, strict=True)
+    ]
+    pairs = zip(jaxpr.invars, into, strict=True)
+    refs = {v: x for v, x in pairs if not isinstance(x, bool)}
+    return backward_pass(jaxpr, residuals, args, cts, refs)
 
 
 def one_like(aval: Any) -> Any:
@@ -60,7 +82,7 @@ def _is_eager() -> bool:
     return not (config.disable_jit or config.debug_nans or config.debug_infs)
 
 
-def _find(jaxpr: Jaxpr, unit: bool) -> Callable | None:
+def _find(jaxpr: Jaxpr, unit: bool, wanted: tuple | None) -> Callable | None:
     """The compiled backward pass of programs like this one."""
     if jaxpr.effects or not jaxpr.eqns or any(map(_changes_devices, jaxpr.eqns)):
         return None
@@ -72,7 +94,7 @@ def _find(jaxpr: Jaxpr, unit: bool) -> Callable | None:
         if inner is None:
             return None
         table = inner.memo("backward", dict)
-    key = (unit, *structure(jaxpr))
+    key = (unit, wanted, *structure(jaxpr))
     try:
         run = table.get(key)
     except TypeError:  # a literal or parameter without hash
@@ -84,8 +106,10 @@ def _find(jaxpr: Jaxpr, unit: bool) -> Callable | None:
         return None
     from weft.transforms.jit import jit
 
-    def backward(residuals: Sequence[Any], cts: Sequence[Any] | None) -> list:
-        return _run(jaxpr, residuals, cts)
+    def backward(residuals: Sequence[Any], cts: Sequence[Any] | None, refs: list) -> list:
+        given = iter(refs)
+        into = None if wanted is None else [next(given) if x is None else x for x in wanted]
+        return _run(jaxpr, residuals, cts, into)
 
     if table is _compiled:
         make_room(table, KEPT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.core.errors import ShardingTypeError
@@ -32,14 +32,26 @@ class UndefinedPrimal:
         raise _NotLinear(f"the value of a linear operand, {self!r}, is not known")
 
 
+class Unwanted(UndefinedPrimal):
+    """A linear argument of a program whose cotangent is not needed."""
+
+    __slots__ = ()
+
+
 def is_undefined(x: Any) -> bool:
     return x.__class__ is UndefinedPrimal
 
 
 def backward_pass(
-    jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any]
+    jaxpr: Jaxpr,
+    consts: Sequence[Any],
+    args: Sequence[Any],
+    cts: Sequence[Any],
+    refs: Mapping[Var, Any] | None = None,
 ) -> list:
     """Cotangents of the arguments that are `UndefinedPrimal` (None elsewhere and where zero).
+
+    refs: for inputs of the jaxpr refs that their cotangents are added to; the result is None there.
 
     Equations without linear operands are evaluated first, so jaxprs that mix nonlinear and
     linear work, such as rematerialized bodies, transpose too.
@@ -48,17 +60,24 @@ def backward_pass(
 
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     linear: set[Any] = set()
+    unwanted: set[Any] = set()
+    refs = refs or {}
     for var, arg in zip(jaxpr.invars, args, strict=True):
-        if arg.__class__ is UndefinedPrimal:
+        if isinstance(arg, UndefinedPrimal):
             linear.add(var)
+            if arg.__class__ is Unwanted:
+                unwanted.add(var)
         else:
             env[var] = arg
     before = state.source
     try:
-        eqns = _evaluate(jaxpr, linear, env)
+        eqns = _evaluate(jaxpr, linear, env, unwanted)
         ct_env: dict[Var, Any] = {}
         for out, ct in zip(jaxpr.outvars, cts, strict=True):
             if ct is not None and isinstance(out, Var) and out in linear:
+                if out in refs:
+                    refs[out].addupdate(ct)
+                    continue
                 old = ct_env.get(out)
                 ct_env[out] = ct if old is None else add_any(old, ct)
         # The cotangent of a broadcast is summed where it is: the sum is what moves.
@@ -68,9 +87,15 @@ def backward_pass(
             if all(ct is None for ct in out_cts):
                 continue
             state.source = eqn.source
-            in_cts = _transpose_eqn(eqn, out_cts, linear, env)
+            special = (refs or unwanted) and _transpose_special(
+                eqn, out_cts, linear, env, refs, unwanted
+            )
+            in_cts = special or _transpose_eqn(eqn, out_cts, linear, env)
             for v, ct in zip(eqn.invars, in_cts, strict=True):
-                if ct is not None and v.__class__ is Var and v in linear:
+                if ct is not None and v.__class__ is Var and v in linear and v not in unwanted:
+                    if v in refs:
+                        refs[v].addupdate(ct)
+                        continue
                     old = ct_env.get(v)
                     if getattr(v.aval, "sharding", None) is not None and (
                         old is not None or v not in spread
@@ -80,7 +105,8 @@ def backward_pass(
                     ct_env[v] = ct if old is None else add_any(old, ct)
     finally:
         state.source = before
-    return [ct_env.get(v) if v in linear else None for v in jaxpr.invars]
+    found = linear - unwanted
+    return [ct_env.get(v) if v in found else None for v in jaxpr.invars]
 
 
 def _is_broadcast(eqn: Eqn) -> bool:
@@ -91,12 +117,19 @@ def _is_broadcast(eqn: Eqn) -> bool:
     return sharding is None or not (sharding.spec.reduced or sharding.spec.unreduced)
 
 
-def _evaluate(jaxpr: Jaxpr, linear: set[Any], env: dict[Any, Any]) -> list[Eqn]:
-    """Evaluates what is not linear into `env`; the other equations, their results in `linear`."""
+def _evaluate(jaxpr: Jaxpr, linear: set[Any], env: dict[Any, Any], unwanted: set[Any]) -> list[Eqn]:
+    """Evaluates what is not linear into `env`; the other equations, their results in `linear`.
+
+    Those that are linear in unwanted values alone are left out, their results unwanted, too.
+    """
     eqns = []
     for eqn in jaxpr.eqns:
-        if any(v.__class__ is Var and v in linear for v in eqn.invars):
-            eqns.append(eqn)
+        inputs = [v for v in eqn.invars if v.__class__ is Var and v in linear]
+        if inputs:
+            if unwanted.issuperset(inputs):
+                unwanted.update(eqn.outvars)
+            else:
+                eqns.append(eqn)
             if eqn.primitive.higher_order:
                 _evaluate_nonlinear(eqn, linear, env)
             else:
@@ -126,6 +159,51 @@ def _transpose_eqn(eqn: Eqn, cts: list, linear: set[Any], env: dict[Any, Any]) -
         if prim.higher_order:  # an inner program has its own types
             raise
         return _transpose_untyped(prim, out_cts, ins, eqn.params)
+
+
+def _transpose_special(
+    eqn: Eqn,
+    cts: list,
+    linear: set[Any],
+    env: dict[Any, Any],
+    refs: Mapping[Var, Any],
+    unwanted: set[Any],
+) -> list | None:
+    """As `_transpose_eqn`, where a part of a ref is enough, or less than all cotangents; or None.
+
+    A slice adds to its part of the ref. A call is transposed in place.
+    """
+    name, params = eqn.primitive.name, eqn.params
+    first = eqn.invars[0]
+    if name in ("slice", "dynamic_slice") and isinstance(first, Var) and first in refs:
+        if name == "slice":
+            ends = zip(params["start_indices"], params["limit_indices"], strict=True)
+            at: list[Any] = [slice(a, b) for a, b in ends]
+            if any(s != 1 for s in params["strides"] or ()):
+                return None
+        else:
+            from weft.pallas.indexing import ds
+
+            starts = [v.val if v.__class__ is Literal else env[v] for v in eqn.invars[1:]]
+            at = [ds(i, n) for i, n in zip(starts, params["slice_sizes"], strict=True)]
+        refs[first].addupdate(cts[0], tuple(at))
+        return [None] * len(eqn.invars)
+    if name != "jit" or any(params["in_shardings"]) or any(params["out_shardings"]):
+        return None
+    if not any(v.__class__ is Var and (v in refs or v in unwanted) for v in eqn.invars):
+        return None
+    inner = params["jaxpr"]
+    args = [
+        v.val
+        if v.__class__ is Literal
+        else (Unwanted if v in unwanted else UndefinedPrimal)(v.aval)
+        if v in linear
+        else env[v]
+        for v in eqn.invars
+    ]
+    pairs = zip(inner.jaxpr.invars, eqn.invars, strict=True)
+    given = {i: refs[v] for i, v in pairs if v.__class__ is Var and v in refs}
+    return backward_pass(inner.jaxpr, inner.consts, args, cts, given)
 
 
 def _not_linear(eqn: Eqn) -> str:
