@@ -115,7 +115,8 @@ CONVERSIONS = {
 LIBDEVICE = {
     "pow": np.power, "atan2": np.arctan2, "rint": np.rint, "asin": np.arcsin, "acos": np.arccos,
     "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "nextafter": np.nextafter, "lgamma": np.vectorize(math.lgamma), "erfc": np.vectorize(math.erfc),
+    "lgamma": np.vectorize(lambda x: math.inf if x <= 0 and x % 1 == 0 else math.lgamma(x)),
+    "erfc": np.vectorize(math.erfc),
     "round": lambda x: np.sign(x) * np.floor(np.abs(x) + 0.5),
 }  # fmt: skip
 _INTEGER_ORDER = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)

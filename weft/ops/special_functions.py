@@ -434,24 +434,29 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
 # Bessel ----------------------------------------------------------------------------------------
 
 
-def _scaled_i0(x: np.ndarray) -> np.ndarray:
-    """sqrt(x) e^-x I0(x) on the host, for x >= 8."""
-    near = np.minimum(x, 500.0)
-    direct = np.i0(near) * np.exp(-near) * np.sqrt(near)
+def _scaled_bessel(n: int, x: np.ndarray) -> np.ndarray:
+    """sqrt(x) e^-x In(x) on the host: the mean of its integrand, far away its series in 1/x."""
+    angles = np.arange(512) * (2 * math.pi / 512)
+    near = np.minimum(x, 500.0)[..., None]
+    values = np.exp(near * (np.cos(angles) - 1)) * np.cos(n * angles) * np.sqrt(near)
     # Abramowitz and Stegun 9.7.1.
     term, total = np.ones_like(x), np.ones_like(x)
     for k in range(1, 12):
-        term = term * (2 * k - 1) ** 2 / (8 * k * x)
+        term = term * ((2 * k - 1) ** 2 - 4 * n**2) / (8 * k * x)
         total = total + term
-    return np.where(x < 500, direct, total / math.sqrt(2 * math.pi))
+    return np.where(x < 500, values.mean(axis=-1), total / math.sqrt(2 * math.pi))
 
 
 @cache
-def _i0_coefficients() -> tuple[np.ndarray, np.ndarray]:
-    """Chebyshev series of e^-x I0(x) in x/4 - 1 on [0, 8], and of the scaled one in 16/x - 1."""
+def _bessel_coefficients(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Chebyshev series of e^-x In(x) / x^n in x/4 - 1 on [0, 8], of the scaled one in 16/x - 1."""
     fit: Any = np.polynomial.chebyshev.chebinterpolate
-    near = fit(lambda t: np.i0(4 * (t + 1)) * np.exp(-4 * (t + 1)), 36)
-    return near, fit(lambda t: _scaled_i0(16 / np.maximum(t + 1, 1e-12)), 24)
+
+    def near(t: np.ndarray) -> np.ndarray:
+        x = 4 * (t + 1)
+        return _scaled_bessel(n, x) / np.sqrt(x) / x**n
+
+    return fit(near, 36), fit(lambda t: _scaled_bessel(n, 16 / np.maximum(t + 1, 1e-12)), 24)
 
 
 def _clenshaw(t: Any, coefficients: np.ndarray) -> Any:
@@ -462,14 +467,17 @@ def _clenshaw(t: Any, coefficients: np.ndarray) -> Any:
     return add(sub(mul(t, b1), b2), _full(t, coefficients[0]))
 
 
-def _i0e(x: Any) -> Any:
-    x = abs(x)
+def _bessel(n: int, x: Any) -> Any:
+    """e^-|x| In(x) for n of 0 and 1."""
+    size = abs(x)
     one, eight = _full(x, 1), _full(x, 8)
-    near, far = _i0_coefficients()
-    low = _clenshaw(sub(_times(x, 0.25), one), near)
-    safe = select(gt(x, eight), x, eight)
+    near, far = _bessel_coefficients(n)
+    low = _clenshaw(sub(_times(size, 0.25), one), near)
+    safe = select(gt(size, eight), size, eight)
     high = div(_clenshaw(sub(div(_full(x, 16), safe), one), far), sqrt(safe))
-    return select(le(x, eight), low, select(ne(x, x), x, high))
+    if n:
+        low, high = mul(low, x), mul(high, sign(x))
+    return select(le(size, eight), low, select(ne(x, x), x, high))
 
 
 def _i1e_derivative(t: Any, out: Any, x: Any) -> Any:
@@ -482,10 +490,10 @@ def _i1e_derivative(t: Any, out: Any, x: Any) -> Any:
 
 bessel_i0e_p = _formula(
     "bessel_i0e",
-    _i0e,
+    lambda x: _bessel(0, x),
     [lambda t, out, x: _mul(t, sub(bessel_i1e_p.bind(x), mul(sign(x), out)))],
 )
-bessel_i1e_p = elementwise("bessel_i1e", "chlo.bessel_i1e", accepts=FLOAT, jvps=[_i1e_derivative])
+bessel_i1e_p = _formula("bessel_i1e", lambda x: _bessel(1, x), [_i1e_derivative])
 zeta_p = elementwise(
     "zeta",
     "chlo.zeta",

@@ -19,13 +19,14 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.jaxpr import ClosedJaxpr, Eqn
 from weft.core.trace import trace_to_jaxpr, typeof
+from weft.pallas import elements
 
 SWEEPS = 20
 """Passes over all pairs of columns after which rotations end; a dozen are enough for most."""
 
 
 def formula(eqn: Eqn) -> ClosedJaxpr | None:
-    """The jaxpr of other ops that an equation of this file's ops stands for; None for others."""
+    """The jaxpr of other ops for an op of this file or of `elements`; None for others."""
     name = eqn.primitive.name
     whole = _WHOLE.get(name)
     of_matrices = _DECOMPOSITIONS.get(name)
@@ -506,7 +507,11 @@ def _mirrored(half: Any, n: int, sign: int) -> Any:
     return jnp.concatenate([half, rest * half.dtype.type(sign)], axis=1)
 
 
-_WHOLE: dict[str, Callable] = {"fft": _fft, "lu_pivots_to_permutation": _permutation}
+_WHOLE: dict[str, Callable] = {
+    **elements.FORMULAS,
+    "fft": _fft,
+    "lu_pivots_to_permutation": _permutation,
+}
 _DECOMPOSITIONS: dict[str, Callable] = {
     "cholesky": _cholesky,
     "triangular_solve": _triangular_solve,

@@ -298,18 +298,6 @@ def _pow(m: Real, x: str, y: str) -> str:
     return m.select(one, m.c(1), value)
 
 
-def nextafter(m: Real, x: str, y: str) -> str:
-    """The next float from x in the direction of y."""
-    up = m.f.op(f"xor i1 {m.compare('ogt', y, x)}, {m.integer('icmp slt', m.bits(x), 0)}")
-    step = m.f.op(f"select i1 {up}, {m.int} 1, {m.int} -1")
-    moved = m.from_bits(m.integer("add", m.bits(x), step))
-    least = m.call("copysign", m.from_bits(m.integer("add", "0", 1)), y)
-    zero = m.integer("icmp eq", m.integer("shl", m.bits(x), 1), 0)
-    value = m.select(zero, least, moved)
-    value = m.select(m.compare("oeq", x, y), y, value)
-    return m.select(m.compare("uno", x, y), m.c(constants.nan), value)
-
-
 atan, atan2 = in_double(_atan), in_double(_atan2)
 asin, acos = in_double(_asin), in_double(_acos)
 sinh, cosh = in_double(_sinh), in_double(_cosh)

@@ -305,8 +305,6 @@ _real(
         "erfc": special.erfc,
         "erf_inv": special.erf_inv,
         "lgamma": special.lgamma,
-        "digamma": special.digamma,
-        "nextafter": functions.nextafter,
         "real_pow": functions.power,
     },
     60,
@@ -370,34 +368,6 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
         return value
     op = "trunc" if wide < had else "sext" if signed else "zext"
     return f.op(f"{op} {a} {value} to {b}")
-
-
-def reduce_precision(
-    f: Function, dtype: Any, o: list[str], params: dict[str, Any], result: Any
-) -> str:
-    """Rounds to even at the given bits of exponent and mantissa (StableHLO reduce_precision)."""
-    m = math.Real(f, types.register(dtype))
-    exponent, mantissa = params["exponent_bits"], params["mantissa_bits"]
-    value = m.bits(o[0])
-    drop = m.mantissa - mantissa
-    if drop > 0:
-        last = m.integer("and", m.integer("lshr", value, drop), 1)
-        half = m.integer("add", last, (1 << (drop - 1)) - 1)
-        value = m.integer("and", m.integer("add", value, half), -(1 << drop))
-    rounded = m.from_bits(value)
-    widest = m.bias.bit_length() + 1
-    if exponent < widest:
-        bias = (1 << (exponent - 1)) - 1
-        largest = (2 - 2.0**-mantissa) * 2.0**bias
-        size = m.abs(rounded)
-        infinite = m.call("copysign", m.c(float("inf")), o[0])
-        zero = m.call("copysign", m.c(0.0), o[0])
-        rounded = m.select(m.compare("ogt", size, m.c(largest)), infinite, rounded)
-        rounded = m.select(m.compare("olt", size, m.c(2.0 ** (1 - bias))), zero, rounded)
-    return m.select(m.compare("uno", o[0], o[0]), o[0], rounded)
-
-
-RULES["reduce_precision"] = reduce_precision
 
 
 def identity_of(kind: str, dtype: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math as constants
 
 from weft.pallas.cpu.functions import in_double
-from weft.pallas.cpu.math import Real, exp, log, log1p, sin, tan
+from weft.pallas.cpu.math import Real, exp, log, log1p, sin
 
 # The error function ----------------------------------------------------------------------------
 
@@ -260,20 +260,13 @@ _LANCZOS = (
 """C. Lanczos, "A precision approximation of the gamma function", 1964, for g = 7."""
 
 
-def _lanczos(m: Real, x: str) -> tuple[str, str, str, str, str]:
-    """Whether x < 1/2; z = x - 1, or -x if so; the series, its derivative, g + z + 1/2."""
+def _lgamma(m: Real, x: str) -> str:
     reflected = m.compare("olt", x, m.c(0.5))
     z = m.select(reflected, m.neg(x), m.sub(x, m.c(1)))
-    series, slope = m.c(_LANCZOS_FIRST), m.c(0)
+    series = m.c(_LANCZOS_FIRST)
     for k, c in enumerate(_LANCZOS):
-        term = m.div(m.c(c), m.add(z, m.c(k + 1)))
-        series = m.add(series, term)
-        slope = m.sub(slope, m.div(term, m.add(z, m.c(k + 1))))
-    return reflected, z, series, slope, m.add(z, m.c(_LANCZOS_G + 0.5))
-
-
-def _lgamma(m: Real, x: str) -> str:
-    reflected, z, series, _, t = _lanczos(m, x)
+        series = m.add(series, m.div(m.c(c), m.add(z, m.c(k + 1))))
+    t = m.add(z, m.c(_LANCZOS_G + 0.5))
     log_t = log(m, t)
     factor = m.sub(m.add(z, m.c(0.5)), m.div(t, log_t))
     value = m.add(m.fma(factor, log_t, m.c(0.5 * constants.log(2 * constants.pi))), log(m, series))
@@ -287,15 +280,5 @@ def _lgamma(m: Real, x: str) -> str:
     return m.select(infinite, size, m.select(m.compare("uno", x, x), x, value))
 
 
-def _digamma(m: Real, x: str) -> str:
-    reflected, _, series, slope, t = _lanczos(m, x)
-    value = m.sub(m.add(log(m, t), m.div(slope, series)), m.div(m.c(_LANCZOS_G), t))
-    part = m.sub(x, m.call("roundeven", x))
-    angle = tan(m, m.mul(part, m.c(constants.pi)))
-    value = m.select(reflected, m.sub(value, m.div(m.c(constants.pi), angle)), value)
-    pole = m.f.op(f"and i1 {m.compare('ole', x, m.c(0))}, {m.compare('oeq', part, m.c(0))}")
-    return m.select(pole, m.c(constants.nan), value)
-
-
 erfc = in_double(_erfc)
-lgamma, digamma = in_double(_lgamma), in_double(_digamma)
+lgamma = in_double(_lgamma)

@@ -275,6 +275,32 @@ def _cumulative(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     return e.scan_with([x], axis, reverse, combine)[0]
 
 
+@rule("cumlogsumexp")
+def _cumulative_logsumexp(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
+    """Of pairs: the maximum so far, and the sum of the exponentials less it."""
+    aval, axis, reverse = eqn.invars[0].aval, eqn.params["axis"], eqn.params["reverse"]
+    kind = aval.dtype if aval.dtype.itemsize > 4 else np.dtype(np.float32)
+    x = convert(e, x, aval.dtype, kind)
+    if reverse:
+        x = e.masked(x, aval.shape, (axis,), -np.inf, kind)
+
+    def combine(a: list, b: list) -> list:
+        largest = e.binary("max", a[0], b[0], kind)
+
+        def scaled(pair: list) -> ir.Value:  # infinities are no different from themselves
+            less = e.binary("sub", pair[0], largest, kind)
+            equal = e.compare("eq", pair[0], largest, kind)
+            less = e.select(equal, e.constant(0, (), kind), less)
+            return e.binary("mul", pair[1], e.same("math.exp", less), kind)
+
+        return [largest, e.binary("add", scaled(a), scaled(b), kind)]
+
+    ones = e.constant(1, aval.shape, kind)
+    largest, total = e.scan_with([x, ones], axis, reverse, combine)
+    result = e.binary("add", largest, e.same("math.log", total), kind)
+    return convert(e, result, kind, aval.dtype)
+
+
 # Products ----------------------------------------------------------------------------------------
 
 

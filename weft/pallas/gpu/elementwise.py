@@ -119,7 +119,7 @@ def _function(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     return in_float32(e, [x], _dtype(eqn), compute)
 
 
-@rule("pow", "atan2", "nextafter")
+@rule("pow", "atan2")
 def _function_of_two(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
     name = eqn.primitive.name
     x, y = operands(e, eqn, xs)
@@ -128,8 +128,6 @@ def _function_of_two(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
         raise e.fail("powers of integers with traced exponents; use floats")
     if other != dtype:
         y = convert(e, y, other, dtype)
-    if name == "nextafter" and dtype not in (F32, F64):
-        raise e.fail("nextafter works on float32 and float64")
     return in_float32(e, [x, y], dtype, lambda v, _: libdevice(e, name, v))
 
 
@@ -333,10 +331,8 @@ def _bitcast(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     return x if e.of(out) == x.type else e.value("tt.bitcast", [x], e.of(out))
 
 
-@rule("copy", "name", "stop_gradient", "relabel", "multiple_of", "reduce_precision")
+@rule("copy", "name", "stop_gradient", "relabel", "multiple_of")
 def _same(e: Emitter, eqn: Eqn, x: Any, *_: Any) -> Any:
-    if eqn.primitive.name == "reduce_precision":
-        raise e.fail("convert to a narrower dtype and back")
     return x
 
 

@@ -400,7 +400,8 @@ class Emitter:
         """An op without a rule of its own by the ops it stands for."""
         others = formula(eqn)
         if others is None:
-            raise self.fail()
+            name = eqn.primitive.name
+            raise self.fail(next((why for n, why in _INSTEAD.items() if name.startswith(n)), ""))
         before, self.composed = self.composed, self.composed or eqn
         outs = self.run(others, values)
         self.composed = before
@@ -413,6 +414,14 @@ class Emitter:
         raise self.fail("a constant array that is not one repeated value must be an input")
 
 
+_INSTEAD = {
+    "scatter": "Triton moves parts of values nowhere; write to a ref: ref[rows] = x, pl.atomic_add",
+    "conv_": "add up products of windows of a ref: x[pl.ds(i, n), :] @ w[i]",
+    "reduce_window": "combine windows of a ref: x[pl.ds(i, n)]",
+    "random_": "keys have no Triton type; make random bits outside, or count and hash in uint32",
+    "complex": "complex numbers have no Triton type; compute real and imaginary parts",
+}
+"""What to do, by the first letters of ops that are refused."""
 _FLOAT = {
     "add": "arith.addf",
     "sub": "arith.subf",

@@ -36,7 +36,7 @@ _ARITHMETIC = {
     *_DIVISIONS,
     *("add", "add_any", "sub", "mul", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "abs"),
     *("neg", "sign", "is_finite", "clamp", "reduce_sum", "reduce_prod", "reduce_max", "reduce_min"),
-    *("argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin", "sort", "top_k", "nextafter"),
+    *("argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin", "sort", "top_k"),
 }
 
 

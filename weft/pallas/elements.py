@@ -1,0 +1,142 @@
+"""Functions of numbers by formulas of other ops, for backends that have no code of their own.
+
+Sources: M. Abramowitz, I. Stegun, "Handbook of Mathematical Functions", 1964, 6.3, 6.4 and 23.2
+(digamma, polygamma, the zeta function by Euler and Maclaurin's sum); StableHLO's specification of
+reduce_precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+
+SHIFT = 10
+"""Terms summed before the asymptotic series, which is exact to a double's end from there."""
+
+
+def _modules() -> tuple[Any, Any]:
+    import weft.numpy as jnp
+    from weft import lax
+
+    return jnp, lax
+
+
+# Sums, in double precision -----------------------------------------------------------------------
+
+
+def _in_double(function: Callable) -> Callable:
+    """The function computed in float64, whatever its operands and whether x64 is enabled."""
+
+    def of(*operands: Any) -> Any:
+        from weft import enable_x64
+
+        with enable_x64(True):
+            wide = [x.astype("float64") for x in operands]
+            return function(*wide).astype(operands[0].dtype)
+
+    return of
+
+
+def _bernoulli(count: int) -> list[float]:
+    """B(2), B(4), …, by the recurrence of their binomial sums."""
+    found = [1.0, -0.5]
+    for n in range(2, 2 * count + 1):
+        found.append(-sum(math.comb(n + 1, k) * found[k] for k in range(n)) / (n + 1))
+    return found[2::2]
+
+
+def _digamma(x: Any) -> Any:
+    """log(z) less its series from z = x + SHIFT on, and its reflection below 1/2."""
+    jnp, _ = _modules()
+    reflected = x < 0.5
+    y = jnp.where(reflected, 1 - x, x)
+    z = y + SHIFT
+    square = 1 / (z * z)
+    series = square * 0
+    for k, b in reversed(list(enumerate(_bernoulli(8), 1))):
+        series = (series + b / (2 * k)) * square
+    value = jnp.log(z) - 0.5 / z - series - sum(1 / (y + k) for k in range(SHIFT))
+    part = x - jnp.round(x)
+    value = jnp.where(reflected, value - math.pi / jnp.tan(part * math.pi), value)
+    value = jnp.where(x == np.inf, x, value)
+    return jnp.where((x <= 0) & (part == 0) | (x == -np.inf), np.nan, value)
+
+
+def _zeta(x: Any, q: Any) -> Any:
+    jnp, lax = _modules()
+    total = lax.fori_loop(0, SHIFT, lambda k, s: s + (q + k) ** -x, jnp.zeros_like(x + q))
+    z = q + SHIFT
+    power = z**-x
+    total = total + power * z / (x - 1) + power / 2
+    factor = power * x / z
+    for k, b in enumerate(_bernoulli(12), 1):
+        total = total + factor * (b / math.factorial(2 * k))
+        factor = factor * (x + (2 * k - 1)) * (x + 2 * k) / (z * z)
+    pole = (q <= 0) & (q == jnp.floor(q))
+    even = (x == jnp.floor(x)) & (jnp.floor(x / 2) * 2 == x)
+    total = jnp.where(pole, jnp.where(even, np.inf, np.nan), total)
+    return jnp.where(x == 1, np.inf, jnp.where(x < 1, np.nan, total))
+
+
+def _polygamma(m: Any, x: Any) -> Any:
+    jnp, lax = _modules()
+    odd = jnp.floor(m / 2) * 2 != m
+    factor = jnp.exp(lax.lgamma(m + 1)) * jnp.where(odd, 1.0, -1.0)
+    value = jnp.where(m == 0, _digamma(x), factor * _zeta(m + 1, x))
+    return jnp.where((m >= 0) & (m == jnp.floor(m)), value, np.nan)
+
+
+# Bits --------------------------------------------------------------------------------------------
+
+
+def _bits(x: Any, sign: str = "int") -> Any:
+    _, lax = _modules()
+    return lax.bitcast_convert_type(x, f"{sign}{8 * x.dtype.itemsize}")
+
+
+def _nextafter(x: Any, y: Any) -> Any:
+    """The number with the next bits, further from 0 or nearer to it."""
+    jnp, lax = _modules()
+    mine, other = _bits(x), _bits(y)
+    one, lowest = mine.dtype.type(1), dtypes.iinfo(mine.dtype).min
+    further = (y > x) ^ (mine < 0)
+    least = other & lowest | one
+    moved = jnp.where((mine << one) == 0, least, mine + jnp.where(further, one, -one))
+    value = jnp.where(x == y, y, lax.bitcast_convert_type(moved, x.dtype))
+    return jnp.where((x != x) | (y != y), x.dtype.type(np.nan), value)
+
+
+def _reduce_precision(x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+    """Rounds to even at the given bits; what is then too large is infinite, too small zero."""
+    jnp, lax = _modules()
+    info = dtypes.finfo(x.dtype)
+    bits, drop = _bits(x, "uint"), info.nmant - mantissa_bits
+    rounded = x
+    if drop > 0:
+        number = bits.dtype.type
+        half = (bits >> number(drop)) & number(1)
+        half = half + number((1 << (drop - 1)) - 1)
+        rounded = (bits + half) & ~number((1 << drop) - 1)
+        rounded = lax.bitcast_convert_type(rounded, x.dtype)
+    if exponent_bits < info.nexp:
+        bias = (1 << (exponent_bits - 1)) - 1
+        largest = (2 - 2.0 ** -min(mantissa_bits, info.nmant)) * 2.0**bias
+        ends = [x.dtype.type(v) for v in (largest, np.inf, 2.0 ** (1 - bias), 0)]
+        size = abs(rounded)
+        size = jnp.where(size > ends[0], ends[1], jnp.where(size < ends[2], ends[3], size))
+        rounded = jnp.copysign(size, x)
+    return jnp.where(x != x, x, rounded)
+
+
+FORMULAS: dict[str, Callable] = {
+    "digamma": _in_double(_digamma),
+    "polygamma": _in_double(_polygamma),
+    "zeta": _in_double(_zeta),
+    "nextafter": _nextafter,
+    "reduce_precision": _reduce_precision,
+}
