@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -152,8 +153,9 @@ def _lower_gathered(ctx: Any, x: Any, over: Team, perm: Pairs) -> Any:
         for source, target in perm:
             sources[target] = source
         rows = all_gather_p.bind(x, over=team, axis=0, tiled=False, to=VARYING)
-        source = dynamic_index_in_dim(sources, axis_index_p.bind(over=team), keepdims=False)
-        row = dynamic_index_in_dim(rows, source, keepdims=False)
+        row_of = partial(dynamic_index_in_dim, keepdims=False, allow_negative_indices=False)
+        source = row_of(sources, axis_index_p.bind(over=team))
+        row = row_of(rows, source)
         return row if len(perm) == over.size else select(ge(source, 0), row, zeros_like(row))
 
     aval = ctx.avals_in[0]

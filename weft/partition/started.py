@@ -8,6 +8,7 @@ together again in the local program.
 
 from __future__ import annotations
 
+from weft._xla import passes
 from weft._xla.mlir import ir
 from weft.partition.collect import KINDS
 from weft.partition.walk import inner_first
@@ -17,6 +18,9 @@ STARTED, DONE = "weft.started", "weft.done"
 
 def set_out(module: ir.Module) -> bool:
     """Turns what is started and done at one place each into a collective and a barrier."""
+    if not _named(module, "stablehlo.async_start"):
+        return False
+    passes.run(module, "inline{default-pipeline= },symbol-dce")  # each call's own get own numbers
     found = 0
     with module.context:
         i64 = ir.IntegerType.get_signless(64)
