@@ -38,14 +38,14 @@ _MODULES = {
     "ufuncs": """
         abs absolute acos acosh add angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh
         asin asinh atan atan2 atanh bitwise_and bitwise_count bitwise_invert bitwise_left_shift
-        bitwise_not bitwise_or bitwise_right_shift bitwise_xor cbrt ceil conj conjugate cos cosh
-        deg2rad degrees divide equal exp exp2 expm1 fabs floor fmax fmin greater greater_equal
+        bitwise_not bitwise_or bitwise_right_shift bitwise_xor cbrt conj conjugate cos cosh
+        deg2rad degrees divide equal exp exp2 expm1 fabs fmax fmin greater greater_equal
         imag invert isfinite isinf isnan isneginf isposinf left_shift less less_equal log log10
         log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or logical_xor maximum
         minimum multiply negative nextafter not_equal positive rad2deg radians real reciprocal
-        right_shift rint sign signbit sin sinh sqrt square subtract tan tanh true_divide trunc
-        round around iscomplex isreal
+        right_shift sign signbit sin sinh sqrt square subtract tan tanh true_divide iscomplex isreal
     """,
+    "rounding": "around ceil floor rint round trunc",
     "formulas": """
         clip copysign divmod float_power floor_divide fmod frexp gcd heaviside hypot i0 lcm ldexp
         mod modf nan_to_num pow power remainder sinc spacing

@@ -238,7 +238,7 @@ def _statistic(
     from weft.numpy.reductions import max as max_
     from weft.numpy.reductions import mean
     from weft.numpy.reductions import min as min_
-    from weft.numpy.ufuncs import round as round_
+    from weft.numpy.rounding import round as round_
 
     aval = typeof(x)
     n = aval.shape[axis]

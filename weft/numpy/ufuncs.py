@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -91,6 +90,12 @@ def _filled(x: Any, value: Any) -> Any:
     return convert(filled, aval.dtype, True) if aval.weak_type else filled
 
 
+def _named(function: Callable, name: str, doc: str) -> Callable:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{doc} Source: numpy.{name}."
+    return function
+
+
 # Unary, one op --------------------------------------------------------------------------------
 
 
@@ -116,9 +121,7 @@ def _float_unary(name: str, prim: Primitive, doc: str) -> Callable:
         return compiled(x)
 
     traced.__name__ = name
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc} Source: numpy.{name}."
-    return function
+    return _named(function, name, doc)
 
 
 def _real_unary(name: str, prim: Primitive, doc: str) -> Callable:
@@ -130,9 +133,7 @@ def _real_unary(name: str, prim: Primitive, doc: str) -> Callable:
         refuse_complex(name, x)
         return inner(x)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = inner.__doc__
-    return function
+    return _named(function, name, doc)
 
 
 exp = _float_unary("exp", ew.exp_p, "e to the power x.")
@@ -168,84 +169,10 @@ def _log_base(name: str, prim: Primitive, base: int) -> Callable:
             return ew.complex_p.bind(*(ew.mul_p.bind(part, scale) for part in parts))
         return prim.bind(x)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"The logarithm to base {base}. Source: numpy.{name}."
-    return function
+    return _named(function, name, f"The logarithm to base {base}.")
 
 
 log2, log10 = _log_base("log2", log2_p, 2), _log_base("log10", log10_p, 10)
-
-
-def _rounding(name: str, op: Callable, doc: str) -> Callable:
-    """Integers and booleans are whole already."""
-
-    def function(x: Any) -> Any:
-        dtype = aval_of(name, x).dtype
-        if dtype in INEXACT:
-            return op(x)
-        if dtypes.is_extended(dtype):
-            raise TypeError(f"weft.numpy.{name}: takes numbers, got {typeof(x).str_short()}")
-        return to_array(x)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc} Source: numpy.{name}."
-    return function
-
-
-floor = _rounding("floor", ew.floor_p.bind, "The largest integer not above x.")
-ceil = _rounding("ceil", ew.ceil_p.bind, "The smallest integer not below x.")
-trunc = _rounding(
-    "trunc",
-    lambda x: ew.select(ew.lt_p.bind(x, _const(x, 0)), ew.ceil_p.bind(x), ew.floor_p.bind(x)),
-    "x without its fraction.",
-)
-
-
-def rint(x: Any, /) -> Any:
-    """The nearest integer as a float, halves to even. Source: numpy.rint."""
-    if aval_of("rint", x).dtype not in INEXACT:
-        return convert(x, dtypes.canonicalize_dtype(float))
-    if _is_complex(x):
-        return ew.complex_p.bind(rint(real(x)), rint(imag(x)))
-    return ew.round_p.bind(x, rounding_method=1)
-
-
-def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    """Rounded to a number of decimals, halves to even; a negative number rounds tens, hundreds, …
-
-    >>> import weft
-    >>> weft.numpy.round(weft.numpy.array([1.25, 2.5]), 1)
-    Array([1.2, 2.5], dtype=float32)
-    """
-    refuse_out("round", out)
-    from weft.numpy.formulas import floor_divide, remainder
-
-    decimals = operator.index(decimals)
-    dtype = aval_of("round", a).dtype
-    if dtype not in INEXACT:
-        if decimals >= 0:
-            return to_array(a)
-        if 10**-decimals > int(dtypes.iinfo(dtype).max):
-            return _filled(to_array(a), 0)
-        unit = _const(a, 10**-decimals)
-        half = _const(a, 10**-decimals // 2)
-        down = multiply(floor_divide(a, unit), unit)
-        rest = subtract(a, down)
-        odd = not_equal(remainder(floor_divide(a, unit), 2), 0)
-        up = logical_or(greater(rest, half), logical_and(equal(rest, half), odd))
-        return add(down, multiply(convert(up, dtype), unit))
-    if dtype in dtypes._COMPLEX:
-        return ew.complex_p.bind(round(real(a), decimals), round(imag(a), decimals))
-    if decimals == 0:
-        return ew.round_p.bind(a, rounding_method=1)
-    # Narrow floats overflow or lose digits when scaled.
-    wide = cast(a, dtypes.float32) if dtype.itemsize < 4 else a
-    scale = _const(wide, 10.0**decimals)
-    rounded = ew.div_p.bind(ew.round_p.bind(ew.mul_p.bind(wide, scale), rounding_method=1), scale)
-    return cast(rounded, dtype) if wide is not a else rounded
-
-
-around = round
 
 
 def _any_unary(name: str, prim: Primitive, doc: str) -> Callable:
@@ -256,9 +183,7 @@ def _any_unary(name: str, prim: Primitive, doc: str) -> Callable:
             check_array(name, x)
             raise
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc} Source: numpy.{name}."
-    return function
+    return _named(function, name, doc)
 
 
 sign = _any_unary("sign", ew.sign_p, "-1, 0 or 1 by the sign; x/|x| for complex x.")
@@ -358,26 +283,6 @@ def bitwise_count(x: Any, /) -> Any:
 # Binary, one op -------------------------------------------------------------------------------
 
 
-def _binary(name: str, prim: Primitive, doc: str) -> Callable:
-    bind = prim.bind
-
-    def function(x1: Any, x2: Any, /) -> Any:
-        return bind(*_two(name, x1, x2))
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc} Source: numpy.{name}."
-    return function
-
-
-def _float_binary(name: str, prim: Primitive, doc: str) -> Callable:
-    def function(x1: Any, x2: Any, /) -> Any:
-        return prim.bind(*_two_inexact(name, x1, x2))
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc} Source: numpy.{name}."
-    return function
-
-
 def _lazy(name: str) -> Callable:
     """A function of another module by name, loaded when it is called."""
 
@@ -389,22 +294,41 @@ def _lazy(name: str) -> Callable:
     return call
 
 
-add = ufunc(
-    _binary("add", ew.add_p, "x1 + x2."),
-    2,
-    1,
-    identity=0,
-    reduce=_lazy("sum"),
-    accumulate=_lazy("cumsum"),
-)
-subtract = ufunc(_binary("subtract", ew.sub_p, "x1 - x2."), 2, 1)
-multiply = ufunc(
-    _binary("multiply", ew.mul_p, "x1 * x2."),
-    2,
-    1,
-    identity=1,
-    reduce=_lazy("prod"),
-    accumulate=_lazy("cumprod"),
+def _ufunc(
+    function: Callable,
+    *,
+    reduce: str = "",
+    accumulate: str = "",
+    identity: Any = None,
+    associative: builtins.bool = False,
+) -> ufunc:
+    """Of two operands; the names of what it reduces and accumulates by, where that is faster."""
+    by = {"reduce": reduce, "accumulate": accumulate}
+    made = ufunc(function, 2, 1, identity=identity, **{k: _lazy(v) for k, v in by.items() if v})
+    made.associative = associative
+    return made
+
+
+def _binary(name: str, prim: Primitive, doc: str, **methods: Any) -> ufunc:
+    bind = prim.bind
+
+    def function(x1: Any, x2: Any, /) -> Any:
+        return bind(*_two(name, x1, x2))
+
+    return _ufunc(_named(function, name, doc), **methods)
+
+
+def _float_binary(name: str, prim: Primitive, doc: str) -> Callable:
+    def function(x1: Any, x2: Any, /) -> Any:
+        return prim.bind(*_two_inexact(name, x1, x2))
+
+    return _named(function, name, doc)
+
+
+add = _binary("add", ew.add_p, "x1 + x2.", identity=0, reduce="sum", accumulate="cumsum")
+subtract = _binary("subtract", ew.sub_p, "x1 - x2.")
+multiply = _binary(
+    "multiply", ew.mul_p, "x1 * x2.", identity=1, reduce="prod", accumulate="cumprod"
 )
 true_divide = _float_binary("true_divide", ew.div_p, "x1 / x2, a float.")
 divide = true_divide
@@ -437,9 +361,7 @@ def _comparison(name: str, prim: Primitive, strict: Primitive | None, doc: str) 
             return by_parts(x, y)
         return bind(x, y)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc} Source: numpy.{name}."
-    return function
+    return _named(function, name, doc)
 
 
 equal = _comparison("equal", ew.eq_p, None, "x == y.")
@@ -460,7 +382,7 @@ def _between(x: Any, y: Any) -> Any:
     return ew.complex_p.bind(*parts)
 
 
-def _extremum(name: str, prim: Primitive, wins: Callable, doc: str) -> Callable:
+def _extremum(name: str, prim: Primitive, wins: Callable, reduce: str, doc: str) -> ufunc:
     bind = prim.bind
 
     def function(x: Any, y: Any, /) -> Any:
@@ -471,47 +393,44 @@ def _extremum(name: str, prim: Primitive, wins: Callable, doc: str) -> Callable:
             return ew.select(ew.eq_p.bind(x, y), _between(x, y), chosen)
         return bind(x, y)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc} Source: numpy.{name}."
-    return function
+    return _ufunc(_named(function, name, doc), reduce=reduce, associative=True)
 
 
-maximum = ufunc(
-    _extremum("maximum", ew.max_p, greater_equal, "The greater of x and y; NaN if either is."),
-    2,
-    1,
-    reduce=_lazy("max"),
+maximum = _extremum(
+    "maximum", ew.max_p, greater_equal, "max", "The greater of x and y; NaN if either is."
 )
-minimum = ufunc(
-    _extremum("minimum", ew.min_p, less_equal, "The lesser of x and y; NaN if either is."),
-    2,
-    1,
-    reduce=_lazy("min"),
+minimum = _extremum(
+    "minimum", ew.min_p, less_equal, "min", "The lesser of x and y; NaN if either is."
 )
 
 
-def fmax(x1: Any, x2: Any) -> Any:
-    """The greater of x1 and x2; where one is NaN, the other. Source: numpy.fmax."""
-    x1, x2 = _same_rank(*_two("fmax", x1, x2))
-    keep = logical_or(greater(x1, x2), isnan(x2))
-    return ew.select(keep, x1, x2)
+def _extremum_beside_nan(name: str, wins: Callable, doc: str) -> Callable:
+    def function(x1: Any, x2: Any) -> Any:
+        x1, x2 = _same_rank(*_two(name, x1, x2))
+        return ew.select(logical_or(wins(x1, x2), isnan(x2)), x1, x2)
+
+    return _named(function, name, doc)
 
 
-def fmin(x1: Any, x2: Any) -> Any:
-    """The lesser of x1 and x2; where one is NaN, the other. Source: numpy.fmin."""
-    x1, x2 = _same_rank(*_two("fmin", x1, x2))
-    keep = logical_or(less(x1, x2), isnan(x2))
-    return ew.select(keep, x1, x2)
-
-
-bitwise_and = ufunc(
-    _binary("bitwise_and", ew.and_p, "Bits of x1 and x2; for booleans, and."), 2, 1, identity=-1
+fmax = _extremum_beside_nan(
+    "fmax", greater, "The greater of x1 and x2; where one is NaN, the other."
 )
-bitwise_or = ufunc(
-    _binary("bitwise_or", ew.or_p, "Bits of x1 or x2; for booleans, or."), 2, 1, identity=0
+fmin = _extremum_beside_nan("fmin", less, "The lesser of x1 and x2; where one is NaN, the other.")
+
+bitwise_and = _binary(
+    *("bitwise_and", ew.and_p, "Bits of x1 and x2; for booleans, and."),
+    identity=-1,
+    associative=True,
 )
-bitwise_xor = ufunc(
-    _binary("bitwise_xor", ew.xor_p, "Bits in which x1 and x2 differ."), 2, 1, identity=0
+bitwise_or = _binary(
+    *("bitwise_or", ew.or_p, "Bits of x1 or x2; for booleans, or."),
+    identity=0,
+    associative=True,
+)
+bitwise_xor = _binary(
+    *("bitwise_xor", ew.xor_p, "Bits in which x1 and x2 differ."),
+    identity=0,
+    associative=True,
 )
 
 
@@ -548,35 +467,20 @@ def _as_bool(name: str, x: Any) -> Any:
     return x if aval.dtype is _bool or aval.dtype == _bool else ew.ne_p.bind(x, aval.dtype.type(0))
 
 
-def _logical(name: str, prim: Primitive, doc: str) -> Callable:
+def _logical(name: str, prim: Primitive, doc: str, **methods: Any) -> ufunc:
     def function(x: Any, y: Any, /) -> Any:
         return prim.bind(*broadcast_args(_as_bool(name, x), _as_bool(name, y)))
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc} Source: numpy.{name}."
-    return function
+    return _ufunc(_named(function, name, doc), associative=True, **methods)
 
 
-logical_and = ufunc(
-    _logical("logical_and", ew.and_p, "Whether both are nonzero."),
-    2,
-    1,
-    identity=True,
-    reduce=_lazy("all"),
+logical_and = _logical(
+    "logical_and", ew.and_p, "Whether both are nonzero.", identity=True, reduce="all"
 )
-logical_or = ufunc(
-    _logical("logical_or", ew.or_p, "Whether either is nonzero."),
-    2,
-    1,
-    identity=False,
-    reduce=_lazy("any"),
+logical_or = _logical(
+    "logical_or", ew.or_p, "Whether either is nonzero.", identity=False, reduce="any"
 )
-logical_xor = ufunc(
-    _logical("logical_xor", ew.xor_p, "Whether exactly one is nonzero."), 2, 1, identity=False
-)
-for _ufunc in (bitwise_and, bitwise_or, bitwise_xor, logical_and, logical_or, logical_xor):
-    _ufunc.associative = True
-maximum.associative = minimum.associative = True
+logical_xor = _logical("logical_xor", ew.xor_p, "Whether exactly one is nonzero.", identity=False)
 
 
 def logical_not(x: Any, /) -> Any:
@@ -597,10 +501,7 @@ def _log_sum(
             return complex_log_sum(x1, x2, exp_, log_, turn)
         return prim.bind(x1, x2)
 
-    function.__doc__ = f"{doc} Source: numpy.{name}."
-    made = ufunc(function, 2, 1, name=name, identity=-np.inf)
-    made.associative = True
-    return made
+    return _ufunc(_named(function, name, doc), identity=-np.inf, associative=True)
 
 
 logaddexp = _log_sum(
