@@ -75,6 +75,8 @@ def test_weakly_typed_carries_take_the_type_the_body_gives_them():
     last, _ = lax.scan(lambda c, x: ((c[1], c[0] + x), None), (0, 1.0), X)
     assert {leaf.dtype for leaf in last} == {np.dtype("float32")}
     assert lax.scan(lambda c, _: (c + 1, None), 0, None, length=2)[0].weak_type
+    changed = lax.fori_loop(0, 2, lambda i, c: c + 0.5, 0)
+    assert changed == 1.0 and changed.dtype == np.float32 and not changed.weak_type
 
 
 def test_random_keys_may_be_carried_and_stacked():

@@ -26,8 +26,8 @@ class TracerBoolConversionError(ConcretizationTypeError):
     """`bool()` of a traced array."""
 
 
-class TracerIntegerConversionError(JAXTypeError):
-    """A traced array was used as a Python integer."""
+class TracerIntegerConversionError(ConcretizationTypeError):
+    """A traced array was used as a Python integer, such as a size or an axis."""
 
 
 class TracerArrayConversionError(JAXTypeError):

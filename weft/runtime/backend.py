@@ -69,7 +69,7 @@ def platforms() -> tuple[str, ...]:
 def _canonical(platform: str) -> str:
     name = _ALIASES.get(platform, platform)
     if name not in _FACTORIES:
-        raise ValueError(
+        raise RuntimeError(
             f"unknown platform {platform!r}; weft supports {', '.join(_FACTORIES)} and gpu"
         )
     return name
@@ -79,8 +79,7 @@ def client(platform: str | None = None) -> Client:
     """The client of a platform, or the default one; made on first use.
 
     Raises:
-      ValueError: an unknown platform.
-      RuntimeError: the platform cannot be started (says why).
+      RuntimeError: the platform is unknown, or cannot be started (says why).
     """
     if platform is None:
         return _default if _default is not None else _start_default()

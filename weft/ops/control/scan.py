@@ -211,8 +211,8 @@ def trace_with_carry(
                 and not (same_type(a, b) and b.weak_type)
                 and a.shape == b.shape
             ):
-                dtype, weak = dtypes.promote_types([(a.dtype, True), (b.dtype, b.weak_type)])
-                x = _retyped(x, dtype, weak, convert)
+                dtype, _ = dtypes.promote_types([(a.dtype, True), (b.dtype, b.weak_type)])
+                x = _retyped(x, dtype, convert)
             if state.spread and isinstance(b, ShapedArray):
                 x = vary(x, b.mat.varying & state.spread)
             new.append(x)
@@ -242,10 +242,10 @@ def _carry_names(tree: Any, place: int | None) -> Callable[[], list[str]]:
     return names
 
 
-def _retyped(x: Any, dtype: Any, weak: bool, convert: Callable) -> Any:
-    if isinstance(x, bool | int | float | complex) and not weak:
+def _retyped(x: Any, dtype: Any, convert: Callable) -> Any:
+    if isinstance(x, bool | int | float | complex):
         return dtype.type(x)
-    return convert(x, dtype, weak)
+    return convert(x, dtype, False)
 
 
 def _scan_in_python(f: Callable, init: Any, xs: list, tree: Any, n: int, reverse: bool) -> tuple:
