@@ -210,7 +210,7 @@ def test_explicit_axes_become_part_of_the_type():
         (lambda: device_put(VALUE, "cpu"), TypeError, "device must be a device, a sharding"),
         (lambda: device_put(VALUE, src="cpu"), TypeError, "src must be a device, a sharding"),
         (
-            lambda: device_put(VALUE, NamedSharding(MESH, P(unreduced={"x"}))),
+            lambda: device_put(VALUE, NamedSharding(make_mesh((8,), ("x",)), P(unreduced={"x"}))),
             ValueError,
             r"whole value is no partial sum.*weft.reshard",
         ),

@@ -88,6 +88,26 @@ def test_a_spec_is_over_the_mesh_in_context_and_an_arrays_own_methods_over_its_o
     assert weft.reshard(rows, P("y")).sharding.mesh == MESH
 
 
+def test_reshard_takes_entries_of_none_past_the_last_dimension():
+    x = put(A, "x")
+    assert weft.typeof(weft.reshard(x, P(None, "y", None, None))).sharding.spec == P(None, "y")
+    product = weft.jit(lambda v: wnp.dot(v, v.T, out_sharding=P("x", None, None)))(x)
+    assert product.sharding.spec == P("x", None)
+
+
+def test_an_array_is_not_placed_by_more_entries_than_dimensions():
+    replicated = weft.reshard(put(A, "x"), P())
+    with pytest.raises(ValueError, match="3 entries.*2 dimensions"):
+        weft.device_put(replicated, NamedSharding(MESH, P(None, None, "x")))
+
+
+def test_results_of_jit_are_split_by_axes_or_left_to_the_partitioner():
+    open_dim = NamedSharding(AUTO, P(P.UNCONSTRAINED))
+    for which in ("in_shardings", "out_shardings"):
+        with pytest.raises(ValueError, match=f"{which} of .*UNCONSTRAINED.*use None or axis"):
+            weft.jit(lambda v: v, **{which: open_dim})(A)
+
+
 def test_reshard_to_no_axis_of_an_auto_mesh_replicates():
     out = weft.reshard(put(A, "x", mesh=AUTO), NamedSharding(AUTO, P()))
     assert out.sharding.is_fully_replicated

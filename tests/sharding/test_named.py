@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.runtime import backend
-from weft.sharding.mesh import AbstractMesh, make_mesh, set_mesh
+from weft.sharding.mesh import AbstractMesh, AxisType, make_mesh, set_mesh
 from weft.sharding.named import IndivisibleError, NamedSharding, Sharding, hlo_sharding
 from weft.sharding.physical import (
     GSPMDSharding,
@@ -70,6 +70,12 @@ def test_equal_shardings_are_one_object_and_survive_pickling():
     [
         (lambda: named("z"), ValueError, r"dimension 0 uses axis 'z'.*'x': 4, 'y': 2"),
         (lambda: named(unreduced="z"), ValueError, "unreduced uses axis 'z'"),
+        (
+            lambda: NamedSharding(MESH.update(axis_types=(AxisType.Auto,) * 2), P(unreduced="x")),
+            ValueError,
+            "unreduced uses mesh axis 'x', which is of type Auto.*Explicit",
+        ),
+        (lambda: named(P.UNCONSTRAINED), ValueError, "UNCONSTRAINED.*no axis of type Auto"),
         (lambda: NamedSharding(MESH, ("x",)), TypeError, "PartitionSpec such as P"),
         (lambda: NamedSharding("mesh", P()), TypeError, "must be a Mesh"),
         (lambda: named("x", "y").shard_shape((8,)), ValueError, "2 entries.*1 dimension"),

@@ -235,6 +235,18 @@ def test_partial_sums_that_no_split_dimension_gives_are_refused():
         wnp.cos(in_parts(split(X)))
 
 
+def test_partial_sums_beside_axes_of_type_auto_cross_the_ends_of_programs():
+    types = (weft.sharding.AxisType.Explicit, weft.sharding.AxisType.Auto)
+    x = X[:, :1] * W[:1]
+    with weft.set_mesh(weft.make_mesh((4, 2), ("x", "y"), types)):
+        part = weft.jit(lambda v: weft.reshard(v, P(unreduced={"x"})), partitioner="weft")(x)
+        assert part.sharding.spec.unreduced == {"x"}
+        np.testing.assert_array_equal(value(part), x)
+        np.testing.assert_array_equal(weft.jit(lambda v: weft.reshard(v * 2, P("x")))(part), x * 2)
+        with pytest.raises(ValueError, match="XLA's partitioner.*beside mesh axes of type Auto"):
+            weft.jit(lambda v: v * 2, partitioner="xla")(part)
+
+
 def test_an_unreduced_array_is_printed_by_its_placement():
     text = repr(in_parts(split(X)))
     assert text.startswith("Array(float32[4,4]") and "unreduced={'x'}" in text

@@ -17,7 +17,8 @@ def test_sdy_texts():
     assert mesh_sdy_text(MESH, [1, 0, 2, 3, 4, 5, 6, 7]) == (
         '<["x"=4, "y"=2], device_ids=[1, 0, 2, 3, 4, 5, 6, 7]>'
     )
-    assert sdy_sharding_text(named("x", P.UNCONSTRAINED), 3) == (
+    auto = make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    assert sdy_sharding_text(named("x", P.UNCONSTRAINED, mesh=auto), 3) == (
         '#sdy.sharding<@mesh, [{"x"}, {?}, {}]>'
     )
     assert sdy_sharding_text(named(("y", "x")), 1) == '#sdy.sharding<@mesh, [{"y", "x"}]>'

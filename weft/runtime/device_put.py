@@ -149,6 +149,7 @@ def put_array(x: Any, sharding: Any, *, donate: bool = False, may_alias: bool | 
             return x if x._committed else _rewrap(x, aval, sharding)
         same_order = source._devices_in_order == sharding._devices_in_order
         if same_order and source.is_equivalent_to(sharding, ndim):
+            sharding.check_compatible_aval(aval.shape)
             return _rewrap(x, _moved_aval(aval, sharding), sharding)
     if type(sharding) is not SingleDeviceSharding:
         check_placeable(sharding, aval.shape)

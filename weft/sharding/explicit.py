@@ -32,7 +32,8 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     Args:
       xs: a pytree of arrays.
       out_shardings: a NamedSharding, or a `P` over the mesh in context (or of the array's own
-        type), or a pytree of these that is a prefix of ``xs``.
+        type), or a pytree of these that is a prefix of ``xs``. Entries of None past an array's last
+        dimension are left out.
 
     Returns:
       The same values. Moving them takes the communication that the change of sharding needs.
@@ -77,6 +78,9 @@ def _reshard(x: Any, target: Any) -> Any:
             f"reshard: out_shardings must be a NamedSharding or a PartitionSpec, got "
             f"{type(sharding).__name__}; use weft.device_put for other placements"
         )
+    given = sharding.spec.partitions
+    if len(given) > aval.ndim and not any(given[aval.ndim :]):  # no more than the type needs
+        sharding = sharding.with_spec(sharding.spec.update(partitions=given[: aval.ndim]))
     if UNCONSTRAINED in sharding.spec.partitions:
         raise ValueError(
             f"reshard: {sharding.spec!r} leaves a dimension UNCONSTRAINED; use None or axis names, "

@@ -348,6 +348,16 @@ def _check_named(mesh: Any, spec: Any) -> None:
     for name in ("unreduced", "reduced"):
         for axis in getattr(spec, name):
             _check_axis(mesh, spec, axis, name)
+            if mesh.axis_type(axis) is AxisType.Auto:
+                raise ValueError(
+                    f"{spec!r}: {name} uses mesh axis {axis!r}, which is of type Auto; only types "
+                    f"say what is {name}: give the mesh Explicit axes, as weft.make_mesh does"
+                )
+    if UNCONSTRAINED in spec.partitions and AxisType.Auto not in mesh.axis_types:
+        raise ValueError(
+            f"{spec!r} leaves a dimension UNCONSTRAINED, but {mesh!r} has no axis of type Auto to "
+            "split it over; use None or axis names"
+        )
 
 
 def _check_axis(mesh: Any, spec: PartitionSpec, axis: Any, place: str) -> None:

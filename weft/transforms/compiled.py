@@ -163,7 +163,7 @@ complex numbers, it loses parts (jaxlib 0.10.2)."""
 def _loses_sums(program: Program) -> bool:
     """Whether XLA's partitioner would lose parts of partial sums that the types show.
 
-    Raises ValueError where it would also end the process.
+    Raises ValueError where it would also end the process, and where nothing holds the parts.
     """
     found = [
         (e, [_is_partial(v.aval) for v in e.invars], v.aval)
@@ -173,6 +173,14 @@ def _loses_sums(program: Program) -> bool:
     ]
     loses = any(e.primitive.name not in XLA_HANDS_ON for e, _, _ in found)
     made = [a for e, ins, a in found if e.primitive.name == "reshard" and not any(ins)]
+    crossing = [a for a in (*program.jaxpr.in_avals, *program.jaxpr.out_avals) if _is_partial(a)]
+    for aval in crossing:
+        if aval.sharding.mesh.auto_axes:
+            raise ValueError(
+                f"{program.name}: XLA's partitioner takes and returns no partial sums, "
+                f"{aval.str_short()}, beside mesh axes of type Auto; use partitioner='weft', or "
+                "add them up: weft.reshard(x, P(...)) without unreduced axes"
+            )
     if loses:
         made += program.jaxpr.out_avals
     for aval in made:
@@ -367,8 +375,8 @@ def _aliases(program: Program) -> tuple[dict[int, int], list[bool]]:
                 unused.append(a.str_short())
     if unused:
         warn(
-            f"{program.name}: donated buffers of types {', '.join(unused)} match no result and "
-            "are freed without being reused"
+            f"{program.name}: donated buffers of types {', '.join(unused)} match no result, "
+            "which could take their memory"
         )
     return aliases, donors
 
@@ -469,12 +477,10 @@ def _on_typed_mesh(aval: Any, sharding: Any) -> Any:
         devices = mesh.devices.reshape(typed.mesh.axis_sizes)
         own = Mesh(devices, typed.mesh.axis_names, typed.mesh.axis_types)
         return typed.update(mesh=own, memory_kind=sharding.memory_kind)
-    types = typed.mesh.axis_types
-    return (
-        sharding
-        if mesh.axis_types == types
-        else sharding.update(mesh=mesh.update(axis_types=types))
-    )
+    own = mesh.update(axis_types=typed.mesh.axis_types)
+    # Which sums are due is said by types alone: beside Auto axes, XLA found the rest.
+    spec = sharding.spec.update(unreduced=typed.spec.unreduced, reduced=typed.spec.reduced)
+    return sharding.update(mesh=own, spec=spec)
 
 
 def _as_asked(asked: Any, aval: Any, found: Any) -> Any:

@@ -240,6 +240,12 @@ class JitInfo:
             None if s is None or s is UNSPECIFIED else as_sharding(s, f"{what} of {self.name}")
             for s in flat
         ]
+        for s in result:
+            if PartitionSpec.UNCONSTRAINED in getattr(s, "spec", ()):
+                raise ValueError(
+                    f"{what} of {self.name}: {s.spec!r} leaves a dimension UNCONSTRAINED; use None "
+                    "or axis names, or no sharding to leave all dimensions to the partitioner"
+                )
         return (*result, *(None,) * (n - len(result)))
 
     def flat_donated(self, in_tree: Any, n: int) -> tuple:
