@@ -171,3 +171,43 @@ def test_a_function_for_no_platform_of_the_kernel_is_refused():
         built(f, x)
     with pytest.raises(pl.UnsupportedKernelError, match="no function for cpu, and no default"):
         f(x)
+
+
+LEFT, RIGHT = pl.Mesh({"a": 1}, name="left"), pl.Mesh({"b": 1}, name="right")
+
+
+def waiting(wait, limit):
+    """A kernel whose second program waits for what the first never does."""
+
+    def first(x, out, flag):
+        out[0] = x[0]
+
+    def second(x, out, flag):
+        wait(flag)
+
+    return pl.mpmd_map(
+        [(LEFT, first), (RIGHT, second)],
+        shape(1),
+        [pl.SemaphoreType.REGULAR @ pl.SHARED],
+        compiler_params=pl.CompilerParams(wait_limit=limit),
+        name="patient",
+    )
+
+
+WAITS = {
+    "semaphore_wait": lambda flag: pl.semaphore_wait(flag),
+    "semaphore_read": lambda flag: weft.lax.while_loop(
+        lambda seen: seen == 0, lambda seen: pl.semaphore_read(flag), 0
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_a_wait_that_nobody_ends_ends_by_the_clock(name):
+    x = np.ones(1, np.float32)
+    line = r"patient: a wait lasted longer than 0.05 s.*test_gpu_limits.py"
+    with pytest.raises(AssertionError, match=line):
+        on_gpu(waiting(WAITS[name], 0.05), x)
+    for limit, platform, timed in ((0, "cuda", False), (1, "rocm", False), (1, "cuda", True)):
+        text = str(built(waiting(WAITS[name], limit), x, platform=platform).module)
+        assert ("%globaltimer" in text) == timed

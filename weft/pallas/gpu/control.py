@@ -12,8 +12,9 @@ from weft.core.jaxpr import Eqn
 from weft.core.ref import AbstractRef
 from weft.pallas.gpu.arrays import take
 from weft.pallas.gpu.emitter import BOOL, INT, Emitter, i32_attr, rule
-from weft.pallas.gpu.memory import barrier
+from weft.pallas.gpu.memory import LONG, barrier
 from weft.pallas.gpu.registers import Cell, held, holds, new_cell, update, values
+from weft.pallas.polls import polls
 
 # Programs and calls ------------------------------------------------------------------------------
 
@@ -84,9 +85,48 @@ def _debug_print(e: Emitter, eqn: Eqn, *xs: Any) -> list:
 @rule("debug_check")
 def _debug_check(e: Emitter, eqn: Eqn, ok: Any) -> list:
     if e.call.debug:
-        message = ir.StringAttr.get(eqn.params["message"], mlir.context())
-        e.op("tt.assert", [e.splat(ok, (1,)) if not e.sizes(ok) else ok], [], {"message": message})
+        _check(e, ok, eqn.params["message"])
     return []
+
+
+def _check(e: Emitter, ok: ir.Value, message: str) -> None:
+    """Ends the launch, which prints the message and the program's number, unless all is true."""
+    attrs = {"message": ir.StringAttr.get(message, mlir.context())}
+    e.op("tt.assert", [e.splat(ok, (1,)) if not e.sizes(ok) else ok], [], attrs)
+
+
+def clock_check(e: Emitter) -> Callable[[], None]:
+    """Before a loop that waits: what each turn is to call, so that it ends after the limit."""
+    limit = e.call.wait_limit
+    if not limit or e.platform != "cuda":
+        return lambda: None
+    start, site = _clock(e), e.eqn
+    message = (
+        f"kernel {e.call.name}: a wait lasted longer than {limit:g} s, the limit of waiting "
+        f"(pl.CompilerParams(wait_limit=...), weft.config.pallas_wait_limit): "
+        f"{site.primitive.name} ({site.source})"
+    )
+
+    def check() -> None:
+        passed = e.binary("sub", _clock(e), start, LONG)
+        end = e.constant(round(limit * 1e9), (), LONG)
+        _check(e, e.compare("lt", passed, end, LONG), message)
+
+    return check
+
+
+def _clock(e: Emitter) -> ir.Value:
+    """Nanoseconds of the GPU's clock, the same one for all programs."""
+    text = lambda s: ir.StringAttr.get(s, mlir.context())
+    return e.value(
+        "tt.elementwise_inline_asm",
+        [],
+        e.type((), LONG),
+        asm_string=text("mov.u64 $0, %globaltimer;"),
+        constraints=text("=l"),
+        pure=ir.BoolAttr.get(False, mlir.context()),
+        packed_element=i32_attr(1),
+    )
 
 
 # Branches ----------------------------------------------------------------------------------------
@@ -227,6 +267,7 @@ def _while(e: Emitter, eqn: Eqn, *operands: Any) -> list:
     types, stores = [x.type for x in start], e.stores
     n = len(carry)
     settle(e)
+    check = clock_check(e) if e.call.is_mpmd and polls(eqn) else None
     operation = e.op("scf.while", start, types, regions=2)
 
     def before(*state: ir.Value) -> None:
@@ -238,6 +279,8 @@ def _while(e: Emitter, eqn: Eqn, *operands: Any) -> list:
         with in_order(e):
             update(e, cells, state[n:])
             outs = e.run(body, [*body_consts, *state[:n]])
+            if check is not None:
+                check()
             e.op("scf.yield", [*_values(e, outs, avals), *values(e, cells)])
 
     e.region(operation, 0, types, before)

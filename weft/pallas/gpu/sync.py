@@ -9,13 +9,13 @@ atomics order what one thread did, the barriers extend that to all of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft._xla.mlir import ir
 from weft.core.jaxpr import Eqn
 from weft.core.ref import Indexer
-from weft.pallas.gpu.control import for_loop
+from weft.pallas.gpu.control import clock_check, for_loop
 from weft.pallas.gpu.elementwise import convert
 from weft.pallas.gpu.emitter import BOOL, INT, Emitter, rule
 from weft.pallas.gpu.memory import (
@@ -77,32 +77,38 @@ def _signal(e: Emitter, pointer: ir.Value, amount: ir.Value) -> None:
 
 def _wait(e: Emitter, pointer: ir.Value, amount: ir.Value, decrement: bool = True) -> None:
     """Takes `amount` off the counter, once it is that large, or leaves it there."""
-    type_ = amount.type
-    operation = e.op("scf.while", [e.constant(0)], [type_], regions=2)
 
-    def test(_: ir.Value) -> None:
+    def goes_on() -> ir.Value:
         now = atomic(e, "add", pointer, e.constant(0), None, INT, order=ACQUIRE)
-        enough = e.compare("ge", now, amount, INT)
         if not decrement:
-            less = e.compare("lt", now, amount, INT)
-            e.op("scf.condition", [less, convert(e, enough, BOOL, INT)])
-            return
+            return e.compare("lt", now, amount, INT)
         # Others may wait at the same counter: take the amount only if it is still there.
-        inner = e.op("scf.if", [enough], [type_], regions=2)
+        enough = e.compare("ge", now, amount, INT)
+        inner = e.op("scf.if", [enough], [enough.type], regions=2)
 
         def attempt() -> None:
             left = e.binary("sub", now, amount, INT)
             found = compare_and_swap(e, pointer, now, left)
-            taken = e.compare("eq", found, now, INT)
-            e.op("scf.yield", [convert(e, taken, BOOL, INT)])
+            e.op("scf.yield", [e.compare("ne", found, now, INT)])
 
         e.region(inner, 0, [], attempt)
-        e.region(inner, 1, [], lambda: e.op("scf.yield", [e.constant(0)]))
-        done = inner.results[0]
-        e.op("scf.condition", [e.compare("eq", done, e.constant(0), INT), done])
+        e.region(inner, 1, [], lambda: e.op("scf.yield", [e.constant(1, (), BOOL)]))
+        return inner.results[0]
 
-    e.region(operation, 0, [type_], test)
-    e.region(operation, 1, [type_], lambda done: e.op("scf.yield", [done]))
+    _repeat(e, goes_on)
+
+
+def _repeat(e: Emitter, goes_on: Callable[[], ir.Value]) -> None:
+    """Looks again and again while the condition holds."""
+    check = clock_check(e)
+    operation = e.op("scf.while", [], [], regions=2)
+
+    def again() -> None:
+        check()
+        e.op("scf.yield", [])
+
+    e.region(operation, 0, [], lambda: e.op("scf.condition", [goes_on()]))
+    e.region(operation, 1, [], again)
     barrier(e)
 
 
@@ -144,15 +150,12 @@ def _core_barrier(e: Emitter, eqn: Eqn, sem: View, *index: Any) -> list:
     ticket = atomic(e, "add", pointer, e.constant(1), None, INT, order=BOTH)
     phase = e.binary("div", ticket, count, INT)
     goal = e.binary("mul", e.binary("add", phase, e.constant(1), INT), count, INT)
-    operation = e.op("scf.while", [], [], regions=2)
 
-    def test() -> None:
+    def goes_on() -> ir.Value:
         now = atomic(e, "add", pointer, e.constant(0), None, INT, order=ACQUIRE)
-        e.op("scf.condition", [e.compare("lt", now, goal, INT)])
+        return e.compare("lt", now, goal, INT)
 
-    e.region(operation, 0, [], test)
-    e.region(operation, 1, [], lambda: e.op("scf.yield", []))
-    barrier(e)
+    _repeat(e, goes_on)
     return []
 
 
