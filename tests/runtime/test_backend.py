@@ -49,3 +49,20 @@ def test_the_number_of_virtual_devices_is_configured(environment, code, count):
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True
     )
     assert result.stdout.strip() == str(count), result.stderr
+
+
+def test_the_environment_says_how_much_of_a_gpus_memory_is_taken(monkeypatch):
+    from weft._xla import cuda
+
+    given = {}
+    monkeypatch.setattr(cuda, "load_plugin", lambda: None)
+    monkeypatch.setattr(
+        cuda._jax, "get_c_api_client", lambda name, options, *_: given.update(options)
+    )
+    monkeypatch.setenv("XLA_CLIENT_MEM_FRACTION", ".25")
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_ALLOCATOR", "platform")
+    cuda.make_client(visible_devices="01")
+    wanted = {"memory_fraction": 0.25, "preallocate": False, "allocator": "platform"}
+    assert given.items() >= {**wanted, "platform_name": "cuda"}.items()
+    assert given["visible_devices"] == [0, 1]

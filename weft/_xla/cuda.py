@@ -134,16 +134,11 @@ def make_client(
     visible_devices: Any = None,
     partition_index: int | None = None,
 ) -> _jax.Client:
-    """The client of this machine's GPUs."""
+    """The client of this machine's GPUs; XLA_CLIENT_MEM_FRACTION and others shape its memory."""
+    from jaxlib.xla_client import generate_pjrt_gpu_plugin_options
+
     load_plugin()
-    options: dict[str, str | int | float | bool | list[int]] = {
-        "platform_name": "cuda",
-        "allocator": os.environ.get("XLA_PYTHON_CLIENT_ALLOCATOR", "default").lower(),
-    }
-    if fraction := os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION"):
-        options["memory_fraction"] = float(fraction)
-    if preallocate := os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE"):
-        options["preallocate"] = preallocate.lower() not in ("0", "false")
+    options: dict[str, Any] = {**generate_pjrt_gpu_plugin_options()}
     if distributed_client is not None:
         options.update(node_id=node_id, num_nodes=num_nodes)
     if partition_index is not None:
