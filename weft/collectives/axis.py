@@ -84,6 +84,7 @@ axis_index_p = Primitive(
     batch=_batch,
     lower=_lower,
     named_axes=named_axes,
+    silent=True,
     own_types=True,
 )
 

@@ -275,6 +275,7 @@ all_slice_p = Primitive(
     batch=joining(_slice_batch),
     lower=_slice_lower,
     named_axes=named_axes,
+    silent=True,
     own_types=True,
     structural=True,
 )

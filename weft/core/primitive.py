@@ -42,10 +42,19 @@ class Primitive:
     mixes: bool
         With explicit axes, a linear op takes whole values beside partial sums: lowering counts
         such a value in once.
+    calls: bool
+        A call of the one program `params["jaxpr"]` on all operands.
+    inner(avals, outs, params) -> (what, types that it has, types that it must have), …
+        What the inner programs of other ops take and give, for the option `enable_checks`.
     depends(params, marked) -> which results are computed from the marked operands
-        For ops of several results whose inner programs are not run once on all operands.
+        For ops of several results that are no calls.
+    dce(eqn, used) -> Eqn
+        For ops with inner programs: the equation without what only serves results that are not
+        used. Its outvars are the used ones, more only where they cannot be dropped.
     effects(avals, params) -> frozenset of Effect.
     named_axes(params) -> tuple of axis names the op communicates over.
+    silent: bool
+        Over its named axes nothing is sent: the device only looks up where it stands.
     stage(trace, args, params) -> results, or None to record the equation as it is
         For higher-order ops whose params hold functions: how they become jaxprs when recorded.
     """
@@ -54,11 +63,14 @@ class Primitive:
         "abstract",
         "batch",
         "bilinear",
+        "calls",
+        "dce",
         "depends",
         "effects",
         "higher_order",
         "hlo",
         "impl",
+        "inner",
         "jvp",
         "linear",
         "linearize",
@@ -71,6 +83,7 @@ class Primitive:
         "eager_cache",
         "rule_cache",
         "sharding",
+        "silent",
         "stage",
         "structural",
         "transpose",
@@ -91,9 +104,13 @@ class Primitive:
         bilinear: tuple[int, ...] = (),
         mixes: bool = False,
         impl: Callable | None = None,
+        calls: bool = False,
+        inner: Callable | None = None,
         depends: Callable | None = None,
+        dce: Callable | None = None,
         effects: Callable | None = None,
         named_axes: Callable | None = None,
+        silent: bool = False,
         multiple_results: bool = False,
         own_types: bool = False,
         structural: bool = False,
@@ -115,9 +132,13 @@ class Primitive:
         self.bilinear = bilinear
         self.mixes = mixes
         self.impl = impl
+        self.calls = calls
+        self.inner = inner
         self.depends = depends
+        self.dce = dce
         self.effects = effects
         self.named_axes = named_axes
+        self.silent = silent
         self.multiple_results = multiple_results
         self.own_types = own_types
         self.structural = structural  # moves elements about whatever their dtype: works on keys

@@ -45,6 +45,7 @@ def call_primitive(name: str, **rules: Any) -> Primitive:
         ),
         lower=lambda ctx, *xs, call, jaxpr, num_consts: ctx.inline(jaxpr, *xs),
         named_axes=lambda params: () if params["jaxpr"] is None else jaxpr_axes(params["jaxpr"]),
+        calls=True,
         multiple_results=True,
         own_types=True,
         higher_order=True,

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr
-
-DCE_RULES: dict[Any, Callable[[Eqn, list[bool]], Eqn]] = {}
-"""Primitive -> rule(eqn, used outputs), for ops with inner jaxprs: the equation without what only
-serves unused outputs. Its outvars are the used ones, more only where they cannot be dropped."""
 
 
 def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
@@ -31,8 +26,9 @@ def _live(jaxpr: Jaxpr, outvars: Sequence[Atom]) -> tuple[list[Eqn], set]:
     for eqn in reversed(jaxpr.eqns):
         if not eqn.effects and live.isdisjoint(eqn.outvars):
             continue
-        if eqn.primitive in DCE_RULES:
-            eqn = DCE_RULES[eqn.primitive](eqn, [v in live for v in eqn.outvars])
+        rule = eqn.primitive.dce
+        if rule is not None:
+            eqn = rule(eqn, [v in live for v in eqn.outvars])
         keep(eqn)
         update(eqn.invars)
     kept.reverse()

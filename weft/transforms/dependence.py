@@ -14,9 +14,8 @@ def depends(eqn: Eqn, marked: Sequence[bool]) -> list[bool]:
     rule = eqn.primitive.depends
     if rule is not None:
         return list(rule(eqn.params, marked))
-    inner = eqn.params.get("jaxpr")
-    if isinstance(inner, ClosedJaxpr) and len(inner.in_avals) == len(marked):
-        return program_depends(inner, marked)
+    if eqn.primitive.calls and eqn.params["jaxpr"] is not None:
+        return program_depends(eqn.params["jaxpr"], marked)
     return [True] * len(eqn.outvars)
 
 

@@ -205,6 +205,7 @@ jit_p = Primitive(
     lower=_lower,
     impl=_impl,
     named_axes=lambda params: jaxpr_axes(params["jaxpr"]),
+    calls=True,
     multiple_results=True,
     own_types=True,
     higher_order=True,

@@ -17,7 +17,7 @@ from weft.core.tree import arg_names, flatten, tree_map
 from weft.transforms import checkpoint_policies as checkpoint_policies
 from weft.transforms.bodies import trace_body
 from weft.transforms.checkpoint_policies import Offload
-from weft.transforms.dce import DCE_RULES, dce_closed, dce_jaxpr
+from weft.transforms.dce import dce_closed, dce_jaxpr
 from weft.transforms.jit_op import jaxpr_axes, jit_p
 from weft.transforms.jvp import jvp_jaxpr, linearize_jaxpr
 from weft.transforms.staging import _check_callable, split_static
@@ -330,11 +330,12 @@ remat_p = Primitive(
     batch=_batch,
     lower=_lower,
     named_axes=lambda params: jaxpr_axes(params["jaxpr"]),
+    calls=True,
+    dce=_dce,
     multiple_results=True,
     own_types=True,
     higher_order=True,
 )
-DCE_RULES[remat_p] = _dce
 
 
 # The function ----------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from weft.core.trace import inside_manual, trace_to_jaxpr, typeof
 from weft.sharding.mesh import AbstractMesh, AxisType, context_mesh, use_abstract_mesh
 from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.spec import PartitionSpec
+from weft.transforms.dependence import program_depends
 from weft.transforms.jit_op import jaxpr_axes
 from weft.transforms.jvp import cotangent_aval, jvp_jaxpr, linearize_jaxpr
 from weft.transforms.transpose import is_undefined, transpose_jaxpr
@@ -553,8 +554,7 @@ def _check_mesh(program: Any, own: Any) -> None:
         raise ValueError(
             f"a shard_map over {own!r} is part of a program whose arguments are placed over "
             f"{program!r}: one program has one mesh. Move the arguments to the shard_map's mesh "
-            "with "
-            "weft.device_put, or give both the same axes"
+            "with weft.device_put, or give both the same axes"
         )
 
 
@@ -572,6 +572,25 @@ def _impl(*args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list:
         return jitted(*args)
 
 
+def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:
+    jaxpr, mesh = params["jaxpr"], params["mesh"]
+
+    def shards(whole: Sequence[Any], specs: Sequence[Any]) -> list:
+        return [_shard(a, s, mesh) for a, s in zip(whole, specs, strict=True)]
+
+    for what, inner, whole, specs in (
+        ("the body", jaxpr.in_avals, avals, params["in_specs"]),
+        ("the results of the body", jaxpr.out_avals, outs, params["out_specs"]),
+    ):
+        yield what, [(a.shape, a.dtype) for a in inner], shards(whole, specs)
+
+
+def _shard(aval: Any, spec: Any, mesh: Any) -> tuple:
+    """Shape and dtype of what one device has of a value."""
+    parts = [math.prod(mesh.shape[n] for n in spec.axes_of(d)) for d in range(len(aval.shape))]
+    return tuple(d // n for d, n in zip(aval.shape, parts, strict=True)), aval.dtype
+
+
 shard_map_p = Primitive(
     "shard_map",
     abstract=_abstract,
@@ -583,6 +602,8 @@ shard_map_p = Primitive(
     lower=_lower,
     impl=_impl,
     named_axes=_named_axes,
+    inner=_inner,
+    depends=lambda params, marked: program_depends(params["jaxpr"], marked),
     multiple_results=True,
     own_types=True,
     higher_order=True,

@@ -15,7 +15,6 @@ from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, is_array_like, typeof
 from weft.core.tree import names_in
 from weft.transforms.bodies import args_tree, derived, trace_body
-from weft.transforms.dce import DCE_RULES
 from weft.transforms.dependence import depends
 from weft.transforms.jit_op import jaxpr_axes
 from weft.transforms.jvp import has_tangent
@@ -258,8 +257,9 @@ def needed_eqns(eqns: Sequence[Eqn], outputs: Iterable[Any]) -> list[Eqn]:
     kept = []
     for eqn in reversed(eqns):
         if any(v in live for v in eqn.outvars):
-            if eqn.primitive in DCE_RULES:
-                eqn = DCE_RULES[eqn.primitive](eqn, [v in live for v in eqn.outvars])
+            rule = eqn.primitive.dce
+            if rule is not None:
+                eqn = rule(eqn, [v in live for v in eqn.outvars])
             kept.append(eqn)
             live.update(v for v in eqn.invars if v.__class__ is Var)
     return kept[::-1]

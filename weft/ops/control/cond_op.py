@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.core import dtypes
-from weft.core.aval import ShapedArray
+from weft.core.aval import Mat, ShapedArray
 from weft.core.effects import WRITES
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Var
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.control.common import eager, join_axes, ordered_effects_of, pick, select_rows
 from weft.ops.control.divergence import check_derivative
-from weft.transforms.dce import DCE_RULES, dce_jaxpr
+from weft.transforms.dce import dce_jaxpr
 from weft.transforms.dependence import program_depends
 from weft.transforms.jvp import jvp_jaxpr, linearize_jaxpr
 from weft.transforms.transpose import is_undefined, transpose_jaxpr
@@ -42,6 +42,26 @@ def _abstract(index: ShapedArray, *avals: Any, branches: Branches) -> list:
 
 def _strip_unless_all(avals: Sequence[Any]) -> Any:
     return avals[0] if all(a.weak_type for a in avals) else avals[0].strip_weak_type()
+
+
+def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:
+    # Along axes by which devices choose their branches differently, types say nothing: what is
+    # equal on the devices that take a branch differs from what the others have.
+    axes = avals[0].mat.varying
+    for i, branch in enumerate(params["branches"]):
+        for what, has, must in (
+            (f"branch {i}", branch.in_avals, avals[1:]),
+            (f"the results of branch {i}", branch.out_avals, outs),
+        ):
+            yield what, [_outside(a, axes) for a in has], [_outside(a, axes) for a in must]
+
+
+def _outside(aval: Any, axes: frozenset) -> Any:
+    """The type without what it says along the axes."""
+    if not axes or not isinstance(aval, ShapedArray):
+        return aval
+    m = aval.mat
+    return aval.update(mat=Mat(m.varying - axes, m.unreduced - axes, m.reduced - axes))
 
 
 def _effects(avals: Any, params: dict) -> frozenset:
@@ -313,9 +333,10 @@ cond_p = Primitive(
     lower=_lower,
     impl=eager(lambda params: params["branches"][0], lambda: cond_p),
     named_axes=lambda params: join_axes(*params["branches"]),
+    inner=_inner,
     depends=_depends,
+    dce=_dce,
     multiple_results=True,
     own_types=True,
     higher_order=True,
 )
-DCE_RULES[cond_p] = _dce

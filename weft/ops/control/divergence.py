@@ -113,10 +113,6 @@ def seen_as_varying(values: Sequence[Tracer], axes: frozenset) -> Iterator[None]
             x.aval = aval
 
 
-_SILENT = frozenset(("axis_index", "all_slice"))
-"""Ops along named axes by which nothing is sent."""
-
-
 _CHOOSE = (
     "Communicate outside and choose with weft.numpy.where, or, if the value is the same on all "
     "devices, say so with weft.lax.pmax(x, {axes})"
@@ -160,7 +156,7 @@ def _communication(jaxpr: Any, axes: frozenset) -> Eqn | None:
         if rule is None or not axes.intersection(rule(eqn.params)):
             continue
         inner = [j for _, j in subjaxprs(eqn.params)]
-        if not inner and eqn.primitive.name not in _SILENT:
+        if not (inner or eqn.primitive.silent):
             return eqn
         for j in inner:
             found = _communication(j, axes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.core import dtypes
@@ -36,7 +36,7 @@ from weft.ops.control.divergence import (
 )
 from weft.ops.control.scan import check_unroll, scan_p, trace_with_carry
 from weft.ops.control.scan_lower import whole
-from weft.transforms.dce import DCE_RULES, dce_jaxpr
+from weft.transforms.dce import dce_jaxpr
 from weft.transforms.dependence import program_depends
 from weft.transforms.jvp import jvp_jaxpr, tangent_aval
 from weft.transforms.vmap import AxisData, batch_jaxpr, move_dim
@@ -46,6 +46,15 @@ from weft.transforms.vmap import AxisData, batch_jaxpr, move_dim
 
 def _abstract(*avals: Any, cond_nconsts: int, body_nconsts: int, **params: Any) -> list:
     return list(avals[cond_nconsts + body_nconsts :])
+
+
+def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:
+    n_cond = params["cond_nconsts"]
+    start = n_cond + params["body_nconsts"]
+    carry = avals[start:]
+    yield "the condition", params["cond_jaxpr"].in_avals, [*avals[:n_cond], *carry]
+    yield "the body", params["body_jaxpr"].in_avals, [*avals[n_cond:start], *carry]
+    yield "the results of the body", params["body_jaxpr"].out_avals, carry
 
 
 def _effects(avals: Any, params: dict) -> frozenset:
@@ -362,12 +371,13 @@ while_p = Primitive(
     lower=_lower,
     impl=eager(lambda params: params["body_jaxpr"], lambda: while_p),
     named_axes=lambda params: join_axes(params["cond_jaxpr"], params["body_jaxpr"]),
+    inner=_inner,
     depends=_depends,
+    dce=_dce,
     multiple_results=True,
     own_types=True,
     higher_order=True,
 )
-DCE_RULES[while_p] = _dce
 
 
 # The functions ---------------------------------------------------------------------------------

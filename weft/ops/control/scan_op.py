@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Var, eval_jaxpr
@@ -20,7 +20,7 @@ from weft.ops.control.common import (
     reorder,
 )
 from weft.ops.control.scan_lower import lower_scan
-from weft.transforms.dce import DCE_RULES, dce_closed, dce_jaxpr
+from weft.transforms.dce import dce_closed, dce_jaxpr
 from weft.transforms.dependence import program_depends
 from weft.transforms.jvp import (
     LinearizedJaxpr,
@@ -30,7 +30,7 @@ from weft.transforms.jvp import (
     tangent_aval,
 )
 from weft.transforms.transpose import is_undefined, transpose_jaxpr
-from weft.transforms.vmap import AxisData, add_dim, batch_jaxpr, move_dim
+from weft.transforms.vmap import AxisData, add_dim, batch_jaxpr, move_dim, remove_dim
 
 # Types -----------------------------------------------------------------------------------------
 
@@ -44,6 +44,21 @@ def _abstract(
 
 def _stacked(aval: Any, length: int) -> Any:
     return add_dim(aval, 0, AxisData(None, length))
+
+
+def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:
+    start = params["num_consts"] + params["num_carry"]
+    jaxpr, n = params["jaxpr"], params["num_carry"]
+    xs, ys = avals[start:], outs[n:]
+    yield "the body", jaxpr.in_avals, [*avals[:start], *(remove_dim(a, 0) for a in xs)]
+    yield (
+        "the results of the body",
+        jaxpr.out_avals,
+        [*avals[start - n : start], *(remove_dim(a, 0) for a in ys)],
+    )
+    for what, stacked in (("xs", xs), ("ys", ys)):
+        lengths = [a.shape[0] for a in stacked]
+        yield f"the lengths of {what}", lengths, [params["length"]] * len(lengths)
 
 
 # Derivatives -----------------------------------------------------------------------------------
@@ -583,12 +598,13 @@ scan_p = Primitive(
     lower=lower_scan,
     impl=eager(lambda params: params["jaxpr"], lambda: scan_p),
     named_axes=lambda params: join_axes(params["jaxpr"]),
+    inner=_inner,
     depends=_depends,
+    dce=_dce,
     multiple_results=True,
     own_types=True,
     higher_order=True,
 )
-DCE_RULES[scan_p] = _dce
 
 
 __all__ = ["scan_p"]

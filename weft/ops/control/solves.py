@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.core.boundary import api_boundary
@@ -121,6 +121,13 @@ def _lower(ctx: Any, *operands: Any, solve: ClosedJaxpr, counts: tuple, **params
     return ctx.inline(solve, *parts[2], *b)
 
 
+def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:
+    consts, b = _constants(avals, params["counts"])
+    for name, own in zip(_PARTS, consts, strict=True):
+        if params[name] is not None:
+            yield name, params[name].in_avals, [*own, *b]
+
+
 linear_solve_p = Primitive(
     "custom_linear_solve",
     abstract=_abstract,
@@ -130,6 +137,7 @@ linear_solve_p = Primitive(
     transpose=_transpose,
     batch=_batch,
     lower=_lower,
+    inner=_inner,
     named_axes=lambda params: join_axes(
         *(params[name] for name in _PARTS if params[name] is not None)
     ),
