@@ -362,3 +362,14 @@ def test_the_mixed_derivative_of_a_power_at_exponent_0_is_the_inverse(x):
 
 def test_igamma_has_no_derivative_in_a_at_0():
     assert np.isnan(weft.grad(lax.igamma)(0.0, 1.0))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8])
+def test_known_integers_are_divided_by_zero(dtype):
+    x, zero = np.array([7, 0], dtype), np.array([0, 3], dtype)
+    minus_one = dtype(np.iinfo(dtype).max if dtype is np.uint8 else -1)
+    np.testing.assert_array_equal(weft.jit(lambda: lax.div(x, zero))(), [minus_one, 0])
+    np.testing.assert_array_equal(weft.jit(lambda: lax.rem(x, zero))(), [7, 0])
+    in_steps = weft.jit(lambda: lax.div(lax.mul(x, x), lax.sub(x, x)))
+    np.testing.assert_array_equal(in_steps(), [minus_one] * 2)
+    np.testing.assert_array_equal(weft.jit(lambda y: lax.div(y, zero))(x), [minus_one, 0])

@@ -363,7 +363,10 @@ def _is_plain(eqn: Any) -> bool:
     if len(invars) == 1:
         return invars[0].__class__ is not Literal and "accuracy" not in eqn.params
     aval = eqn.outvars[0].aval
-    if aval.dtype is dtypes.bool_:  # whose sums have their own lowering
+    dtype = aval.dtype
+    if dtype is dtypes.bool_:  # whose sums have their own lowering
+        return False
+    if eqn.primitive.name in ("div", "rem") and dtypes.is_integer(dtype):  # as have quotients
         return False
     shape = aval.shape
     for v in invars:  # noqa: SIM110  (`all` would take three times as long)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from weft.core import dtypes
@@ -112,26 +113,60 @@ mul_p = elementwise(
 )
 
 
+def _quotient_lower(hlo: str) -> Callable:
+    """Division, and its rest.
+
+    Before XLA's own folding, which takes x / 0 for -1, MLIR's folds integers that are known, and
+    divides by zero: that ends the process (jaxlib 0.10.2). A barrier hides a known divisor from it.
+    """
+
+    def lower(ctx: Any, x: Any, y: Any) -> Any:
+        x, y = ctx.spread([x, y])
+        if dtypes.is_integer(ctx.avals_out[0].dtype) and _is_known(x) and _is_known(y):
+            (y,) = ctx.op("stablehlo.optimization_barrier", [y], [y.type])
+        return ctx.op(hlo, [x, y], ctx.out_types())[0]
+
+    return lower
+
+
+def _is_known(value: Any) -> bool:
+    """Whether the value is computed of constants alone."""
+    waiting, seen = [value], set()
+    while waiting:
+        owner = waiting.pop().owner
+        operation = getattr(owner, "operation", None)  # a block owns its arguments
+        if operation is None or operation.name == "stablehlo.optimization_barrier":
+            return False
+        operands = list(operation.operands)
+        if not operands and operation.name != "stablehlo.constant":
+            return False
+        waiting += [x for x in operands if x not in seen]
+        seen.update(operands)
+    return True
+
+
 def _div_jvp_denominator(t: Any, out: Any, x: Any, y: Any) -> Any:
     return neg_p.bind(_mul(t, _div(out, y)))
 
 
 div_p = elementwise(
     "div",
-    "stablehlo.divide",
+    _quotient_lower("stablehlo.divide"),
     jvps=[lambda t, out, x, y: div_p.bind(t, y), _div_jvp_denominator],
     transpose=lambda ct, x, y: [unbroadcast(div_p.bind(ct, y), x), None],
     bilinear=(0,),
 )
+div_p.hlo = "stablehlo.divide"
 rem_p = elementwise(
     "rem",
-    "stablehlo.remainder",
+    _quotient_lower("stablehlo.remainder"),
     accepts=REAL,
     jvps=[
         lambda t, out, x, y: t,
         lambda t, out, x, y: neg_p.bind(_mul(t, round_to_zero(_div(x, y)))),
     ],
 )
+rem_p.hlo = "stablehlo.remainder"
 
 
 def _complex_abstract(re: ShapedArray, im: ShapedArray) -> ShapedArray:
