@@ -6,9 +6,10 @@ VENV   := .venv$(patsubst %,-%,$(filter-out 0.10.2,$(JAXLIB)))
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 CUDA   := $(VENV)/cuda/.ready
+TPU    := $(VENV)/tpu/.ready
 JOBS   ?= 2
 
-.PHONY: demo test bench lint types format clean env cuda
+.PHONY: demo test bench lint types format clean env cuda tpu
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -27,14 +28,24 @@ $(CUDA): $(READY)
 	{ echo "XLA's CUDA plugin could not be installed in $(@D): tests that compile for GPUs need it" >&2; exit 1; }
 	@touch $@
 
+# XLA's compiler for TPUs, in the version that JAX names for itself.
+$(TPU): $(READY)
+	@rm -rf $(@D)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(@D) \
+	    "$$($(BIN)/python -c 'import importlib.metadata as m; print(next(r.split(";")[0] for r in m.requires("jax") if r.startswith("libtpu")))')" || \
+	{ echo "libtpu could not be installed in $(@D): tests that compile for TPUs need it" >&2; exit 1; }
+	@touch $@
+
 env: $(READY)
 
 cuda: $(CUDA)
 
+tpu: $(TPU)
+
 demo: $(READY)
 	$(BIN)/python -m examples.train
 
-test: $(READY) $(CUDA)
+test: $(READY) $(CUDA) $(TPU)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q $(ARGS)
 
 bench: $(READY)

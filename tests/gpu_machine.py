@@ -1,6 +1,6 @@
-"""GPUs that are not there: programs compiled for eight H100s by XLA's CUDA plugin, as text.
+"""Devices that are not there: programs compiled for eight H100s or TPUs by XLA's plugins, as text.
 
-The plugin stands in the environment's folder `cuda`, where `make test` puts it.
+The plugins stand in the environment's folders `cuda` and `tpu`, where `make test` puts them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from weft import NamedSharding, P, ShapeDtypeStruct, topologies
 
 ROOT = Path(__file__).parent.parent
 CUDA = Path(sys.prefix) / "cuda"
+TPU = Path(sys.prefix) / "tpu" / "libtpu" / "libtpu.so"
 
 
 def use_plugin() -> None:
@@ -32,9 +33,19 @@ def use_plugin() -> None:
         del os.environ["WEFT_CUDA_PLUGIN"]
 
 
+def use_libtpu() -> None:
+    """Lets weft find XLA's compiler for TPUs."""
+    assert TPU.exists(), "tests that compile for TPUs need libtpu: run `make tpu` once"
+    os.environ["TPU_LIBRARY_PATH"] = str(TPU)
+    try:
+        topologies.get_topology_desc("v5e:2x2")
+    finally:
+        del os.environ["TPU_LIBRARY_PATH"]
+
+
 @cache
 def topology(name: str = "h100:8") -> topologies.TopologyDescription:
-    use_plugin()
+    (use_libtpu if name.startswith("v") else use_plugin)()
     return topologies.get_topology_desc(name)
 
 

@@ -146,12 +146,15 @@ def test_a_description_of_ones_own_is_text_or_a_file(tmp_path):
         ("h100:0", None, {}, "'0'.*counts of devices"),
         ("h100:1x2x3x4", None, {}, "counts of devices"),
         ("h100:4096x4096", None, {}, "more devices than can be described"),
-        ("v5e:2x2", "tpu", {}, "platform 'tpu' cannot be described.*AbstractMesh"),
+        ("mi300:8", "rocm", {}, "platform 'rocm' cannot be described.*AbstractMesh"),
+        ("v5e:3x3", None, {}, "XLA's plugin for tpu refuses.*not divisible"),
+        ("v5e:9999x9999", "tpu", {}, "more devices than can be described"),
+        ("v5e:2x2", "tpu", {"no_such_option": 1}, "no_such_option=1.*[Uu]nexpected"),
         ("h100:8", "cuda", {"target_config": "no_such_field { }"}, "refuses the description"),
     ],
 )
 def test_names_that_describe_nothing_are_refused_with_the_remedy(name, platform, options, error):
-    topology()  # the plugin is loaded
+    topology(), topology("v5e:2x2")  # the plugins are loaded
     with pytest.raises(ValueError, match=error):
         topologies.get_topology_desc(name, platform, **options)
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from weft._xla.client import XlaRuntimeError
 from weft.core.namespace import seal
 from weft.mesh_utils import create_device_mesh
 from weft.runtime import backend
@@ -16,6 +17,7 @@ from weft.sharding.mesh import Mesh
 __all__ = ["TopologyDescription", "get_attached_topology", "get_topology_desc", "make_mesh"]
 
 _NODE = 8  # GPUs of a host where the name does not say
+_MOST = 2**20  # devices that are described
 
 
 class TopologyDescription:
@@ -53,23 +55,24 @@ def get_attached_topology(platform: str | None = None) -> TopologyDescription:
 def get_topology_desc(
     topology_name: str = "", platform: str | None = None, **kwargs: Any
 ) -> TopologyDescription:
-    """A description of GPUs that need not be there, by XLA's CUDA plugin.
+    """A description of GPUs or TPUs that need not be there, by XLA's plugin for them.
 
     Programs whose shardings are over a mesh of its devices can be traced, lowered and compiled, and
     everything but run: `.as_text()`, `.memory_analysis()`, `.cost_analysis()`, `weft.comm`.
 
     Args:
-      topology_name: a GPU (a100, h100, h200, b200) and how many there are: "h100:8" for one
-        host, "h100:2x8" for two hosts of eight, "h100:4x2x8" for four groups of two such hosts,
-        between which the network is slower. "h100" is "h100:8". With target_config, the counts
-        suffice.
-      platform: "cuda" or "gpu", which is also what None means.
-      kwargs: options of the plugin. target_config: the text of a GpuTargetConfigProto, or the path
-        of a file with it, for any other GPU. topology: the counts, "1x1x8".
+      topology_name: for GPUs a kind (a100, h100, h200, b200) and how many there are: "h100:8" for
+        one host, "h100:2x8" for two hosts of eight, "h100:4x2x8" for four groups of two such
+        hosts, between which the network is slower. "h100" is "h100:8". With target_config, the
+        counts suffice. For TPUs a kind and its torus: "v5e:2x4", "v4:2x2x2".
+      platform: "cuda" or "gpu", or "tpu". None is what the name says.
+      kwargs: options of the plugin. For GPUs, target_config: the text of a GpuTargetConfigProto, or
+        the path of a file with it, for any other GPU; topology: the counts, "1x1x8". For TPUs,
+        such as chips_per_host_bounds=(1, 1, 1), with which "v5e:1x1" is one chip.
 
     Raises:
-      ValueError: no such GPU, counts or platform.
-      RuntimeError: the plugin is not installed (says how to; no GPU and no driver is needed).
+      ValueError: no such devices, counts or platform.
+      RuntimeError: the plugin is not installed (says how to; no device and no driver is needed).
 
     Example:
         >>> import weft
@@ -78,27 +81,47 @@ def get_topology_desc(
             ...
         ValueError: get_topology_desc: 'two' in topology_name='h100:two' must be counts...
 
-    Source: PJRT's GPU plugin, `PJRT_TopologyDescription_Create`.
+    Source: PJRT's plugins for GPUs and TPUs, `PJRT_TopologyDescription_Create`.
     """
-    if platform not in (None, "cuda", "gpu"):
-        raise ValueError(
-            f"get_topology_desc: platform {platform!r} cannot be described, only 'cuda' can; for "
-            f"the {platform} devices of this machine there is get_attached_topology({platform!r}), "
-            "and programs are partitioned and costed for a weft.sharding.AbstractMesh of any size"
-        )
     if not isinstance(topology_name, str):
         raise TypeError(f"get_topology_desc: topology_name must be a string, got {topology_name!r}")
-    target, shape = _parsed(topology_name, **kwargs)
-    from weft._xla import cuda
-
-    options = {**kwargs, "target_config": target, "topology": shape}
-    try:
-        return TopologyDescription(cuda.described_devices(shape, options))
-    except cuda.XlaRuntimeError as error:
+    if platform is None:
+        platform = "tpu" if _TPU.match(topology_name) else "cuda"
+    if platform not in ("cuda", "gpu", "tpu"):
         raise ValueError(
-            f"get_topology_desc: XLA's CUDA plugin refuses the description of {topology_name!r} "
+            f"get_topology_desc: platform {platform!r} cannot be described, only 'cuda' and 'tpu' "
+            f"can; for the {platform} devices of this machine there is "
+            f"get_attached_topology({platform!r}), and programs are partitioned and costed for a "
+            "weft.sharding.AbstractMesh of any size"
+        )
+    name, describe = topology_name, _tpus if platform == "tpu" else _gpus
+    try:
+        return TopologyDescription(describe(name, kwargs))
+    except XlaRuntimeError as error:
+        raise ValueError(
+            f"get_topology_desc: XLA's plugin for {platform} refuses the description of {name!r} "
             f"({', '.join(f'{k}={v!r:.60}' for k, v in kwargs.items()) or 'no options'}): {error}"
         ) from error
+
+
+_TPU = re.compile(r"(tpu|v)\d", re.IGNORECASE)
+
+
+def _tpus(name: str, options: dict[str, Any]) -> list:
+    from weft._xla import tpu
+
+    if math.prod(map(int, re.findall(r"\d+", name.partition(":")[2]))) > _MOST:
+        raise ValueError(f"get_topology_desc: {name!r} is more devices than can be described")
+    return tpu.described_devices(
+        name, {k: list(v) if isinstance(v, tuple) else v for k, v in options.items()}
+    )
+
+
+def _gpus(name: str, options: dict[str, Any]) -> list:
+    target, shape = _parsed(name, **options)
+    from weft._xla import cuda
+
+    return cuda.described_devices(shape, {**options, "target_config": target, "topology": shape})
 
 
 def _parsed(
@@ -125,7 +148,7 @@ def _parsed(
             f"get_topology_desc: {counts!r} in topology_name={topology_name!r} must be counts of "
             "devices, 8, of hosts and devices, 2x8, or of groups, hosts and devices, 1x2x8"
         )
-    if math.prod(map(int, parts)) > 2**20:
+    if math.prod(map(int, parts)) > _MOST:
         raise ValueError(f"get_topology_desc: {counts!r} is more devices than can be described")
     return target_config, "x".join(["1"] * (3 - len(parts)) + parts)
 

@@ -28,8 +28,11 @@ def test_an_axis_with_its_own_link_overrides_the_levels():
     assert model.seconds("collective_permute", 2, 2, 8e9, ("model:(2)2",)) == pytest.approx(2)
 
 
+TPUS = ("tpu_v5p", "tpu_v5e", "tpu_v6e")
+
+
 def test_presets_cite_their_sources_and_are_found_by_name():
-    assert set(PRESETS) == {"cpu", "a100", "h100", "h200", "b200", "tpu_v5p"}
+    assert set(PRESETS) == {"cpu", "a100", "h100", "h200", "b200", *TPUS}
     assert all(len(m.source) > 40 and m.memory_bytes > 1e9 for m in PRESETS.values())
     assert hardware("tpu_v5p") is TPU_V5P and hardware(None) is CPU
 

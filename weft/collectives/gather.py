@@ -319,7 +319,7 @@ def _broadcast_batch(axis: Any, args: Any, dims: Any, *, over: Team, source: int
 def _broadcast_lower(ctx: Any, x: Any, *, over: Team, source: int) -> Any:
     if not communicates(over):
         return x
-    if "cpu" in ctx.module.platforms:
+    if "cuda" not in ctx.module.platforms:
         return _broadcast_by_sum(ctx, x, over, source)
     rows = device_rows(ctx, over)
     order = [source, *(i for i in range(over.size) if i != source)]
@@ -331,7 +331,7 @@ def _broadcast_lower(ctx: Any, x: Any, *, over: Team, source: int) -> Any:
 
 
 def _broadcast_by_sum(ctx: Any, x: Any, over: Team, source: int) -> Any:
-    """XLA:CPU has no collective_broadcast (jaxlib 0.10.2): the bits, added to zeros elsewhere."""
+    """Where XLA has no collective_broadcast (CPU, TPU): the bits, added to zeros elsewhere."""
     aval = ctx.avals_in[0]
 
     def masked_sum(x: Any) -> Any:

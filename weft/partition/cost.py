@@ -180,8 +180,28 @@ TPU_V5P = HardwareModel(
     source="Google Cloud documentation, TPU v5p (cloud.google.com/tpu/docs/v5p): 1200 GB/s"
     " bidirectional ICI for each chip, 3D torus, 8960 chips a pod, 50 Gb/s data-center network",
 )
+TPU_V5E = HardwareModel(
+    "tpu_v5e",
+    # Four links of a 2D torus, 400 GB/s both ways; a ring along one mesh axis uses two of them.
+    levels=((256, Link(1e-6, 100e9)), (None, Link(10e-6, 25e9 / 8))),
+    peak_flops=197e12,
+    memory_bandwidth=819e9,
+    memory_bytes=16e9,
+    source="Google Cloud documentation, TPU v5e (cloud.google.com/tpu/docs/v5e): 1600 Gb/s ICI one"
+    " way for each chip, 2D torus, 256 chips a pod, 6.4 Tb/s data-center network for each pod",
+)
+TPU_V6E = HardwareModel(
+    "tpu_v6e",
+    levels=((256, Link(1e-6, 200e9)), (None, Link(10e-6, 100e9 / 8))),
+    peak_flops=918e12,
+    memory_bandwidth=1600e9,
+    memory_bytes=32e9,
+    source="Google Cloud documentation, TPU v6e (cloud.google.com/tpu/docs/v6e): 3200 Gb/s ICI one"
+    " way for each chip, 2D torus, 256 chips a pod, 25.6 Tb/s data-center network for each pod",
+)
 
-PRESETS: dict[str, HardwareModel] = {m.name: m for m in (CPU, A100, H100, H200, B200, TPU_V5P)}
+_ALL = (CPU, A100, H100, H200, B200, TPU_V5P, TPU_V5E, TPU_V6E)
+PRESETS: dict[str, HardwareModel] = {m.name: m for m in _ALL}
 
 
 def hardware(model: str | HardwareModel | None) -> HardwareModel:

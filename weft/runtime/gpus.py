@@ -120,6 +120,10 @@ GPUS = {
 """GPUs by the names that `weft.topologies.get_topology_desc` takes."""
 
 
+_TPUS = {"TPU v5 lite": "tpu_v5e", "TPU v5": "tpu_v5p", "TPU v6 lite": "tpu_v6e"}
+
+
 def hardware_of(device_kind: str) -> str | None:
     """The name of the hardware model for a kind of device; None where there is none."""
-    return next((name for name in GPUS if name.upper() in device_kind.upper()), None)
+    gpu = next((name for name in GPUS if name.upper() in device_kind.upper()), None)
+    return gpu or _TPUS.get(device_kind)

@@ -9,6 +9,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.elementwise import add, mul, sub
+from weft.ops.linalg import tpu
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import adjoint, diagonal, matmul, of_diagonal, transpose, tril
 from weft.ops.linalg.triangular import triangular_solve
@@ -45,6 +46,10 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
 
 
 def _lower(ctx: Any, x: Any) -> Any:
+    if tpu.on_tpu(ctx):
+        lower = {"lower": ctx.bool(True)}
+        factor = ctx.op("stablehlo.cholesky", [x], ctx.out_types(), lower)[0]
+        return ctx.lower_fun(tril, factor, avals=ctx.avals_out)[0]
     return ctx.lower_fun(_potrf, x)[0]
 
 

@@ -12,6 +12,7 @@ from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.elementwise import _complex_dtype, _real_dtype, div, eq, mul, sub
 from weft.ops.elementwise import complex as make_complex
+from weft.ops.linalg import tpu
 from weft.ops.linalg.cholesky import on_matrices, symmetrize
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import (
@@ -92,6 +93,9 @@ def _eigh_lower(ctx: Any, x: Any, *, lower: bool, sort_eigenvalues: bool) -> lis
 
     if ctx.avals_in[0].size == 0:
         return [ctx.splat(0, a.shape, a.dtype) for a in ctx.avals_out]
+    if tpu.on_tpu(ctx):
+        sweeps, tolerance = 100, 1e-6
+        return tpu.call(ctx, "Eigh", [x], f"{int(lower)},1,{sweeps},{tolerance}")
     return ctx.lower_fun(run, x)
 
 

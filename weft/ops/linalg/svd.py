@@ -11,6 +11,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.elementwise import _real_dtype, add, div, eq, mul, sub
+from weft.ops.linalg import tpu
 from weft.ops.linalg.cholesky import on_matrices
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import (
@@ -116,6 +117,8 @@ def _lower(
     ctx: Any, x: Any, *, full_matrices: bool, compute_uv: bool, algorithm: SvdAlgorithm
 ) -> list:
     def run(x: Any) -> list:
+        if tpu.on_tpu(ctx):
+            return tpu.svd_by_polar(x, full_matrices, compute_uv)
         if ctx.module.platforms[0] != "cpu":
             return _on_gpu(x, full_matrices, compute_uv, algorithm)
         aval = typeof(x)
