@@ -177,6 +177,10 @@ class Machine:
             if code > 5:
                 x, y, code = _unsigned(x), _unsigned(y), code - 4
             return [_INTEGER_ORDER[code](x, y)]
+        if name == "math.fma":
+            a, b, c = (np.asarray(v, np.longdouble) for v in values)
+            with np.errstate(all="ignore"):
+                return [(a * b + c).astype(result[1])]
         if name == "arith.select":
             return [np.where(*values).astype(result[1])]
         if name == "gpu.barrier":

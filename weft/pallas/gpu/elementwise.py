@@ -36,7 +36,19 @@ def _binary(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
     dtype = _dtype(eqn)
     if dtype == BOOL:  # sums and products of booleans are their or and and
         name = {"add": "or", "max": "or", "mul": "and", "min": "and"}.get(name, name)
+    if name == "add" and dtype in (F32, F64):
+        # XLA's Triton leaves a product and a sum two steps, but adds to products of matrices.
+        made = {_maker(v): v for v in (x, y)}
+        if "arith.mulf" in made and "tt.dot" not in made:
+            product = made["arith.mulf"]
+            return e.same("math.fma", *product.owner.operands, y if product is x else x)
     return e.binary(name, x, y, dtype)
+
+
+def _maker(x: ir.Value) -> str | None:
+    """The name of the operation that a value is the result of."""
+    operation = getattr(x.owner, "operation", None)
+    return None if operation is None else operation.name
 
 
 @rule("eq", "ne", "lt", "le", "gt", "ge")
