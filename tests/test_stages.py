@@ -33,6 +33,19 @@ def test_every_stage_knows_types_and_donation_of_its_dynamic_arguments(stages, i
     assert stage.out_info["sum"].shape == (2, 3)
 
 
+def test_every_stage_tells_the_shardings_of_results_that_it_knows():
+    auto = (weft.sharding.AxisType.Auto,)
+    rows = weft.NamedSharding(weft.make_mesh((8,), ("x",), auto), weft.P("x"))
+    function = weft.jit(lambda k: (weft.random.split(k, 8), k), out_shardings=(rows, None))
+    traced = function.trace(weft.random.key(0))
+    lowered = traced.lower()
+    for result in (function.eval_shape(weft.random.key(0)), traced.out_info, lowered.out_info):
+        assert result[0].sharding == rows and result[1].sharding is None
+    whole = rows.update(spec=weft.P())
+    assert [r.sharding for r in lowered.compile().out_info] == [rows, whole]
+    assert weft.jit(lambda x: x + 1).lower(1.0).compile().out_info.sharding is None
+
+
 def test_a_trace_has_the_tree_of_result_types(stages):
     assert stages[0].out_avals["sum"].str_short() == "f32[2,3]"
 

@@ -415,6 +415,12 @@ def test_debug_nans_names_the_line():
         assert float(weft.jit(lambda x: lax.log(x))(1.0)) == 0.0
 
 
+def test_debug_nans_looks_into_jitted_functions_that_are_called_alone():
+    inner = weft.jit(lambda x: lax.log(lax.neg(x)))
+    with weft.debug_nans(True), pytest.raises(FloatingPointError, match="in the result of log"):
+        weft.jit(lambda x: inner(x))(1.0)
+
+
 def test_debug_nans_keeps_donated_arguments_to_look_for_the_nan():
     function = weft.jit(lambda x: lax.log(lax.neg(x)), donate_argnums=0)
     kept, donated = weft.numpy.ones(3), weft.numpy.full(3, -1.0)

@@ -11,6 +11,7 @@ from weft.core import dtypes
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, Literal
 from weft.core.trace import typeof
+from weft.transforms.jit_op import jit_p
 
 
 def _bad(x: Any) -> str | None:
@@ -31,7 +32,7 @@ def check_results(outs: Sequence[Any], closed: ClosedJaxpr, args: Sequence[Any])
     kind = next((k for k in map(_bad, outs) if k), None)
     if kind is None:
         return
-    if len(closed.eqns) <= 1:
+    if len(closed.eqns) <= 1 and not any(e.primitive is jit_p for e in closed.eqns):
         where = (
             f"{closed.eqns[0].primitive.name} ({closed.eqns[0].source})"
             if closed.eqns

@@ -78,8 +78,13 @@ class _Arguments:
 
     @property
     def out_info(self) -> Any:
-        """The result's tree with `ShapeDtypeStruct` leaves."""
-        return self.out_tree.unflatten([struct_of(a) for a in self._entry.closed.out_avals])
+        """The result's tree with `ShapeDtypeStruct` leaves, with their shardings where known."""
+        results = zip(self._entry.closed.out_avals, self._placed_results(), strict=True)
+        return self.out_tree.unflatten([struct_of(aval, placed) for aval, placed in results])
+
+    def _placed_results(self) -> Sequence[Any]:
+        """The flat results' shardings as they are asked for, None for others."""
+        return self._entry.out_shardings
 
 
 class Traced(_Arguments):
@@ -230,6 +235,10 @@ class Compiled(_Arguments):
             return flat
         given = iter(flat)
         return [next(given) if k else None for k in self._program.kept[len(self._program.consts) :]]
+
+    def _placed_results(self) -> Sequence[Any]:
+        own = self._executable.out_shardings
+        return own if self._executable.committed else [None] * len(own)
 
     @property
     def output_shardings(self) -> Any:

@@ -183,11 +183,16 @@ def typeof(x: Any) -> Any:
     return aval if isinstance(aval, AbstractRef) else aval_of_spec(x)
 
 
-def struct_of(aval: Any) -> Any:
+def struct_of(aval: Any, sharding: Any = None) -> Any:
+    """A type as a `ShapeDtypeStruct`, with the sharding of its value where that is known."""
     if not isinstance(aval, ShapedArray):
         return aval
     return ShapeDtypeStruct(
-        aval.shape, aval.dtype, sharding=aval.sharding, weak_type=aval.weak_type, mat=aval.mat
+        aval.shape,
+        aval.dtype,
+        sharding=aval.sharding if sharding is None else sharding,
+        weak_type=aval.weak_type,
+        mat=aval.mat,
     )
 
 
