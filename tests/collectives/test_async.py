@@ -1,5 +1,6 @@
 """Started collectives: their type, their StableHLO, and futures across loops and branches."""
 
+import inspect
 import re
 
 import numpy as np
@@ -44,6 +45,19 @@ def test_a_value_under_way_has_its_own_type_in_the_jaxpr(name):
     text = str(weft.make_jaxpr(on_devices(lambda v: STARTS[name](v).done()))(np.ones((N, N))))
     assert f":in_flight[{name} f32[" in text
     assert re.search(rf"= {name}_start\[.*\] \w+\n.* = done ", text)
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_start_has_the_collectives_parameters_and_its_errors_name_it(name):
+    start, collective = getattr(lax, f"{name}_start"), getattr(lax, name)
+    assert (start.__module__, collective.__module__) == ("weft.lax", "weft.lax")
+    parameters = inspect.signature(start).parameters
+    assert list(parameters.values()) == list(inspect.signature(collective).parameters.values())
+    with pytest.raises(TypeError, match=rf"{name}_start\(\) missing .* 'axis_name'"):
+        start(X)
+    with pytest.raises(NameError, match=rf"lax.{name}_start: .*axis name 'q' is not bound"):
+        required = [p for p in parameters.values() if p.default is p.empty]
+        start(X, "q", *[0] * len(required[2:]))
 
 
 @pytest.mark.parametrize("name", STARTS)

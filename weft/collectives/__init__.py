@@ -61,4 +61,4 @@ __all__ = [
     "pvary",
     "ragged_all_to_all",
 ]
-seal(globals())
+seal(globals(), home="weft.lax")

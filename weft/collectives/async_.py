@@ -7,6 +7,7 @@ value of type `in_flight[x f32[8]]` and `done` takes it. In StableHLO they are `
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -239,7 +240,7 @@ class _Started:
 def _say_start(error: Exception, who: str) -> None:
     """What a collective says of its arguments, said of its start."""
     text = error.args[0] if error.args else None
-    if isinstance(text, str) and text.startswith((f"{who}:", f"{who} ")):
+    if isinstance(text, str) and text.startswith((f"{who}:", f"{who} ", f"{who}()")):
         error.args = (f"{who}_start{text[len(who) :]}", *error.args[1:])
 
 
@@ -255,6 +256,8 @@ def _public(function: Callable, sync: Primitive, example: str, result: str) -> C
                 raise
 
     started.__name__ = started.__qualname__ = name
+    taken = inspect.signature(function)
+    started.__signature__ = taken.replace(return_annotation="Future")  # type: ignore[attr-defined]
     started.__doc__ = f"""Starts `{function.__name__}`; `.done()` on the result gives its value.
 
     Arguments, types, errors and derivative are those of `{function.__name__}`. Between start and

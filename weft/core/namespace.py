@@ -207,14 +207,16 @@ def seal(
     examples: Mapping[str, str] | None = None,
     prefix: str = "",
     hidden: Iterable[str] = (),
+    home: str | None = None,
 ) -> None:
     """Ends a module whose names stand in its `__all__`: makes its functions public, lists them.
 
     scope: the module's `globals()`. hidden: names of `__all__` that load on first use.
     examples: by name, with the prefix before it, what docstrings are extended by.
+    home: the module that users know the functions of, if it is another.
     """
     listed = scope["__all__"]
-    module = scope["__name__"]
+    module = home or scope["__name__"]
     for name in listed:
         if name in hidden:
             continue
