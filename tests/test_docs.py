@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft
-from tests.gpu_machine import use_plugin
+from tests.gpu_machine import use_libtpu, use_plugin
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = sorted(p.name for p in DOCS.glob("*.md") if ">>> " in p.read_text("utf-8"))
@@ -26,7 +26,7 @@ def test_examples_of_a_page_run_as_shown(page):
     assert test.examples
     report: list[str] = []
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    use_plugin()  # pages describe GPUs
+    use_plugin(), use_libtpu()  # pages describe GPUs and TPUs
     weft.set_mesh(None)
     try:
         result = doctest.DocTestRunner(optionflags=flags).run(test, out=report.append)

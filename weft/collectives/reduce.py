@@ -45,6 +45,12 @@ def lower_all_reduce(ctx: Any, x: Any, over: Team, hlo: str, dtype: Any) -> Any:
     """One all_reduce by the op `hlo`, or nothing where a device is alone."""
     if not communicates(over):
         return x
+    if over.group_size is None and "tpu" in ctx.module.platforms:
+        raise ValueError(
+            f"{ctx.eqn.primitive.name} at {ctx.eqn.source}: XLA:TPU reduces over groups of one "
+            f"size only, got axis_index_groups={list(map(list, over.all_groups))}; give groups of one "
+            "size, or reduce over the whole axis what is zero (or neutral) outside of each group"
+        )
     operation = ctx.operation(
         "stablehlo.all_reduce", [x], [x.type], collective_attrs(ctx, over, ranked=False), 1
     )

@@ -1,0 +1,68 @@
+"""Collectives compiled for eight v5e TPUs: XLA's own instruction for each that it has there."""
+
+import re
+
+import numpy as np
+import pytest
+
+import weft
+from tests.collectives.test_gpu import KINDS, STARTED, instructions
+from tests.gpu_machine import mesh_of, placed
+from weft import P, lax
+
+# XLA:TPU has no collective_broadcast, and sums small parts whole.
+ELSEWISE = {"pbroadcast": "all-reduce", "psum_scatter": "all-reduce"}
+
+
+def text_of(body, shape=(64, 16), partitioner="weft"):
+    mesh = mesh_of("v5e:2x4", x=8)
+    mapped = weft.shard_map(body, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    lowered = weft.jit(mapped, partitioner=partitioner).lower(
+        placed((shape, np.float32), mesh, "x")
+    )
+    return lowered.compile().as_text()
+
+
+@pytest.mark.parametrize("name", [k for k in KINDS if k != "psum of groups"])
+@pytest.mark.parametrize("partitioner", ["weft", "xla"])
+def test_a_collective_is_one_instruction(name, partitioner):
+    kind, body = KINDS[name]
+    found = instructions(text_of(body, partitioner=partitioner))
+    assert {n.removesuffix("-start").removesuffix("-done") for n in found} == {
+        ELSEWISE.get(name, kind)
+    }
+
+
+def test_groups_of_different_sizes_are_refused_at_the_users_line():
+    with pytest.raises(ValueError, match="psum at .*test_gpu.py.*groups of one size only, got"):
+        text_of(KINDS["psum of groups"][1])
+
+
+@pytest.mark.parametrize("name", STARTED)
+@pytest.mark.parametrize("loop", [False, True], ids=["plain", "scan"])
+def test_started_collectives_compile(name, loop):
+    kind, start = STARTED[name]
+
+    def step(x, _=None):
+        future = start(x)
+        y = x @ x.T @ x
+        arrived = future.done()
+        return y + (arrived if arrived.shape == y.shape else arrived.sum()), None
+
+    def body(x):
+        return lax.scan(step, x, None, length=4)[0] if loop else step(x)[0]
+
+    found = instructions(text_of(body, (8 * 256, 256)))
+    assert found and "stablehlo" not in found[0]
+
+
+def test_products_run_while_a_permute_is_under_way():
+    start = STARTED["ppermute_start"][1]
+
+    def body(x):
+        future = start(x)
+        return x @ x.T @ x + future.done()
+
+    text = text_of(body, (8 * 1024, 1024))
+    between = text.split("collective-permute-start(")[-1].split("collective-permute-done(")[0]
+    assert len(re.findall(r" fusion\(", between)) >= 1
