@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     explain.add_argument("--devices", type=int, help="virtual devices (default: the mesh's, or 8)")
     explain.add_argument("--mesh", help="mesh in context while the file runs: data=4,model=2")
-    explain.add_argument("--hardware", default=None, help="cpu, a100, h100, h200, b200, tpu_v5p, tpu_v5e, tpu_v6e")
+    explain.add_argument("--hardware", help="cpu, a100, h100, h200, b200, tpu_v5p, tpu_v5e, …")
     explain.add_argument("--html", metavar="OUT", help="write the report as one HTML page")
     explain.add_argument(
         "--stage", action="append", default=[], help="also print a stage, such as local"
