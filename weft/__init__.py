@@ -50,6 +50,7 @@ _HOMES = {
     "weft.pallas.ref_api": "new_ref freeze Ref",
     "weft.ref": "empty_ref free_ref",
     "weft.pallas.indexing": "ds",
+    "weft.runtime.compile": "CompilerEffortLevel",
     "weft.communication": "comm HardwareModel",
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -59,7 +60,7 @@ _PACKAGES = frozenset(
         *("ad", "tree", "tree_util", "sharding", "collectives", "partition", "distributed"),
         *("debug", "testing", "dtypes", "errors", "custom_batching", "custom_derivatives"),
         *("dlpack", "communication", "ad_checkpoint", "flatten_util", "ref", "stages", "typing"),
-        *("mesh_utils", "monitoring", "multihost_utils", "profiler", "topologies"),
+        *("mesh_utils", "monitoring", "multihost_utils", "profiler", "test_util", "topologies"),
     )
 )
 

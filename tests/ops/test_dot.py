@@ -111,9 +111,19 @@ def test_precisions_reach_the_program(precision):
 def test_algorithms_reach_the_program():
     x = np.ones((2, 2), np.float32)
     preset = lax.DotAlgorithmPreset.F32_F32_F32
-    text = weft.jit(lambda x: lax.dot(x, x, precision=preset)).lower(x).as_text()
+    traced = weft.jit(lambda x: lax.dot(x, x, precision=preset)).trace(x)
+    text = traced.lower(lowering_platforms=("cuda",)).as_text()
     assert "algorithm" in text and "lhs_precision_type = f32" in text
     np.testing.assert_array_equal(lax.dot(x, x, precision="F32_F32_F32"), x @ x)
+
+
+@pytest.mark.parametrize("n", [1, 40])
+def test_an_algorithm_may_be_the_default_of_all_products_of_floats(n):
+    x = np.full((n, n), 1 + 2**-9, np.float32)  # which the 8 bits of a bfloat16 do not hold
+    with weft.default_matmul_precision("BF16_BF16_F32"):
+        np.testing.assert_array_equal(lax.dot(x, x), np.full((n, n), n))
+        for y in (np.full((n, n), 257, np.int32), np.full((n, n), 1j, np.complex64)):
+            np.testing.assert_array_equal(lax.dot(y, y), y @ y)
 
 
 @pytest.mark.parametrize(

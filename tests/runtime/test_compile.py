@@ -116,6 +116,16 @@ def test_compiler_options_reach_xla():
     np.testing.assert_array_equal(run(fast, np.ones(4, np.float32)), np.full(4, 2))
 
 
+def test_effort_levels_are_options():
+    levels = weft.CompilerEffortLevel
+    for level in (levels.O1, "O3"):
+        options = {"optimization_level": level, "memory_fitting_level": levels.O0}
+        double = compile_module(DOUBLE, [DEVICE], compiler_options=options)
+        np.testing.assert_array_equal(run(double, np.ones(4, np.float32)), np.full(4, 2))
+    with pytest.raises(ValueError, match="optimization_level must be a weft.CompilerEffortLevel"):
+        compile_module(DOUBLE, [DEVICE], compiler_options={"optimization_level": "O4"})
+
+
 SPREAD = {
     "ones": lambda a, s: a @ wnp.ones((256, 256)),
     "an argument": lambda a, s: a @ wnp.broadcast_to(s, (256, 256)),

@@ -17,6 +17,10 @@ CompiledMemoryStats = _jax.CompiledMemoryStats
 XlaRuntimeError = _jax.JaxRuntimeError
 
 
+EFFORTS = ("optimization_level", "memory_fitting_level")
+"""Options that are no flags of XLA's: how much it tries."""
+
+
 def options(
     device_ids: np.ndarray,
     *,
@@ -41,8 +45,12 @@ def options(
     build.use_shardy_partitioner = use_shardy
     build.allow_spmd_sharding_propagation_to_output = list(propagate_to_outputs)
     build.allow_spmd_sharding_propagation_to_parameters = list(propagate_to_parameters)
-    if overrides:
-        result.env_option_overrides = list(overrides)
+    flags = [pair for pair in overrides if pair[0] not in EFFORTS]
+    for key, level in overrides:
+        if key in EFFORTS:
+            setattr(build, key, level)
+    if flags:
+        result.env_option_overrides = flags
     return result
 
 

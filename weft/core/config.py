@@ -57,7 +57,7 @@ def _anything(value: Any) -> Any:
     return value
 
 
-_PRECISIONS = (
+_PRECISIONS = (  # then those of `weft.lax.DotAlgorithmPreset`
     None,
     "default",
     "high",
@@ -67,6 +67,22 @@ _PRECISIONS = (
     "bfloat16_3x",
     "tensorfloat32",
     "float32",
+    "DEFAULT",
+    "ANY_F8_ANY_F8_F32",
+    "ANY_F8_ANY_F8_F32_FAST_ACCUM",
+    "ANY_F8_ANY_F8_ANY",
+    "ANY_F8_ANY_F8_ANY_FAST_ACCUM",
+    "F16_F16_F16",
+    "F16_F16_F32",
+    "BF16_BF16_BF16",
+    "BF16_BF16_F32",
+    "BF16_BF16_F32_X3",
+    "BF16_BF16_F32_X6",
+    "BF16_BF16_F32_X9",
+    "TF32_TF32_F32",
+    "TF32_TF32_F32_X3",
+    "F32_F32_F32",
+    "F64_F64_F64",
 )
 
 

@@ -71,7 +71,7 @@ def _float8_ir_name(dtype: Any) -> str:
 
 
 class DotAlgorithmPreset(enum.Enum):
-    """Algorithms by name; the names give the formats of lhs, rhs and sum, X3 three passes."""
+    """Algorithms of products of floats: the names give the formats of lhs, rhs and sum."""
 
     DEFAULT = 1
     ANY_F8_ANY_F8_F32 = 2
@@ -91,8 +91,13 @@ class DotAlgorithmPreset(enum.Enum):
     F64_F64_F64 = 16
 
     def algorithm(self, lhs: Any, rhs: Any, out: Any) -> DotAlgorithm | None:
-        """The algorithm for operands and a result of these dtypes; None leaves it to XLA."""
-        if self is DotAlgorithmPreset.DEFAULT:
+        """The algorithm for operands and a result of these dtypes; None leaves it to XLA.
+
+        Integers and complex numbers have none: they would not survive the format.
+        """
+        if self is DotAlgorithmPreset.DEFAULT or not (
+            dtypes.is_float(lhs) and dtypes.is_float(rhs)
+        ):
             return None
         if "F8" in self.name:
             total = dtypes.float32 if "F32" in self.name else out

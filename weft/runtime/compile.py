@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -317,6 +318,22 @@ _COUNTS = {"xla_cpu_parallel_codegen_split_count": 2**16}
 """Options outside whose range, from 1 on, XLA ends or hangs the process (jaxlib 0.10.2)."""
 
 
+class CompilerEffortLevel(enum.Enum):
+    """How much XLA tries, as optimization_level and memory_fitting_level of compiler_options.
+
+    >>> import weft
+    >>> level = weft.CompilerEffortLevel.O3
+    >>> weft.jit(lambda x: x + 1, compiler_options={"optimization_level": level})(1)
+    Array(2, dtype=int32, weak_type=True)
+    """
+
+    UNKNOWN = 0
+    O0 = 9
+    O1 = 19
+    O2 = 29
+    O3 = 39
+
+
 def check_options(options: Any) -> None:
     """Raises TypeError or ValueError for compiler_options that XLA cannot take or refuse."""
     if not isinstance(options, Mapping):
@@ -325,6 +342,9 @@ def check_options(options: Any) -> None:
             f"{{'xla_cpu_enable_fast_math': True}}, got {options!r:.100}"
         )
     for key, value in options.items():
+        if key in _xla_compile.EFFORTS:
+            _level(key, value)
+            continue
         if not isinstance(key, str) or not isinstance(value, str | bool | int | float):
             raise TypeError(
                 f"compiler_options must map XLA flag names to str, bool, int or float; got "
@@ -340,4 +360,17 @@ def _overrides(options: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
     if options is None:
         return []
     check_options(options)
-    return sorted(options.items())
+    pairs = sorted(options.items())
+    return [(k, _level(k, v) if k in _xla_compile.EFFORTS else v) for k, v in pairs]
+
+
+def _level(key: str, value: Any) -> int:
+    names = CompilerEffortLevel.__members__
+    if isinstance(value, CompilerEffortLevel):
+        return value.value
+    if isinstance(value, str) and value in names:
+        return names[value].value
+    raise ValueError(
+        f"compiler_options: {key} must be a weft.CompilerEffortLevel or one of "
+        f"{', '.join(names)}, got {value!r}"
+    )

@@ -131,8 +131,8 @@ def check_placeable(sharding: Any, shape: tuple[int, ...], parts: bool = False) 
             )
         if sharding.spec.unreduced and not parts:
             raise ValueError(
-                f"{sharding.spec!r}: a whole value is no partial sum; place it without unreduced "
-                "axes, then let weft.reshard(x, ...) make it one"
+                f"{sharding.spec!r}: a whole value is no partial sum; place it by weft.device_put, "
+                "which makes it one"
             )
     sharding.shard_shape(shape)
 
@@ -273,6 +273,14 @@ def index_key(index: tuple) -> tuple:
 
 def _leaf(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: Any = None) -> Any:
     kind = type(x)
+    spec = getattr(sharding, "spec", None)
+    if spec is not None and spec.unreduced and not isinstance(x, Tracer):
+        held = getattr(getattr(x, "sharding", None), "spec", None)
+        if held is None or not held.unreduced:  # placed whole, then made a sum over devices
+            from weft.sharding.explicit import reshard
+
+            whole = sharding.with_spec(spec.update(unreduced=()))
+            return reshard(_leaf(x, whole, donate, may_alias, src), sharding)
     if kind is ArrayImpl:
         if sharding is None:
             if may_alias is False:
