@@ -29,7 +29,8 @@ def comm(
 
     args: arrays, or `ShapeDtypeStruct`s with shardings, for which no devices are needed.
     hardware: 'cpu', 'a100', 'h100', 'h200', 'b200', 'tpu_v5p', 'tpu_v5e', 'tpu_v6e' or a
-      `HardwareModel`; times are estimates of it. None is the model of the devices' own kind, else 'cpu'.
+      `HardwareModel`; times are estimates of it. None is the model of the devices' own kind, else
+      'cpu'.
     compile: take the memory from XLA's buffer assignment instead of estimating it.
 
     Returns a report: printable, a table in notebooks, `.to_html(path)`, `.collectives`,

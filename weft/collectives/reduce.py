@@ -49,7 +49,7 @@ def lower_all_reduce(ctx: Any, x: Any, over: Team, hlo: str, dtype: Any) -> Any:
         raise ValueError(
             f"{ctx.eqn.primitive.name} at {ctx.eqn.source}: XLA:TPU reduces over groups of one "
             f"size only, got axis_index_groups={list(map(list, over.all_groups))}; give groups of "
-            "one size, or reduce over the whole axis what is zero (or neutral) outside of each group"
+            "one size, or reduce over the whole axis what is neutral outside of each group"
         )
     operation = ctx.operation(
         "stablehlo.all_reduce", [x], [x.type], collective_attrs(ctx, over, ranked=False), 1
