@@ -131,3 +131,9 @@ def test_the_names_recorded_are_those_of_jax():
     check = [sys.executable, str(FOLDER / "names.py"), "--check"]
     done = subprocess.run(check, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", weft._ELSEWHERE)
+def test_names_of_jax_that_are_missing_say_what_to_use(name):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; use "):
+        getattr(weft, name)

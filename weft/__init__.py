@@ -82,9 +82,22 @@ def __getattr__(name: str) -> _Any:
     return value
 
 
+# Names of JAX's that weft has not: what to write.
+_ELSEWHERE = {
+    "experimental": "weft.pallas, weft.shard_map, weft.io_callback, weft.multihost_utils, "
+    "weft.mesh_utils, weft.topologies",
+    "memory": "sharding.with_memory_kind('pinned_host')",
+    "pmap": "weft.shard_map",
+    "print_environment_info": "python -m weft.debug.env",
+    "scipy": "weft.lax for special functions, weft.nn.logsumexp, weft.numpy.linalg",
+}
+
+
 def _similar(name: str) -> str:
     import difflib
 
+    if name in _ELSEWHERE:
+        return f"; use {_ELSEWHERE[name]}"
     close = difflib.get_close_matches(name, [*_NAMES, *_PACKAGES], n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
