@@ -90,13 +90,13 @@ def gathered_dot(contracted: bool) -> str:
     right = sharding('{"x"}', "{}") if contracted else sharding("{}", "{}")
     left = sharding("{}", "{}") if contracted else sharding('{"x"}', "{}")
     return module(f"""
-  func.func public @main(%a: tensor<8x8xf32> {left}, %b: tensor<8x4xf32> {right}) -> tensor<8x4xf32> {{
+  func.func public @main(%a: tensor<8x8xf32> {left}, %b: tensor<8x16xf32> {right}) -> tensor<8x16xf32> {{
     %0 = sdy.sharding_constraint %a <@mesh, [{{}}, {{}}]> : tensor<8x8xf32>
-    %1 = sdy.sharding_constraint %b <@mesh, [{{}}, {{}}]> : tensor<8x4xf32>
+    %1 = sdy.sharding_constraint %b <@mesh, [{{}}, {{}}]> : tensor<8x16xf32>
     %2 = stablehlo.dot_general %0, %1, contracting_dims = [1] x [0]
-      : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
-    %3 = sdy.sharding_constraint %2 <@mesh, [{{}}, {{}}]> : tensor<8x4xf32>
-    return %3 : tensor<8x4xf32>
+      : (tensor<8x8xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+    %3 = sdy.sharding_constraint %2 <@mesh, [{{}}, {{}}]> : tensor<8x16xf32>
+    return %3 : tensor<8x16xf32>
   }}""")
 
 
@@ -106,7 +106,7 @@ def test_a_gathered_dot_can_become_a_ring_that_sends_no_more(contracted, rng):
     (_, sent), (calls, same), counts = before_and_after(text, overlap=True)
     assert counts["overlap"] == 1 and calls == 3 and same == sent
     a = rng.integers(-3, 4, (8, 8)).astype(np.float32)
-    b = rng.integers(-3, 4, (8, 4)).astype(np.float32)
+    b = rng.integers(-3, 4, (8, 16)).astype(np.float32)
     stages = partition(mlir.parse(text), overlap=True)
     assert "all_gather" not in str(stages.local)
     np.testing.assert_array_equal(harness.execute(stages, a, b)[0], a @ b)

@@ -85,7 +85,7 @@ def test_the_page_is_well_formed_and_loads_nothing(tmp_path):
     ],
 )
 def test_a_drawing_shows_the_dimensions_that_are_split(dims, corners):
-    html = _value_html(("x", (4, 8, 6), dims), {"data": 4, "model": 2})
+    html = _value_html(((4, 8, 6), dims), {"data": 4, "model": 2}, ["x"])
     shards = html[html.index('aria-label="shards"') : html.index("</svg>")]
     found = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)"', shards)
     assert {(float(x), float(y)) for x, y in found} == corners

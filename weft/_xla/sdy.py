@@ -1,10 +1,11 @@
-"""Reads the Shardy dialect's attributes: meshes, axes, shardings, sharding rules."""
+"""The Shardy dialect's attributes: meshes, axes, shardings, sharding rules."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple
 
+from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _sdy
 
 AxisRef = tuple[str, int, int | None]
@@ -57,6 +58,13 @@ def argument_sharding(function: Any, number: int) -> Any:
 def per_value(attribute: Any) -> list[Any]:
     """The shardings of a TensorShardingPerValueAttr, one a value."""
     return list(_sdy.TensorShardingPerValueAttr(attribute).shardings)
+
+
+def for_values(*shardings: Any) -> Any:
+    """The attribute that gives an operation's results these shardings, from their attributes."""
+    texts = (str(s).removeprefix("#sdy.sharding") for s in shardings)
+    text = f"#sdy.sharding_per_value<[{', '.join(texts)}]>"
+    return ir.Attribute.parse(text, shardings[0].context)
 
 
 def axis_refs(attribute: Any) -> list[AxisRef]:

@@ -17,13 +17,13 @@ The carry keeps its size.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from weft._xla.mlir import ir
 from weft.partition.classes import Typer, tile_classes
-from weft.partition.collect import WHY, byte_size, bytes_sent, trip_count
+from weft.partition.collect import byte_size, bytes_sent, trip_count
+from weft.partition.emit import Emitter
 from weft.partition.layout import DeviceMesh, Layout
 from weft.partition.updates import (
     COMBINERS,
@@ -34,7 +34,7 @@ from weft.partition.updates import (
     is_identity,
     read_update,
 )
-from weft.partition.walk import inner_first
+from weft.partition.walk import WHY, attributes_of, combine_by, inner_first, reasons
 
 # Larger reductions wait for bandwidth: fewer of them that send as much gain nothing.
 _SMALL = 256 * 1024
@@ -211,7 +211,8 @@ class _Move:
     ) -> None:
         self.loop, self.number, self.combiner, self.widest = loop, number, combiner, widest
         self.agreement = agreement
-        self.loc = widest.location
+        self.e = Emitter.before(loop, agreement.mesh)
+        self.e.loc = widest.location
         self.leaders = _groups(widest)[:, 0]
 
     def apply(self, update: Update) -> None:
@@ -221,11 +222,9 @@ class _Move:
             op.operands[i] = self._kept(op.operands[i], self.leaders, op)
         behind = not update.adds or is_identity(first, self.combiner)
         if not is_identity(first, self.combiner):
-            if update.adds:
-                start = identity(self.combiner, first.type.element_type)
-                loop.operands[number] = self._constant(f"dense<{start}> : {first.type}")
-            else:
-                loop.operands[number] = self._kept(first, self.leaders, loop)
+            self.e.ip = ir.InsertionPoint(loop)
+            start = self._nothing(first) if update.adds else self._kept(first, self.leaders, loop)
+            loop.operands[number] = start
         self._reduce(list(update.reduces.values()), None if behind else first)
         for reduced, op in update.reduces.items():
             term = op.operands[0]
@@ -233,31 +232,28 @@ class _Move:
                 rows = _groups(op)
                 term = self._kept(term, rows[np.isin(rows, self.leaders).any(axis=1)], op)
             reduced.replace_all_uses_with(term)
-        for op in update.reduces.values():
+        for reduced, op in update.reduces.items():
+            self.agreement.forget(reduced)
             op.erase()
 
     def _reduce(self, reduces: list[ir.Operation], first: ir.Value | None) -> None:
         """Reduces the loop's result and adds what devices started from, which may be their own."""
-        result, old = self.loop.results[self.number], self.widest
+        e, result = self.e, self.loop.results[self.number]
         users = []
         for use in list(result.uses):
-            if first is None and (kept := _kept_again(use, old)) is not None:
+            if first is None and (kept := _kept_again(use, self.widest)) is not None:
                 kept.results[0].replace_all_uses_with(result)
             else:
                 users.append((use.owner.operation, use.operand_number))
         if not users:
             return
-        after = ir.InsertionPoint.after(self.loop)
-        attributes = {k: old.attributes[k] for k in old.attributes}
-        value = self._make("stablehlo.all_reduce", [result], result.type, after, 1, **attributes)
-        total = value.owner.operation
-        reasons = dict.fromkeys(r.attributes[WHY].value for r in reduces if WHY in r.attributes)
-        if reasons:
-            total.attributes[WHY] = ir.StringAttr.get("; ".join(reasons))
-        _combine_by(total, self.combiner, result.type.element_type)
+        e.ip = ir.InsertionPoint.after(self.loop)
+        attributes = attributes_of(self.widest, WHY) | reasons(reduces)
+        total = e.op("stablehlo.all_reduce", [result], [result.type], attributes, regions=1)
+        combine_by(total, self.combiner, result.type.element_type)
+        value = total.results[0]
         if first is not None:
-            after = ir.InsertionPoint.after(total)
-            value = self._make(self.combiner, [first, value], result.type, after)
+            value = e.make(self.combiner, (first, value), result.type)
         for user, place in users:
             user.operands[place] = value
 
@@ -268,79 +264,14 @@ class _Move:
         """
         if self.combiner != "stablehlo.add" or is_identity(value, self.combiner):
             return value
-        here = ir.InsertionPoint(op)
-        shape = list(value.type.shape)
-        where = self._make(
-            "stablehlo.broadcast_in_dim",
-            [self._is_one_of(devices)],
-            ir.RankedTensorType.get(shape, ir.IntegerType.get_signless(1)),
-            here,
-            broadcast_dimensions=ir.Attribute.parse("array<i64>"),
-        )
-        zero = identity(self.combiner, value.type.element_type)
-        nothing = self._constant(f"dense<{zero}> : {value.type}")
-        return self._make("stablehlo.select", [where, value, nothing], value.type, here)
+        e, mesh = self.e, self.agreement.mesh
+        e.ip = ir.InsertionPoint(op)
+        everything = tuple(range(len(mesh.atoms)))
+        here = e.lookup(everything, np.isin(mesh.partition_ids(np.arange(mesh.size)), devices))
+        here = e.broadcast(e.compare(here, e.const(1), "EQ"), value.type.shape)
+        return e.select(here, value, self._nothing(value))
 
-    def _is_one_of(self, devices: np.ndarray) -> ir.Value:
-        """Whether this device is one of some, found in front of the loop."""
-        i32, i1 = (ir.IntegerType.get_signless(bits) for bits in (32, 1))
-        scalar = ir.RankedTensorType.get([], i32)
-        table = np.zeros(self.agreement.mesh.size, np.int32)
-        table[devices.reshape(-1)] = 1
-        here = ir.InsertionPoint(self.loop)
-        unsigned = ir.RankedTensorType.get([], ir.IntegerType.get_unsigned(32))
-        device = self._make("stablehlo.replica_id", [], unsigned, here)
-        device = self._make("stablehlo.convert", [device], scalar, here)
-        number = self._make(
-            "stablehlo.dynamic_slice",
-            [self._constant(ir.DenseIntElementsAttr.get(table, type=i32)), device],
-            ir.RankedTensorType.get([1], i32),
-            here,
-            slice_sizes=ir.Attribute.parse("array<i64: 1>"),
-        )
-        number = self._make("stablehlo.reshape", [number], scalar, here)
-        return self._make(
-            "stablehlo.compare",
-            [number, self._constant(f"dense<1> : {scalar}")],
-            ir.RankedTensorType.get([], i1),
-            here,
-            comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction EQ>"),
-        )
-
-    def _constant(self, content: str | ir.Attribute) -> ir.Value:
-        """A constant in front of the loop; from text, since complex ones have no class."""
-        made = ir.Operation.parse(f"%0 = stablehlo.constant {content}")
-        ir.InsertionPoint(self.loop).insert(made)
-        self.agreement.forget(made.results[0])
-        return made.results[0]
-
-    def _make(
-        self,
-        name: str,
-        operands: list[ir.Value],
-        result: ir.Type,
-        where: Any,
-        regions: int = 0,
-        **attributes: ir.Attribute,
-    ) -> ir.Value:
-        made = ir.Operation.create(
-            name,
-            results=[result],
-            operands=operands,
-            attributes=attributes,
-            regions=regions,
-            loc=self.loc,
-            ip=where,
-        )
-        self.agreement.forget(made.results[0])
-        return made.results[0]
-
-
-def _combine_by(reduce: ir.Operation, combiner: str, element: ir.Type) -> None:
-    scalar = ir.RankedTensorType.get([], element)
-    unknown = ir.Location.unknown()
-    block = reduce.regions[0].blocks.append(scalar, scalar, arg_locs=[unknown, unknown])
-    ip = ir.InsertionPoint(block)
-    both = list(block.arguments)
-    combined = ir.Operation.create(combiner, results=[scalar], operands=both, loc=unknown, ip=ip)
-    ir.Operation.create("stablehlo.return", operands=list(combined.results), loc=unknown, ip=ip)
+    def _nothing(self, value: ir.Value) -> ir.Value:
+        text = identity(self.combiner, value.type.element_type)
+        assert text is not None
+        return self.e.constant_text(text, value.type)

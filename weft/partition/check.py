@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft._xla.mlir import ir
 from weft.partition.classes import Typer, join, tile_classes, varying
 from weft.partition.stages import Stages
+from weft.partition.walk import functions
 
 
 def check(stages: Stages) -> list[tuple[str, ...]]:
@@ -21,12 +21,7 @@ def check(stages: Stages) -> list[tuple[str, ...]]:
         mesh axes and the source line.
     """
     mesh = stages.mesh
-    functions = {
-        ir.StringAttr(op.attributes["sym_name"]).value: op.operation
-        for op in stages.local.body.operations
-        if op.operation.name == "func.func"
-    }
-    checker = Typer(mesh, functions)
+    checker = Typer(mesh, functions(stages.local))
     given = [tile_classes(layout) for layout in stages.arguments]
     results = checker.function("main", given)
     for number, (got, layout) in enumerate(zip(results, stages.results, strict=True)):

@@ -11,7 +11,8 @@ import numpy as np
 
 from weft._xla.mlir import ir
 from weft.partition.layout import DeviceMesh
-from weft.partition.meanwhile import Functions, Meanwhile, until_done
+from weft.partition.meanwhile import Meanwhile, until_done
+from weft.partition.walk import WHY, functions, maker
 
 KINDS = {
     "stablehlo.all_reduce": "all_reduce",
@@ -21,7 +22,6 @@ KINDS = {
     "stablehlo.collective_permute": "collective_permute",
     "stablehlo.collective_broadcast": "collective_broadcast",
 }
-WHY = "weft.why"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,7 @@ def bytes_sent(kind: str, operand_bytes: int, n: int) -> int:
 def collect(module: ir.Module, mesh: DeviceMesh) -> list[Collective]:
     """Every collective of a local module that moves data, in program order."""
     found: list[Collective] = []
-    functions: Functions = {
-        ir.StringAttr(op.attributes["sym_name"]).value: op.operation
-        for op in module.body.operations
-        if op.operation.name == "func.func"
-    }
+    known = functions(module)
     names: dict[tuple, tuple[tuple[str, ...], int, int]] = {}
 
     def visit(block: ir.Block, trips: int, exact: bool) -> None:
@@ -105,7 +101,7 @@ def collect(module: ir.Module, mesh: DeviceMesh) -> list[Collective]:
             elif name == "stablehlo.async_start":
                 start = len(found)
                 visit(op.regions[0].blocks[0], trips, exact)
-                meanwhile = until_done(op, functions, trip_count)
+                meanwhile = until_done(op, known, trip_count)
                 found[start:] = [replace(c, meanwhile=meanwhile) for c in found[start:]]
             elif name == "stablehlo.while":
                 count = trip_count(op)
@@ -122,9 +118,9 @@ def collect(module: ir.Module, mesh: DeviceMesh) -> list[Collective]:
                 found.extend(max(branches, key=lambda b: sum(c.total_bytes for c in b), default=[]))
             elif name == "func.call":
                 callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-                visit(functions[callee].regions[0].blocks[0], trips, exact)
+                visit(known[callee].regions[0].blocks[0], trips, exact)
 
-    visit(functions["main"].regions[0].blocks[0], 1, True)
+    visit(known["main"].regions[0].blocks[0], 1, True)
     return found
 
 
@@ -227,7 +223,7 @@ def _places(location: str) -> Iterator[str]:
 def trip_count(loop: ir.Operation) -> int | None:
     """Trips of a while loop that counts from one constant to another, else None."""
     condition, body = (r.blocks[0] for r in loop.regions)
-    test = _maker(list(condition.operations)[-1].operation.operands[0])
+    test = maker(list(condition.operations)[-1].operation.operands[0])
     if test is None or test.name != "stablehlo.compare":
         return None
     index = next((i for i, a in enumerate(condition.arguments) if a == test.operands[0]), None)
@@ -235,7 +231,7 @@ def trip_count(loop: ir.Operation) -> int | None:
     if index is None or limit is None:
         return None
     start = _scalar(loop.operands[index])
-    step = _maker(list(body.operations)[-1].operation.operands[index])
+    step = maker(list(body.operations)[-1].operation.operands[index])
     if start is None or step is None or step.name != "stablehlo.add":
         return None
     if body.arguments[index] not in list(step.operands):
@@ -247,18 +243,13 @@ def trip_count(loop: ir.Operation) -> int | None:
     return max(0, -(-(limit + ("LE" in direction) - start) // by))
 
 
-def _maker(value: ir.Value) -> ir.Operation | None:
-    owner = value.owner
-    return None if isinstance(owner, ir.Block) else owner.operation
-
-
 def _scalar(value: ir.Value) -> int | None:
-    maker = _maker(value)
-    if maker is not None and maker.name == "stablehlo.convert":
-        maker = _maker(maker.operands[0])
-    if maker is None or maker.name not in ("stablehlo.constant", "sdy.constant"):
+    made = maker(value)
+    if made is not None and made.name == "stablehlo.convert":
+        made = maker(made.operands[0])
+    if made is None or made.name not in ("stablehlo.constant", "sdy.constant"):
         return None
-    if not isinstance(maker.results[0].type.element_type, ir.IntegerType):
+    if not isinstance(made.results[0].type.element_type, ir.IntegerType):
         return None
-    found = re.search(r"dense<(-?\d+)>", str(maker))
+    found = re.search(r"dense<(-?\d+)>", str(made))
     return int(found[1]) if found else None

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weft._xla.mlir import ir
-from weft.partition.collect import KINDS, WHY, byte_size, byte_size_of
+from weft.partition.collect import KINDS, byte_size, byte_size_of
 from weft.partition.emit import Emitter
 from weft.partition.layout import DeviceMesh
-from weft.partition.walk import COMBINING
+from weft.partition.walk import COMBINING, WHY, attributes_of, combiner_of, reasons
 
 # Bytes of an operand or result up to which the network's latency costs more than what is copied to
 # lay operands side by side. all_reduce copies nothing, and gains nothing where bandwidth counts.
@@ -139,13 +139,6 @@ def _size(op: ir.Operation) -> int:
     return max(byte_size(op.operands[0].type), byte_size(op.results[0].type))
 
 
-def combiner_of(op: ir.Operation) -> str:
-    """The name of the operation by which a collective reduces, or nothing."""
-    if not op.regions:
-        return ""
-    return next(iter(op.regions[0].blocks[0].operations)).operation.name
-
-
 def _uses(op: ir.Operation) -> Iterator[ir.Value]:
     """What an operation and its regions read."""
     yield from op.operands
@@ -198,13 +191,9 @@ def _reorder(ops: list[ir.Operation], groups: list[_Group]) -> None:
 def _join(members: list[ir.Operation], mesh: DeviceMesh) -> None:
     """Puts one collective in the place of several that stand side by side."""
     last = members[-1]
-    e = Emitter(mesh, last.block)
-    e.anchor.erase()
-    e.ip, e.loc = ir.InsertionPoint(last), ir.Location.fused([m.location for m in members])
-    attributes = {k: last.attributes[k] for k in last.attributes if k != WHY}
-    reasons = [m.attributes[WHY].value for m in members if WHY in m.attributes]
-    if reasons:
-        attributes[WHY] = ir.StringAttr.get("; ".join(dict.fromkeys(reasons)))
+    e = Emitter.before(last, mesh)
+    e.loc = ir.Location.fused([m.location for m in members])
+    attributes = attributes_of(last, WHY) | reasons(members)
     given = [m.operands[0] for m in members]
     if last.name == "stablehlo.all_reduce":
         joined = e.op(last.name, given, [v.type for v in given], attributes, regions=1)

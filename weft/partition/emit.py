@@ -13,17 +13,8 @@ from typing import Any
 import numpy as np
 
 from weft._xla.mlir import ir
-from weft.partition.collect import WHY
 from weft.partition.layout import Atoms, DeviceMesh, Numbers
-
-_KINDS = {
-    "add": "stablehlo.add",
-    "mul": "stablehlo.multiply",
-    "max": "stablehlo.maximum",
-    "min": "stablehlo.minimum",
-    "and": "stablehlo.and",
-    "or": "stablehlo.or",
-}
+from weft.partition.walk import WHY, combine_by
 
 
 class Emitter:
@@ -49,6 +40,15 @@ class Emitter:
             self.anchor = self.const(0).owner
         self.ip = self.entry_ip = ir.InsertionPoint(self.anchor)
         self._entry_values: dict[Any, ir.Value] = {}
+
+    @classmethod
+    def before(cls, op: ir.Operation, mesh: DeviceMesh) -> Emitter:
+        """Creates everything in front of an operation of a local program."""
+        e = cls(mesh, op.block)
+        e.anchor.erase()
+        e.ip = e.entry_ip = ir.InsertionPoint(op)
+        e.loc = op.location
+        return e
 
     # -- types and attributes ------------------------------------------------------------------
 
@@ -268,7 +268,7 @@ class Emitter:
             {"dimensions": self.i64s([dim])},
             regions=1,
         )
-        self.combine(op, combiner, element)
+        combine_by(op, combiner, element)
         return op.results[0]
 
     def dynamic_slice(self, value: ir.Value, dim: int, start: ir.Value, size: int) -> ir.Value:
@@ -371,20 +371,10 @@ class Emitter:
             self._attributes[key] = self.table(self.mesh.groups(atoms))
         return self._attributes[key]
 
-    def combine(self, op: ir.Operation, combiner: str, element: ir.Type) -> None:
-        """Fills the op's region with a binary operation on two scalars."""
-        scalar = self.type((), element)
-        block = op.regions[0].blocks.append(scalar, scalar, arg_locs=[self.loc, self.loc])
-        ip = ir.InsertionPoint(block)
-        total = ir.Operation.create(
-            combiner, results=[scalar], operands=list(block.arguments), loc=self.loc, ip=ip
-        )
-        ir.Operation.create("stablehlo.return", operands=list(total.results), loc=self.loc, ip=ip)
-
     def all_reduce(self, value: ir.Value, atoms: Atoms, kind: str) -> ir.Value:
         attributes = self._noted({"replica_groups": self.groups(atoms)})
         op = self.op("stablehlo.all_reduce", (value,), [value.type], attributes, regions=1)
-        self.combine(op, _KINDS[kind], value.type.element_type)
+        combine_by(op, f"stablehlo.{kind}", value.type.element_type)
         return op.results[0]
 
     def reduce_scatter(self, value: ir.Value, atoms: Atoms, dim: int, kind: str) -> ir.Value:
@@ -395,7 +385,7 @@ class Emitter:
         )
         result = self.type(shape, value.type.element_type)
         op = self.op("stablehlo.reduce_scatter", (value,), [result], attributes, regions=1)
-        self.combine(op, _KINDS[kind], value.type.element_type)
+        combine_by(op, f"stablehlo.{kind}", value.type.element_type)
         return op.results[0]
 
     def all_gather(self, value: ir.Value, atoms: Atoms, dim: int) -> ir.Value:

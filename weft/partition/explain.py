@@ -11,7 +11,9 @@ from collections.abc import Sequence
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition.collect import WHY, source_line
+from weft.partition.collect import source_line
+from weft.partition.origins import NAME, ORIGINS
+from weft.partition.walk import WHY, outer_first
 
 _PARTIAL = ("sdy.all_reduce", "sdy.reduce_scatter")
 _MOVES = ("sdy.all_gather", "sdy.all_slice", "sdy.all_to_all", "sdy.collective_permute", *_PARTIAL)
@@ -19,19 +21,11 @@ _MOVES = ("sdy.all_gather", "sdy.all_slice", "sdy.all_to_all", "sdy.collective_p
 
 def constraint_lines(module: ir.Module) -> dict[str, str]:
     """Source line of every named constraint of a propagated module."""
-    found: dict[str, str] = {}
-
-    def visit(op: ir.Operation) -> None:
-        if "sdy.sharding_origin_name" in op.attributes:
-            name = op.attributes["sdy.sharding_origin_name"].value
-            found[name] = source_line(op.location)
-        for region in op.regions:
-            for block in region.blocks:
-                for inner in block.operations:
-                    visit(inner.operation)
-
-    visit(module.operation)
-    return found
+    return {
+        op.attributes[NAME].value: source_line(op.location)
+        for op in outer_first(module.operation)
+        if NAME in op.attributes
+    }
 
 
 def annotate(module: ir.Module, constraints: dict[str, str], arguments: Sequence[str] = ()) -> None:
@@ -44,16 +38,10 @@ def annotate(module: ir.Module, constraints: dict[str, str], arguments: Sequence
         number = int(found[1])
         return f"argument {arguments[number]}" if number < len(arguments) else found[0]
 
-    def visit(op: ir.Operation) -> None:
+    for op in outer_first(module.operation):
         if op.name in _MOVES:
             text = re.sub(r"\bargument (\d+)\b", named, _reason(op, constraints))
             op.attributes[WHY] = ir.StringAttr.get(text, module.context)
-        for region in op.regions:
-            for block in region.blocks:
-                for inner in block.operations:
-                    visit(inner.operation)
-
-    visit(module.operation)
 
 
 def nearest_location(op: ir.Operation) -> ir.Location:
@@ -164,9 +152,9 @@ def _dims_text(sharding: ir.Attribute | None) -> str:
 
 def _origins(op: ir.Operation | None, number: int) -> dict[str, str]:
     """Axis → origin of one result, as Shardy recorded it."""
-    if op is None or "sdy.sharding_origins" not in op.attributes:
+    if op is None or ORIGINS not in op.attributes:
         return {}
-    attribute = op.attributes["sdy.sharding_origins"]
+    attribute = op.attributes[ORIGINS]
     if isinstance(attribute, ir.ArrayAttr):
         attribute = attribute[min(number, len(attribute) - 1)]
     return {e.name: e.attr.value for e in ir.DictAttr(attribute)}

@@ -187,8 +187,10 @@ class Layout:
         """True where the last shards of `dim` hold padding."""
         return self.shape[dim] % self.counts[dim] != 0
 
-    def replicated(self) -> bool:
-        return not self.used
+    @cached_property
+    def whole(self) -> Layout:
+        """The same shape, all of it on every device."""
+        return self.without(*range(len(self.shape)))
 
     def with_dim(self, dim: int, atoms: Atoms) -> Layout:
         """The same layout with other atoms on one dimension."""

@@ -14,8 +14,8 @@ from weft.partition.layout import Atoms, Layout
 class Local:
     """What one device holds of a value.
 
-    `partial` is (atoms, kind) where the true value is the combination by `kind` (add, max, …) of
-    the devices along `atoms`. Values that are not tensors (tokens) have no layout. `remake`, where
+    `partial` is (atoms, kind) where the true value is the combination by `kind` (add, or, …) of the
+    devices along `atoms`. Values that are not tensors (tokens) have no layout. `remake`, where
     given, makes the value in another layout without communication (iota, constants). `before` is
     the value that a reshard made this one of. `via` are the layouts that a chain of reshards asks
     for on the way to the next one, while the value still has the layout it started from.

@@ -17,13 +17,14 @@ from typing import Any
 from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition import reshard
-from weft.partition.collect import WHY, source_line
+from weft.partition.collect import source_line
 from weft.partition.emit import Emitter
 from weft.partition.explain import nearest_location
 from weft.partition.layout import Atoms, DeviceMesh, Layout, Unsupported
 from weft.partition.local import Local
 from weft.partition.updates import KEPT
 from weft.partition.validate import only_mesh
+from weft.partition.walk import WHY
 
 Rule = Callable[["Localizer", ir.Operation], "Sequence[Local] | None"]
 RULES: dict[str, Rule] = {}
@@ -124,32 +125,14 @@ SUMS = frozenset(f"stablehlo.{name}" for name in ("add", "subtract", "negate"))
 
 # Linear ops through which a partial sum passes: in all operands together, or in one beside others.
 LINEAR = {
-    **dict.fromkeys(
-        (
-            "stablehlo.concatenate",
-            "stablehlo.convert",
-            "stablehlo.imag",
-            "stablehlo.real",
-            "stablehlo.reduce_precision",
-            "stablehlo.reshape",
-            "stablehlo.reverse",
-            "stablehlo.slice",
-            "stablehlo.transpose",
-            "stablehlo.broadcast_in_dim",
-        ),
-        "all",
-    ),
-    **dict.fromkeys(
-        (
-            "stablehlo.divide",
-            "stablehlo.dot_general",
-            "stablehlo.dynamic_slice",
-            "stablehlo.gather",
-            "stablehlo.multiply",
-            "stablehlo.reduce",
-        ),
-        "one",
-    ),
+    f"stablehlo.{name}": "all"
+    for name in (
+        *("broadcast_in_dim", "concatenate", "convert", "imag", "real", "reduce_precision"),
+        *("reshape", "reverse", "slice", "transpose"),
+    )
+} | {
+    f"stablehlo.{name}": "one"
+    for name in ("divide", "dot_general", "dynamic_slice", "gather", "multiply", "reduce")
 }
 
 
@@ -240,12 +223,12 @@ class Localizer:
     def keep(
         self, op: ir.Operation, operands: Sequence[ir.Value], layouts: Sequence[Layout]
     ) -> list[Local]:
-        """Turns `op` itself into the local operation: new operands, local result types."""
+        """Turns `op` itself into the local operation: new operands, local result types.
+
+        From here on the rule emits behind it.
+        """
         for i, value in enumerate(operands):
             op.operands[i] = value
-        return self.retype(op, layouts)
-
-    def retype(self, op: ir.Operation, layouts: Sequence[Layout]) -> list[Local]:
         out = []
         for result, layout in zip(op.results, layouts, strict=True):
             if _ranked(result.type) and layout.local != layout.shape:
@@ -255,7 +238,19 @@ class Localizer:
         for name in ("sdy.sharding", "sdy.sharding_origins"):
             if name in op.attributes:
                 del op.attributes[name]
+        self.e.ip = ir.InsertionPoint.after(op)
         return out
+
+    def keep_and_move(
+        self,
+        op: ir.Operation,
+        operands: Sequence[ir.Value],
+        layouts: Sequence[Layout],
+        targets: Sequence[Layout],
+    ) -> list[Local]:
+        """The local operation's results, moved from their layouts to others."""
+        got = self.keep(op, operands, layouts)
+        return [self.move(x, target) for x, target in zip(got, targets, strict=True)]
 
     def replace(self, op: ir.Operation, *results: Local) -> list[Local]:
         """Drops `op` in favour of other local values."""
@@ -396,10 +391,6 @@ class Localizer:
         value = e.select(e.broadcast(first, layout.local), value, zero)
         value.owner.attributes[KEPT] = e.groups(atoms)
         return Local(value, layout, (atoms, "add"))
-
-    def after(self, op: ir.Operation) -> None:
-        """From here on the rule emits behind `op`."""
-        self.e.ip = ir.InsertionPoint.after(op)
 
     def _why(self, op: ir.Operation) -> str:
         """The reason `explain` wrote on the op, or what the op's own rule does."""

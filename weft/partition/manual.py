@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
+from weft.partition.collect import KINDS
 from weft.partition.layout import DeviceMesh, Layout
 from weft.partition.shelter import ELEMENTWISE
 
@@ -22,13 +23,6 @@ _REFUSED = frozenset(
     for name in ("custom_call", "composite", "replica_id", "tuple", "get_tuple_element")
 )
 _TAKEN = frozenset((*ELEMENTWISE, "chlo.top_k", "func.call", "func.return", "sdy.return"))
-_COLLECTIVES = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        *("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute"),
-        "collective_broadcast",
-    )
-)
 
 
 @dataclass(slots=True)
@@ -120,7 +114,7 @@ def localize(module: ir.Module, found: Manual) -> None:
 
 def _for_replicas(op: ir.Operation) -> None:
     """The local program's devices are replicas, which its collectives name without more ado."""
-    if op.name in _COLLECTIVES:
+    if op.name in KINDS:
         for name in ("channel_handle", "use_global_device_ids"):
             if name in op.attributes:
                 del op.attributes[name]
@@ -141,7 +135,7 @@ def _inner(op: ir.Operation) -> Iterator[ir.Operation]:
         for block in region.blocks:
             for view in list(block.operations):
                 inner = view.operation
-                deeper = inner.name not in _COLLECTIVES and len(inner.regions)
+                deeper = inner.name not in KINDS and len(inner.regions)
                 yield inner
                 if deeper:
                     yield from _inner(inner)

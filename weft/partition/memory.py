@@ -9,6 +9,7 @@ from typing import Any
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, source_line
 from weft.partition.lines import short
+from weft.partition.walk import functions, outer_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,7 @@ def estimate_memory(module: ir.Module, names: Sequence[str] = ()) -> Memory:
     them. XLA fuses and reuses buffers, so this is an upper bound for most programs. `names` are
     the arguments', for `largest`.
     """
-    main = next(
-        op.operation
-        for op in module.body.operations
-        if op.operation.name == "func.func"
-        and ir.StringAttr(op.attributes["sym_name"]).value == "main"
-    )
-    block = main.regions[0].blocks[0]
+    block = functions(module)["main"].regions[0].blocks[0]
     arguments = sum(byte_size(a.type) for a in block.arguments)
     returned = list(list(block.operations)[-1].operation.operands)
     results = sum(byte_size(v.type) for v in returned)
@@ -79,8 +74,8 @@ def _peak(block: ir.Block, kept: set[ir.Value], largest: list[tuple[int, str]]) 
     ops = [view.operation for view in block.operations]
     last: dict[ir.Value, int] = {}
     for i, op in enumerate(ops):
-        for value in _used(op):
-            last[value] = i
+        for each in (op, *outer_first(op)):
+            last.update(dict.fromkeys(each.operands, i))
     live = peak = 0
     ends: dict[int, int] = {}
     for i, op in enumerate(ops):
@@ -103,14 +98,6 @@ def _peak(block: ir.Block, kept: set[ir.Value], largest: list[tuple[int, str]]) 
         peak = max(peak, live + inner)
         live -= ends.pop(i, 0)
     return peak
-
-
-def _used(op: ir.Operation):
-    yield from op.operands
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                yield from _used(inner.operation)
 
 
 def _kind(type: ir.Type) -> str:

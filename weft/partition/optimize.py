@@ -18,14 +18,14 @@ from collections.abc import Iterator, Sequence
 from weft._xla import passes
 from weft._xla.mlir import ir
 from weft.partition.accumulate import reduce_behind_loops
-from weft.partition.collect import KINDS, WHY
-from weft.partition.combine import combine, combiner_of
+from weft.partition.collect import KINDS
+from weft.partition.combine import combine
 from weft.partition.layout import DeviceMesh, Layout
 from weft.partition.narrow import send_bytes
 from weft.partition.overlap import overlap_gathers
 from weft.partition.sums import join_sums
 from weft.partition.updates import KEPT, WRITTEN
-from weft.partition.walk import inner_first
+from weft.partition.walk import WHY, attributes_of, combiner_of, inner_first
 
 # What stays where it is: effects, control flow, and what shields others from moving.
 _IMPURE = frozenset(
@@ -76,12 +76,12 @@ def optimize(
             if overlap:
                 counts["overlap"] += overlap_gathers(block, mesh, diverges)
             counts["combine"] += combine(block, mesh)
-            counts["bytes"] += _finish(block)
+            counts["bytes"] += _finish(block, mesh)
     passes.run(module, "cse")
     return counts
 
 
-def _finish(block: ir.Block) -> int:
+def _finish(block: ir.Block, mesh: DeviceMesh) -> int:
     """What backends need of a function's collectives; returns how many send bytes instead."""
     rewritten = 0
     for op in inner_first(block):
@@ -91,7 +91,7 @@ def _finish(block: ir.Block) -> int:
             continue
         if WRITTEN in op.attributes:  # by the user: that matters no more
             del op.attributes[WRITTEN]
-        made = send_bytes(op)
+        made = send_bytes(op, mesh)
         rewritten += made is not None
         sent = made or op
         if sent.name == "stablehlo.all_to_all":
@@ -169,7 +169,7 @@ def _merge_equal(block: ir.Block, known: dict) -> int:
 
 
 def _key(op: ir.Operation) -> tuple:
-    attributes = tuple((k, op.attributes[k]) for k in op.attributes if k != WHY)
+    attributes = tuple(attributes_of(op, WHY).items())
     operands = tuple((_unshaped(v), v.type) for v in op.operands)
     return (op.name, operands, attributes, combiner_of(op), op.results[0].type)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
+from weft.partition.walk import functions, outer_first
 
 NAME = "sdy.sharding_origin_name"
 ORIGINS = "sdy.sharding_origins"
@@ -36,11 +37,11 @@ def sources(module: ir.Module) -> Sources:
     """The user's shardings of a module that is still to be propagated; names its constraints."""
     found = Sources()
     constraints = 0
-    for function in _functions(module):
+    for function in functions(module).values():
         block = function.regions[0].blocks[0]
         for i, argument in enumerate(block.arguments):
             found.add(argument, f"input: {i}", sdy.argument_sharding(function, i))
-        for op in _walk(block):
+        for op in outer_first(function):
             if op.name == "sdy.sharding_constraint":
                 name = f"constraint_{constraints}"
                 constraints += 1
@@ -78,9 +79,9 @@ def record(module: ir.Module, before: Sources) -> None:
                     origins[near][axis] = origins[value][axis]
                     queue.append(near)
     with module.context:
-        for function in _functions(module):
+        for function in functions(module).values():
             _mark_arguments(function)
-            for op in _walk(function.regions[0].blocks[0]):
+            for op in outer_first(function):
                 if "sdy.sharding" in op.attributes:
                     rows = [origins.get(r, {}) for r in op.results]
                     if any(rows):
@@ -94,11 +95,11 @@ class _Graph:
         self._near: dict[ir.Value, list[tuple[list[ir.Value], bool]]] = {}
         self._shardings: dict[ir.Value, ir.Attribute | None] = {}
         self._split: dict[ir.Value, dict[str, int]] = {}
-        for function in _functions(module):
+        for function in functions(module).values():
             block = function.regions[0].blocks[0]
             for i, argument in enumerate(block.arguments):
                 self._shardings[argument] = sdy.argument_sharding(function, i)
-            for op in _walk(block):
+            for op in outer_first(function):
                 self._add(op)
 
     def neighbours(self, value: ir.Value) -> Iterator[tuple[ir.Value, bool]]:
@@ -170,20 +171,6 @@ class _Graph:
         if op.name == "stablehlo.while":
             out.append(op.operands[i])
         return out
-
-
-def _functions(module: ir.Module) -> list[ir.Operation]:
-    ops = (view.operation for view in module.body.operations)
-    return [op for op in ops if op.name == "func.func" and op.regions[0].blocks]
-
-
-def _walk(block: ir.Block) -> Iterator[ir.Operation]:
-    for view in block.operations:
-        op = view.operation
-        yield op
-        for region in op.regions:
-            for inner in region.blocks:
-                yield from _walk(inner)
 
 
 def _axes(sharding: ir.Attribute) -> frozenset[str]:

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 _STYLE = """
 body{font:14px/1.5 system-ui,sans-serif;margin:2rem;color:#1c2430;background:#fff}
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
+table.comm td:nth-child(4),table.comm td:nth-child(8){max-width:20rem;overflow-wrap:anywhere}
 table.comm{border-collapse:collapse;font-size:13px}
 table.comm th,table.comm td{padding:.25rem .7rem;text-align:left;border-bottom:1px solid #e3e7ee;vertical-align:top}
 table.comm td.num{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 .wide{overflow-x:auto}
 .bar{height:8px;margin-top:.4rem;background:#3f6fd8;border-radius:2px;min-width:1px}
-table.comm th.num{text-align:right}.why{color:#5a6472;min-width:16rem;max-width:44rem}
+table.comm th.num{text-align:right}.why{color:#5a6472;min-width:22rem;max-width:44rem}
 @media (max-width:700px){body{margin:1rem}}
 .stages{display:flex;gap:1rem;overflow-x:auto;align-items:flex-start}
 .stage{flex:1 0 30rem;border:1px solid #d8dee8;border-radius:6px}
@@ -28,7 +29,8 @@ table.comm th.num{text-align:right}.why{color:#5a6472;min-width:16rem;max-width:
 .stage pre{margin:0;padding:.6rem .8rem;font:11px/1.45 ui-monospace,monospace;overflow:auto;max-height:36rem}
 mark.c{background:#ffe3a3}
 .values{display:flex;flex-wrap:wrap;gap:1.2rem}
-.value{font-size:12px}
+.value{font-size:12px;max-width:22rem;overflow-wrap:anywhere}
+.summary{font-size:15px}
 svg text{font:10px ui-monospace,monospace}
 @media (prefers-color-scheme:dark){body{background:#14181f;color:#dde3ec}.stage h3{background:#222936}
 table.comm th,table.comm td{border-color:#2c3442}.stage{border-color:#2c3442}mark.c{background:#6b5310;color:#fff}.why{color:#9aa5b5}}
@@ -39,7 +41,15 @@ _NUMBERS = (3, 4, 5)  # columns of HEADER that hold them
 
 
 def table_html(report: CommReport) -> str:
-    """The table alone, for notebooks."""
+    """The table and its summary, for notebooks."""
+    return _collectives(report) + _summary(report)
+
+
+def _summary(report: CommReport) -> str:
+    return f'<p class="summary">{"<br>".join(map(escape, report.summary().splitlines()))}</p>'
+
+
+def _collectives(report: CommReport) -> str:
     head = "<th></th>" + "".join(
         f'<th class="num">{escape(h)}</th>' if i in _NUMBERS else f"<th>{escape(h)}</th>"
         for i, h in enumerate(HEADER)
@@ -54,17 +64,18 @@ def table_html(report: CommReport) -> str:
             for i, v in enumerate(row)
         )
         body.append(f"<tr><td>{bar}</td>{cells}</tr>")
-    summary = "<br>".join(escape(line) for line in report.summary().splitlines())
     return (
         f'<div class="wide"><table class="comm"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
-        f'<p class="summary">{summary}</p>'
     )
 
 
 def page_html(report: CommReport) -> str:
     """The whole page."""
-    values = "".join(_value_html(v, report.mesh) for v in (*report.arguments, *report.results))
+    alike: dict[tuple, list[str]] = {}
+    for name, shape, dims in (*report.arguments, *report.results):
+        alike.setdefault((shape, dims), []).append(name)
+    values = "".join(_value_html(v, report.mesh, names) for v, names in alike.items())
     stages = "".join(
         f'<div class="stage"><h3>{escape(name)}</h3><pre>{_marked(text)}</pre></div>'
         for name, text in report.stages
@@ -73,10 +84,11 @@ def page_html(report: CommReport) -> str:
 <html lang="en"><head><meta charset="utf-8"><title>weft: communication report</title>
 <meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>
 <h1>Communication report</h1>
-<h2>Collectives</h2>{table_html(report)}
+{_summary(report)}
+{_totals(report)}
+<h2>Collectives</h2>{_collectives(report)}
 <h2>Mesh</h2>{_mesh_svg(report.mesh)}
 <h2>Arguments and results by shard</h2><div class="values">{values}</div>
-<h2>Totals by kind</h2>{_totals(report)}
 <h2>Stages</h2><div class="stages">{stages}</div>
 <p>Times are estimates for {escape(report.hardware.name)}: {escape(report.hardware.source)}</p>
 </body></html>
@@ -101,18 +113,19 @@ def _marked(text: str) -> str:
 
 
 def _totals(report: CommReport) -> str:
+    """Calls, bytes and time of each kind of collective, the most bytes first."""
     by_kind: dict[str, list[float]] = {}
     for c in report.collectives:
         entry = by_kind.setdefault(c.kind, [0, 0, 0.0])
-        entry[0] += c.trips
-        entry[1] += c.total_bytes
-        entry[2] += report.hardware.estimate(c)
+        for i, more in enumerate((c.trips, c.total_bytes, report.hardware.estimate(c))):
+            entry[i] += more
     rows = "".join(
         f'<tr><td>{kind}</td><td class="num">{int(n)}</td><td class="num">{format_bytes(b)}</td>'
         f'<td class="num">{format_seconds(t)}</td></tr>'
-        for kind, (n, b, t) in by_kind.items()
+        for kind, (n, b, t) in sorted(by_kind.items(), key=lambda item: -item[1][1])
     )
-    return f'<table class="comm"><tr><th>kind</th><th class="num">calls</th><th class="num">sent</th><th class="num">time</th></tr>{rows}</table>'
+    head = "<th>kind</th>" + "".join(f'<th class="num">{h}</th>' for h in ("calls", "sent", "time"))
+    return f'<table class="comm"><tr>{head}</tr>{rows}</table>' if rows else ""
 
 
 def _color(index: int, count: int) -> str:
@@ -144,13 +157,13 @@ def _mesh_svg(mesh: dict[str, int]) -> str:
     )
 
 
-def _value_html(value, mesh: dict[str, int]) -> str:
-    """A value cut into its shards (its last split dimension across, the one before it down), and
+def _value_html(value, mesh: dict[str, int], names: list[str]) -> str:
+    """Values of one shape and layout, cut into their shards (its last split dimension across, the one before it down), and
     the mesh with who holds which.
 
     A shard has one colour in both drawings; devices of one colour hold copies.
     """
-    name, shape, dims = value
+    shape, dims = value
     counts = [math.prod(_axis_size(a, mesh) for a in axes) for axes in dims]
     total = math.prod(counts)
     down, across = _drawn(counts)
@@ -164,8 +177,9 @@ def _value_html(value, mesh: dict[str, int]) -> str:
     )
     spec = ", ".join("·".join(a) if a else "–" for a in dims)
     kind = f"{list(shape)} ({spec})" if shape else "a number"
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return (
-        f'<div class="value"><b>{escape(name)}</b><br>{escape(kind)}<br>'
+        f'<div class="value" title="{escape(", ".join(names))}"><b>{escape(names[0])}</b>{more}<br>{escape(kind)}<br>'
         f'<svg width="{width}" height="{height}" role="img" aria-label="shards">{cells}</svg> '
         f"{_holders_svg(dims, counts, mesh)}</div>"
     )

@@ -30,12 +30,11 @@ def _hold(constraint: ir.Operation) -> None:
     if any(sdy.dims_of(constraint.attributes["sharding"])):
         return
     with ir.InsertionPoint(constraint), constraint.location:
-        text = str(constraint.attributes["sharding"]).removeprefix("#sdy.sharding")
         held = ir.Operation.create(
             "stablehlo.optimization_barrier",
             [value.type],
             [value],
-            {"sdy.sharding": ir.Attribute.parse(f"#sdy.sharding_per_value<[{text}]>")},
+            {"sdy.sharding": sdy.for_values(constraint.attributes["sharding"])},
         )
         constraint.results[0].replace_all_uses_with(held.results[0])
 
@@ -59,10 +58,7 @@ def _leave(op: ir.Operation) -> ir.WalkResult:
         if not isinstance(maker, ir.Block) and maker.operation.name in _PASS:
             maker = maker.operation
             if "sdy.sharding" not in maker.attributes and len(list(value.uses)) == 1:
-                text = str(op.attributes["sharding"]).removeprefix("#sdy.sharding")
-                maker.attributes["sdy.sharding"] = ir.Attribute.parse(
-                    f"#sdy.sharding_per_value<[{text}]>"
-                )
+                maker.attributes["sdy.sharding"] = sdy.for_values(op.attributes["sharding"])
                 op.results[0].replace_all_uses_with(value)
                 op.erase()
         elif not isinstance(maker, ir.Block) and maker.operation.name == "sdy.sharding_constraint":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -66,7 +67,7 @@ class CommReport:
             (
                 c.kind,
                 ", ".join(c.axes),
-                c.shape,
+                grouped(c.shape),
                 format_bytes(c.bytes),
                 f"× {c.trips}" + ("" if c.exact_trips else "+"),
                 format_seconds(self.hardware.estimate(c)),
@@ -219,7 +220,7 @@ def format_bytes(count: float) -> str:
     """
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if count < 1000 or unit == "TB":
-            return f"{count:.3g} {unit}" if unit != "B" else f"{int(count)} B"
+            return f"{_digits(count) if unit != 'B' else int(count)} {unit}"
         count /= 1000
     raise AssertionError
 
@@ -230,9 +231,9 @@ def format_flops(count: float) -> str:
     >>> format_flops(2.5e6)
     '2.5 MFLOP'
     """
-    for unit in ("", "k", "M", "G", "T"):
-        if count < 1000 or unit == "T":
-            return f"{count:.3g} {unit}FLOP"
+    for unit in ("", "k", "M", "G", "T", "P", "E"):
+        if count < 1000 or unit == "E":
+            return f"{_digits(count)} {unit}FLOP"
         count /= 1000
     raise AssertionError
 
@@ -268,8 +269,24 @@ def format_seconds(seconds: float) -> str:
     """
     for unit, scale in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
         if seconds * scale >= 1:
-            return f"{seconds * scale:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+            return f"{_digits(seconds * scale)} {unit}"
+    return f"{_digits(seconds * 1e9)} ns"
+
+
+def _digits(number: float) -> str:
+    """Three digits, or all in front of the point."""
+    return f"{number:.3g}" if number < 999.5 else f"{number:.0f}"
+
+
+def grouped(shapes: str) -> str:
+    """The operands of a collective, equal ones counted.
+
+    >>> grouped("8xf32, 4x8xf32, 8xf32")
+    '2 of 8xf32, 4x8xf32'
+    """
+    found = Counter(shapes.split(", "))
+    texts = [f"{count} of {shape}" if count > 1 else shape for shape, count in found.items()]
+    return ", ".join(texts)
 
 
 _PARTIAL = re.compile(r"(.+) splits what it sums over ([^()]+?)(?: \((.*)\))?")

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
+from weft.partition import walk
+from weft.partition.walk import outer_first
 
 ELEMENTWISE = frozenset(
     f"chlo.{name}"
@@ -32,7 +34,7 @@ def hide(module: ir.Module) -> None:
     meshes = [v.operation for v in module.body.operations if v.operation.name == "sdy.mesh"]
     sizes = [sdy.mesh_axes(mesh.attributes["mesh"]).values() for mesh in meshes]
     stepwise = any(len(axes) > 1 and not _one_prime(axes) for axes in sizes)
-    for op in list(_walk(module.operation)):
+    for op in list(outer_first(module.operation)):
         if op.name in ELEMENTWISE:
             rank = len(op.results[0].type.shape)
             dims = "[" + ", ".join(_letter(i) for i in range(rank)) + "]"
@@ -172,7 +174,7 @@ def _replace(op: ir.Operation, mapping: str, sizes, whole: list[str]) -> None:
     # A rule needs at least one factor; rank 0 has none and needs no rule.
     attributes = {
         "call_target_name": ir.StringAttr.get(PREFIX + op.name, context),
-        "weft.attributes": ir.DictAttr.get({k: op.attributes[k] for k in op.attributes}, context),
+        "weft.attributes": ir.DictAttr.get(walk.attributes_of(op), context),
     }
     if sizes and math.prod(sizes):
         text = f"#sdy.op_sharding_rule<{mapping} {{{factors}}}{need}, custom>"
@@ -193,13 +195,3 @@ def _replace(op: ir.Operation, mapping: str, sizes, whole: list[str]) -> None:
 def _letter(index: int) -> str:
     """Factor names as Shardy prints them: i … z, then z_1, z_2, …"""
     return chr(ord("i") + index) if index < 18 else f"z_{index - 17}"
-
-
-def _walk(op: ir.Operation) -> Iterator[ir.Operation]:
-    for region in op.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                inner = view.operation
-                yield inner
-                if inner.regions:
-                    yield from _walk(inner)

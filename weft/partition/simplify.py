@@ -27,8 +27,7 @@ def simplify(module: ir.Module) -> None:
 
 
 _ARRANGE = frozenset(
-    f"stablehlo.{name}"
-    for name in ("broadcast_in_dim", "concatenate", "pad", "reshape", "reverse", "slice")
+    f"stablehlo.{name}" for name in ("concatenate", "pad", "reshape", "reverse", "slice")
 )
 
 

@@ -1,17 +1,19 @@
-"""Moves stacks once, in front of the loop that reads them slice by slice.
+"""Moves stacks once: in front of the loop that reads them slice by slice, behind one that writes.
 
 A scan over a stack that is split along the scanned dimension comes out of propagation as
 all_to_all to another dimension in front of the loop, and a move of each slice inside it. Where
-the loop reads all of the stack, moving it at once sends less, in one collective. A large stack is
-not gathered: a copy on every device could cost more memory than the program has.
+the loop reads all of the stack, moving it at once sends less, in one collective. So does a stack
+of results that is split along the scanned dimension: it stays as the slices are, until the loop
+ends. A large stack is not gathered: a copy on every device could cost more memory than the program
+has.
 """
 
 from __future__ import annotations
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition.collect import WHY, byte_size, trip_count
-from weft.partition.walk import inner_first
+from weft.partition.collect import byte_size, trip_count
+from weft.partition.walk import inner_first, maker, only_user, reasons
 
 LARGEST = 4 * 2**20  # bytes of a stack that every device may hold whole
 
@@ -20,44 +22,41 @@ def gather_small_stacks(module: ir.Module) -> None:
     """Rewrites loops of a module with explicit collectives, in place."""
     with module.context, ir.Location.unknown(module.context):
         for op in inner_first(module.body):
-            if op.name == "stablehlo.while":
-                _loop(op)
+            if op.name == "stablehlo.while" and (trips := trip_count(op)):
+                _loop(op, trips)
 
 
-def _loop(loop: ir.Operation) -> None:
+def _loop(loop: ir.Operation, trips: int) -> None:
     body = loop.regions[1].blocks[0]
-    terminator = list(body.operations)[-1].operation
-    unchanged = [a for i, a in enumerate(body.arguments) if terminator.operands[i] == a]
-    trips = trip_count(loop)
-    if not trips:
-        return
+    given = list(body.operations)[-1].operation.operands
+    unchanged = [a for i, a in enumerate(body.arguments) if given[i] == a]
     for view in list(body.operations):
         cut = view.operation
         if cut.name == "stablehlo.dynamic_slice":
-            before = _moves_before(cut)
+            before = _moves_before(cut, 0)
             if before and before[0].operands[0] in unchanged:
                 _gather(before, cut, _moves_after(cut), trips)
+    for i in range(len(given)):
+        _keep(loop, i, trips)
 
 
 _MOVES = ("sdy.all_gather", "sdy.all_slice", "sdy.all_to_all", "sdy.collective_permute")
 
 
-def _moves_before(cut: ir.Operation) -> list[ir.Operation]:
-    """The moves that lead to what is cut, and only there."""
+def _moves_before(op: ir.Operation, number: int) -> list[ir.Operation]:
+    """The moves that lead to an operand, and only there."""
     found: list[ir.Operation] = []
-    value = cut.operands[0]
-    while not isinstance(value.owner, ir.Block) and len(list(value.uses)) == 1:
-        if value.owner.operation.name not in _MOVES:
-            break
-        found.insert(0, value.owner.operation)
-        value = found[0].operands[0]
+    move = maker(op.operands[number])
+    while move is not None and move.name in _MOVES and only_user(move) is not None:
+        found.insert(0, move)
+        move = maker(move.operands[0])
     return found
 
 
 def _moves_after(cut: ir.Operation) -> list[ir.Operation]:
     """The moves that alone use the slice, one after the other."""
     found: list[ir.Operation] = []
-    while (user := _only_user([cut, *found][-1])) is not None and user.name in _MOVES:
+    while (user := only_user([cut, *found][-1])) is not None and user.name in _MOVES:
         found.append(user)
     return found
 
@@ -78,26 +77,69 @@ def _gather(
         return
     if any(axes for axes, n, k in zip(sdy.dims_of(whole), shape, sizes, strict=True) if n != k):
         return
-    attributes = {"sharding": whole}
-    if WHY in before[0].attributes:
-        attributes[WHY] = before[0].attributes[WHY]
-    made = ir.Operation.create(
-        "sdy.reshard",
-        results=[stack.type],
-        operands=[stack],
-        attributes=attributes,
-        loc=after[-1].location,
-        ip=ir.InsertionPoint(before[0]),
-    )
-    cut.operands[0] = made.results[0]
-    cut.attributes["sdy.sharding"] = ir.Attribute.parse(
-        f"#sdy.sharding_per_value<[{str(whole).removeprefix('#sdy.sharding')}]>"
-    )
+    cut.operands[0] = _reshard(stack, whole, ir.InsertionPoint(before[0]), before[0])
+    cut.attributes["sdy.sharding"] = sdy.for_values(whole)
     after[-1].results[0].replace_all_uses_with(cut.results[0])
     for op in (*reversed(after), *reversed(before)):
         op.erase()
 
 
-def _only_user(op: ir.Operation) -> ir.Operation | None:
-    users = [use.owner.operation for use in op.results[0].uses]
-    return users[0] if len(users) == 1 else None
+def _reshard(
+    value: ir.Value, sharding: ir.Attribute, where: ir.InsertionPoint, move: ir.Operation
+) -> ir.Value:
+    """The value in another layout, in place of moves of its slices."""
+    return ir.Operation.create(
+        "sdy.reshard",
+        results=[value.type],
+        operands=[value],
+        attributes={"sharding": sharding, **reasons([move])},
+        loc=move.location,
+        ip=where,
+    ).results[0]
+
+
+def _keep(loop: ir.Operation, number: int, trips: int) -> None:
+    """Moves, dynamic_update_slice → dynamic_update_slice, and one move behind the loop."""
+    condition, body = (region.blocks[0] for region in loop.regions)
+    write = maker(list(body.operations)[-1].operation.operands[number])
+    stack = body.arguments[number]
+    if write is None or write.name != "stablehlo.dynamic_update_slice":
+        return
+    if write.operands[0] != stack or write.block != body or list(condition.arguments[number].uses):
+        return
+    if any(len(list(v.uses)) != 1 for v in (stack, write.results[0])):
+        return
+    moves = _moves_before(write, 1)
+    source = maker(moves[0].operands[0]) if moves else None
+    if source is None or not any(op.name == "sdy.all_gather" for op in moves):
+        return
+    shardings = [
+        sdy.per_value(op.attributes["sdy.sharding"])
+        for op in (loop, source)
+        if "sdy.sharding" in op.attributes
+    ]
+    if len(shardings) != 2:
+        return
+    old, new = shardings[0][number], shardings[1][list(source.results).index(moves[0].operands[0])]
+    pairs = list(zip(stack.type.shape, write.operands[1].type.shape, strict=True))
+    if not all(trips * k >= n for n, k in pairs if k != n):
+        return
+    if any(axes for axes, (n, k) in zip(sdy.dims_of(new), pairs, strict=True) if n != k):
+        return
+    if sdy.unreduced_of(new):
+        return
+    axes = [{ref for dim in sdy.dims_of(s) for ref in dim} for s in (old, new)]
+    if byte_size(stack.type) > LARGEST and not axes[0] <= axes[1]:
+        return
+    write.operands[1] = moves[0].operands[0]
+    write.attributes["sdy.sharding"] = sdy.for_values(new)
+    here = ir.InsertionPoint(loop)
+    loop.operands[number] = _reshard(loop.operands[number], new, here, moves[0])
+    shardings[0][number] = new
+    loop.attributes["sdy.sharding"] = sdy.for_values(*shardings[0])
+    users = [(use.owner.operation, use.operand_number) for use in loop.results[number].uses]
+    behind = _reshard(loop.results[number], old, ir.InsertionPoint.after(loop), moves[0])
+    for user, i in users:
+        user.operands[i] = behind
+    for op in reversed(moves):
+        op.erase()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from weft._xla import passes
 from weft._xla.mlir import ir
 from weft.partition.collect import KINDS
-from weft.partition.walk import inner_first
+from weft.partition.walk import inner_first, only_user, outer_first
 
 STARTED, DONE = "weft.started", "weft.done"
 
@@ -122,12 +122,7 @@ def _between(collective: ir.Operation, barrier: ir.Operation) -> list[ir.Operati
 
 
 def _uses(op: ir.Operation, values: set) -> bool:
-    return any(v in values for v in op.operands) or any(
-        _uses(view.operation, values)
-        for region in op.regions
-        for block in region.blocks
-        for view in block.operations
-    )
+    return any(v in values for each in (op, *outer_first(op)) for v in each.operands)
 
 
 def _leads_to(waiting: list[ir.Operation], barrier: ir.Operation) -> bool:
@@ -149,5 +144,5 @@ def _only(start: ir.Operation) -> ir.Operation | None:
 
 
 def _done_of(start: ir.Operation) -> ir.Operation | None:
-    users = [use.owner.operation for use in start.results[0].uses]
-    return users[0] if len(users) == 1 and users[0].name == "stablehlo.async_done" else None
+    user = only_user(start)
+    return user if user is not None and user.name == "stablehlo.async_done" else None

@@ -8,9 +8,8 @@ that are scattered.
 from __future__ import annotations
 
 from weft._xla.mlir import ir
-from weft.partition.collect import WHY
 from weft.partition.updates import COMBINERS, WRITTEN
-from weft.partition.walk import inner_first
+from weft.partition.walk import WHY, attributes_of, combiner_of, inner_first, reasons
 
 _MOVES = ("stablehlo.reshape", "stablehlo.transpose", "stablehlo.negate")
 
@@ -82,14 +81,11 @@ def _term(value: ir.Value, user: ir.Operation, kind: str) -> ir.Operation | None
         return None
     if op.name != "stablehlo.all_reduce" and (moved or op.name != "stablehlo.reduce_scatter"):
         return None
-    combiner = next(iter(op.regions[0].blocks[0].operations)).operation.name
-    return op if combiner == kind else None
+    return op if combiner_of(op) == kind else None
 
 
 def _alike(a: ir.Operation, b: ir.Operation) -> bool:
-    keys = {k for op in (a, b) for k in op.attributes if k != WHY}
-    same = all(k in op.attributes for k in keys for op in (a, b))
-    return a.name == b.name and same and all(a.attributes[k] == b.attributes[k] for k in keys)
+    return a.name == b.name and attributes_of(a, WHY) == attributes_of(b, WHY)
 
 
 def _partial(op: ir.Operation, number: int, reduce: ir.Operation) -> ir.Value:
@@ -112,13 +108,10 @@ def _reduce_total(
         last.name,
         results=[op.results[0].type],
         operands=list(total.results),
-        attributes={k: last.attributes[k] for k in last.attributes if k != WHY},
+        attributes=attributes_of(last, WHY) | reasons(reduces),
         regions=1,
         loc=ir.Location.fused([r.location for r in reduces]),
         ip=here,
     )
-    reasons = dict.fromkeys(r.attributes[WHY].value for r in reduces if WHY in r.attributes)
-    if reasons:
-        made.attributes[WHY] = ir.StringAttr.get("; ".join(reasons))
     last.regions[0].blocks[0].append_to(made.regions[0])
     return made.results[0]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, byte_size_of
+from weft.partition.walk import combiner_of
 
 WRITTEN = "weft.written"  # on a collective that the user wrote: it stays where it is
 KEPT = "weft.kept"  # on a select: it keeps a value on the first device of each of these groups
@@ -98,8 +99,8 @@ class _Reader:
             return False
         op = value.owner.operation
         if op.name == "stablehlo.all_reduce":
-            kind = next(iter(op.regions[0].blocks[0].operations)).operation.name
-            return kind == self.combiner and len(op.operands) == 1 and WRITTEN not in op.attributes
+            alone = len(op.operands) == 1 and WRITTEN not in op.attributes
+            return alone and combiner_of(op) == self.combiner
         linear = linear_in(op, self.combiner)
         found = [i for i in linear if self.is_sum(op.operands[i], depth)]
         if op.name in _EITHER and len(found) == 2:  # a product of sums is none: one is complete

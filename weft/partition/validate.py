@@ -6,6 +6,7 @@ from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.collect import source_line
 from weft.partition.layout import Unsupported
+from weft.partition.walk import maker, outer_first
 
 
 def validate(module: ir.Module) -> None:
@@ -20,7 +21,9 @@ def validate(module: ir.Module) -> None:
         raise ValueError(f"the module's shardings cannot hold: {_first_line(error)}") from error
     only_mesh(module)
     groups: dict[int, list[ir.Operation]] = {}
-    _find_groups(module.operation, groups)
+    for op in outer_first(module.operation):
+        if op.name == "sdy.sharding_group":
+            groups.setdefault(op.attributes["group_id"].value, []).append(op)
     _drop_equal_constants(groups)
     for number, members in _joined(groups).items():
         _check_group(number, members)
@@ -54,17 +57,6 @@ def _first_line(error: Exception) -> str:
     return next((line.removeprefix("error: ") for line in lines if "error:" in line), lines[0])
 
 
-def _find_groups(op: ir.Operation, groups: dict[int, list[ir.Operation]]) -> None:
-    for region in op.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                inner = view.operation
-                if inner.name == "sdy.sharding_group":
-                    groups.setdefault(inner.attributes["group_id"].value, []).append(inner)
-                elif inner.regions:
-                    _find_groups(inner, groups)
-
-
 def _drop_equal_constants(groups: dict[int, list[ir.Operation]]) -> None:
     """Takes constants that stand in several groups out of all but one, in the module too.
 
@@ -74,10 +66,10 @@ def _drop_equal_constants(groups: dict[int, list[ir.Operation]]) -> None:
     group_of: dict[str, int] = {}
     for number, members in groups.items():
         for member in list(members):
-            owner = member.operands[0].owner
-            if isinstance(owner, ir.Block) or owner.operation.name != "stablehlo.constant":
+            made = maker(member.operands[0])
+            if made is None or made.name != "stablehlo.constant":
                 continue
-            text = str(owner.operation).partition("=")[2]
+            text = str(made).partition("=")[2]
             if group_of.setdefault(text, number) != number:
                 members.remove(member)
                 member.erase()

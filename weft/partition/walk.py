@@ -1,8 +1,8 @@
-"""The operations of a block and of the regions in it, in an order that allows rewriting."""
+"""Ways through a module's operations, and what many rewrites ask of one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from weft._xla.mlir import ir
 
@@ -14,6 +14,8 @@ COMBINING = frozenset(
         *("scatter", "select_and_scatter", "sort"),
     )
 )
+
+WHY = "weft.why"  # on a collective: the reason that it exists
 
 
 def inner_first(block: ir.Block) -> Iterator[ir.Operation]:
@@ -29,3 +31,62 @@ def inner_first(block: ir.Block) -> Iterator[ir.Operation]:
                 for inner in region.blocks:
                     yield from inner_first(inner)
         yield op
+
+
+def outer_first(op: ir.Operation) -> Iterator[ir.Operation]:
+    """All that is in an operation's regions, each before what is in its own."""
+    for region in op.regions:
+        for block in region.blocks:
+            for view in block.operations:
+                inner = view.operation
+                yield inner
+                if inner.regions:
+                    yield from outer_first(inner)
+
+
+def functions(module: ir.Module) -> dict[str, ir.Operation]:
+    """The functions of a module that have a body, by name."""
+    return {
+        view.operation.attributes["sym_name"].value: view.operation
+        for view in module.body.operations
+        if view.operation.name == "func.func" and view.operation.regions[0].blocks
+    }
+
+
+def maker(value: ir.Value) -> ir.Operation | None:
+    """The operation that made a value; None for a block's argument."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def only_user(op: ir.Operation) -> ir.Operation | None:
+    """The operation that alone uses the result, once, if there is one."""
+    users = [use.owner.operation for use in op.results[0].uses]
+    return users[0] if len(users) == 1 else None
+
+
+def attributes_of(op: ir.Operation, *without: str) -> dict[str, ir.Attribute]:
+    """An operation's attributes, some left out."""
+    return {name: op.attributes[name] for name in op.attributes if name not in without}
+
+
+def combiner_of(op: ir.Operation) -> str:
+    """The name of the operation by which a collective reduces, or nothing."""
+    if not op.regions:
+        return ""
+    return next(iter(op.regions[0].blocks[0].operations)).operation.name
+
+
+def combine_by(op: ir.Operation, name: str, element: ir.Type) -> None:
+    """Fills a reduction's region with an operation on two scalars."""
+    scalar = ir.RankedTensorType.get([], element, loc=op.location)
+    block = op.regions[0].blocks.append(scalar, scalar, arg_locs=[op.location] * 2)
+    ip, both = ir.InsertionPoint(block), list(block.arguments)
+    total = ir.Operation.create(name, results=[scalar], operands=both, loc=op.location, ip=ip)
+    ir.Operation.create("stablehlo.return", operands=list(total.results), loc=op.location, ip=ip)
+
+
+def reasons(collectives: Iterable[ir.Operation]) -> dict[str, ir.Attribute]:
+    """The attribute that says why one collective stands for some others."""
+    found = [op.attributes[WHY].value for op in collectives if WHY in op.attributes]
+    return {WHY: ir.StringAttr.get("; ".join(dict.fromkeys(found)))} if found else {}

@@ -42,9 +42,7 @@ def custom_call(lz: Localizer, op: ir.Operation) -> list[Local]:
             continue
         moved = lz.move(x, _leading(x.layout, lead, batch))
         values.append(fill_padding(lz.e, moved, range(min(batch, len(lead)))).value)
-    got = lz.keep(op, values, now)
-    lz.after(op)
-    return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
+    return lz.keep_and_move(op, values, now, outs)
 
 
 def _takes_zeros(op: ir.Operation) -> bool:
@@ -132,7 +130,6 @@ def _by_rule(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layout
     across = tuple(i for f in sorted(r.reduction) for i in split.get(f, ()))
     del op.attributes["sdy.sharding_rule"]
     got = lz.keep(op, values, now)
-    lz.after(op)
     if across:
         got = [Local(lz.e.all_reduce(x.value, across, "add"), x.layout) for x in got]
     return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]

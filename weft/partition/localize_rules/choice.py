@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from weft._xla.mlir import ir
-from weft.partition.collect import WHY, trip_count
+from weft.partition.collect import trip_count
 from weft.partition.emit import Emitter
 from weft.partition.layout import Layout
 from weft.partition.local import Local
@@ -22,6 +22,7 @@ from weft.partition.localize import Localizer
 from weft.partition.localize_rules.collectives import MOVES, move_target
 from weft.partition.reshard import relayout, relayout_cost
 from weft.partition.tally import Tally
+from weft.partition.walk import WHY, attributes_of
 
 # A device may do this many more operations for each byte that it need not send: the balance of an
 # H100 is 989e12 FLOP/s over 450e9 B/s, about 2000.
@@ -73,9 +74,7 @@ def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
 
 
 def _same_move(a: ir.Operation, b: ir.Operation) -> bool:
-    if a.name != b.name:
-        return False
-    return all(a.attributes[k] == b.attributes[k] for k in a.attributes if k != WHY)
+    return a.name == b.name and attributes_of(a, WHY) == attributes_of(b, WHY)
 
 
 def wanted(lz: Localizer, op: ir.Operation) -> Layout | None:

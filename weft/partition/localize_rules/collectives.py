@@ -27,10 +27,6 @@ def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
 
     A chain of them waits for its end: `reshard.relayout` then finds a way that sends less, if any.
     """
-    return _relayout(lz, op)
-
-
-def _relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
     out = move_target(lz, op)
     x = lz.local(op.operands[0])
     still = x.partial if x.partial and lz.unreduced(_sharding(op)) else None
@@ -50,7 +46,7 @@ def _sharding(op: ir.Operation) -> ir.Attribute:
 
 
 def move_target(lz: Localizer, op: ir.Operation) -> Layout:
-    """The layout that one of `MOVES` asks for."""
+    """The layout that one of `MOVES`, or another of Shardy's collectives, asks for."""
     return lz.layout(_sharding(op), op.results[0].type.shape)
 
 
@@ -64,9 +60,9 @@ def _next_in_chain(op: ir.Operation) -> bool:
 def all_reduce(lz: Localizer, op: ir.Operation) -> list[Local]:
     """Combines a partial result with the combiner of its producer; a complete one is left alone."""
     if lz.local(op.operands[0]).partial is None:
-        return _relayout(lz, op)
+        return relayout(lz, op)
     axes = lz.atoms(sdy.axis_refs(op.attributes["reduction_axes"]))
-    out = lz.layout(op.attributes["out_sharding"], op.results[0].type.shape)
+    out = move_target(lz, op)
     x = _reduce_over(lz, lz.local(op.operands[0]), axes, out)
     if x.partial is None and x.layout != out and _next_in_chain(op):
         return lz.replace(op, Local(x.value, x.layout, via=(out,)))
@@ -87,8 +83,8 @@ def _reduce_over(lz: Localizer, x: Local, axes: Atoms, out: Layout) -> Local:
 @rule("sdy.reduce_scatter")
 def reduce_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
     if lz.local(op.operands[0]).partial is None:
-        return _relayout(lz, op)
-    out = lz.layout(op.attributes["out_sharding"], op.results[0].type.shape)
+        return relayout(lz, op)
+    out = move_target(lz, op)
     x = lz.local(op.operands[0])
     scattered = {
         d: atoms[len(x.layout.dims[d]) :]
@@ -125,7 +121,7 @@ def scatter_partial(e: Emitter, x: Local, scattered: dict[int, Atoms]) -> Local:
 def replicated_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
     """The first device of each group keeps the value, the others hold zero."""
     x = lz.complete(op.operands[0])
-    out = lz.layout(op.attributes["out_sharding"], op.results[0].type.shape)
+    out = move_target(lz, op)
     axes = lz.atoms(sdy.axis_refs(op.attributes["axes"]))
     return lz.replace(op, lz.keep_on_first(x, out, axes))
 
@@ -134,7 +130,7 @@ def replicated_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
 def sharded_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
     """Each device puts its shard into zeros of the whole dimension."""
     x = lz.complete(op.operands[0])
-    out = lz.layout(op.attributes["out_sharding"], op.results[0].type.shape)
+    out = move_target(lz, op)
     e = lz.e
     value, layout = x.value, x.layout
     across: Atoms = ()
@@ -182,9 +178,7 @@ def manual_collective(lz: Localizer, op: ir.Operation) -> list[Local]:
         if name in op.attributes:
             del op.attributes[name]
     op.attributes[WRITTEN] = ir.UnitAttr.get()
-    got = lz.keep(op, values, layouts)
-    lz.after(op)
-    return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
+    return lz.keep_and_move(op, values, layouts, outs)
 
 
 @rule("stablehlo.partition_id")
@@ -205,7 +199,7 @@ def replica_id(lz: Localizer, op: ir.Operation) -> list[Local]:
 def async_start(lz: Localizer, op: ir.Operation) -> list[Local]:
     """Written by the user: what it starts stays as it is, on operands whole along free axes."""
     for i, x in enumerate(lz.operands(op)):
-        op.operands[i] = lz.at(x, _whole(lz, op.operands[i]))
+        op.operands[i] = lz.at(x, lz.layout(None, op.operands[i].type.shape))
     for view in op.regions[0].blocks[0].operations:
         for name in (
             *("channel_handle", "use_global_device_ids"),
@@ -222,10 +216,5 @@ def async_done(lz: Localizer, op: ir.Operation) -> list[Local]:
     out = lz.layouts(op)[0]
     if "sdy.sharding" in op.attributes:
         del op.attributes["sdy.sharding"]
-    lz.after(op)
-    return [lz.move(Local(op.results[0], _whole(lz, op.results[0])), out)]
-
-
-def _whole(lz: Localizer, value: ir.Value) -> Layout:
-    shape = tuple(value.type.shape)
-    return Layout(lz.mesh, shape, ((),) * len(shape))
+    lz.e.ip = ir.InsertionPoint.after(op)
+    return [lz.move(Local(op.results[0], lz.layout(None, op.results[0].type.shape)), out)]

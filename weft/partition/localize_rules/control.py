@@ -135,9 +135,7 @@ def get_tuple_element(lz: Localizer, op: ir.Operation) -> list[Local]:
 @rule("func.call")
 def call(lz: Localizer, op: ir.Operation) -> list[Local]:
     """Calls left by inlining take and give replicated values."""
-    values = [lz.at(x, x.layout.without(*range(len(x.layout.shape)))) for x in lz.operands(op)]
+    values = [lz.at(x, x.layout.whole) for x in lz.operands(op)]
     wholes = [lz.layout(None, r.type.shape) for r in op.results]
     outs = lz.layouts(op)
-    got = lz.keep(op, values, wholes)
-    lz.after(op)
-    return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
+    return lz.keep_and_move(op, values, wholes, outs)

@@ -204,7 +204,6 @@ def convolution(lz: Localizer, op: ir.Operation) -> list[Local]:
         groups = conv.groups // now.counts[conv.dims.out_feature]
         op.attributes["feature_group_count"] = e.i64_attr(groups)
     [got] = lz.keep(op, [value, y.value], [now])
-    lz.after(op)
     if now.dims == out.dims:
         got.partial = (across, "add") if across else None
         return [got]

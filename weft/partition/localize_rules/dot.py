@@ -33,7 +33,6 @@ def dot_general(lz: Localizer, op: ir.Operation) -> list[Local]:
         z.partial = (plan.across, "add")
     if ways.scattered or plan.out in (ways.out, ways.end):
         return [z]
-    lz.after(op)
     if plan.across:
         z = Local(e.all_reduce(z.value, plan.across, "add"), plan.out)
     return [Local(z.value, z.layout, via=(ways.out,)) if ways.chain else lz.move(z, ways.out)]

@@ -10,59 +10,17 @@ from weft.partition.localize import SUMS, Localizer, rule
 from weft.partition.localize_rules.choice import choose, deliver
 
 _ELEMENTWISE = (
-    # fmt: off
-    "abs",
-    "cbrt",
-    "ceil",
-    "convert",
-    "cosine",
-    "count_leading_zeros",
-    "exponential",
-    "exponential_minus_one",
-    "floor",
-    "imag",
-    "is_finite",
-    "log",
-    "log_plus_one",
-    "logistic",
-    "negate",
-    "not",
-    "popcnt",
-    "real",
-    "reduce_precision",
-    "round_nearest_afz",
-    "round_nearest_even",
-    "rsqrt",
-    "sign",
-    "sine",
-    "sqrt",
-    "tan",
-    "tanh",
-    "bitcast_convert",
-    "add",
-    "and",
-    "atan2",
-    "complex",
-    "compare",
-    "divide",
-    "maximum",
-    "minimum",
-    "multiply",
-    "or",
-    "power",
-    "remainder",
-    "shift_left",
-    "shift_right_arithmetic",
-    "shift_right_logical",
-    "subtract",
-    "xor",
-    # fmt: on
+    *("abs", "add", "and", "atan2", "bitcast_convert", "cbrt", "ceil", "clamp", "compare"),
+    *("complex", "convert", "cosine", "count_leading_zeros", "divide", "exponential"),
+    *("exponential_minus_one", "floor", "imag", "is_finite", "log", "log_plus_one", "logistic"),
+    *("maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "power", "real"),
+    *("reduce_precision", "remainder", "round_nearest_afz", "round_nearest_even", "rsqrt"),
+    *("select", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sine"),
+    *("sqrt", "subtract", "tan", "tanh", "xor"),
 )
 
 
-@rule(
-    *(f"stablehlo.{name}" for name in (*_ELEMENTWISE, "select", "clamp")),
-)
+@rule(*(f"stablehlo.{name}" for name in _ELEMENTWISE))
 def elementwise(lz: Localizer, op: ir.Operation) -> list[Local]:
     layout = lz.layouts(op)[0]
     if op.name == "stablehlo.bitcast_convert" and not _same_rank(op):
@@ -79,7 +37,6 @@ def elementwise(lz: Localizer, op: ir.Operation) -> list[Local]:
 
         xs, now = choose(lz, op, layout, range(len(shapes)), need, make=make)
         [out] = lz.keep(op, [x.value for x in xs], [now])
-        lz.after(op)
         return [deliver(lz, op, out, layout)]
     operands = []
     for value in op.operands:
@@ -111,9 +68,7 @@ def _bitcast(lz: Localizer, op: ir.Operation, layout: Layout) -> list[Local]:
     lead = layout.dims[:rank]
     source = Layout(lz.mesh, x.layout.shape, lead + ((),) * (len(x.layout.shape) - rank))
     target = Layout(lz.mesh, layout.shape, lead + ((),) * (len(layout.shape) - rank))
-    [out] = lz.keep(op, [lz.at(x, source)], [target])
-    lz.after(op)
-    return [lz.move(out, layout)]
+    return lz.keep_and_move(op, [lz.at(x, source)], [target], [layout])
 
 
 @rule("stablehlo.optimization_barrier")
@@ -138,7 +93,5 @@ def unchanged(lz: Localizer, op: ir.Operation) -> list[Local]:
 def rng(lz: Localizer, op: ir.Operation) -> list[Local]:
     """Whole on every device, then sliced: the same numbers as without sharding."""
     layout = lz.layouts(op)[0]
-    xs = [lz.at(x, x.layout.without(*range(len(x.layout.shape)))) for x in lz.operands(op)]
-    [out] = lz.keep(op, xs, [layout.without(*range(len(layout.shape)))])
-    lz.after(op)
-    return [lz.move(out, layout)]
+    xs = [lz.at(x, x.layout.whole) for x in lz.operands(op)]
+    return lz.keep_and_move(op, xs, [layout.whole], [layout])

@@ -15,9 +15,7 @@ _TARGETS = ("xla_ffi_python_", "xla_ffi_partitioned_python_", "xla_buffer_python
 
 def is_host_call(op: ir.Operation) -> bool:
     target = op.attributes["call_target_name"].value
-    return target.startswith(
-        ("xla_ffi_python_", "xla_ffi_partitioned_python_", "xla_buffer_python_")
-    )
+    return target.startswith(_TARGETS)
 
 
 def host_call(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layout]) -> list[Local]:
@@ -28,15 +26,14 @@ def host_call(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layou
     """
     if "partitioned" in op.attributes["call_target_name"].value:
         return lz.keep(op, [x.value for x in xs], outs)
-    values = [lz.at(x, _whole(x.layout)) for x in xs]
-    whole = [_whole(o) for o in outs]
+    values = [lz.at(x, x.layout.whole) for x in xs]
+    whole = [o.whole for o in outs]
     free = tuple(i for i in range(len(lz.mesh.atoms)) if i not in lz.manual[-1])
     attributes = op.attributes
     effectful = "has_side_effect" in attributes and attributes["has_side_effect"].value
     # A call on buffers cannot say that it failed: better that all fail alike.
     if not free or (_on_buffers(op) and not effectful):
         got = lz.keep(op, values, whole)
-        lz.after(op)
     else:
         got = _once(lz, op, values, whole, free)
     return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
@@ -44,10 +41,6 @@ def host_call(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layou
 
 def _on_buffers(op: ir.Operation) -> bool:
     return "buffer" in op.attributes["call_target_name"].value
-
-
-def _whole(layout: Layout) -> Layout:
-    return Layout(layout.mesh, layout.shape, ((),) * len(layout.shape))
 
 
 def _once(

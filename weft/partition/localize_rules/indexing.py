@@ -70,9 +70,7 @@ def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
     local_sizes = [sizes[d] if d in cut else layout.local[d] for d in range(len(shape))]
     if not rows:
         op.attributes["slice_sizes"] = e.i64s(local_sizes)
-        [got] = lz.keep(op, [x.value, *starts], [now])
-        lz.after(op)
-        return [lz.move(got, out)]
+        return lz.keep_and_move(op, [x.value, *starts], [now], [out])
     value = e.make(
         "stablehlo.dynamic_slice",
         (x.value, *starts),
@@ -170,7 +168,6 @@ def gather(lz: Localizer, op: ir.Operation) -> list[Local]:
     op.attributes["slice_sizes"] = e.i64s(local_sizes)
     if not masked:
         [got] = lz.keep(op, [x.value, index], [now])
-        lz.after(op)
         return [deliver(lz, op, got, out) if end is None else got]
     index = _wide_enough(lz, index)
     element = index.type.element_type
@@ -189,7 +186,6 @@ def gather(lz: Localizer, op: ir.Operation) -> list[Local]:
     if d.index_vector_dim < len(index.type.shape):
         inside = e.reduce(inside, e.const(1, e.i1), d.index_vector_dim, "stablehlo.and")
     [got] = lz.keep(op, [x.value, index], [now])
-    lz.after(op)
     inside = e.broadcast(inside, now.local, batch_out)
     value = e.select(inside, got.value, e.splat(0, now.local, got.value.type.element_type))
     kind = "or" if value.type.element_type == e.i1 else "add"
@@ -411,18 +407,17 @@ def scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
     values = [lz.move(x, now).value for x in inputs]
     us = [lz.at(u, plan.updates) for u in updates]
     index = _own_indices(lz, d, plan, lz.at(indices, plan.index))
-    if across and kind not in ("max", "min", "and", "or"):
+    if across and kind in ("add", "multiply"):
         # One device of each group starts from the operand, the others from the neutral element.
         first = e.compare(e.coordinate(across), e.const(0), "EQ")
         element = values[0].type.element_type
-        neutral = e.splat(1 if kind == "mul" else 0, now.local, element)
+        neutral = e.splat(1 if kind == "multiply" else 0, now.local, element)
         values = [e.select(e.broadcast(first, now.local), values[0], neutral)]
     if plan.split:
         # XLA writes the scatter of one row as a dynamic_slice that reads what was there, and joins
         # that to a dynamic_slice before it without clamping the index (jaxlib 0.10.2).
         values = [e.make("stablehlo.optimization_barrier", (v,), v.type) for v in values]
     got = lz.keep(op, [*values, index, *us], [Layout(lz.mesh, o.shape, now.dims) for o in outs])
-    lz.after(op)
     if across:
         got[0].partial = (across, kind)
         if now.dims != outs[0].dims:

@@ -59,9 +59,7 @@ def kernel_call(
 
     if not split:
         values = [lz.at(x, target(x.layout, ())) for x in xs]
-        got = lz.keep(op, values, [target(o, ()) for o in outs])
-        lz.after(op)
-        return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
+        return lz.keep_and_move(op, values, [target(o, ()) for o in outs], outs)
     now = [target(layout, m) for layout, m in zip(layouts, mappings, strict=True)]
     values = [lz.at(x, layout) for x, layout in zip(xs[:n], now[:n], strict=True)]
     with lz.e.ip:

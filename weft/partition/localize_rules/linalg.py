@@ -51,7 +51,6 @@ def _whole(
         flops=flops,
     )
     got = lz.keep(op, [x.value for x in xs], [Layout(lz.mesh, o.shape, now.dims) for o in outs])
-    lz.after(op)
     return [deliver(lz, op, x, o) for x, o in zip(got, outs, strict=True)]
 
 
@@ -59,9 +58,6 @@ def _whole(
 def rng_bit_generator(lz: Localizer, op: ir.Operation) -> list[Local]:
     """Every device makes the whole array and keeps its share: the bits are those of one device."""
     outs = lz.layouts(op)
-    wholes = [o.without(*range(len(o.shape))) for o in outs]
     state = lz.operand(op, 0)
-    value = lz.at(state, state.layout.without(*range(len(state.layout.shape))))
-    got = lz.keep(op, [value], wholes)
-    lz.after(op)
-    return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
+    value = lz.at(state, state.layout.whole)
+    return lz.keep_and_move(op, [value], [o.whole for o in outs], outs)

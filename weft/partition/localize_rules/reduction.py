@@ -8,12 +8,7 @@ from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 
 KINDS = {
-    "stablehlo.add": "add",
-    "stablehlo.multiply": "mul",
-    "stablehlo.maximum": "max",
-    "stablehlo.minimum": "min",
-    "stablehlo.and": "and",
-    "stablehlo.or": "or",
+    f"stablehlo.{kind}": kind for kind in ("add", "multiply", "maximum", "minimum", "and", "or")
 }
 
 
@@ -52,7 +47,6 @@ def reduce(lz: Localizer, op: ir.Operation) -> list[Local]:
     kind = combiner_kind(op.regions[0])
     result = outs[0]
     got = lz.keep(op, values + inits, [Layout(lz.mesh, o.shape, result.dims) for o in outs])
-    lz.after(op)
     if across and kind:
         got[0].partial = (across, kind)
     elif across:

@@ -86,7 +86,6 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
     for d, (_, length) in keep.items():
         wide = held_window(wide, d, length)
     [got] = lz.keep(op, [*values, init.value], [wide])
-    lz.after(op)
     value = got.value
     for d, (offset, length) in keep.items():
         value = e.pad(value, d, 0, max(0, offset + now.local[d] - length), init.value)

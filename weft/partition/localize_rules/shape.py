@@ -22,7 +22,7 @@ def constant(lz: Localizer, op: ir.Operation) -> list[Local]:
     def make(target: Layout) -> ir.Value:
         if splat is not None:
             return splat(e, e.type(target.local, element))
-        replicated = Local(whole(e), target.without(*range(len(target.shape))))
+        replicated = Local(whole(e), target.whole)
         return lz.at(replicated, target)
 
     return lz.replace(op, Local(make(layout), layout, remake=make))

@@ -16,6 +16,7 @@ from weft.partition.localize import Localizer
 from weft.partition.localize_rules.choice import wanted
 from weft.partition.localize_rules.collectives import MOVES
 from weft.partition.reshard import relayout_cost
+from weft.partition.walk import only_user
 
 _JOIN = frozenset(
     f"stablehlo.{name}"
@@ -64,8 +65,8 @@ def _path(stack: ir.Value) -> _Path | None:
     if users[0].block != stack.owner:
         return None
     cut = [users[0], *_run(users[0], {"stablehlo.reshape"})]
-    join = _only_user(cut[-1])
-    if join is None or join.name not in _JOIN or join.operands[0] == join.operands[1]:
+    join = only_user(cut[-1])
+    if join is None or join.name not in _JOIN or join.block != cut[0].block:
         return None
     mapped = _run(join, _ALONE)
     moves = _run(mapped[-1] if mapped else join, MOVES)
@@ -104,7 +105,7 @@ def _move_before(path: _Path, target: Layout) -> None:
         move.move_before(path.join)
     mesh = str(sharding).removeprefix("#sdy.sharding<").split(",")[0]
     for op in (*path.cut, path.join, *path.mapped):
-        op.attributes["sdy.sharding"] = _per_value(sharding)
+        op.attributes["sdy.sharding"] = sdy.for_values(sharding)
     cut = path.cut[0]
     axes = iter(sdy.dims_of(sharding))
     sizes = zip(cut.attributes["slice_sizes"], target.shape, strict=True)
@@ -112,11 +113,6 @@ def _move_before(path: _Path, target: Layout) -> None:
     cut.attributes["sdy.sharding"] = ir.Attribute.parse(
         f"#sdy.sharding_per_value<[<{mesh}, [{dims}]>]>", cut.context
     )
-
-
-def _per_value(sharding: ir.Attribute) -> ir.Attribute:
-    text = str(sharding).removeprefix("#sdy.sharding")
-    return ir.Attribute.parse(f"#sdy.sharding_per_value<[{text}]>", sharding.context)
 
 
 def _text(axes: list[sdy.AxisRef]) -> str:
@@ -129,11 +125,8 @@ def _run(
 ) -> list[ir.Operation]:
     """The operations of these names that use the result one after the other, each alone."""
     found: list[ir.Operation] = []
-    while (user := _only_user(found[-1] if found else op)) is not None and user.name in names:
+    while (user := only_user([op, *found][-1])) is not None and user.name in names:
+        if user.block != op.block:
+            break
         found.append(user)
     return found
-
-
-def _only_user(op: ir.Operation) -> ir.Operation | None:
-    users = [use.owner.operation for use in op.results[0].uses]
-    return users[0] if len(users) == 1 and users[0].block == op.block else None

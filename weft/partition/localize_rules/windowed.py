@@ -45,7 +45,6 @@ def slice_(lz: Localizer, op: ir.Operation) -> list[Local]:
     for name, amounts in bounds.items():
         op.attributes[name] = lz.e.i64s(amounts)
     [got] = lz.keep(op, [value], [now])
-    lz.after(op)
     return [deliver(lz, op, got, out)]
 
 
@@ -126,7 +125,6 @@ def pad(lz: Localizer, op: ir.Operation) -> list[Local]:
     for name, numbers in zip(_PAD_AMOUNTS, left, strict=True):
         op.attributes[name] = lz.e.i64s(numbers)
     [got] = lz.keep(op, [value, fill], [now])
-    lz.after(op)
     return [deliver(lz, op, got, out)]
 
 
@@ -194,7 +192,6 @@ def concatenate(lz: Localizer, op: ir.Operation) -> list[Local]:
             value = e.select(e.broadcast(keep, piece.type.shape, (dim,)), value, piece)
     elif len(some) == len(op.operands):
         [got] = lz.keep(op, parts, [now])
-        lz.after(op)
         return [deliver(lz, op, got, out)]
     else:
         value = e.concatenate(parts, dim)
@@ -267,7 +264,6 @@ def reverse(lz: Localizer, op: ir.Operation) -> list[Local]:
 
     [x], now = choose(lz, op, out, [0], lambda index, layout: layout, exchange=exchange)
     [got] = lz.keep(op, [exchange(lz.e, 0, x, now)], [now])
-    lz.after(op)
     return [deliver(lz, op, got, out)]
 
 
@@ -335,7 +331,6 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[Local]:
     kept = lz.keep(
         op, [x.value for x in xs] + inits, [Layout(lz.mesh, o.shape, now.dims) for o in outs]
     )
-    lz.after(op)
     if count == 1:
         return [deliver(lz, op, kept[0], outs[0])]
     return [lz.move(x, o) for x, o in zip(kept, outs, strict=True)]
@@ -389,7 +384,6 @@ def _scan_shards(lz: Localizer, op, x: Local, init: ir.Value, d: int, reverse: b
     op.attributes["window_dimensions"] = e.i64s(sizes)
     op.attributes["padding"] = e.table(np.array(padding))
     [local] = lz.keep(op, [x.value, init], [layout])
-    lz.after(op)
     edge = e.slice(local.value, d, 0, 1) if reverse else e.slice(local.value, d, held - 1, held)
     totals = e.all_gather(edge, atoms, d)
     n = layout.counts[d]
