@@ -224,3 +224,19 @@ def test_only_what_some_devices_do_not_reach_is_gathered_on_the_cpu():
 def test_a_collective_along_an_axis_on_which_it_depends_whether_it_runs_is_warned_of():
     with pytest.raises(UserWarning, match="may differ along 'y', over which ppermute"):
         lowered(lambda v: lax.cond(lax.psum(v.sum(), "x") > 1, swapped, lambda v: v, v))
+
+
+def test_what_would_wait_for_ever_under_xlas_partitioner_is_left_to_wefts():
+    mesh = weft.make_mesh((2, 4), ("m", "a"), (weft.AxisType.Auto,) * 2)
+    x = weft.device_put(np.arange(8.0), weft.NamedSharding(mesh, P("a")))
+
+    def lower(decide):
+        body = lambda v: lax.cond(decide(v) > 0, lambda v: weft.numpy.roll(v, 1), lambda v: v, v)
+        f = weft.shard_map(body, mesh=mesh, in_specs=P(), out_specs=P("m"), axis_names={"m"})
+        return weft.jit(f, partitioner="xla").lower(x)
+
+    with pytest.warns(UserWarning, match=r"by weft, not XLA: .* wait for all devices on the CPU"):
+        lower(lambda v: lax.axis_index("m"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lower(lambda v: v.sum())
