@@ -24,7 +24,7 @@ table.comm td.num{text-align:right;white-space:nowrap;font-variant-numeric:tabul
 table.comm th.num{text-align:right}.why{color:#5a6472;min-width:22rem;max-width:44rem}
 @media (max-width:700px){body{margin:1rem}}
 .stages{display:flex;gap:1rem;overflow-x:auto;align-items:flex-start}
-.stage{flex:1 0 30rem;border:1px solid #d8dee8;border-radius:6px}
+.stage{flex:1 0 30rem;min-width:0;max-width:44rem;border:1px solid #d8dee8;border-radius:6px}
 .stage h3{margin:0;padding:.4rem .8rem;background:#f2f5fa;font-size:13px}
 .stage pre{margin:0;padding:.6rem .8rem;font:11px/1.45 ui-monospace,monospace;overflow:auto;max-height:36rem}
 mark.c{background:#ffe3a3}

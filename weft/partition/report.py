@@ -300,11 +300,14 @@ def merged_reasons(why: str) -> str:
     'a, b split what they sum over x (x from u)'
     >>> merged_reasons(f"a {sums} (x from u); a {sums} (x from v)")
     'a splits what it sums over x (x from u; x from v)'
+    >>> merged_reasons("; ".join(f"{name} gives (x); b needs (y)" for name in "uvwpq"))
+    'u gives (x); b needs (y); v gives (x); b needs (y); w gives (x); b needs (y); 2 more'
     """
     parts = why.split("; ")
     found = [_PARTIAL.fullmatch(part) for part in parts]
     if len(parts) == 1 or not all(found):
-        return why
+        moves = re.split(r"; (?=[^;]* gives )", why)
+        return why if len(moves) < 5 else "; ".join([*moves[:3], f"{len(moves) - 3} more"])
     origins: dict[tuple[str, str], list[str]] = {}  # of each producer and its axes
     for match in found:
         given = origins.setdefault((match[1], match[2]), [])
