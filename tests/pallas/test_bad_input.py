@@ -1,5 +1,7 @@
 """Errors of kernels: what is wrong, where, and what to write instead."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -452,3 +454,28 @@ def test_atomics_have_no_derivative_but_sums():
     f = pl.pallas_call(kernel, struct(8), input_output_aliases={1: 0}, interpret=True)
     with pytest.raises(TypeError, match=r"atomic_rmw \(max\) has no derivative"):
         weft.jvp(lambda x: f(x, X), (X,), (X,))
+
+
+OPTIONS = {
+    "name": (3, "name must be a string"),
+    "debug": ("yes", "debug must be True or False"),
+    "metadata": (3, "metadata must be a dict"),
+    "cost_estimate": (3, "cost_estimate must be a pl.CostEstimate"),
+    "input_output_aliases": (7, "input_output_aliases must be a dict.*got 7"),
+    "num_threads": ({"num_threads": 0}, "num_threads must be an int of at least 1, got 0"),
+    "num_warps": (pl.CompilerParams(num_warps="4"), "num_warps must be an int"),
+    "kinds": ({"dimension_semantics": ("fast",)}, "must give one of parallel, .* of the 1 axes"),
+    "count": ({"dimension_semantics": ("parallel",) * 2}, "for each of the 1 axes of the grid"),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_that_cannot_be_meant_are_named(name):
+    value, message = OPTIONS[name]
+    known = inspect.signature(pl.pallas_call).parameters
+    given = {name if name in known else "compiler_params": value}
+    with pytest.raises((TypeError, ValueError), match=f"pallas_call of .*{message}"):
+        call(copy, X, grid=1, **given)
+    if "axes" not in message:
+        with pytest.raises((TypeError, ValueError), match=f"mpmd_map.*{message}"):
+            pl.mpmd_map([(SOLO, copy)], struct(8), **given)(X)

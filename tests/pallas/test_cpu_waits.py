@@ -169,13 +169,12 @@ def test_wait_limit_must_be_seconds():
         out[...] = 1
 
     for wrong in (-1, "long", True):
-        call = pl.pallas_call(
-            kernel,
-            weft.ShapeDtypeStruct((), "int32"),
-            compiler_params=pl.CompilerParams(wait_limit=wrong),
-        )
         with pytest.raises(ValueError, match="wait_limit must be seconds, 0 for none"):
-            call()
+            pl.pallas_call(
+                kernel,
+                weft.ShapeDtypeStruct((), "int32"),
+                compiler_params=pl.CompilerParams(wait_limit=wrong),
+            )
 
 
 def test_the_option_gives_the_limit_where_a_call_does_not():

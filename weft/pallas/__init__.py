@@ -25,8 +25,8 @@ _HOMES = {
         make_async_copy AsyncCopy atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor
         atomic_xchg atomic_cas DeviceIdType""",
     "weft.pallas.helpers": """when loop cdiv align_to next_power_of_2 strides_from_shape empty
-        empty_like empty_ref_like broadcast_to reciprocal dot run_state CostEstimate estimate_cost
-        CompilerParams""",
+        empty_like empty_ref_like broadcast_to reciprocal dot run_state estimate_cost""",
+    "weft.pallas.params": "CostEstimate CompilerParams",
     "weft.pallas.indexing": "ds Slice",
     "weft.pallas.pipeline": "emit_pipeline",
     "weft.pallas.ref_api": "load store swap addupdate Ref",

@@ -20,11 +20,11 @@ from weft.ops.casts import convert
 from weft.ops.convert import as_array
 from weft.pallas.constants import with_constants
 from weft.pallas.frame import Frame, kernel_frame
-from weft.pallas.helpers import wait_limit
 from weft.pallas.interpret.params import as_params
 from weft.pallas.ir import UNKNOWN_EXTENT, KernelCall, Program
 from weft.pallas.memory import MemorySpace, ScratchShape
 from weft.pallas.op import pallas_call_p
+from weft.pallas.params import check_options, wait_limit
 from weft.pallas.primitives import scratch_types
 from weft.pallas.ref_api import Ref
 from weft.pallas.signature import Arrangement, Builds
@@ -246,9 +246,13 @@ def check_aliases(
     what: str, aliases: Any, operands: Sequence[ShapedArray], results: Sequence[ShapedArray]
 ) -> tuple[tuple[int, int], ...]:
     """input_output_aliases as pairs."""
-    if not isinstance(aliases, Mapping):
-        aliases = dict(aliases)
-    pairs = sorted(aliases.items())
+    try:
+        pairs = sorted((int(i), int(o)) for i, o in dict(aliases).items())
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{what}: input_output_aliases must be a dict of input number to output number, got "
+            f"{aliases!r:.80}"
+        ) from None
     taken: set[int] = set()
     for i, o in pairs:
         if not 0 <= i < len(operands):
@@ -353,7 +357,7 @@ def pallas_call(
     """
     if not callable(kernel):
         raise TypeError(f"pallas_call: kernel must be a function, got {kernel!r:.80}")
-    title = name or getattr(kernel, "__name__", "kernel")
+    title = str(name or getattr(kernel, "__name__", "kernel"))
     what = f"pallas_call of {title}"
     as_params(interpret)
     if grid_spec is None:
@@ -362,6 +366,15 @@ def pallas_call(
         raise ValueError(f"{what}: give grid_spec, or grid, in_specs and out_specs, not both")
     elif scratch_shapes not in ((), []):
         raise ValueError(f"{what}: scratch_shapes belongs into grid_spec, which is given")
+    check_options(
+        what,
+        name=name,
+        debug=debug,
+        compiler_params=compiler_params,
+        cost_estimate=cost_estimate,
+        metadata=metadata,
+        rank=len(grid_spec.grid),
+    )
     results, out_tree, out_names = result_types(what, out_shape)
     builder = _Builder(
         what=what,
@@ -374,7 +387,7 @@ def pallas_call(
         many=isinstance(out_shape, tuple | list),
         aliases=input_output_aliases,
         options={
-            "debug": bool(debug),
+            "debug": debug,
             "interpret": interpret,
             "compiler_params": compiler_params,
             "cost_estimate": cost_estimate,
@@ -464,7 +477,7 @@ class _Builder:
             ref_names=with_constant_names(ref_names, at, len(consts)),
             dynamic=dynamic,
             poison=config.pallas_poison_buffers,
-            wait_limit=wait_limit(self.what, self.options["compiler_params"]),
+            wait_limit=wait_limit(self.options["compiler_params"]),
             **{
                 **self.options,
                 "debug": self.options["debug"] or config.pallas_enable_debug_checks,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from weft.core.config import config
 from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.core.tree import flatten, tree_map
 from weft.pallas.expand import expanded
+from weft.pallas.params import CostEstimate
 from weft.pallas.ref_api import Ref, freeze, new_ref
 
 
@@ -255,46 +254,6 @@ def run_state(f: Callable[..., Any]) -> Callable[[Any], Any]:
         return tree.unflatten([freeze(r) for r in refs])
 
     return run
-
-
-@dataclass(frozen=True, slots=True)
-class CostEstimate:
-    """What a kernel costs: for profiles and schedules."""
-
-    flops: int
-    transcendentals: int
-    bytes_accessed: int
-    remote_bytes_transferred: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CompilerParams:
-    """Parameters of backends. dimension_semantics: "parallel" or "arbitrary" for each grid axis.
-
-    num_threads: how many threads of the CPU to use at most. wait_limit: seconds after which a wait
-    or a loop that looks for what others do ends with an error on the CPU if no core has signalled,
-    copied or come to a barrier; 0: never; None: weft.config.pallas_wait_limit. num_warps,
-    num_stages: of a GPU.
-    """
-
-    dimension_semantics: tuple[str, ...] | None = None
-    num_threads: int | None = None
-    num_warps: int | None = None
-    num_stages: int | None = None
-    wait_limit: float | None = None
-
-
-def wait_limit(what: str, params: Any) -> float:
-    """The limit of waiting that compiler_params, a dict or an object, or the options give."""
-    given = params.get if isinstance(params, dict) else lambda name: getattr(params, name, None)
-    limit = given("wait_limit")
-    if limit is None:
-        return config.pallas_wait_limit
-    if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit < 1e9:
-        raise ValueError(
-            f"{what}: compiler_params: wait_limit must be seconds, 0 for none, got {limit!r}"
-        )
-    return float(limit)
 
 
 _TRANSCENDENTAL = frozenset(

@@ -177,10 +177,3 @@ def unsupported(platform: str, call: KernelCall, eqn: Any, why: str = "") -> Uns
         f"{platform} backend{': ' + why if why else ''}. Write it with other ops, or run the "
         "kernel interpreted: pallas_call(..., interpret=True)"
     )
-
-
-def param(call: KernelCall, name: str, default: Any) -> Any:
-    """A field of compiler_params, which may be a dict or an object."""
-    params = call.compiler_params
-    value = params.get(name) if isinstance(params, dict) else getattr(params, name, None)
-    return default if value is None else value

@@ -22,12 +22,12 @@ from weft.pallas.call import (
 )
 from weft.pallas.constants import with_constants
 from weft.pallas.frame import Frame
-from weft.pallas.helpers import wait_limit
 from weft.pallas.interpret.params import as_params
 from weft.pallas.ir import KernelCall, Program
 from weft.pallas.memory import SHARED_SPACES, MemorySpace, ScratchShape
 from weft.pallas.mesh import Mesh
 from weft.pallas.op import pallas_call_p
+from weft.pallas.params import check_options, wait_limit
 from weft.pallas.primitives import scratch_types as flat_scratch
 from weft.pallas.signature import Arrangement, Builds
 from weft.pallas.specs import whole_mapping
@@ -175,10 +175,18 @@ def mpmd_map(
     >>> pipeline(weft.numpy.arange(3.0))
     Array([1., 3., 5.], dtype=float32)
     """
-    title = name or "mpmd_map"
+    title = str(name or "mpmd_map")
     what = "mpmd_map" if name is None else f"mpmd_map {name}"
     pairs = _programs(what, meshes_and_fns)
     as_params(interpret)
+    check_options(
+        what,
+        name=name,
+        debug=debug,
+        compiler_params=compiler_params,
+        cost_estimate=cost_estimate,
+        metadata=metadata,
+    )
     out_shapes = out_shapes if out_types is None else out_types
     scratch_shapes = scratch_shapes if scratch_types is None else scratch_types
     results, out_tree, out_names = result_types(what, out_shapes)
@@ -211,9 +219,9 @@ def mpmd_map(
             blocks=(*ins, *outs),
             aliases=check_aliases(what, input_output_aliases, types, results),
             interpret=interpret,
-            debug=bool(debug) or config.pallas_enable_debug_checks,
+            debug=debug or config.pallas_enable_debug_checks,
             poison=config.pallas_poison_buffers,
-            wait_limit=wait_limit(what, compiler_params),
+            wait_limit=wait_limit(compiler_params),
             compiler_params=compiler_params,
             cost_estimate=cost_estimate,
             metadata=metadata,

@@ -9,6 +9,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.jaxpr import Literal, open_jaxpr
 from weft.core.ref import At
+from weft.pallas.params import semantics as given
 from weft.transforms.dce import dce_jaxpr
 
 
@@ -20,24 +21,13 @@ def parallel_dims(call: Any) -> list[int]:
     as it is, or the kernel's accesses to the output lie apart by it. Scratch keeps its contents
     from program to program: a kernel that may read what an earlier program left runs in order.
     """
-    semantics = _semantics(call)
+    semantics = {**dict.fromkeys(range(call.num_batch), "parallel"), **given(call)}
     moving = [d for d, n in enumerate(call.grid) if n > 1]
     named = [d for d in moving if semantics.get(d) == "parallel"]
     free = [d for d in moving if d in named or (d not in semantics and _is_injective(call, d))]
     if set(free) != set(named) and call.scratch and not _scratch_is_fresh(call, set(free)):
         return named
     return free
-
-
-def _semantics(call: Any) -> dict[int, str]:
-    params = call.compiler_params
-    given = (
-        params.get("dimension_semantics")
-        if isinstance(params, dict)
-        else getattr(params, "dimension_semantics", None)
-    )
-    found = {call.num_batch + k: str(s).lower().split(".")[-1] for k, s in enumerate(given or ())}
-    return {**dict.fromkeys(range(call.num_batch), "parallel"), **found}
 
 
 def _is_injective(call: Any, d: int) -> bool:

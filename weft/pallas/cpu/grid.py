@@ -16,8 +16,8 @@ from weft.pallas.cpu.threads import cpu_count
 from weft.pallas.cpu.tile import Tile, tile_of
 from weft.pallas.cpu.translate import Translator
 from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
-from weft.pallas.ir import param
 from weft.pallas.order import parallel_dims
+from weft.pallas.params import param
 
 SERIAL_WORK = 20_000
 """Below about so many vector operations (10 µs) a call stays on its thread."""
@@ -36,7 +36,9 @@ class Grid:
         self.total = size_of([call.grid[d] for d in self.parallel])
         all_points = size_of(call.grid)
         work = work_of(call.jaxpr) * all_points
-        threads = self.threads = min(cpu_count(), param(call, "num_threads", cpu_count()))
+        threads = self.threads = min(
+            cpu_count(), param(call.compiler_params, "num_threads", cpu_count())
+        )
         if not all_points:
             self.chunks, self.points = 0, 0
         elif threads == 1 or self.total == 1 or work < SERIAL_WORK:

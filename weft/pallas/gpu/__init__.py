@@ -11,7 +11,8 @@ from typing import Any
 from weft.core.aval import ShapedArray
 from weft.pallas.gpu.emitter import warps_of
 from weft.pallas.gpu.program import Launch, build, function_name
-from weft.pallas.ir import KernelCall, backends, param
+from weft.pallas.ir import KernelCall, backends
+from weft.pallas.params import param
 
 PROCESSORS = 132
 """Streaming multiprocessors assumed where no GPU can be asked: those of an H100 or H200."""
@@ -46,7 +47,7 @@ def _emit(
         "name": ctx.string(function_name(call)),
         "ir": ctx.string(str(launch.module)),
         "num_warps": ctx.i32(warps_of(call)),
-        "num_stages": ctx.i32(param(call, "num_stages", 3)),
+        "num_stages": ctx.i32(param(call.compiler_params, "num_stages", 3)),
         "grid_x": ctx.i32(launch.programs),
         "grid_y": ctx.i32(1),
         "grid_z": ctx.i32(1),

@@ -22,7 +22,8 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, open_jaxpr, subjaxprs
 from weft.pallas.gpu.formulas import computed_wider, formula
-from weft.pallas.ir import KernelCall, param, unsupported
+from weft.pallas.ir import KernelCall, unsupported
+from weft.pallas.params import param
 
 MAX_ELEMENTS = 1 << 20
 """The largest tensor of Triton."""
@@ -83,7 +84,9 @@ _FLOAT_PREDICATES = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 13}
 
 def warps_of(call: KernelCall) -> int:
     """`num_warps` as given; otherwise 8 where values are too large for the registers of 4."""
-    return int(param(call, "num_warps", None) or (8 if _largest(call) >= LARGE_VALUE else 4))
+    return int(
+        param(call.compiler_params, "num_warps") or (8 if _largest(call) >= LARGE_VALUE else 4)
+    )
 
 
 LARGE_VALUE = 1 << 14

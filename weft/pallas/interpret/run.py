@@ -18,6 +18,7 @@ from weft.pallas.interpret.params import InterpretParams
 from weft.pallas.interpret.scheduler import Task
 from weft.pallas.interpret.sync import Semaphores, Waits, fresh
 from weft.pallas.ir import BlockMapping, KernelCall, Program
+from weft.pallas.params import semantics
 
 
 def run_call(call: KernelCall, operands: Sequence[Any], params: InterpretParams) -> list:
@@ -69,15 +70,7 @@ class _Run:
 
     def parallel_axes(self) -> tuple[int, ...]:
         """The grid axes whose programs run at the same time."""
-        given = self.call.compiler_params
-        if isinstance(given, dict):
-            given = given.get("dimension_semantics")
-        else:
-            given = getattr(given, "dimension_semantics", None)
-        if given is None:
-            return ()
-        first = self.call.num_batch
-        return tuple(first + i for i, s in enumerate(given) if str(s) == "parallel")
+        return tuple(d for d, s in semantics(self.call).items() if s == "parallel")
 
     def outputs(self) -> list:
         if self.watching:

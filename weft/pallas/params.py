@@ -1,0 +1,99 @@
+"""What a kernel is asked for beside its arrays: parameters of backends, its name, its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from weft.core.config import config
+from weft.pallas.mesh import SEMANTICS
+
+
+@dataclass(frozen=True, slots=True)
+class CostEstimate:
+    """What a kernel costs: for profiles and schedules."""
+
+    flops: int
+    transcendentals: int
+    bytes_accessed: int
+    remote_bytes_transferred: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerParams:
+    """Parameters of backends. dimension_semantics: "parallel" or "arbitrary" for each grid axis.
+
+    num_threads: how many threads of the CPU to use at most. wait_limit: seconds after which a wait
+    or a loop that looks for what others do ends with an error, on the CPU if no core has signalled,
+    copied or come to a barrier; 0: never; None: weft.config.pallas_wait_limit. num_warps,
+    num_stages: of a GPU.
+    """
+
+    dimension_semantics: tuple[str, ...] | None = None
+    num_threads: int | None = None
+    num_warps: int | None = None
+    num_stages: int | None = None
+    wait_limit: float | None = None
+
+
+def param(params: Any, name: str, default: Any = None) -> Any:
+    """A field of compiler_params, which may be a dict or an object."""
+    value = params.get(name) if isinstance(params, Mapping) else getattr(params, name, None)
+    return default if value is None else value
+
+
+def semantics(call: Any) -> dict[int, str]:
+    """What compiler_params say of dimensions of a kernel's grid; those that vmap added: none."""
+    given = param(call.compiler_params, "dimension_semantics", ())
+    return {call.num_batch + k: _word(s) for k, s in enumerate(given)}
+
+
+def _word(entry: Any) -> str:
+    """The name of an entry of dimension_semantics, a string or a member of an enum."""
+    return str(entry).lower().split(".")[-1]
+
+
+def wait_limit(params: Any) -> float:
+    """The limit of waiting that compiler_params or the options give."""
+    return float(param(params, "wait_limit", config.pallas_wait_limit))
+
+
+def check_options(
+    what: str,
+    *,
+    name: Any,
+    debug: Any,
+    compiler_params: Any,
+    cost_estimate: Any,
+    metadata: Any,
+    rank: int = 0,
+) -> None:
+    """Raises for options of a kernel, whose grid has that rank, that cannot be meant."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"{what}: name must be a string or None, got {name!r:.80}")
+    if not isinstance(debug, bool):
+        raise TypeError(f"{what}: debug must be True or False, got {debug!r:.80}")
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise TypeError(f"{what}: metadata must be a dict or None, got {metadata!r:.80}")
+    if cost_estimate is not None and not hasattr(cost_estimate, "flops"):
+        raise TypeError(
+            f"{what}: cost_estimate must be a pl.CostEstimate or None, got {cost_estimate!r:.80}"
+        )
+    limit = param(compiler_params, "wait_limit", 0)
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit < 1e9:
+        raise ValueError(
+            f"{what}: compiler_params: wait_limit must be seconds, 0 for none, got {limit!r}"
+        )
+    for field in ("num_threads", "num_warps", "num_stages"):
+        count = param(compiler_params, field, 1)
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(
+                f"{what}: compiler_params: {field} must be an int of at least 1, got {count!r}"
+            )
+    axes = param(compiler_params, "dimension_semantics", ())
+    if rank and axes and (len(axes) != rank or {_word(s) for s in axes} - set(SEMANTICS)):
+        raise ValueError(
+            f"{what}: compiler_params: dimension_semantics must give one of "
+            f"{', '.join(SEMANTICS)} for each of the {rank} axes of the grid, got {axes!r}"
+        )
