@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal
 
 from weft.core.cell import Cell, bind_open
@@ -21,7 +21,7 @@ class Primitive:
     jvp(primals, tangents, **params) -> out, out_tangent
         Tangents are None where zero. The one rule serves jvp and linearize: ops on tangents are
         staged into the linear program, ops on primals are not. "linear" stands for the rule of an
-        op that is linear in its one operand: the op itself.
+        op that is `linear` in all operands that have derivatives: the op of their tangents.
     linearize(primals, tangents, **params) -> out, out_tangent
         Instead of jvp under linearize, where inner jaxprs must be split (jit, scan, cond, …).
     transpose(cts, *args, **params) -> list with one cotangent or None per operand
@@ -122,7 +122,7 @@ class Primitive:
             self.__class__ = _TakesRefs
         self.name = name
         self.abstract = abstract
-        self.jvp = self._linear_jvp if jvp == "linear" else jvp
+        self.jvp = jvp
         self.linearize = linearize
         self.transpose = transpose
         self.batch = batch
@@ -148,9 +148,6 @@ class Primitive:
         self.rule_cache: dict = {}
         self.eager_cache: dict = {}  # params as a tuple of items -> the compiled call that runs it
         PRIMITIVES[name] = self
-
-    def _linear_jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
-        return self.bind(primals[0], **params), self.bind(tangents[0], **params)
 
     def bind(self, *args: Any, **params: Any) -> Any:
         return state.trace.process(self, args, params)

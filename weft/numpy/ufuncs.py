@@ -283,8 +283,10 @@ def bitwise_count(x: Any, /) -> Any:
 # Binary, one op -------------------------------------------------------------------------------
 
 
-def _lazy(name: str) -> Callable:
+def _lazy(name: str) -> Callable | None:
     """A function of another module by name, loaded when it is called."""
+    if not name:
+        return None
 
     def call(*args: Any, **kwargs: Any) -> Any:
         import weft.numpy
@@ -303,8 +305,8 @@ def _ufunc(
     associative: builtins.bool = False,
 ) -> ufunc:
     """Of two operands; the names of what it reduces and accumulates by, where that is faster."""
-    by = {"reduce": reduce, "accumulate": accumulate}
-    made = ufunc(function, 2, 1, identity=identity, **{k: _lazy(v) for k, v in by.items() if v})
+    by = _lazy(reduce), _lazy(accumulate)
+    made = ufunc(function, 2, 1, identity=identity, reduce=by[0], accumulate=by[1])
     made.associative = associative
     return made
 

@@ -26,7 +26,8 @@ from weft.ops.reduce import (
     reduce_sum_p,
     reduce_xor_p,
 )
-from weft.ops.shape import broadcast_in_dim, broadcast_to_dim, moveaxis, reshape
+from weft.ops.shape import broadcast_in_dim, moveaxis, reshape
+from weft.transforms.vmap import batch_flat, in_front
 
 # argmax, argmin --------------------------------------------------------------------------------
 
@@ -167,14 +168,9 @@ def _jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, dimensions: Axes) -
 def _batch(axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, dimensions: Axes) -> tuple:
     operand_dims, init_dims = _split(dims)
     if any(d is not None for d in init_dims):
-        from weft.transforms.vmap import batch_flat
-
         return batch_flat(lambda *xs: _folded(xs, jaxpr, dimensions), axis, args, dims)
     operands, inits = _split(args)
-    moved = [
-        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
-        for a, d in zip(operands, operand_dims, strict=True)
-    ]
+    moved = in_front(axis, operands, operand_dims)
     shifted = tuple(d + 1 for d in dimensions)
     outs = reduce_p.bind(*moved, *inits, jaxpr=jaxpr, dimensions=shifted)
     return outs, [0] * len(outs)

@@ -25,6 +25,7 @@ from weft.ops.base import (
 )
 from weft.ops.casts import _complex_dtype, _real_dtype, convert
 from weft.transforms.transpose import is_undefined
+from weft.transforms.vmap import in_front
 
 # Short forms used in derivative rules ----------------------------------------------------------
 
@@ -239,15 +240,6 @@ def _select_abstract(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
     return ShapedArray(first.shape, first.dtype, all(c.weak_type for c in cases))
 
 
-def _select_jvp(primals: Any, tangents: Any) -> tuple:
-    which, *cases = primals
-    out = select_n_p.bind(*primals)
-    from weft.ops.special import zeros_like
-
-    ts = [zeros_like(c) if t is None else t for c, t in zip(cases, tangents[1:], strict=True)]
-    return out, select_n_p.bind(which, *ts)
-
-
 def _select_transpose(ct: Any, which: Any, *cases: Any) -> list:
     zero = _zeros(ct)
     cts = [
@@ -260,22 +252,15 @@ def _select_transpose(ct: Any, which: Any, *cases: Any) -> list:
 
 
 def _select_batch(axis: Any, args: Any, dims: Any) -> tuple:
-    from weft.ops.shape import broadcast_in_dim, broadcast_to_dim, moveaxis
+    from weft.ops.shape import broadcast_in_dim
 
     if dims[0] is None and typeof(args[0]).ndim == 0:
-        moved = [
-            broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
-            for a, d in zip(args[1:], dims[1:], strict=True)
-        ]
-        return select_n_p.bind(args[0], *moved), 0
-    moved = [
-        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
-        for a, d in zip(args, dims, strict=True)
-    ]
-    shape = typeof(moved[1]).shape
-    if typeof(moved[0]).shape != shape:
-        moved[0] = broadcast_in_dim(moved[0], shape, (0,))
-    return select_n_p.bind(*moved), 0
+        return select_n_p.bind(args[0], *in_front(axis, args[1:], dims[1:])), 0
+    which, *cases = in_front(axis, args, dims)
+    shape = typeof(cases[0]).shape
+    if typeof(which).shape != shape:
+        which = broadcast_in_dim(which, shape, (0,))
+    return select_n_p.bind(which, *cases), 0
 
 
 def _select_lower(ctx: Any, which: Any, *cases: Any) -> Any:
@@ -300,7 +285,7 @@ def _select_lower(ctx: Any, which: Any, *cases: Any) -> Any:
 select_n_p = Primitive(
     "select_n",
     abstract=_select_abstract,
-    jvp=_select_jvp,
+    jvp="linear",
     transpose=_select_transpose,
     batch=_select_batch,
     lower=_select_lower,

@@ -270,6 +270,22 @@ def linear_unary(
     )
 
 
+def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = None) -> Callable:
+    """The batching rule of an op that runs over leading dimensions, or over dimensions it names.
+
+    shifted(params) gives the params for one more dimension in front.
+    """
+
+    def batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
+        from weft.transforms.vmap import in_front
+
+        given = params if shifted is None else shifted(params)
+        out = prim().bind(*in_front(axis, args, dims), **given)
+        return out, [0] * len(out) if prim().multiple_results else 0
+
+    return batch
+
+
 def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:
     """A Python int in [0, ndim) from an axis in [-ndim, ndim)."""
     try:

@@ -59,10 +59,6 @@ def _cumulative(
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], *, axis: int, reverse: bool) -> tuple:
         (x,), (t,) = primals, tangents
-        if linear:
-            return prim.bind(x, axis=axis, reverse=reverse), prim.bind(
-                t, axis=axis, reverse=reverse
-            )
         from weft.transforms.jvp import jvp_flat
 
         def scan(v: Any) -> list:
@@ -97,7 +93,7 @@ def _cumulative(
     prim = Primitive(
         name,
         abstract=abstract,
-        jvp=jvp,
+        jvp="linear" if linear else jvp,
         transpose=transpose if linear else None,
         batch=batch,
         lower=lower,

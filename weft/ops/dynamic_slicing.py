@@ -128,14 +128,6 @@ def _dynamic_slice_abstract(
     return ShapedArray(slice_sizes, x.dtype, x.weak_type)
 
 
-def _dynamic_slice_jvp(primals: Any, tangents: Any, *, slice_sizes: Shape) -> tuple:
-    x, *starts = primals
-    out = dynamic_slice_p.bind(x, *starts, slice_sizes=slice_sizes)
-    if tangents[0] is None:
-        return out, None
-    return out, dynamic_slice_p.bind(tangents[0], *starts, slice_sizes=slice_sizes)
-
-
 def _dynamic_slice_transpose(ct: Any, x: Any, *starts: Any, slice_sizes: Shape) -> list:
     from weft.ops.special import instantiate_zero
 
@@ -210,7 +202,7 @@ def _clamped(ctx: Any, start: Any, dtype: Any, last: int) -> Any:
 dynamic_slice_p = Primitive(
     "dynamic_slice",
     abstract=_dynamic_slice_abstract,
-    jvp=_dynamic_slice_jvp,
+    jvp="linear",
     transpose=_dynamic_slice_transpose,
     batch=_dynamic_slice_batch,
     lower=_dynamic_slice_lower,
@@ -330,19 +322,6 @@ def _update_abstract(x: ShapedArray, update: ShapedArray, *starts: ShapedArray) 
     return ShapedArray(x.shape, x.dtype, x.weak_type and update.weak_type)
 
 
-def _update_jvp(primals: Any, tangents: Any) -> tuple:
-    from weft.ops.special import zeros_like
-
-    x, update, *starts = primals
-    tx, tu, *_ = tangents
-    out = dynamic_update_slice_p.bind(x, update, *starts)
-    if tx is None and tu is None:
-        return out, None
-    tx = zeros_like(x) if tx is None else tx
-    tu = zeros_like(update) if tu is None else tu
-    return out, dynamic_update_slice_p.bind(tx, tu, *starts)
-
-
 def _update_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> list:
     from weft.ops.special import zeros_like
 
@@ -395,7 +374,7 @@ def _update_lower(ctx: Any, x: Any, update: Any, *starts: Any) -> Any:
 dynamic_update_slice_p = Primitive(
     "dynamic_update_slice",
     abstract=_update_abstract,
-    jvp=_update_jvp,
+    jvp="linear",
     transpose=_update_transpose,
     batch=_update_batch,
     lower=_update_lower,

@@ -12,9 +12,17 @@ from weft.core.aval import ShapedArray
 from weft.core.errors import ShapeError, mark_difference, mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import PYTHON_NUMBERS, canonical_axes, canonical_axis, linear_unary, scalar_for
-from weft.ops.shape import broadcast_in_dim, broadcast_to_dim, moveaxis
+from weft.ops.base import (
+    PYTHON_NUMBERS,
+    batch_in_front,
+    canonical_axes,
+    canonical_axis,
+    linear_unary,
+    scalar_for,
+)
+from weft.ops.shape import broadcast_in_dim
 from weft.transforms.transpose import is_undefined
+from weft.transforms.vmap import in_front
 
 Shape = tuple[int, ...]
 
@@ -49,14 +57,6 @@ def _concatenate_abstract(*avals: ShapedArray, dimension: int) -> ShapedArray:
     return ShapedArray(tuple(shape), first.dtype, all(a.weak_type for a in avals))
 
 
-def _concatenate_jvp(primals: Any, tangents: Any, *, dimension: int) -> tuple:
-    from weft.ops.special import zeros_like
-
-    out = concatenate_p.bind(*primals, dimension=dimension)
-    given = [zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)]
-    return out, concatenate_p.bind(*given, dimension=dimension)
-
-
 def _concatenate_transpose(ct: Any, *operands: Any, dimension: int) -> list:
     from weft.ops.slicing import slice_in_dim
 
@@ -69,20 +69,12 @@ def _concatenate_transpose(ct: Any, *operands: Any, dimension: int) -> list:
     return cts
 
 
-def _concatenate_batch(axis: Any, args: Any, dims: Any, *, dimension: int) -> tuple[Any, int]:
-    moved = [
-        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
-        for a, d in zip(args, dims, strict=True)
-    ]
-    return concatenate_p.bind(*moved, dimension=dimension + 1), 0
-
-
 concatenate_p = Primitive(
     "concatenate",
     abstract=_concatenate_abstract,
-    jvp=_concatenate_jvp,
+    jvp="linear",
     transpose=_concatenate_transpose,
-    batch=_concatenate_batch,
+    batch=batch_in_front(lambda: concatenate_p, lambda p: {"dimension": p["dimension"] + 1}),
     lower=lambda ctx, *xs, dimension: ctx.op(
         "stablehlo.concatenate", list(xs), ctx.out_types(), {"dimension": ctx.i64(dimension)}
     )[0],
@@ -133,14 +125,6 @@ def _pad_abstract(x: ShapedArray, value: ShapedArray, *, padding_config: Padding
     return ShapedArray(tuple(shape), x.dtype, x.weak_type and value.weak_type)
 
 
-def _pad_jvp(primals: Any, tangents: Any, *, padding_config: PaddingConfig) -> tuple:
-    from weft.ops.special import zeros_like
-
-    out = pad_p.bind(*primals, padding_config=padding_config)
-    given = [zeros_like(p) if t is None else t for p, t in zip(primals, tangents, strict=True)]
-    return out, pad_p.bind(*given, padding_config=padding_config)
-
-
 def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: PaddingConfig) -> list:
     from weft.ops.elementwise import sub
     from weft.ops.reduce import reduce_sum
@@ -163,7 +147,7 @@ def _pad_batch(axis: Any, args: Any, dims: Any, *, padding_config: PaddingConfig
     from weft.ops.elementwise import select
 
     (x, value), (xd, vd) = args, dims
-    x = broadcast_to_dim(x, 0, axis.size) if xd is None else moveaxis(x, xd, 0)
+    (x,) = in_front(axis, [x], [xd])
     config = ((0, 0, 0), *padding_config)
     if vd is None:
         return pad_p.bind(x, value, padding_config=config), 0
@@ -187,7 +171,7 @@ def _pad_lower(ctx: Any, x: Any, value: Any, *, padding_config: PaddingConfig) -
 pad_p = Primitive(
     "pad",
     abstract=_pad_abstract,
-    jvp=_pad_jvp,
+    jvp="linear",
     transpose=_pad_transpose,
     batch=_pad_batch,
     lower=_pad_lower,

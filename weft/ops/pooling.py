@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,11 @@ import numpy as np
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.ops.base import batch_in_front
 from weft.ops.conv_shapes import Dims, Pads, dilated
 from weft.ops.joining import pad
 from weft.ops.reduce import highest, lowest
-from weft.ops.shape import broadcast_in_dim, broadcast_to_dim, moveaxis
+from weft.ops.shape import broadcast_in_dim
 from weft.ops.window import window_attrs, window_offsets, window_shape, window_views, with_dimension
 
 
@@ -26,14 +26,6 @@ def _gather_abstract(
 ) -> ShapedArray:
     shape = window_shape("select_and_gather_add", operand.shape, **window)
     return ShapedArray(shape, tangents.dtype)
-
-
-def _gather_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
-    t, operand = primals
-    out = select_and_gather_add_p.bind(t, operand, **params)
-    if tangents[0] is None:
-        return out, None
-    return out, select_and_gather_add_p.bind(tangents[0], operand, **params)
 
 
 def _gather_transpose(ct: Any, t: Any, operand: Any, *, select: str, **window: Any) -> list:
@@ -93,14 +85,6 @@ def _unview(part: Any, offset: Dims, shape: Dims, window: dict) -> Any:
     return slice_op(spread, (0,) * len(size), size, window["base_dilation"])
 
 
-def _gather_batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
-    moved = [
-        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
-        for a, d in zip(args, dims, strict=True)
-    ]
-    return select_and_gather_add_p.bind(*moved, **with_dimension(params, 0)), 0
-
-
 def _gather_lower(ctx: Any, t: Any, operand: Any, *, select: str, **window: Any) -> Any:
     tangent, x = ctx.avals_in
     types = [ctx.tensor(ctx.avals_out[0].shape, a.dtype) for a in (x, tangent)]
@@ -131,9 +115,9 @@ def _gather_lower(ctx: Any, t: Any, operand: Any, *, select: str, **window: Any)
 select_and_gather_add_p = Primitive(
     "select_and_gather_add",
     abstract=_gather_abstract,
-    jvp=_gather_jvp,
+    jvp="linear",
     transpose=_gather_transpose,
-    batch=_gather_batch,
+    batch=batch_in_front(lambda: select_and_gather_add_p, lambda p: with_dimension(p, 0)),
     lower=_gather_lower,
     sharding="window",
     linear=(0,),
@@ -145,28 +129,12 @@ def _scatter_abstract(source: ShapedArray, operand: ShapedArray, **_: Any) -> Sh
     return ShapedArray(operand.shape, source.dtype)
 
 
-def _scatter_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
-    source, operand = primals
-    out = select_and_scatter_add_p.bind(source, operand, **params)
-    if tangents[0] is None:
-        return out, None
-    return out, select_and_scatter_add_p.bind(tangents[0], operand, **params)
-
-
 def _scatter_transpose(ct: Any, source: Any, operand: Any, **params: Any) -> list:
     ones = (1,) * typeof(operand).ndim
     result = select_and_gather_add_p.bind(
         ct, operand, base_dilation=ones, window_dilation=ones, **params
     )
     return [result, None]
-
-
-def _scatter_batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
-    moved = [
-        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
-        for a, d in zip(args, dims, strict=True)
-    ]
-    return select_and_scatter_add_p.bind(*moved, **with_dimension(params, 0)), 0
 
 
 def _scatter_lower(
@@ -230,9 +198,9 @@ def _scatter_lower(
 select_and_scatter_add_p = Primitive(
     "select_and_scatter_add",
     abstract=_scatter_abstract,
-    jvp=_scatter_jvp,
+    jvp="linear",
     transpose=_scatter_transpose,
-    batch=_scatter_batch,
+    batch=batch_in_front(lambda: select_and_scatter_add_p, lambda p: with_dimension(p, 0)),
     lower=_scatter_lower,
     sharding="window",
     linear=(0,),

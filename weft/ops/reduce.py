@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def reduction(
     identity: Callable[[Any], Any],
     *,
     accepts: str = NUMBER,
-    jvp: Callable | None = None,
+    jvp: Callable | Literal["linear"] | None = None,
     transpose: Callable | None = None,
 ) -> Primitive:
     """A reduction by an associative StableHLO op. identity(dtype) is the op's neutral element."""
@@ -59,10 +59,6 @@ def reduction(
     return prim
 
 
-def _sum_jvp(primals: Any, tangents: Any, *, axes: Axes) -> tuple:
-    return reduce_sum_p.bind(primals[0], axes=axes), reduce_sum_p.bind(tangents[0], axes=axes)
-
-
 def _sum_transpose(ct: Any, x: Any, *, axes: Axes) -> list:
     from weft.ops.shape import bind_placed, broadcast_in_dim_p
 
@@ -76,7 +72,7 @@ reduce_sum_p = reduction(
     "reduce_sum",
     "stablehlo.add",
     lambda d: d.type(0),
-    jvp=_sum_jvp,
+    jvp="linear",
     transpose=_sum_transpose,
 )
 

@@ -434,6 +434,7 @@ def _attribute_text(value: Any) -> str:
 composite_p = Primitive(
     "composite",
     abstract=_composite_abstract,
+    calls=True,
     jvp=_composite_jvp,
     batch=_composite_batch,
     lower=_composite_lower,

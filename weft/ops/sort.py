@@ -12,9 +12,9 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.tree import flatten
-from weft.ops.base import canonical_axis
+from weft.ops.base import batch_in_front, canonical_axis
 from weft.ops.gather import GatherDimensionNumbers, gather
-from weft.ops.shape import broadcast_to_dim, broadcasted_iota, expand_dims, moveaxis, reshape
+from weft.ops.shape import broadcasted_iota, expand_dims, reshape
 
 
 def take_along(x: Any, indices: Any, axis: int) -> Any:
@@ -47,17 +47,6 @@ def _sort_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) ->
     *outs, indices = sort_p.bind(*primals, iota, **params)
     moved = [None if t is None else take_along(t, indices, dimension) for t in tangents]
     return outs, moved
-
-
-def _sort_batch(
-    axis: Any, args: Sequence[Any], dims: Sequence[Any], *, dimension: int, **params: Any
-) -> tuple:
-    moved = [
-        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
-        for a, d in zip(args, dims, strict=True)
-    ]
-    outs = sort_p.bind(*moved, dimension=dimension + 1, **params)
-    return outs, [0] * len(outs)
 
 
 def _less(ctx: Any, x: Any, y: Any, dtype: Any) -> list[tuple[Any, Any, Any]]:
@@ -137,7 +126,7 @@ sort_p = Primitive(
     "sort",
     abstract=_sort_abstract,
     jvp=_sort_jvp,
-    batch=_sort_batch,
+    batch=batch_in_front(lambda: sort_p, lambda p: {**p, "dimension": p["dimension"] + 1}),
     lower=_sort_lower,
     sharding="sort",
     multiple_results=True,

@@ -16,7 +16,8 @@ from weft.ops.combiner import elementwise_combine, is_identity, monoid_of, trace
 from weft.ops.conv_shapes import Dims, Pads, dilated, padtype_to_pads, window_count
 from weft.ops.joining import pad
 from weft.ops.reduce import highest, lowest
-from weft.ops.shape import broadcast_in_dim, broadcast_to_dim, moveaxis
+from weft.ops.shape import broadcast_in_dim
+from weft.transforms.vmap import batch_flat, in_front
 
 
 def _check_window(name: str, shape: Sequence[int], **given: Sequence[Any]) -> None:
@@ -134,7 +135,7 @@ def _emit(
     return list(operation.results)
 
 
-def _windowed(name: str, hlo: str, identity: Callable, jvp: Callable, transpose: Any) -> Primitive:
+def _windowed(name: str, hlo: str, identity: Callable, jvp: Any, transpose: Any) -> Primitive:
     """A reduction over windows by one StableHLO op, whose identity fills the padding."""
 
     def abstract(x: ShapedArray, **window: Any) -> ShapedArray:
@@ -200,10 +201,7 @@ reduce_window_sum_p = _windowed(
     "reduce_window_sum",
     "stablehlo.add",
     lambda dtype: dtype.type(0),
-    lambda primals, tangents, **window: (
-        reduce_window_sum_p.bind(primals[0], **window),
-        reduce_window_sum_p.bind(tangents[0], **window),
-    ),
+    "linear",
     _sum_transpose,
 )
 reduce_window_max_p = _windowed(
@@ -281,14 +279,9 @@ def _generic_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **window: A
 def _generic_batch(axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **window: Any) -> tuple:
     operand_dims, init_dims = _split(dims)
     if any(d is not None for d in init_dims):
-        from weft.transforms.vmap import batch_flat
-
         return batch_flat(lambda *xs: _fold_windows(xs, jaxpr, window), axis, args, dims)
     operands, inits = _split(args)
-    moved = [
-        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
-        for a, d in zip(operands, operand_dims, strict=True)
-    ]
+    moved = in_front(axis, operands, operand_dims)
     outs = reduce_window_p.bind(*moved, *inits, jaxpr=jaxpr, **with_dimension(window, 0))
     return outs, [0] * len(outs)
 

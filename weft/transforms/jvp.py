@@ -27,6 +27,7 @@ from weft.core.trace import (
     gc_paused,
     typeof,
 )
+from weft.core.typing import linear_operands
 
 
 def tangent_aval(aval: Any) -> Any:
@@ -131,7 +132,10 @@ class JVPTrace:
             # All that the rule does stands for this line; a user's rule has lines of its own.
             state.source = capture()
         try:
-            out, out_tangent = rule(primals, tangents, **params)
+            if isinstance(rule, str):
+                out, out_tangent = _linear_rule(prim, primals, tangents, params)
+            else:
+                out, out_tangent = rule(primals, tangents, **params)
             if prim.multiple_results:
                 return [self.wrap_typed(p, t) for p, t in zip(out, out_tangent, strict=True)]
             if out_tangent is None:
@@ -166,6 +170,24 @@ class JVPTrace:
         if x.__class__ is JVPTracer and x._trace is self:
             return x.primal, x.tangent
         return x, None
+
+
+def _linear_rule(
+    prim: Primitive, primals: list, tangents: list, params: dict[str, Any]
+) -> tuple[Any, Any]:
+    """An op of the tangents where it is linear, zero where there are none, as of the primals."""
+    out = prim.bind(*primals, **params)
+    if len(primals) == 1:
+        return out, prim.bind(*tangents, **params)
+    linear = linear_operands(prim, primals, params)
+    if all(tangents[i] is None for i in linear):
+        return out, [None] * len(out) if prim.multiple_results else None
+    from weft.ops.special import zeros_like
+
+    operands = list(primals)
+    for i in linear:
+        operands[i] = zeros_like(primals[i]) if tangents[i] is None else tangents[i]
+    return out, prim.bind(*operands, **params)
 
 
 class DualTrace:

@@ -278,6 +278,11 @@ def dims_in_front(batched: Sequence[Any]) -> list[Dim]:
     return [(EqualDim(0) if b.__class__ is EqualDim else 0) if b else None for b in batched]
 
 
+def in_front(axis: AxisData, args: Sequence[Any], dims: Sequence[Dim]) -> list:
+    """The values with the batch dimension in front of all, those that are not batched broadcast."""
+    return [move_dim(a, d, 0, axis) for a, d in zip(args, dims, strict=True)]
+
+
 def to_front(args: Sequence[Any], dims: Sequence[Dim]) -> tuple[list, list[bool]]:
     """Batched values with their batch dimension in front, and which values are batched."""
     from weft.ops.shape import moveaxis

@@ -16,8 +16,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import check_kind
-from weft.ops.shape import broadcast_to_dim, moveaxis
+from weft.ops.base import batch_in_front, check_kind
 from weft.sharding.text import batch_rule_text
 
 _PREFIX = {
@@ -66,15 +65,6 @@ def _abstract(
 ) -> list[ShapedArray]:
     batch = avals[0].shape[:num_batch]
     return [ShapedArray((*batch, *shape), dtype) for shape, dtype in results]
-
-
-def _batch(axis: Any, args: Any, dims: Any, *, num_batch: int, **params: Any) -> tuple:
-    moved = [
-        broadcast_to_dim(a, 0, axis.size) if d is None else moveaxis(a, d, 0)
-        for a, d in zip(args, dims, strict=True)
-    ]
-    outs = lapack_p.bind(*moved, num_batch=num_batch + 1, **params)
-    return outs, [0] * len(outs)
 
 
 def _unchanged(options: dict[str, Any]) -> dict[str, Any]:
@@ -184,7 +174,7 @@ def _lower(
 lapack_p = Primitive(
     "lapack",
     abstract=_abstract,
-    batch=_batch,
+    batch=batch_in_front(lambda: lapack_p, lambda p: {**p, "num_batch": p["num_batch"] + 1}),
     lower=_lower,
     sharding="batched_custom_call",
     multiple_results=True,

@@ -11,13 +11,14 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.ops.base import batch_in_front
 from weft.ops.elementwise import add, ge, neg, sub
 from weft.ops.joining import pad
 from weft.ops.linalg import tpu
 from weft.ops.linalg.cholesky import on_matrices
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import column, eye, matmul, tril, triu
-from weft.ops.linalg.triangular import _all_in_front, triangular_solve
+from weft.ops.linalg.triangular import triangular_solve
 from weft.ops.shape import broadcast_in_dim, reshape
 from weft.ops.slicing import slice_in_dim
 from weft.ops.sort import take_along
@@ -272,7 +273,7 @@ lu_solve_p = Primitive(
     abstract=_solve_abstract,
     jvp=_solve_jvp,
     transpose=_solve_transpose,
-    batch=_all_in_front(lambda: lu_solve_p),
+    batch=batch_in_front(lambda: lu_solve_p),
     lower=_solve_lower,
     sharding="matrices",
     linear=(3,),

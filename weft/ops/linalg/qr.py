@@ -11,6 +11,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.ops.base import batch_in_front
 from weft.ops.elementwise import add, sub
 from weft.ops.joining import concatenate, pad
 from weft.ops.linalg import tpu
@@ -27,7 +28,7 @@ from weft.ops.linalg.matrix import (
     tril,
     triu,
 )
-from weft.ops.linalg.triangular import _all_in_front, triangular_solve
+from weft.ops.linalg.triangular import triangular_solve
 from weft.ops.shape import broadcast_in_dim
 from weft.ops.slicing import slice_in_dim
 
@@ -90,7 +91,7 @@ def _geqp3_lower(ctx: Any, x: Any, pivots: Any) -> list:
 geqp3_p = Primitive(
     "geqp3",
     abstract=_geqp3_abstract,
-    batch=_all_in_front(lambda: geqp3_p),
+    batch=batch_in_front(lambda: geqp3_p),
     lower=_geqp3_lower,
     sharding="matrices",
     multiple_results=True,
@@ -130,7 +131,7 @@ def _product_lower(ctx: Any, a: Any, taus: Any) -> Any:
 householder_product_p = Primitive(
     "householder_product",
     abstract=_product_abstract,
-    batch=_all_in_front(lambda: householder_product_p),
+    batch=batch_in_front(lambda: householder_product_p),
     lower=_product_lower,
     sharding="matrices",
 )
@@ -175,7 +176,7 @@ def _ormqr_lower(ctx: Any, a: Any, taus: Any, c: Any, *, left: bool, transpose: 
 ormqr_p = Primitive(
     "ormqr",
     abstract=_ormqr_abstract,
-    batch=_all_in_front(lambda: ormqr_p),
+    batch=batch_in_front(lambda: ormqr_p),
     lower=_ormqr_lower,
     sharding="matrices",
 )

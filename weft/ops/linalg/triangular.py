@@ -11,14 +11,16 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.ops.base import batch_in_front
 from weft.ops.elementwise import add, conjugated, eq, mul, neg, sub
 from weft.ops.joining import concatenate
 from weft.ops.linalg import tpu
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import column, matmul, scale_rows, transpose, tril, triu
-from weft.ops.shape import broadcast_to_dim, moveaxis, reshape
+from weft.ops.shape import moveaxis, reshape
 from weft.ops.slicing import slice_in_dim
 from weft.transforms.transpose import is_undefined
+from weft.transforms.vmap import in_front
 
 # triangular_solve ------------------------------------------------------------------------------
 
@@ -75,10 +77,7 @@ def _batch(axis: Any, args: Any, dims: Any, *, left_side: bool, **params: Any) -
         flat = (n, axis.size * k) if left_side else (axis.size * k, n)
         out = triangular_solve_p.bind(a, reshape(b, flat), left_side=left_side, **params)
         return reshape(out, shape), 1 if left_side else 0
-    moved = [
-        broadcast_to_dim(x, 0, axis.size) if d is None else moveaxis(x, d, 0)
-        for x, d in ((a, ad), (b, bd))
-    ]
+    moved = in_front(axis, args, dims)
     return triangular_solve_p.bind(*moved, left_side=left_side, **params), 0
 
 
@@ -243,18 +242,6 @@ def _tri_transpose(ct: Any, dl: Any, d: Any, du: Any, b: Any, *, perturb_singula
     ]
 
 
-def _all_in_front(prim_of: Any) -> Any:
-    def batch(axis: Any, args: Any, dims: Any, **params: Any) -> tuple:
-        moved = [
-            broadcast_to_dim(x, 0, axis.size) if d is None else moveaxis(x, d, 0)
-            for x, d in zip(args, dims, strict=True)
-        ]
-        out = prim_of().bind(*moved, **params)
-        return out, ([0] * len(out) if prim_of().multiple_results else 0)
-
-    return batch
-
-
 def _tri_lower(ctx: Any, *operands: Any, perturb_singular: bool) -> Any:
     on_cpu = ctx.module.platforms[0] == "cpu"
     few = not on_cpu and ctx.avals_out[0].shape[-2] < 3  # cuSPARSE takes three rows and more
@@ -317,7 +304,7 @@ tridiagonal_solve_p = Primitive(
     abstract=_tri_abstract,
     jvp=_tri_jvp,
     transpose=_tri_transpose,
-    batch=_all_in_front(lambda: tridiagonal_solve_p),
+    batch=batch_in_front(lambda: tridiagonal_solve_p),
     lower=_tri_lower,
     sharding="matrices",
     linear=(3,),
