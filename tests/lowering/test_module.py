@@ -201,9 +201,13 @@ def test_a_function_called_twice_is_lowered_once():
 def test_hlo_text_is_the_other_dialect():
     lowered = weft.jit(double).lower(X)
     assert lowered.as_text("hlo").startswith("HloModule")
+    assert "test_module.py" not in lowered.as_text("hlo")
+    assert "test_module.py" in lowered.as_text("hlo", debug_info=True)
     assert lowered.compiler_ir().operation.name == "builtin.module"
-    with pytest.raises(ValueError, match="'stablehlo' or 'hlo', got 'mhlo'"):
-        lowered.as_text("mhlo")
+    assert lowered.compiler_ir("hlo").as_hlo_text() == lowered.as_text("hlo")
+    for form in (lowered.as_text, lowered.compiler_ir):
+        with pytest.raises(ValueError, match="'stablehlo' or 'hlo', got 'mhlo'"):
+            form("mhlo")
 
 
 def test_the_parts_of_an_op_are_at_the_line_that_called_it():

@@ -6,6 +6,7 @@ import functools
 import io
 import math
 import threading
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -175,11 +176,16 @@ def dtype_of(mlir_type: ir.Type) -> np.dtype:
     return dtype
 
 
-def to_hlo_text(module: ir.Module, *, metadata: bool = False) -> str:
-    """The unoptimized HLO that XLA makes of a StableHLO module, with its sources if asked for."""
+def to_hlo(module: ir.Module) -> Any:
+    """The unoptimized HLO that XLA makes of a StableHLO module, as an `XlaComputation`."""
     from jaxlib import _jax
 
-    computation = _jax.mlir.mlir_module_to_xla_computation(bytecode(module))
+    return _jax.mlir.mlir_module_to_xla_computation(bytecode(module))
+
+
+def to_hlo_text(module: ir.Module, *, metadata: bool = False) -> str:
+    """The unoptimized HLO that XLA makes of a StableHLO module, with its sources if asked for."""
+    computation = to_hlo(module)
     if not metadata:
         return computation.as_hlo_text()
     return computation.get_hlo_module().to_string()

@@ -148,20 +148,19 @@ class Lowered(_Arguments):
         self._request = request  # that calls share, if the program is for their platform
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """The module's text: dialect 'stablehlo' (default) or 'hlo'."""
-        if dialect not in (None, "stablehlo", "hlo"):
-            raise ValueError(f"as_text: dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
-        if dialect == "hlo":
-            from weft._xla.mlir import to_hlo_text
-
-            return to_hlo_text(self._program.module)
+        """The module's text, with sources if asked for: dialect 'stablehlo' (default) or 'hlo'."""
         from weft._xla import mlir
 
+        if _is_hlo("as_text", dialect):
+            return mlir.to_hlo_text(self._program.module, metadata=debug_info)
         return mlir.text(self._program.module, locations=debug_info)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        """The `ir.Module`, or the HLO text for dialect 'hlo'."""
-        return self.as_text("hlo") if dialect == "hlo" else self._program.module
+        """The `ir.Module`, or jaxlib's `XlaComputation` for dialect 'hlo'."""
+        from weft._xla import mlir
+
+        module = self._program.module
+        return mlir.to_hlo(module) if _is_hlo("compiler_ir", dialect) else module
 
     @property
     def stages(self) -> Any:
@@ -194,6 +193,12 @@ class Lowered(_Arguments):
             executable = executable_of(program, self._entry.closed, self._request)
             return Compiled(executable, program, self._traced)
         return Compiled(compile_program(program), program, self._traced)
+
+
+def _is_hlo(who: str, dialect: str | None) -> bool:
+    if dialect not in (None, "stablehlo", "hlo"):
+        raise ValueError(f"{who}: dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
+    return dialect == "hlo"
 
 
 class Compiled(_Arguments):
