@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
+from weft.core.config import options
 
 SHIFT = 10
 """Terms summed before the asymptotic series, which is exact to a double's end from there."""
@@ -33,9 +34,7 @@ def _in_double(function: Callable) -> Callable:
     """The function computed in float64, whatever its operands and whether x64 is enabled."""
 
     def of(*operands: Any) -> Any:
-        from weft import enable_x64
-
-        with enable_x64(True):
+        with options["enable_x64"](True):
             wide = [x.astype("float64") for x in operands]
             return function(*wide).astype(operands[0].dtype)
 
