@@ -187,10 +187,11 @@ def test_the_option_gives_the_limit_where_a_call_does_not():
             np.asarray(call(np.zeros(1, np.int32)))
 
 
-def test_num_threads_of_one_runs_all_programs_on_the_thread_of_the_call():
+def test_num_threads_of_one_runs_all_programs_on_the_thread_of_the_call(monkeypatch):
     from weft.pallas.cpu.lower import kernel_text
     from weft.pallas.op import pallas_call_p
 
+    monkeypatch.setattr("weft.pallas.cpu.grid.cpu_count", lambda: 4)
     x = np.arange(1 << 16, dtype=np.float32).reshape(64, 1024)
     spec = pl.BlockSpec((1, 1024), lambda i: (i, 0))
 

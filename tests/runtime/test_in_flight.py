@@ -178,6 +178,14 @@ def test_large_results_do_not_stay_alive_for_their_run():
     assert all(h.nbytes <= in_flight.SMALL for h in in_flight._runs if isinstance(h, weft.Array))
 
 
+def test_the_pool_has_a_thread_for_each_cpu_that_the_process_may_use(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {3, 5}, raising=False)
+    monkeypatch.delenv("PJRT_NPROC", raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    threads = in_flight._threads.__wrapped__
+    assert (threads(1), threads(8)) == (2, 8)
+
+
 def test_deleted_results_do_not_stop_the_count():
     x = weft.device_put(np.ones((8, 4), np.float32), SPLIT)
     f = weft.jit(lambda x: x + 1, donate_argnums=0)

@@ -14,12 +14,13 @@ def describe() -> str:
 
     import weft
     from weft._xla import release
+    from weft.runtime.in_flight import cpu_count
 
     lines = [
         f"weft {weft.__version__}",
         f"jaxlib {release}, numpy {numpy.__version__}, ml_dtypes {ml_dtypes.__version__}",
         f"python {sys.version.split()[0]} on {platform.platform()}",
-        f"cores {os.cpu_count()}",
+        f"cores {cpu_count()} of {os.cpu_count()}",
         f"devices {', '.join(map(str, weft.devices()))}",
     ]
     for name in ("XLA_FLAGS", "PJRT_NPROC", *(k for k in os.environ if k.startswith("WEFT_"))):

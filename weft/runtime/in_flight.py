@@ -237,14 +237,19 @@ class running_callback:
                 keep_token(token)
 
 
-_CORES = os.cpu_count() or 1
+def cpu_count() -> int:
+    """CPUs that this process may use, as XLA counts them."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
 
 
 @functools.lru_cache(maxsize=8)
 def _threads(devices: int) -> int:
     """Threads in the pool of a CPU client of so many devices."""
     given = os.environ.get("PJRT_NPROC", "")
-    return int(given) if given.isdigit() else max(_CORES, devices)
+    return int(given) if given.isdigit() else max(cpu_count(), devices)
 
 
 def called_together(function: Callable) -> Callable:

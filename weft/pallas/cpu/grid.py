@@ -12,12 +12,12 @@ from weft.pallas.cpu.loops import Memory, copy_elements
 from weft.pallas.cpu.order import work_of
 from weft.pallas.cpu.refs import checked
 from weft.pallas.cpu.stream import streamed_outputs
-from weft.pallas.cpu.threads import cpu_count
 from weft.pallas.cpu.tile import Tile, tile_of
 from weft.pallas.cpu.translate import Translator
 from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
 from weft.pallas.order import parallel_dims
 from weft.pallas.params import param
+from weft.runtime.in_flight import cpu_count
 
 SERIAL_WORK = 20_000
 """Below about so many vector operations (10 µs) a call stays on its thread."""

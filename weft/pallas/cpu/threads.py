@@ -9,7 +9,6 @@ the job's counters, which live until the last one has left.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from weft.pallas.cpu.engine import host
@@ -19,14 +18,6 @@ from weft.pallas.cpu.llvm import Function, Module
 # A job: counters on cache lines of their own, then what is read only.
 NEXT, DONE, USERS, STATUS, BUFFERS, JOB_BYTES = 0, 64, 128, 192, 200, 256
 ARENA_SLOTS = 16
-
-
-def cpu_count() -> int:
-    """CPUs that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 def emit_arena(module: Module, size: int) -> None:
