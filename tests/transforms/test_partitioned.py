@@ -66,7 +66,7 @@ def test_a_partitioner_that_does_not_exist_is_refused(mesh):
 
 def test_a_gathered_product_becomes_a_ring_when_asked(mesh):
     a = np.random.default_rng(0).normal(size=(64, 16)).astype(np.float32)
-    b = np.random.default_rng(1).normal(size=(16, 8)).astype(np.float32)
+    b = np.random.default_rng(1).normal(size=(16, 32)).astype(np.float32)
 
     def run(a, b):
         whole = weft.lax.with_sharding_constraint(a, NamedSharding(mesh, P()))
