@@ -19,6 +19,28 @@ def rnn(np, lib):
     return run
 
 
+@program(
+    (8, 4, 16),
+    (16, 16),
+    layouts=(
+        ({"data": 4, "model": 2}, ((None, "data"), ())),
+        ({"data": 4, "model": 2}, ((None, "data"), (None, "model"))),
+        ({"data": 8}, (("data",), ())),
+    ),
+)
+def states_by_time(np, lib):
+    """The states of a loop, handed on split along its steps."""
+
+    def run(xs, w):
+        def step(h, x):
+            h = np.tanh(h @ w / 4 + x)
+            return h, h
+
+        return lib.pin(lib.lax.scan(step, xs[0] * 0, xs)[1], "data")
+
+    return run
+
+
 @program((16, 16), (16, 4))
 def jacobi(np, lib):
     return lambda a, b: lib.lax.fori_loop(

@@ -14,6 +14,7 @@ from weft.partition.layout import Atoms, Layout, free_of
 from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.choice import FLOPS_PER_BYTE, chain_of, result_cost, share
+from weft.partition.reshard import reordered
 
 
 @rule("stablehlo.dot_general")
@@ -139,7 +140,7 @@ class _Ways:
     def sent(self, plan: _Plan) -> float:
         """Bytes that operands and result send on their ways."""
         moves = zip(self.shares, plan.operands, plan.layouts, strict=True)
-        sent = sum(share.cost(self.lz.e, x, to) for share, x, to in moves)
+        sent = sum(s.cost(self.lz.e, x, to, reordered(x.layout, to)) for s, x, to in moves)
         if plan.across:
             size = math.prod(plan.out.local) * byte_size_of(self.op.results[0].type.element_type)
             kind = "reduce_scatter" if self.scattered else "all_reduce"
