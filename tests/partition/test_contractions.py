@@ -102,3 +102,17 @@ def test_features_are_gathered_where_the_sums_of_a_large_result_would_send_more(
         for x in range(3)
     )
     np.testing.assert_array_equal(harness.run(text, a, k)[0], want)
+
+
+def test_a_product_is_made_where_an_operand_leads_if_its_result_moves_for_less(rng):
+    text = module(f"""
+  func.func public @main(%a: tensor<8x64xf32> {sharding('{"x"}', "{}")}, %b: tensor<64x64xf32> {sharding("{}", '{"x"}')})
+      -> (tensor<8x64xf32> {sharding('{"x"}', "{}")}) {{
+    %c = sdy.sharding_constraint %b <@mesh, [{{}}, {{}}]> : tensor<64x64xf32>
+    %d = stablehlo.dot_general %a, %c, contracting_dims = [1] x [0] : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+    return %d : tensor<8x64xf32>
+  }}""")
+    rows = 2 * 64 * 4  # of a, and of the result
+    assert collectives(text) == [("all_gather", 3 * rows, 1), ("all_to_all", 3 * rows // 4, 1)]
+    a, b = (rng.integers(-4, 5, s).astype(np.float32) for s in ((8, 64), (64, 64)))
+    np.testing.assert_array_equal(harness.run(text, a, b)[0], a @ b)

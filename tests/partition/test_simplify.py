@@ -85,3 +85,21 @@ def test_a_shifted_array_costs_one_row():
     text = program(PADDED, f"(tensor<16x4xf32> {rows})")
     stages = partition(mlir.parse(text))
     assert [c.bytes for c in collect(stages.local, stages.mesh)] == [4 * 4]
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "i1", "ui4", "complex<f32>"])
+def test_pieces_of_equal_elements_are_known(element):
+    one = {"f32": "1.5", "bf16": "1.5", "i1": "true", "complex<f32>": "(1.0, 2.0)"}.get(
+        element, "3"
+    )
+    text = simplified(
+        module(f"""
+  func.func public @main() -> tensor<16x4x{element}> {{
+    %c = stablehlo.constant dense<{one}> : tensor<16x4x{element}>
+    %s = stablehlo.slice %c [15:16, 0:4] : (tensor<16x4x{element}>) -> tensor<1x4x{element}>
+    %t = stablehlo.slice %c [0:15, 0:4] : (tensor<16x4x{element}>) -> tensor<15x4x{element}>
+    %r = stablehlo.concatenate %s, %t, dim = 0 : (tensor<1x4x{element}>, tensor<15x4x{element}>) -> tensor<16x4x{element}>
+    return %r : tensor<16x4x{element}>
+  }}""")
+    )
+    assert ("concatenate" in text) == (element == "complex<f32>")

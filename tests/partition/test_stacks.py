@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 
+import weft
 from tests.partition import harness
 from tests.partition.test_localize import module, sharding
 from weft._xla import mlir
@@ -74,3 +75,19 @@ def test_results_equal_numpy(trips, rng):
     for i in range(trips):
         want = want @ w[i]
     np.testing.assert_array_equal(harness.run(stacked(trips), w, h)[0], want)
+
+
+@pytest.mark.parametrize("limit", [stacks_module.LARGEST, 0])
+def test_a_stack_of_results_is_moved_once_behind_its_loop(limit, rng, monkeypatch):
+    monkeypatch.setattr(stacks_module, "LARGEST", limit)
+    mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.AxisType.Auto,))
+    place = lambda *spec: weft.NamedSharding(mesh, weft.P(*spec))
+
+    def run(xs):
+        step = lambda h, x: (weft.numpy.maximum(h, x),) * 2
+        return weft.lax.scan(step, xs[0], xs)[1]
+
+    run = weft.jit(run, in_shardings=place(None, "x"), out_shardings=place("x"))
+    xs = rng.normal(size=(8, 4, 6)).astype(np.float32)
+    weft.testing.assert_comm(run, (xs,), all_to_all=1)
+    np.testing.assert_array_equal(np.asarray(run(xs)), np.maximum.accumulate(xs))
