@@ -9,6 +9,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
+from weft.core.masks import unpick
 from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten, names_in
@@ -237,10 +238,7 @@ class BatchedVJP(BatchedCall):
         nonzero: list[bool] = []
 
         def flat(*xs: Any) -> list:
-            rest = iter(xs[n:])
-            found = self.call.backward(
-                inner, xs[:n], [next(rest) if g else None for g in given], examples
-            )
+            found = self.call.backward(inner, xs[:n], unpick(xs[n:], given), examples)
             nonzero[:] = [ct is not None for ct in found]
             return [ct for ct in found if ct is not None]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.core.effects import Effect
 from weft.core.jaxpr import ClosedJaxpr
+from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
 from weft.sharding.named import type_sharding
 from weft.transforms.jvp import jvp_jaxpr, linearize_jaxpr
@@ -32,10 +33,6 @@ def _effects(avals: Sequence[Any], params: dict[str, Any]) -> frozenset[Effect]:
     return params["jaxpr"].effects
 
 
-def _pick(values: Sequence[Any], keep: Sequence[bool]) -> tuple:
-    return tuple(v for v, k in zip(values, keep, strict=True) if k)
-
-
 def _jvp(
     primals: Any,
     tangents: Any,
@@ -52,14 +49,13 @@ def _jvp(
         *primals,
         *(t for t in tangents if t is not None),
         jaxpr=pushed,
-        in_shardings=(*in_shardings, *_pick(in_shardings, nonzero)),
-        out_shardings=(*out_shardings, *_pick(out_shardings, out_nonzero)),
-        donated=(*donated, *_pick(donated, nonzero)),
+        in_shardings=(*in_shardings, *pick(in_shardings, nonzero)),
+        out_shardings=(*out_shardings, *pick(out_shardings, out_nonzero)),
+        donated=(*donated, *pick(donated, nonzero)),
         **params,
     )
     n = len(jaxpr.out_avals)
-    rest = iter(outs[n:])
-    return outs[:n], [next(rest) if nz else None for nz in out_nonzero]
+    return outs[:n], unpick(outs[n:], out_nonzero)
 
 
 def _linearize(
@@ -89,13 +85,12 @@ def _linearize(
         *residuals,
         *given,
         jaxpr=split.tangent,
-        in_shardings=(*(None,) * len(residuals), *_pick(in_shardings, nonzero)),
-        out_shardings=_pick(out_shardings, split.nonzero_out),
+        in_shardings=(*(None,) * len(residuals), *pick(in_shardings, nonzero)),
+        out_shardings=tuple(pick(out_shardings, split.nonzero_out)),
         donated=(False,) * (len(residuals) + len(given)),
         **params,
     )
-    rest = iter(result)
-    return outs[:n], [next(rest) if nz else None for nz in split.nonzero_out]
+    return outs[:n], unpick(result, split.nonzero_out)
 
 
 def _transpose(
@@ -111,21 +106,18 @@ def _transpose(
     nonzero = [ct is not None for ct in cts]
     backward, ct_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
     known = [not lin for lin in linear]
-    ct_shardings = _pick(in_shardings, linear)
+    ct_shardings = pick(in_shardings, linear)
     n = sum(known) + sum(nonzero)
-    outs = iter(
-        jit_p.bind(
-            *(a for a, k in zip(args, known, strict=True) if k),
-            *(ct for ct in cts if ct is not None),
-            jaxpr=backward,
-            in_shardings=(*_pick(in_shardings, known), *_pick(out_shardings, nonzero)),
-            out_shardings=_pick(ct_shardings, ct_nonzero),
-            donated=(False,) * n,
-            **params,
-        )
+    outs = jit_p.bind(
+        *pick(args, known),
+        *(ct for ct in cts if ct is not None),
+        jaxpr=backward,
+        in_shardings=(*pick(in_shardings, known), *pick(out_shardings, nonzero)),
+        out_shardings=tuple(pick(ct_shardings, ct_nonzero)),
+        donated=(False,) * n,
+        **params,
     )
-    found = iter([next(outs) if nz else None for nz in ct_nonzero])
-    return [next(found) if lin else None for lin in linear]
+    return unpick(unpick(outs, ct_nonzero), linear)
 
 
 def _batched(sharding: Any, batched: bool, axis: AxisData) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_closed
+from weft.core.masks import unpick
 from weft.core.primitive import Primitive
 from weft.core.source import UNKNOWN
 from weft.core.state import state
@@ -80,8 +81,7 @@ def _jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> t
     given = [t for t in tangents if t is not None]
     outs = remat_p.bind(*primals, *given, jaxpr=pushed, **params)
     n = len(nonzero)
-    out_t = iter(outs[n:])
-    return outs[:n], [next(out_t) if nz else None for nz in nonzero]
+    return outs[:n], unpick(outs[n:], nonzero)
 
 
 class _Plan:
@@ -270,17 +270,14 @@ def _transpose(
     nonzero = [ct is not None for ct in cts]
     back, ct_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
     back = back.memo("dce", lambda: dce_closed(back)[0])
-    outs = iter(
-        remat_p.bind(
-            *(a for a in args if not is_undefined(a)),
-            *(ct for ct in cts if ct is not None),
-            jaxpr=back,
-            differentiated=True,
-            **params,
-        )
+    outs = remat_p.bind(
+        *(a for a in args if not is_undefined(a)),
+        *(ct for ct in cts if ct is not None),
+        jaxpr=back,
+        differentiated=True,
+        **params,
     )
-    found = iter([next(outs) if nz else None for nz in ct_nonzero])
-    return [next(found) if lin else None for lin in linear]
+    return unpick(unpick(outs, ct_nonzero), linear)
 
 
 def _batch(axis: AxisData, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:

@@ -13,6 +13,7 @@ from weft.core.config import disable_jit
 from weft.core.effects import Effect
 from weft.core.errors import names_text
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
+from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
 from weft.core.state import AxisEntry, extend_axes
 from weft.core.trace import inside_manual, trace_to_jaxpr, typeof
@@ -104,10 +105,6 @@ def _named_axes(params: dict[str, Any]) -> frozenset:
     return jaxpr_axes(params["jaxpr"]) - frozenset(params["manual"])
 
 
-def _pick(values: Sequence[Any], keep: Sequence[bool]) -> tuple:
-    return tuple(v for v, k in zip(values, keep, strict=True) if k)
-
-
 def retraced(jaxpr: ClosedJaxpr, key: Any, fun: Callable, avals: Sequence[Any]) -> ClosedJaxpr:
     """A jaxpr of fun(*flat arguments), made once for the jaxpr it derives from."""
 
@@ -131,13 +128,12 @@ def _jvp(
         *primals,
         *(t for t in tangents if t is not None),
         jaxpr=pushed,
-        in_specs=in_specs + _pick(in_specs, nonzero),
-        out_specs=out_specs + _pick(out_specs, out_nonzero),
+        in_specs=in_specs + tuple(pick(in_specs, nonzero)),
+        out_specs=out_specs + tuple(pick(out_specs, out_nonzero)),
         **params,
     )
     n = len(out_specs)
-    rest = iter(outs[n:])
-    return outs[:n], [next(rest) if nz else None for nz in out_nonzero]
+    return outs[:n], unpick(outs[n:], out_nonzero)
 
 
 def _linearize(
@@ -176,8 +172,8 @@ def _linearize(
             *residuals,
             *given,
             jaxpr=tangent,
-            in_specs=residual_specs + _pick(in_specs, nonzero),
-            out_specs=_pick(out_specs, split.nonzero_out),
+            in_specs=residual_specs + tuple(pick(in_specs, nonzero)),
+            out_specs=tuple(pick(out_specs, split.nonzero_out)),
             **params,
         )
     )
@@ -299,31 +295,28 @@ def _transpose(
     linear = [is_undefined(a) for a in args]
     nonzero = [ct is not None for ct in cts]
     known = [not lin for lin in linear]
-    linear_specs = _pick(in_specs, linear)
+    linear_specs = pick(in_specs, linear)
     with manual_scope(mesh, manual, check_vma):
         backward, ct_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
-        ct_avals = [cotangent_aval(a) for a in _pick(jaxpr.in_avals, linear)]
-        kept_specs = _pick(linear_specs, ct_nonzero)
-        ct_specs = _pick(out_specs, nonzero)
+        ct_avals = [cotangent_aval(a) for a in pick(jaxpr.in_avals, linear)]
+        kept_specs = tuple(pick(linear_specs, ct_nonzero))
+        ct_specs = tuple(pick(out_specs, nonzero))
         if check_vma:
-            backward = _with_types(backward, _pick(ct_avals, ct_nonzero))
+            backward = _with_types(backward, pick(ct_avals, ct_nonzero))
         else:
             differ = _differing(jaxpr, manual, (*in_specs, *out_specs))
             backward = _untyped(backward, sum(known), ct_specs, kept_specs, mesh, differ)
-    outs = iter(
-        shard_map_p.bind(
-            *_pick(args, known),
-            *(ct for ct in cts if ct is not None),
-            jaxpr=backward,
-            mesh=mesh,
-            manual=manual,
-            check_vma=check_vma,
-            in_specs=_pick(in_specs, known) + tuple(map(_dual, ct_specs)),
-            out_specs=tuple(map(_dual, kept_specs)),
-        )
+    outs = shard_map_p.bind(
+        *pick(args, known),
+        *(ct for ct in cts if ct is not None),
+        jaxpr=backward,
+        mesh=mesh,
+        manual=manual,
+        check_vma=check_vma,
+        in_specs=tuple(pick(in_specs, known)) + tuple(map(_dual, ct_specs)),
+        out_specs=tuple(map(_dual, kept_specs)),
     )
-    found = iter([next(outs) if nz else None for nz in ct_nonzero])
-    return [next(found) if lin else None for lin in linear]
+    return unpick(unpick(outs, ct_nonzero), linear)
 
 
 def _with_types(backward: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:

@@ -11,6 +11,7 @@ from weft.core.boundary import filter_traceback
 from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
+from weft.core.masks import unpick
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import PyTreeDef, flatten
 from weft.runtime.compile import check_options
@@ -238,8 +239,7 @@ class Compiled(_Arguments):
         flat = list(self._executable.in_shardings[len(self._program.consts) :])
         if self._executable.kept_args is None:
             return flat
-        given = iter(flat)
-        return [next(given) if k else None for k in self._program.kept[len(self._program.consts) :]]
+        return unpick(flat, self._program.kept[len(self._program.consts) :])
 
     def _placed_results(self) -> Sequence[Any]:
         own = self._executable.out_shardings

@@ -265,10 +265,6 @@ def needed_eqns(eqns: Sequence[Eqn], outputs: Iterable[Any]) -> list[Eqn]:
     return kept[::-1]
 
 
-def pick(values: Sequence[Any], mask: Sequence[bool]) -> list:
-    return [v for v, m in zip(values, mask, strict=True) if m]
-
-
 def select_rows(which: Any, *cases: Any) -> Any:
     """Each example's own case, by a batch of indices or booleans; all have the batch in front."""
     from weft.ops.elementwise import select_n_p
@@ -297,7 +293,6 @@ __all__ = [
     "needed_eqns",
     "ordered_effects_of",
     "out_mask",
-    "pick",
     "reorder",
     "same_type",
     "select_rows",

@@ -10,9 +10,10 @@ from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
 from weft.core.effects import WRITES
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Var
+from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.control.common import eager, join_axes, ordered_effects_of, pick, select_rows
+from weft.ops.control.common import eager, join_axes, ordered_effects_of, select_rows
 from weft.ops.control.divergence import check_derivative
 from weft.transforms.dce import dce_jaxpr
 from weft.transforms.dependence import program_depends
@@ -83,8 +84,7 @@ def _jvp(primals: Any, tangents: Any, *, branches: Branches) -> tuple:
     given = [t for t in tangents[1:] if t is not None]
     outs = cond_p.bind(index, *operands, *given, branches=pushed)
     n = len(out_nonzero)
-    out_t = iter(outs[n:])
-    return outs[:n], [next(out_t) if nz else None for nz in out_nonzero]
+    return outs[:n], unpick(outs[n:], out_nonzero)
 
 
 class _Split:
@@ -169,22 +169,20 @@ def _linearize(primals: Any, tangents: Any, *, branches: Branches) -> tuple:
         return outs[:n], [None] * n
     given = [t for t in tangents[1:] if t is not None]
     residuals = [operands[i] for i in split.operands]
-    out_t = iter(cond_p.bind(index, *residuals, *outs[n:], *given, branches=split.tangent))
-    return outs[:n], [next(out_t) if nz else None for nz in split.out_nonzero]
+    made = cond_p.bind(index, *residuals, *outs[n:], *given, branches=split.tangent)
+    return outs[:n], unpick(made, split.out_nonzero)
 
 
 def _transpose(cts: Any, index: Any, *operands: Any, branches: Branches) -> list:
     linear = [is_undefined(x) for x in operands]
     nonzero = [ct is not None for ct in cts]
     found = _any([transpose_jaxpr(b, linear, nonzero)[1] for b in branches])
-    flags = iter(found)
-    instantiate = [next(flags) if lin else False for lin in linear]
+    instantiate = [bool(made) for made in unpick(found, linear)]
     back = tuple(transpose_jaxpr(b, linear, nonzero, instantiate)[0] for b in branches)
     check_derivative(index, branches, back)
     known = [x for x in operands if not is_undefined(x)]
-    outs = iter(cond_p.bind(index, *known, *(c for c in cts if c is not None), branches=back))
-    result = iter([next(outs) if nz else None for nz in found])
-    return [None, *(next(result) if lin else None for lin in linear)]
+    outs = cond_p.bind(index, *known, *(c for c in cts if c is not None), branches=back)
+    return [None, *unpick(unpick(outs, found), linear)]
 
 
 # Batching --------------------------------------------------------------------------------------

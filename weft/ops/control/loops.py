@@ -12,6 +12,7 @@ from weft.core.boundary import api_boundary
 from weft.core.config import config
 from weft.core.effects import WRITES
 from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
+from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
 from weft.core.source import capture
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
@@ -24,7 +25,6 @@ from weft.ops.control.common import (
     eager,
     join_axes,
     ordered_effects_of,
-    pick,
     select_rows,
     trace_body,
     value_in_python,
@@ -125,8 +125,7 @@ def _widen(cond_jaxpr: ClosedJaxpr, body: ClosedJaxpr, m: int) -> ClosedJaxpr:
 def _jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
     operands, pushed, nonzero = _pushed(primals, tangents, params)
     outs = while_p.bind(*operands, **pushed)
-    out_t = iter(outs[len(nonzero) :])
-    return outs[: len(nonzero)], [next(out_t) if nz else None for nz in nonzero]
+    return outs[: len(nonzero)], unpick(outs[len(nonzero) :], nonzero)
 
 
 def _linearize(primals: Any, tangents: Any, **params: Any) -> tuple:
@@ -135,8 +134,7 @@ def _linearize(primals: Any, tangents: Any, **params: Any) -> tuple:
     operands, pushed, nonzero = _pushed(primals, tangents, params)
     if not any(nonzero):
         return outs, [None] * len(nonzero)
-    out_t = iter(while_p.bind(*operands, **pushed)[len(nonzero) :])
-    return outs, [next(out_t) if nz else None for nz in nonzero]
+    return outs, unpick(while_p.bind(*operands, **pushed)[len(nonzero) :], nonzero)
 
 
 def _transpose(cts: Any, *args: Any, **params: Any) -> list:

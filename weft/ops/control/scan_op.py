@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Var, eval_jaxpr
+from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
 from weft.core.source import UNKNOWN
 from weft.core.state import state
@@ -16,7 +17,6 @@ from weft.ops.control.common import (
     eager,
     join_axes,
     needed_eqns,
-    pick,
     reorder,
 )
 from weft.ops.control.scan_lower import lower_scan
@@ -124,8 +124,8 @@ def _jvp(
         **params,
     )
     by_output = dict(zip(outputs, outs, strict=True))
-    out_t = iter([by_output[i] for i in range(n_out, len(outputs))])
-    return [by_output[i] for i in range(n_out)], [next(out_t) if nz else None for nz in out_nonzero]
+    in_order = [by_output[i] for i in range(len(outputs))]
+    return in_order[:n_out], unpick(in_order[n_out:], out_nonzero)
 
 
 class _Split:
@@ -324,8 +324,7 @@ def _linearize(
         num_carry=len(t_carry),
         **params,
     )
-    out_t = iter(given)
-    return outs[:n_out], [next(out_t) if nz else None for nz in split.out_nonzero]
+    return outs[:n_out], unpick(given, split.out_nonzero)
 
 
 class _Backward:
@@ -455,14 +454,11 @@ def _transpose(
         num_carry=n_acc + len(ct_carry),
     )
     found = iter(outs)
-    totals = iter([next(found) if nz else None for nz in back.ct_consts])
-    carries = iter([next(found) for _ in ct_carry])
-    slices = iter([next(found) if nz else None for nz in back.ct_xs])
-    result: list = [next(totals) if lin else None for lin in consts]
-    for lin, was_undefined in zip(lin_carry, undefined[num_consts:end], strict=True):
-        ct = next(carries) if lin else None
-        result.append(ct if was_undefined else None)
-    return result + [next(slices) if lin else None for lin in xs]
+    totals = unpick(unpick(found, back.ct_consts), consts)
+    carries = unpick(found, lin_carry)
+    slices = unpick(unpick(found, back.ct_xs), xs)
+    wanted = zip(carries, undefined[num_consts:end], strict=True)
+    return [*totals, *(ct if undef else None for ct, undef in wanted), *slices]
 
 
 def _known_carries(
