@@ -1,5 +1,7 @@
 """Arrays that hold the same buffers: what donating one of them does to the others; threads."""
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -116,3 +118,38 @@ def test_threads_may_ask_for_the_shards_of_an_array_at_the_same_time():
         for t in threads:
             t.join()
     assert failures == []
+
+
+def test_arrays_are_read_while_another_thread_donates_them():
+    program = """
+import subprocess
+import sys
+import threading
+import numpy as np, weft
+
+def check(sharding, read):
+    step = weft.jit(lambda x: x + 1, donate_argnums=0)
+    held, done, seen = [weft.device_put(np.zeros(4096, np.float32), sharding)], [], []
+
+    def look():
+        while not done:
+            try:
+                seen.append(len(np.unique(read(held[0]))) == 1)
+            except (RuntimeError, ValueError):
+                pass  # it is gone, perhaps between two steps of reading
+
+    readers = [threading.Thread(target=look) for _ in range(2)]
+    [r.start() for r in readers]
+    for _ in range(400):
+        held[0] = step(held[0]).block_until_ready()
+    done.append(True)
+    [r.join() for r in readers]
+    assert all(seen)
+    assert set(np.asarray(held[0])) == {400.0}
+
+line = weft.make_mesh((4,), ("x",))
+check(weft.devices()[0], np.asarray)
+check(weft.NamedSharding(line, weft.P("x")), lambda x: np.asarray(x.addressable_shards[1].data))
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import threading
+import time
 import weakref
 from collections.abc import Iterable, Sequence, Set
 from typing import Any
@@ -64,11 +66,35 @@ def deleted_text(array: Any) -> str:
     )
 
 
+_READING = 1.0  # seconds that a reader may take from finding a buffer to holding it
 _wait, _free = ArrayImpl.block_until_ready, ArrayImpl.delete  # jaxlib's own
 
 
-def release(arrays: Iterable[Any]) -> None:
+_read_until: collections.deque[tuple[float, list]] = collections.deque(maxlen=1 << 14)
+
+
+def second_owners(arrays: Iterable[Any]) -> list:
+    """Arrays over the same buffers, for `release`, where other threads may be reading these.
+
+    NumPy asks an array for its memory without holding Python's lock, and then finds no buffer
+    where `release` was faster: that ends the process (jaxlib 0.10.2). So buffers stay for a while.
+    """
+    if threading.active_count() == 1:
+        return []
+    return [
+        x._rewrap_with_aval_and_sharding(x.aval, x._sharding)
+        for x in arrays
+        if x.__class__ is ArrayImpl and not x.is_deleted()
+    ]
+
+
+def release(arrays: Iterable[Any], owners: list | None = None) -> None:
     """Marks the arrays whose buffers a program has taken as deleted, for any later use to see."""
+    if owners:
+        now = time.monotonic()
+        while _read_until and _read_until[0][0] < now:
+            _read_until.popleft()
+        _read_until.append((now + _READING, [x for x in owners if x.is_deleted()]))
     for x in arrays:
         # A part that NumPy or DLPack looks at is not taken, the others are (jaxlib 0.10.2).
         if x.__class__ is ArrayImpl and (x.is_deleted() or _lost_part(x)):
@@ -111,15 +137,20 @@ def unclaim(owners: Set[int]) -> None:
 
 
 def _release_shared(array: Any) -> None:
+    alone = threading.active_count() == 1
     for ref in array._shared:
         other = ref()
-        if other is not None and (other.is_deleted() or _lost_part(other)):
+        if other is None or (not alone and other._sharding.num_devices == 1):
+            continue  # read by another thread, perhaps; XLA refuses its later use on one device
+        if other.is_deleted() or _lost_part(other):
             _free(other)
 
 
 def _delete(self: Any) -> None:
     """Gives the memory back: this array, and those that share buffers with it, are unusable."""
+    owners = second_owners([self])
     _free(self)
+    release((), owners)
     if hasattr(self, "_shared"):
         _release_shared(self)
 

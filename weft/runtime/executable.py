@@ -14,7 +14,7 @@ from weft._xla.dispatch import FastpathData
 from weft.core.caches import clearable
 from weft.core.config import config
 from weft.runtime import host_calls, in_flight
-from weft.runtime.array import ArrayImpl, deleted_text, describe, release
+from weft.runtime.array import ArrayImpl, deleted_text, describe, release, second_owners
 from weft.runtime.compile import LoadedExecutable, compile_module
 from weft.runtime.device_put import devices_text, shard_argument
 from weft.sharding import named
@@ -123,6 +123,7 @@ class Executable:
         if self.donates:
             given = list(itertools.compress(placed, self.donated))
             check_given_once(self.compiled.name, given, placed)
+            owners = second_owners(given)
         try:
             if self.place or self.has_callbacks or self.has_side_effects:
                 results = self._run_with_token(placed)
@@ -135,7 +136,7 @@ class Executable:
                 raise known from None
             raise
         if self.donates:
-            release(given)
+            release(given, owners)
         return results.consume_with_handlers(self.handlers)
 
     def _run_with_token(self, placed: list) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 from weft._xla.pytree import flatten
 from weft.core.boundary import filter_traceback
 from weft.core.config import config
-from weft.runtime.array import ArrayImpl, claim, release, unclaim
+from weft.runtime.array import ArrayImpl, claim, release, second_owners, unclaim
 from weft.runtime.executable import check_given_once
 
 
@@ -45,8 +45,9 @@ def guarded(
                 check_given_once(name, given, _leaves([*args, *kwargs.values()]))
             claimed = claim(given)
             try:
+                owners = second_owners(given)
                 result = call(*args, **kwargs)
-                release(given)
+                release(given, owners)
             finally:
                 unclaim(claimed)
             return result
