@@ -250,6 +250,7 @@ def _bracket(q: Any, n: Any, method: str, u: Any, where: Any) -> tuple[Any, Any,
 
     u, where: the functions of weft.numpy, or NumPy's where q and n are known on the host.
     """
+    r = np if u is np else rounding
     top = u.subtract(n, 1)
     none = u.multiply(q, 0)
     if method in _PLOTTING:
@@ -260,27 +261,27 @@ def _bracket(q: Any, n: Any, method: str, u: Any, where: Any) -> tuple[Any, Any,
             shift = u.subtract(u.add(u.multiply(q, 1 - alpha - beta), alpha), 1)
             place_ = u.add(u.multiply(n, q), shift)
         place_ = u.minimum(u.maximum(place_, 0), top)
-        low = rounding.floor(place_)
+        low = r.floor(place_)
         return low, u.minimum(u.add(low, 1), top), u.subtract(place_, low)
     if method in ("inverted_cdf", "averaged_inverted_cdf"):
         exact = u.multiply(n, q)
-        low = u.subtract(rounding.ceil(exact), 1)
-        whole = u.equal(rounding.floor(exact), exact)
+        low = u.subtract(r.ceil(exact), 1)
+        whole = u.equal(r.floor(exact), exact)
         low, high = (u.minimum(u.maximum(v, 0), top) for v in (low, where(whole, low + 1, low)))
         if method == "inverted_cdf":
             return low, low, none
         return low, high, where(whole, none + 0.5, none)
     if method == "closest_observation":
         exact = u.subtract(u.multiply(n, q), 0.5)
-        down = rounding.floor(exact)
-        stay = u.logical_and(u.equal(exact, down), u.not_equal(rounding.floor(down / 2), down / 2))
+        down = r.floor(exact)
+        stay = u.logical_and(u.equal(exact, down), u.not_equal(r.floor(down / 2), down / 2))
         low = u.minimum(u.maximum(where(stay, u.subtract(down, 1), down), 0), top)
         return low, low, none
     place_ = u.minimum(u.maximum(u.multiply(q, top), 0), top)
     if method == "nearest":
-        low = rounding.rint(place_)
+        low = r.rint(place_)
         return low, low, none
-    low, high = rounding.floor(place_), rounding.ceil(place_)
+    low, high = r.floor(place_), r.ceil(place_)
     if method == "lower":
         return low, low, none
     if method == "higher":
