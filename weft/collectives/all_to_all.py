@@ -19,7 +19,6 @@ from weft.collectives.groups import (
     empty,
     equal_groups,
     groups_attr,
-    index_in_group,
     named_axes,
     needs_shardy,
     split,
@@ -67,33 +66,24 @@ class _Exchange:
     __slots__ = ("send", "take", "width")
 
     def __init__(self, s: Split, over: Team) -> None:
-        size = over.group_size or 0
-        groups = over.all_groups
-        number, rank = index_in_group(over)
-        outgoing: list[list[list[int]]] = []  # device, place -> rows
-        position: dict[tuple[int, int, int], int] = {}  # sender, row, receiver -> order
-        for i in range(s.m):
-            rows: list[list[int]] = [[] for _ in range(s.c)]
-            for j in range(s.n):
-                group = groups[s.number[i, j]]
-                for q in range(size):
-                    to = int(s.device[group[q]])
-                    row = j * size + q
-                    position[i, row, to] = len(rows[s.place[to]])
-                    rows[s.place[to]].append(row)
-            outgoing.append(rows)
-        self.width = max(len(r) for rows in outgoing for r in rows)
-        self.send = np.array(
-            [[r + [0] * (self.width - len(r)) for r in rows] for rows in outgoing], np.int64
-        ).reshape(s.m, s.c * self.width)
-        take = np.zeros((s.m, s.n, size), np.int64)
-        for i in range(s.m):
-            for j in range(s.n):
-                me = s.member[i, j]
-                for q, sender in enumerate(groups[number[me]]):
-                    a = int(s.device[sender])
-                    row = int(s.local[sender]) * size + int(rank[me])
-                    take[i, j, q] = s.place[a] * self.width + position[a, row, i]
+        groups = np.array(over.all_groups).reshape(-1, over.group_size or 0)
+        size = groups.shape[1]
+        members = groups[s.number]  # [device, batch index, rank]
+        to = s.place[s.device[members]].reshape(s.m, -1)  # [device, row]
+        order = np.argsort(to, 1, kind="stable")
+        places = np.take_along_axis(to, order, 1)
+        counts = np.bincount((places + s.c * np.arange(s.m)[:, None]).ravel(), minlength=s.m * s.c)
+        counts = counts.reshape(s.m, s.c)
+        start = np.take_along_axis(np.cumsum(counts, 1) - counts, places, 1)
+        at = np.arange(to.shape[1]) - start  # among those for one device
+        position = np.empty_like(to)
+        np.put_along_axis(position, order, at, 1)
+        self.width = int(counts.max())
+        self.send = np.zeros((s.m, s.c * self.width), np.int64)
+        np.put_along_axis(self.send, places * self.width + at, order, 1)
+        sender = s.device[members]
+        row = s.local[members] * size + s.rank[:, :, None]
+        take = s.place[sender] * self.width + position[sender, row]
         self.take = take.reshape(s.m, s.n * size)
 
 

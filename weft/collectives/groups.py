@@ -243,8 +243,8 @@ def index_in_group(team: Team) -> tuple[np.ndarray, np.ndarray]:
         number = np.zeros(team.size, np.int64)
         rank = np.zeros(team.size, np.int64)
         for k, group in enumerate(team.all_groups):
-            for r, i in enumerate(group):
-                number[i], rank[i] = k, r
+            members = list(group)
+            number[members], rank[members] = k, np.arange(len(members))
         return number, rank
 
     return team.memo("index_in_group", make)
@@ -412,9 +412,8 @@ class Split:
         self.member = np.moveaxis(members, p, -1).reshape(self.m, self.n)
         # The device and batch index of every member of the whole team.
         self.device, self.local = np.empty((2, team.size), np.int64)
-        for i in range(self.m):
-            for j in range(self.n):
-                self.device[self.member[i, j]], self.local[self.member[i, j]] = i, j
+        self.device[self.member] = np.arange(self.m)[:, None]
+        self.local[self.member] = np.arange(self.n)
         number, rank = index_in_group(team)
         self.rank = rank[self.member]
         self.number = number[self.member]
@@ -427,13 +426,10 @@ class Split:
         self.slot = np.zeros((self.m, self.n), np.int64)
         self.slots = 1
         for component in self.components:
-            order: dict[int, int] = {}
-            for q, i in enumerate(component):
-                self.place[i] = q
-                for j in range(self.n):
-                    k = order.setdefault(int(self.number[i, j]), len(order))
-                    self.slot[i, j] = k
-            self.slots = max(self.slots, len(order))
+            self.place[component] = np.arange(self.c)
+            numbers, slot = np.unique(self.number[component].ravel(), return_inverse=True)
+            self.slot[component] = slot.reshape(self.c, self.n)
+            self.slots = max(self.slots, len(numbers))
 
     def _components(self, team: Team) -> list[list[int]]:
         """Devices connected by groups; all as one component if those differ in size."""
@@ -445,9 +441,8 @@ class Split:
             return i
 
         for group in team.all_groups if team.size else ():
-            first = find(int(self.device[group[0]]))
-            for member in group[1:]:
-                other = find(int(self.device[member]))
+            first, *others = (find(i) for i in np.unique(self.device[list(group)]).tolist())
+            for other in map(find, others):
                 root[max(first, other)] = first = min(first, other)
         found: dict[int, list[int]] = {}
         for i in range(self.m):
