@@ -49,3 +49,33 @@ def test_programs_are_told_of_arguments_in_other_memories():
     x = weft.device_put(data, hosted)
     assert 'mhlo.memory_kind = "pinned_host"' in weft.jit(lambda a: a + 1).lower(x).as_text()
     np.testing.assert_array_equal(weft.jit(lambda a: weft.device_put(a, rows) + 1)(x), data + 1)
+
+
+@pytest.mark.parametrize(("here", "there"), [(rows, hosted), (one.with_memory_kind(None), one)])
+def test_results_stay_in_the_memory_that_the_program_put_or_left_them_in(here, there):
+    move = weft.jit(lambda a: weft.device_put(2 * a, there))
+
+    def program(state, x):
+        return {"state": state, "moved": move(x), "used": weft.device_put(state, here) + x}
+
+    state, x = weft.device_put(data, there), weft.device_put(data, here)
+    results = weft.jit(program)(state, x)
+    assert {k: v.sharding for k, v in results.items()} == {
+        "state": there,
+        "moved": there,
+        "used": here,
+    }
+    np.testing.assert_array_equal(results["state"], data)
+    np.testing.assert_array_equal(results["moved"], 2 * data)
+    np.testing.assert_array_equal(results["used"], 2 * data)
+    assert weft.jit(program, out_shardings=here)(state, x)["moved"].sharding == here
+
+
+def test_cotangents_go_back_to_the_memory_their_values_came_from():
+    def loss(w):
+        return (weft.device_put(w, rows, src=hosted) ** 2).sum()
+
+    w = weft.device_put(data, hosted)
+    for gradient in (weft.grad(loss), weft.jit(weft.grad(loss))):
+        assert gradient(w).sharding == hosted
+        np.testing.assert_array_equal(gradient(w), 2 * data)

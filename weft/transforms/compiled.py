@@ -27,6 +27,7 @@ from weft.sharding.named import NamedSharding
 from weft.sharding.physical import SingleDeviceSharding, from_hlo
 from weft.sharding.spec import PartitionSpec
 from weft.transforms.devices import choose_devices, committed_sharding, inner_shardings, on_mesh
+from weft.transforms.memories import in_other_memory
 from weft.transforms.request import Request
 
 observers: list[Callable[[Program], None]] = []
@@ -255,7 +256,7 @@ def _placed(
         devices=devices,
         mesh=mesh,
         in_shardings=given,
-        out_shardings=list(out_shardings),
+        out_shardings=in_other_memory(closed, given, out_shardings),
         asked=list(out_shardings),
         platforms=(platform_of(devices[0]) if devices else "cpu",),
         use_shardy=bool(config.use_shardy),
