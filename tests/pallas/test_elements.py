@@ -132,3 +132,21 @@ def test_elements_are_picked_by_index_arrays(call, name):
     else:
         args = X, ROWS, COLUMNS
     np.testing.assert_array_equal(computed(call, function, *args), reference(*args))
+
+
+def test_kernels_make_the_random_numbers_that_their_keys_make_elsewhere(call):
+    def numbers(seed, i):
+        left, right = weft.random.split(weft.random.fold_in(weft.random.key(seed), i))
+        return weft.random.normal(left, (24,)), weft.random.bits(right, (24,))
+
+    def kernel(seed, real, whole):
+        real[...], whole[...] = numbers(seed[0], weft.pallas.program_id(0))
+
+    block = weft.pallas.BlockSpec((None, 24), lambda i: (i, 0))
+    outs = [weft.ShapeDtypeStruct((3, 24), d) for d in ("float32", "uint32")]
+    one = weft.pallas.BlockSpec()
+    real, whole = call(kernel, outs, grid=3, in_specs=[one], out_specs=[block] * 2)(np.array([7]))
+    for i in range(3):
+        normal, bits = numbers(7, i)
+        np.testing.assert_allclose(real[i], normal, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(whole[i], bits)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import ml_dtypes
 import numpy as np
@@ -117,6 +118,7 @@ LIBDEVICE = {
     "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "lgamma": np.vectorize(lambda x: math.inf if x <= 0 and x % 1 == 0 else math.lgamma(x)),
     "erfc": np.vectorize(math.erfc),
+    "erfinv": np.vectorize(lambda x: NormalDist(0, 0.5**0.5).inv_cdf((x + 1) / 2)),
     "round": lambda x: np.sign(x) * np.floor(np.abs(x) + 0.5),
 }  # fmt: skip
 _INTEGER_ORDER = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)

@@ -12,7 +12,7 @@ from weft.core.boundary import api_boundary
 from weft.core.cell import Cell
 from weft.core.ref import AbstractRef, Indexer, whole
 from weft.core.state import state
-from weft.core.trace import Tracer, aval_of, typeof
+from weft.core.trace import EVAL, Tracer, aval_of, typeof
 from weft.ops import refs as ops
 from weft.ops.convert import as_array
 from weft.ops.elementwise import convert
@@ -163,7 +163,7 @@ class Ref:
 
     @property
     def _array(self) -> Any:
-        array = self._handle.get() if isinstance(self._handle, Cell) else None
+        array = self._handle.value if isinstance(self._handle, Cell) else None
         if array is None or isinstance(array, Tracer) or self._views:
             raise AttributeError(
                 f"a {self.aval.str_short()} that is an argument or a part of another ref has no "
@@ -506,7 +506,10 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Ref
     weak = aval.weak_type
     if weak:
         value = convert(value, aval.dtype)
-    return Ref(Cell(value, AbstractRef(aval, memory_space, weak_type=weak), state.trace))
+    cell = Cell(value, AbstractRef(aval, memory_space, weak_type=weak), state.trace)
+    if state.trace is EVAL and hasattr(value, "copy"):  # an array of its own to write to
+        cell.value, cell.alone = value.copy(), True
+    return Ref(cell)
 
 
 @api_boundary

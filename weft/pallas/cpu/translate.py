@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.core import dtypes
-from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, walk_eqns
-from weft.pallas import dense
 from weft.pallas.cpu import complex_ops, loops, scalar, types
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.values import COSTLY, Array, Buffer, Group, constant, no_indices, register
 from weft.pallas.cpu.values import same_indices as same
+from weft.pallas.expand import formula
 from weft.pallas.ir import unsupported
 
 Value = Array | Buffer
@@ -143,21 +142,15 @@ class Translator:
         return out
 
     def decompose(self, eqn: Eqn, operands: list[Any]) -> list[Value]:
-        """An op whose StableHLO lowering is a formula of other ops, or that `dense` has one for."""
-        formula = dense.formula(eqn)
-        if formula is not None:
-            return self.run(formula, operands)
-        if eqn.primitive.lower is None:
+        """An op that is a formula of other ops."""
+        jaxpr = formula(eqn)
+        if jaxpr is None:
             raise self.unsupported(eqn)
-        context, before = _Formulas(self, eqn), self.composed
-        self.composed = before or eqn
+        before, self.composed = self.composed, self.composed or eqn
         try:
-            out = eqn.primitive.lower(context, *operands, **eqn.params)
-        except _Emits:
-            raise self.unsupported(eqn) from None
+            return self.run(jaxpr, operands)
         finally:
             self.composed = before
-        return list(out) if isinstance(out, list | tuple) else [out]
 
     # Values ------------------------------------------------------------------------------------
 
@@ -350,45 +343,6 @@ def proxy(x: Array) -> Array:
 def _is_key(aval: Any) -> bool:
     """Whether it is the type of random keys, which stand as their words."""
     return dtypes.is_extended(getattr(aval, "dtype", None))
-
-
-class _Emits(Exception):
-    """A lowering rule emits operations of its own: it is not a formula."""
-
-
-class _Formulas:
-    """Stands in for the context of a lowering rule and accepts only formulas of other ops."""
-
-    def __init__(self, translator: Translator, eqn: Eqn) -> None:
-        self._translator = translator
-        self.eqn = eqn
-        self.avals_in = [v.aval for v in eqn.invars]
-        self.avals_out = [v.aval for v in eqn.outvars]
-
-    def spread(self, operands: Sequence[Array]) -> Sequence[Array]:
-        return operands
-
-    def lower_fun(self, formula: Callable, *operands: Array, avals: Any = None) -> list[Value]:
-        from weft.core.trace import trace_to_jaxpr
-
-        avals = [ShapedArray(o.shape, o.dtype) for o in operands]
-
-        def flat(*xs: Any) -> list:
-            out = formula(*xs)
-            return list(out) if isinstance(out, list | tuple) else [out]
-
-        jaxpr, consts = trace_to_jaxpr(flat, avals)
-        values = [*(self._translator.literal(c) for c in consts), *operands]
-        return self._translator.run(jaxpr, values)
-
-    def inline(self, closed: ClosedJaxpr, *operands: Value) -> list[Value]:
-        return self._translator.run(closed, operands)
-
-    def call(self, closed: ClosedJaxpr, operands: Sequence[Value], name: str = "") -> list[Value]:
-        return self._translator.run(closed, operands)
-
-    def __getattr__(self, name: str) -> Any:
-        raise _Emits(name)
 
 
 def _usage(jaxpr: Jaxpr) -> tuple[dict[Var, int], dict[Var, int]]:

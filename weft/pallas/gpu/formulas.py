@@ -14,15 +14,14 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.jaxpr import ClosedJaxpr, Eqn
 from weft.core.trace import trace_to_jaxpr
-from weft.pallas import dense
-from weft.pallas.expand import expanded
+from weft.pallas import expand
 
 
 def formula(eqn: Eqn) -> ClosedJaxpr | None:
     """The jaxpr of other ops that an equation stands for, or None if there is none."""
     make = _in_float32 if computed_wider(eqn) else _FORMULAS.get(eqn.primitive.name)
     if make is None:
-        return dense.formula(eqn) or expanded(eqn)
+        return expand.formula(eqn)
     jaxpr, consts = trace_to_jaxpr(
         lambda *args: make(eqn, *args), [v.aval for v in eqn.invars], eqn.primitive.name
     )
