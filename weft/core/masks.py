@@ -1,8 +1,8 @@
-"""Values picked by a mask, and put back to where they were."""
+"""Masks: values picked by them and put back, and what they grow to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 
@@ -15,3 +15,13 @@ def unpick(picked: Iterable[Any], mask: Iterable[bool]) -> list:
     """The picked values at the marked places, None elsewhere."""
     values = iter(picked)
     return [next(values) if m else None for m in mask]
+
+
+def closed_under(mask: Iterable[bool], step: Callable[[list[bool]], Iterable[bool]]) -> list[bool]:
+    """The least mask that marks what `mask` does, and all that step(mask) marks."""
+    marked = list(mask)
+    while True:
+        joined = [a or b for a, b in zip(marked, step(marked), strict=False)]
+        if joined == marked:
+            return marked
+        marked = joined

@@ -11,6 +11,7 @@ from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.errors import mark_difference, names_text
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
+from weft.core.masks import closed_under
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, is_array_like, typeof
 from weft.core.tree import names_in
@@ -239,13 +240,7 @@ def carry_fixpoint(
 
     mask(carry) gives the input mask of the body for these carries; outputs start with the carry.
     """
-    marked = list(carry)
-    while True:
-        outs = out_mask(jaxpr, mask(marked), differentiable)[: len(marked)]
-        joined = [a or b for a, b in zip(marked, outs, strict=True)]
-        if joined == marked:
-            return marked
-        marked = joined
+    return closed_under(carry, lambda marked: out_mask(jaxpr, mask(marked), differentiable))
 
 
 def needed_eqns(eqns: Sequence[Eqn], outputs: Iterable[Any]) -> list[Eqn]:

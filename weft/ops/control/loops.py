@@ -12,7 +12,7 @@ from weft.core.boundary import api_boundary
 from weft.core.config import config
 from weft.core.effects import WRITES
 from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
-from weft.core.masks import pick, unpick
+from weft.core.masks import closed_under, pick, unpick
 from weft.core.primitive import Primitive
 from weft.core.source import capture
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
@@ -163,21 +163,20 @@ def _batch(
     batched = [d is not None for d in dims]
     cond_consts, body_consts, carry = _split(args, cond_nconsts, body_nconsts)
     b_cond, b_body, b_carry = _split(batched, cond_nconsts, body_nconsts)
-    while True:
-        _, out = batch_jaxpr(body_jaxpr, axis, [*b_body, *b_carry], b_carry)
-        joined = [a or b for a, b in zip(b_carry, out, strict=True)]
-        _, (pred_batched,) = batch_jaxpr(cond_jaxpr, axis, [*b_cond, *joined])
+
+    def grown(carry: list[bool]) -> list[bool]:
+        _, (pred_batched,) = batch_jaxpr(cond_jaxpr, axis, [*b_cond, *carry])
         if pred_batched:
-            joined = [True] * len(joined)
-        if joined == b_carry:
-            break
-        b_carry = joined
+            return [True] * len(carry)
+        return batch_jaxpr(body_jaxpr, axis, [*b_body, *carry], carry)[1]
+
+    b_carry = closed_under(b_carry, grown)
     carry = [
         move_dim(x, 0 if was else None, 0, axis) if b and not was else x
         for x, b, was in zip(carry, b_carry, batched[cond_nconsts + body_nconsts :], strict=True)
     ]
     body, _ = batch_jaxpr(body_jaxpr, axis, [*b_body, *b_carry], b_carry)
-    pred, _ = batch_jaxpr(cond_jaxpr, axis, [*b_cond, *b_carry])
+    pred, (pred_batched,) = batch_jaxpr(cond_jaxpr, axis, [*b_cond, *b_carry])
     out_dims = [0 if b else None for b in b_carry]
     if not pred_batched:
         outs = while_p.bind(
@@ -347,15 +346,12 @@ def _lower(
 def _depends(params: dict[str, Any], marked: Sequence[bool]) -> list[bool]:
     n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
     consts = list(marked[n_cond : n_cond + n_body])
-    carry = list(marked[n_cond + n_body :])
-    while True:
-        outs = program_depends(params["body_jaxpr"], [*consts, *carry])
-        joined = [a or b for a, b in zip(carry, outs, strict=True)]
-        if program_depends(params["cond_jaxpr"], [*marked[:n_cond], *joined])[0]:
-            return [True] * len(carry)
-        if joined == carry:
-            return carry
-        carry = joined
+    carry = closed_under(
+        marked[n_cond + n_body :],
+        lambda carry: program_depends(params["body_jaxpr"], [*consts, *carry]),
+    )
+    decides = program_depends(params["cond_jaxpr"], [*marked[:n_cond], *carry])[0]
+    return [True] * len(carry) if decides else carry
 
 
 while_p = Primitive(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Var, eval_jaxpr
-from weft.core.masks import pick, unpick
+from weft.core.masks import closed_under, pick, unpick
 from weft.core.primitive import Primitive
 from weft.core.source import UNKNOWN
 from weft.core.state import state
@@ -520,14 +520,12 @@ def _batch(
         carry = carry_fixpoint(
             jaxpr.jaxpr, carry, lambda m: [*consts, *m, *xs], differentiable=False
         )
-    while True:
-        inner, out_batched = batch_jaxpr(
-            jaxpr, axis, [*consts, *carry, *xs], [*carry, *(False,) * n_ys]
-        )
-        joined = [a or b for a, b in zip(carry, out_batched, strict=False)]
-        if joined == carry:
-            break
-        carry = joined
+
+    def body(carry: list[bool]) -> tuple[ClosedJaxpr, list[bool]]:
+        return batch_jaxpr(jaxpr, axis, [*consts, *carry, *xs], [*carry, *(False,) * n_ys])
+
+    carry = closed_under(carry, lambda carry: body(carry)[1])
+    inner, out_batched = body(carry)
     moved = []
     for i, (x, d) in enumerate(zip(args, dims, strict=True)):
         if i < num_consts or i >= end:
@@ -572,15 +570,13 @@ def _dce(eqn: Eqn, used: Sequence[bool]) -> Eqn | None:
 
 def _depends(params: dict[str, Any], marked: Sequence[bool]) -> list[bool]:
     num_consts, num_carry = params["num_consts"], params["num_carry"]
-    mask = list(marked)
-    while True:
-        outs = program_depends(params["jaxpr"], mask)
-        changed = False
-        for i, m in enumerate(outs[:num_carry]):
-            if m and not mask[num_consts + i]:
-                mask[num_consts + i] = changed = True
-        if not changed:
-            return [*mask[num_consts : num_consts + num_carry], *outs[num_carry:]]
+    end = num_consts + num_carry
+
+    def outs(carry: list[bool]) -> list[bool]:
+        return program_depends(params["jaxpr"], [*marked[:num_consts], *carry, *marked[end:]])
+
+    carry = closed_under(marked[num_consts:end], outs)
+    return [*carry, *outs(carry)[num_carry:]]
 
 
 scan_p = Primitive(
