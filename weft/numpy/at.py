@@ -340,8 +340,11 @@ class AtIndex:
 
     set: Callable[..., Any]  # these are made below
     add: Callable[..., Any]
+    subtract: Callable[..., Any]
     multiply: Callable[..., Any]
     mul: Callable[..., Any]
+    divide: Callable[..., Any]
+    power: Callable[..., Any]
     min: Callable[..., Any]
     max: Callable[..., Any]
 
@@ -393,76 +396,6 @@ class AtIndex:
         given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         return _run(self.array, self.index, func, given, "apply")
 
-    def divide(
-        self,
-        values: Any,
-        *,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-        mode: Any = None,
-        out_sharding: Any = None,
-        wrap_negative_indices: bool = True,
-    ) -> Any:
-        """x divided by values at the index.
-
-        >>> import weft
-        >>> weft.numpy.ones(3).at[1].divide(4.0)
-        Array([1.  , 0.25, 1.  ], dtype=float32)
-        """
-        from weft.numpy.ufuncs import divide
-
-        given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return divide(self.array, self._ones(values, out_sharding, given))
-
-    def power(
-        self,
-        values: Any,
-        *,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-        mode: Any = None,
-        out_sharding: Any = None,
-        wrap_negative_indices: bool = True,
-    ) -> Any:
-        """x to the power of values at the index.
-
-        >>> import weft
-        >>> weft.numpy.arange(3.0).at[2].power(3.0)
-        Array([0., 1., 8.], dtype=float32)
-        """
-        from weft.numpy.formulas import power
-
-        given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return power(self.array, self._ones(values, out_sharding, given))
-
-    def _ones(self, values: Any, out_sharding: Any, given: Options) -> Any:
-        from weft.numpy.creation import ones_like
-
-        return _updated(ones_like(self.array), self.index, values, given, "multiply", out_sharding)
-
-    def subtract(
-        self,
-        values: Any,
-        *,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-        mode: Any = None,
-        out_sharding: Any = None,
-        wrap_negative_indices: bool = True,
-    ) -> Any:
-        """Values subtracted at the index.
-
-        >>> import weft
-        >>> weft.numpy.ones(3).at[1].subtract(4.0)
-        Array([ 1., -3.,  1.], dtype=float32)
-        """
-        if values.__class__ not in _SCALARS:
-            values = _check_values(values, "subtract")
-        if typeof(values).dtype == dtypes.bool_:
-            values = ops.convert(values, self.array.dtype)
-        given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return _updated(self.array, self.index, ops.neg(values), given, "add", out_sharding)
-
 
 def _options(mode: Any, is_sorted: bool, unique: bool, wrap: bool) -> Options:
     if mode is None and wrap and not (is_sorted or unique):
@@ -478,7 +411,27 @@ def _updated(x: Any, index: Any, values: Any, given: Options, name: str, out_sha
     return placed(lambda x, v: _run(x, index, v, given, name), out_sharding, x, values)
 
 
-def _method(name: str, doc: str) -> Callable:
+def _by_factors(name: str) -> Callable:
+    """x combined with ones that hold the values at the index."""
+
+    def update(x: Any, index: Any, values: Any, given: Options, _: str, out_sharding: Any) -> Any:
+        import weft.numpy as wnp
+
+        ones = _updated(wnp.ones_like(x), index, values, given, "multiply", out_sharding)
+        return getattr(wnp, name)(x, ones)
+
+    return update
+
+
+def _subtracted(x: Any, index: Any, values: Any, given: Options, name: str, place: Any) -> Any:
+    if values.__class__ not in _SCALARS:
+        values = _check_values(values, name)
+    if typeof(values).dtype == dtypes.bool_:
+        values = ops.convert(values, x.dtype)
+    return _updated(x, index, ops.neg(values), given, "add", place)
+
+
+def _method(name: str, update: Callable, doc: str) -> Callable:
     def method(
         self: AtIndex,
         values: Any,
@@ -491,7 +444,7 @@ def _method(name: str, doc: str) -> Callable:
     ) -> Any:
         given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         try:
-            return _updated(self.array, self.index, values, given, name, out_sharding)
+            return update(self.array, self.index, values, given, name, out_sharding)
         except Exception as error:
             show_user_frames(error)
             raise
@@ -500,12 +453,15 @@ def _method(name: str, doc: str) -> Callable:
     return method
 
 
-for _name, _doc, _shown in (
-    ("set", "A copy of x with values at the index.", "[0., 5., 2.]"),
-    ("add", "Values added at the index; repeated indices add repeatedly.", "[0., 6., 2.]"),
-    ("multiply", "x multiplied by values at the index.", "[0., 5., 2.]"),
-    ("min", "The lesser of x and values at the index.", "[0., 1., 2.]"),
-    ("max", "The greater of x and values at the index.", "[0., 5., 2.]"),
+for _name, _update, _doc, _shown in (
+    ("set", _updated, "A copy of x with values at the index.", "[0., 5., 2.]"),
+    ("add", _updated, "Values added at the index, repeatedly where it repeats.", "[0., 6., 2.]"),
+    ("subtract", _subtracted, "Values subtracted at the index.", "[ 0., -4.,  2.]"),
+    ("multiply", _updated, "x multiplied by values at the index.", "[0., 5., 2.]"),
+    ("divide", _by_factors("divide"), "x divided by values at the index.", "[0. , 0.2, 2. ]"),
+    ("power", _by_factors("power"), "x to the power of values at the index.", "[0., 1., 2.]"),
+    ("min", _updated, "The lesser of x and values at the index.", "[0., 1., 2.]"),
+    ("max", _updated, "The greater of x and values at the index.", "[0., 5., 2.]"),
 ):
     _doc += f"""
 
@@ -513,7 +469,7 @@ for _name, _doc, _shown in (
     >>> weft.numpy.arange(3.0).at[1].{_name}(5.0)
     Array({_shown}, dtype=float32)
     """
-    setattr(AtIndex, _name, _method(_name, _doc))
+    setattr(AtIndex, _name, _method(_name, _update, _doc))
 AtIndex.mul = AtIndex.multiply
 
 
