@@ -121,7 +121,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
             plain = ShapedArray(aval.shape, aval.dtype)
             own = over.untracked()
             return ctx.lower_fun(lambda x: _by_integers(prim, x, own), x, avals=[plain])[0]
-        return lower_all_reduce(ctx, x, over, hlo, aval.dtype)
+        return lower_all_reduce(ctx, x, over, hlo, aval, local, neutral(aval.dtype))
 
     prim = Primitive(
         name,

@@ -41,22 +41,43 @@ from weft.ops.base import NUMBER, canonical_axis, check_kind
 from weft.ops.reduce import reduce_sum
 
 
-def lower_all_reduce(ctx: Any, x: Any, over: Team, hlo: str, dtype: Any) -> Any:
-    """One all_reduce by the op `hlo`, or nothing where a device is alone."""
+def lower_all_reduce(
+    ctx: Any, x: Any, over: Team, hlo: str, aval: Any, local: Callable, neutral: Any
+) -> Any:
+    """One all_reduce by the op `hlo`, or nothing where a device is alone.
+
+    local(x, dims) and neutral are the like in one array. XLA:TPU has no groups of different sizes
+    (libtpu 0.0.42): there all is gathered, and each device reduces what is of its group.
+    """
     if not communicates(over):
         return x
     if over.group_size is None and "tpu" in ctx.module.platforms:
-        raise ValueError(
-            f"{ctx.eqn.primitive.name} at {ctx.eqn.source}: XLA:TPU reduces over groups of one "
-            f"size only, got axis_index_groups={list(map(list, over.all_groups))}; give groups of "
-            "one size, or reduce over the whole axis what is neutral outside of each group"
-        )
+        plain = ShapedArray(aval.shape, aval.dtype)
+        reduced = lambda x: _reduce_gathered(x, over, local, neutral)
+        return ctx.lower_fun(reduced, x, avals=[plain])[0]
     operation = ctx.operation(
         "stablehlo.all_reduce", [x], [x.type], collective_attrs(ctx, over, ranked=False), 1
     )
-    scalar = ctx.tensor((), dtype)
+    scalar = ctx.tensor((), aval.dtype)
     ctx.region(operation, 0, [scalar, scalar], lambda a, b: ctx.op(hlo, [a, b], [scalar]))
     return operation.results[0]
+
+
+def _reduce_gathered(x: Any, over: Team, local: Callable, neutral: Any) -> Any:
+    from weft.collectives.axis import axis_index_p
+    from weft.collectives.gather import all_gather_p
+    from weft.ops.dynamic_slicing import dynamic_index_in_dim
+    from weft.ops.elementwise import select
+    from weft.ops.shape import broadcast_in_dim
+
+    team = over.whole().untracked()
+    number, _ = index_in_group(over)
+    here = axis_index_p.bind(over=team)
+    mine = dynamic_index_in_dim(number[:, None] == number, here, keepdims=False)
+    rows = all_gather_p.bind(x, over=team, axis=0, tiled=False, to=VARYING)
+    shape = typeof(rows).shape
+    others = broadcast_in_dim(neutral, shape, ())
+    return local(select(broadcast_in_dim(mine, shape, (0,)), rows, others), (0,))
 
 
 def combines(s: Split) -> bool:
@@ -138,7 +159,8 @@ def _sum_transpose(ct: Any, x: Any, *, over: Team) -> list:
 
 @byte_wise("psum")
 def _lower(ctx: Any, x: Any, *, over: Team) -> Any:
-    return lower_all_reduce(ctx, x, over, "stablehlo.add", ctx.avals_in[0].dtype)
+    aval = ctx.avals_in[0]
+    return lower_all_reduce(ctx, x, over, "stablehlo.add", aval, reduce_sum, aval.dtype.type(0))
 
 
 psum_p = Primitive(
