@@ -405,10 +405,44 @@ def test_refs_pass_through_derivatives_as_arguments():
         return y
 
     value, back = weft.vjp(f, 2.0, ref)
+    back = back.with_refs(weft.ad.GradValue(), weft.ad.DontWant())
     assert (float(value), float(back(3.0)[0]), float(ref[0])) == (8, 12, 8)
     assert float(weft.grad(weft.checkpoint(f))(5.0, ref)) == 4
     assert float(ref[0]) == 20
     assert weft.eval_shape(f, 1.0, ref).shape == ()
+
+
+def test_jitted_functions_write_in_the_memory_of_refs_and_of_nothing_else():
+    @weft.jit
+    def step(r, s):
+        before = r[:2]
+        r[1] += s[0]
+        return before, s[...]
+
+    @weft.jit
+    def give(r):
+        before = r[...]
+        r[0] = 1.0
+        return before
+
+    given = jnp.zeros(3)
+    ref, other = weft.new_ref(given), weft.new_ref(jnp.ones(2))
+    places = ref.unsafe_buffer_pointer(), other.unsafe_buffer_pointer()
+    assert places[0] != given.unsafe_buffer_pointer()
+    results = [step(ref, other) for _ in range(3)]
+    assert places == (ref.unsafe_buffer_pointer(), other.unsafe_buffer_pointer())
+    read = ref[...]
+    results.append(step(ref, other))
+    assert_array_equal(ref[...], [0, 4, 0])
+    before = give(ref), give(ref)
+    assert_array_equal(before, [[0, 4, 0], [1, 4, 0]])
+    for array in (given, read, *before, *(x for pair in results for x in pair)):
+        assert not array.is_deleted()
+    assert_array_equal(given, [0, 0, 0])
+    assert_array_equal(read, [0, 3, 0])
+    for i, (before, held) in enumerate(results):
+        assert_array_equal(before, [0, i])
+        assert_array_equal(held, [1, 1])
 
 
 def test_a_differentiated_function_may_log_to_a_ref():

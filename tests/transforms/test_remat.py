@@ -107,6 +107,14 @@ def test_saved_residuals_name_what_is_kept_and_where_it_comes_from():
     assert not [what for _, what in kept(None) if "output of" in what or "named" in what]
     named = [what for _, what in kept(cp.save_only_these_names("hidden")) if "named" in what]
     assert len(named) == 1 and named[0].startswith("named 'hidden', from test_remat.py:")
+    moved = cp.save_and_offload_only_these_names(
+        names_which_can_be_saved=[],
+        names_which_can_be_offloaded=["hidden"],
+        offload_src="device",
+        offload_dst="pinned_host",
+    )
+    away = [what for _, what in kept(moved) if "pinned_host" in what]
+    assert len(away) == 1 and away[0].startswith("in pinned_host, from test_remat.py:")
     dots = [what for _, what in kept(cp.dots_saveable) if what.startswith("output of dot_general")]
     assert len(dots) == 2
     assert all(text == "f32[2]" for text, what in kept(cp.dots_saveable) if "dot_general" in what)

@@ -16,13 +16,14 @@ class Cell:
     the cell as an operand of type `AbstractRef`.
     """
 
-    __slots__ = ("__weakref__", "aval", "fixed", "home", "value")
+    __slots__ = ("__weakref__", "alone", "aval", "fixed", "home", "value")
 
     def __init__(self, value: Any, aval: Any, home: Any, fixed: bool = False) -> None:
         self.value = value
         self.aval = aval
         self.home = home
         self.fixed = fixed  # stands for a ref of a jaxpr, whose types are settled
+        self.alone = False  # nothing else has the array, so that its memory may be written to
 
     def is_open(self) -> bool:
         """Whether the current trace is the cell's own, or a transformation nested in it."""
@@ -39,6 +40,7 @@ class Cell:
                 f"a {self.aval.str_short()} is used after weft.freeze(ref) or free_ref(ref); use "
                 "the array that freeze returned, or make a new ref of it"
             )
+        self.alone = False
         return self.value
 
     def put(self, value: Any) -> None:
@@ -63,7 +65,7 @@ class Cell:
                     f"weft.new_ref(weft.lax.pcast(x, {wider[0]!r}, to='varying'))"
                 )
             self.aval = self.aval.update(mat=mat)
-        self.value = value
+        self.value, self.alone = value, False
 
     def __repr__(self) -> str:
         return f"Cell({self.aval.str_short()})"

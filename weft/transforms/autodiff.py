@@ -319,7 +319,9 @@ def _check_scalar(outs: list, out_tree: Any, holomorphic: bool, who: str) -> Non
                 f"{who} with holomorphic=True needs a complex output, got {aval.str_short()}"
             )
     elif not dtypes.is_float(aval.dtype):
-        hint = "; use holomorphic=True" if dtypes.is_complex(aval.dtype) else ""
+        hint = ""
+        if dtypes.is_complex(aval.dtype):
+            hint = "; use holomorphic=True if it is holomorphic, weft.vjp or weft.jvp if not"
         raise TypeError(f"{who} takes functions with a real output, got {aval.str_short()}{hint}")
 
 

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.core.cell import DISCHARGE, Cell, put_back, split_open
+from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.ref import AbstractRef
 from weft.core.state import state
-from weft.core.trace import Tracer, trace_to_jaxpr
+from weft.core.trace import EVAL, Tracer, trace_to_jaxpr
 from weft.transforms.custom_refs import runs_in_place
 
 
@@ -84,12 +85,44 @@ def _jit(args: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> list:
 
     if runs_in_place(args, jaxpr):
         return eval_closed(jaxpr, *args)
+    alone = [a.__class__ is Cell and a.alone for a in args]
     values, is_open = split_open(args)
     pure = discharge_jaxpr(jaxpr, is_open)
     n = len(jaxpr.out_avals)
     params["out_shardings"] = (*params["out_shardings"], *(None,) * len(pure.written))
+    if state.trace is EVAL and not (config.disable_jit or config.debug_nans or config.debug_infs):
+        return _write_in_place(args, values, is_open, alone, pure, n, params)
     outs = jit_p.bind(*values, jaxpr=pure.jaxpr, **params)
     put_back(args, pure.written, outs[n:])
+    return outs[:n]
+
+
+def _write_in_place(
+    cells: Sequence[Any],
+    values: list,
+    is_open: Sequence[bool],
+    alone: Sequence[bool],
+    pure: Discharged,
+    n: int,
+    params: dict[str, Any],
+) -> list:
+    """Runs the pure jaxpr, which gives n results, in the memory of the refs that it writes.
+
+    An array that something else has, too, is copied first.
+    """
+    from weft.runtime.array import ArrayImpl
+    from weft.transforms.jit_op import jit_p
+
+    donated = list(params["donated"])
+    for i in pure.written:
+        if type(values[i]) is ArrayImpl:
+            values[i] = values[i] if alone[i] else values[i].copy()
+            donated[i] = True
+    outs = jit_p.bind(*values, jaxpr=pure.jaxpr, **{**params, "donated": tuple(donated)})
+    put_back(cells, pure.written, outs[n:])
+    for i, (cell, is_cell) in enumerate(zip(cells, is_open, strict=True)):
+        if is_cell:
+            cell.alone = i in pure.written or alone[i]
     return outs[:n]
 
 

@@ -120,12 +120,14 @@ def _plan(jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
     # Named values stand for what they name: in the tangent program, the kept name is that value.
     inputs_read = {v for e in eqns for v in e.invars} | set(needed)
     inputs = [i for i, v in enumerate(p.invars) if v in inputs_read]
-    source = state.source or UNKNOWN
+    here = state.source or UNKNOWN
+    sources = {v: e.source for e in p.eqns for v in e.outvars}
     forward_eqns, kept_outs, kept_ins, back_eqns = [], [], [], []
     for v, (value, how) in kept.items():
         if isinstance(how, Offload):
             away = Var(value.aval)
             home = Var(value.aval)
+            source = sources.get(value, here)
             forward_eqns.append(
                 Eqn(move_p, [value], [away], {"memory": how.dst}, NO_EFFECTS, source)
             )
@@ -466,6 +468,8 @@ def saved_residuals(fun: Callable, *args: Any, **kwargs: Any) -> list[tuple[Any,
                     what = f"the argument {by_var[c.variable]}"
                 elif c.eqn is None:
                     what = "a constant"
+                elif c.eqn.primitive is move_p:
+                    what = f"in {c.eqn.params['memory']}, from {c.eqn.source.short()}"
                 elif c.eqn.primitive is name_p:
                     what = f"named {c.eqn.params['name']!r}, from {c.eqn.source.short()}"
                 else:
