@@ -182,7 +182,7 @@ class Ref:
         return self._array.committed
 
     def unsafe_buffer_pointer(self) -> int:
-        """The address of the array it holds now: jitted functions write there, others replace it."""
+        """The address of the array it holds now: jitted functions write there, others elsewhere."""
         return self._array.unsafe_buffer_pointer()
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
