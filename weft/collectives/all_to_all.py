@@ -138,19 +138,22 @@ def _lower(ctx: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool
         shape.insert(concat, 1)
         x = ctx.op("stablehlo.reshape", [x], [ctx.tensor(tuple(shape), aval.dtype)])[0]
     if communicates(over):
-        needs_shardy(ctx, "all_to_all")
         shape[split] //= over.group_size
         shape[concat] *= over.group_size
-        attrs = {
-            "split_dimension": ctx.i64(split),
-            "concat_dimension": ctx.i64(concat),
-            "split_count": ctx.i64(over.group_size),
-            "replica_groups": groups_attr(ctx, over),
-            "channel_handle": channel(ctx),
-        }
-        result = ctx.tensor(tuple(shape), aval.dtype)
-        x = ctx.op("stablehlo.all_to_all", [x], [result], attrs)[0]
+        x = _exchange_blocks(ctx, x, over, split, concat, ctx.tensor(tuple(shape), aval.dtype))
     return x if tiled else ctx.op("stablehlo.reshape", [x], ctx.out_types())[0]
+
+
+def _exchange_blocks(ctx: Any, x: Any, over: Team, split: int, concat: int, result: Any) -> Any:
+    needs_shardy(ctx, "all_to_all")
+    attrs = {
+        "split_dimension": ctx.i64(split),
+        "concat_dimension": ctx.i64(concat),
+        "split_count": ctx.i64(over.group_size),
+        "replica_groups": groups_attr(ctx, over),
+        "channel_handle": channel(ctx),
+    }
+    return ctx.op("stablehlo.all_to_all", [x], [result], attrs)[0]
 
 
 def lower_in_front(ctx: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool) -> Any:
@@ -160,7 +163,6 @@ def lower_in_front(ctx: Any, x: Any, *, over: Team, split: int, concat: int, til
     """
     if not communicates(over) or ctx.avals_in[0].size == 0:
         return _lower(ctx, x, over=over, split=split, concat=concat, tiled=tiled)
-    needs_shardy(ctx, "all_to_all")
     size, dtype = over.group_size, ctx.avals_in[0].dtype
     shape = list(ctx.avals_in[0].shape)
 
@@ -178,14 +180,7 @@ def lower_in_front(ctx: Any, x: Any, *, over: Team, split: int, concat: int, til
         shape[split : split + 1] = [size, shape[split] // size]
         x = reshape(x, shape)
     x = move(x, shape, split, 0)
-    attrs = {
-        "split_dimension": ctx.i64(0),
-        "concat_dimension": ctx.i64(0),
-        "split_count": ctx.i64(size),
-        "replica_groups": groups_attr(ctx, over),
-        "channel_handle": channel(ctx),
-    }
-    x = ctx.op("stablehlo.all_to_all", [x], [x.type], attrs)[0]
+    x = _exchange_blocks(ctx, x, over, 0, 0, x.type)
     x = move(x, shape, 0, concat)
     return reshape(x, ctx.avals_out[0].value.shape) if tiled else x
 

@@ -204,10 +204,6 @@ def _sum_positional(x: Any, positional: tuple) -> Any:
     return reduce_sum(x, dimensions("psum", positional, x)) if positional else x
 
 
-def _is_bool(x: Any) -> bool:
-    return dtypes.is_bool(typeof(x).dtype)
-
-
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The sum over the devices along named axes, on each of them; pytrees leaf by leaf.
 
@@ -269,14 +265,12 @@ def summand(who: str, x: Any, over: Team) -> Any:
 
 def _psum_constant(x: Any, over: Team, positional: tuple) -> Any:
     """A value that is no tracer is equal on all devices: the sum is a multiple of it."""
-    from weft.ops.elementwise import mul
+    from weft.ops.elementwise import convert, mul
     from weft.ops.promote import promote_lax
 
     if isinstance(x, bool | np.bool_):
         x = int(x)
-    elif not isinstance(x, int | float | complex) and _is_bool(x):
-        from weft.ops.elementwise import convert
-
+    elif not isinstance(x, int | float | complex) and dtypes.is_bool(typeof(x).dtype):
         x = convert(x, dtypes.int32)
     x = _sum_positional(x, positional)
     size = group_size(over)
@@ -286,8 +280,6 @@ def _psum_constant(x: Any, over: Team, positional: tuple) -> Any:
     check_kind("psum", aval.dtype, NUMBER)
     if isinstance(size, int):
         return mul(x, aval.dtype.type(size))
-    from weft.ops.elementwise import convert
-
     return mul(*promote_lax(x, convert(size, aval.dtype)))
 
 
