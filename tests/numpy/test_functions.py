@@ -88,6 +88,8 @@ ELSEWHERE = set(
     [
         "ComplexWarning",
         "array_repr",
+        "minmax",
+        "top_k",
         "array_str",
         "from_dlpack",
         "fromfile",
@@ -308,3 +310,18 @@ def test_lax_takes_no_python_numbers_of_different_kinds():
 def test_ldexp_has_a_dtype_of_its_own(x):
     out = weft.eval_shape(wnp.ldexp, x, 2)
     assert out.dtype == np.float32 and not out.weak_type
+
+
+@pytest.mark.parametrize("mode", ["largest", "smallest"])
+def test_top_k_takes_the_first_of_equals_and_nan_as_the_largest(mode):
+    x = np.float32([[1, np.nan, 3, 1, -0.5], [2, 2, -np.inf, np.inf, 2]])
+    values, indices = wnp.top_k(x, 4, mode=mode)
+    want = np.argsort(x, axis=1, kind="stable")
+    if mode == "largest":
+        keys = np.where(np.isnan(x), 3e38, np.clip(x, -2e38, 2e38))
+        want = np.argsort(-keys, axis=1, kind="stable")
+    np.testing.assert_array_equal(indices, want[:, :4])
+    np.testing.assert_array_equal(values, np.take_along_axis(x, want[:, :4], 1))
+    second = lambda v: wnp.top_k(v, 2, mode=mode)[0][1]
+    grad = weft.grad(second)(np.float32([4, 9, 5]))
+    np.testing.assert_array_equal(grad, [0, 0, 1])

@@ -29,3 +29,12 @@ def test_ands_and_minima_of_unsigned_64_bit_numbers_start_from_all_bits():
         np.testing.assert_array_equal(lax.cummin(wnp.asarray(x)), np.minimum.accumulate(x))
         full = wnp.full((2,), 2**64 - 1, np.uint64)
         np.testing.assert_array_equal(full, np.full((2,), 2**64 - 1, np.uint64))
+
+
+def test_minmax_is_the_minimum_and_the_maximum():
+    x = np.array([[3, 1, 2], [5, 5, 4]], np.int32)
+    for got, want in zip(
+        wnp.minmax(x, axis=1, initial=(2, 4), where=x > 1), ([2, 2], [4, 5]), strict=True
+    ):
+        np.testing.assert_array_equal(got, want)
+    assert [int(v) for v in wnp.minmax(x, initial=9)] == [1, 9]

@@ -52,7 +52,7 @@ _MODULES = {
     """,
     "ufunc_object": "ufunc frompyfunc",
     "reductions": """
-        sum prod max min amax amin all any mean var std ptp count_nonzero average
+        sum prod max min minmax amax amin all any mean var std ptp count_nonzero average
     """,
     "nan_reductions": "nansum nanprod nanmax nanmin nanmean nanvar nanstd",
     "running": """
@@ -81,7 +81,9 @@ _MODULES = {
     "linear": """
         dot matmul vdot vecdot matvec vecmat inner outer tensordot kron cross einsum einsum_path
     """,
-    "sorting": "sort argsort lexsort partition argpartition searchsorted sort_complex",
+    "sorting": """
+        sort argsort lexsort partition argpartition searchsorted sort_complex top_k
+    """,
     "setops": """
         unique unique_all unique_counts unique_inverse unique_values union1d intersect1d
         setdiff1d setxor1d isin

@@ -264,6 +264,27 @@ def min(
     )
 
 
+def minmax(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: builtins.bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> tuple[Any, Any]:
+    """The minimum and the maximum.
+
+    initial: one value that both start with, or the greatest minimum and the least maximum.
+    Source: numpy.minmax (NumPy 2.5).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.minmax(wnp.array([3, 1, 2]))
+    (Array(1, dtype=int32), Array(3, dtype=int32))
+    """
+    least, most = initial if isinstance(initial, tuple) else (initial, initial)
+    return min(a, axis, out, keepdims, least, where), max(a, axis, out, keepdims, most, where)
+
+
 amax, amin = max, min
 
 

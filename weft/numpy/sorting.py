@@ -11,12 +11,21 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.numpy.common import aval_of, canonical, cast, check_array, to_array
+from weft.numpy.common import (
+    aval_of,
+    canonical,
+    cast,
+    check_array,
+    convert,
+    refuse_complex,
+    to_array,
+)
 from weft.ops import elementwise as ew
 from weft.ops import joining
 from weft.ops import shape as ops
 from weft.ops import sort as sorts
 from weft.ops.base import canonical_axis
+from weft.ops.slicing import slice_in_dim
 
 
 def _axis(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
@@ -171,6 +180,35 @@ def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
     x, axis = _axis("argpartition", a, axis)
     _kth(kth, typeof(x).shape[axis], "argpartition")
     return argsort(x, axis)
+
+
+def top_k(
+    a: Any, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: builtins.bool = True
+) -> tuple[Any, Any]:
+    """The k largest elements along an axis, best first, and their indices.
+
+    mode: 'largest', or 'smallest'. Of equal elements the one with the lower index comes first, if
+    `sorted`; without it, the order is open. NaNs are larger than all numbers.
+    Source: numpy.top_k (NumPy 2.5).
+
+    >>> import weft.numpy as wnp
+    >>> wnp.top_k(wnp.array([5, 1, 4, 2]), 2, mode="smallest")
+    (Array([1, 2], dtype=int32), Array([1, 3], dtype=int32))
+    """
+    from weft.numpy.selection import take_along_axis
+
+    x, axis = _axis("top_k", a, axis)
+    refuse_complex("top_k", x)
+    if mode not in ("largest", "smallest"):
+        raise ValueError(f"weft.numpy.top_k: mode must be 'largest' or 'smallest', got {mode!r}")
+    if mode == "largest":
+        values, indices = sorts.top_k(x, k, axis=axis)
+        return values, indices
+    size = typeof(x).shape[axis]
+    if not 0 <= k <= size:
+        raise ValueError(f"weft.numpy.top_k: k={k} is not between 0 and the axis's size {size}")
+    indices = slice_in_dim(argsort(x, axis, stable=sorted), 0, k, axis=axis)
+    return take_along_axis(x, indices, axis), convert(indices, dtypes.int32)
 
 
 def searchsorted(

@@ -28,10 +28,12 @@ from weft.ops.elementwise import (
     ge_p,
     gt_p,
     imag_p,
+    log,
     log1p_p,
     log_p,
     logistic_p,
     max_p,
+    mul_p,
     ne_p,
     neg_p,
     real_p,
@@ -129,3 +131,45 @@ log2_p = _composite(
 log10_p = _composite(
     "log10", _log_base(10), [lambda t, out, x: div_p.bind(_times(t, 1 / math.log(10)), x)]
 )
+
+
+def log2(x: Any, *, accuracy: Any = None) -> Any:
+    """The logarithm to base 2 of a float or complex array.
+
+    accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`, of the natural logarithm.
+
+    >>> import weft
+    >>> weft.lax.log2(weft.numpy.array([1.0, 8.0]))
+    Array([0., 3.], dtype=float32)
+    """
+    if accuracy is None and not dtypes.is_complex(typeof(x).dtype):
+        return log2_p.bind(x)
+    y = log(x, accuracy)
+    if not dtypes.is_complex(typeof(y).dtype):
+        return _times(y, 1 / math.log(2))
+    return complex_p.bind(*(_times(part.bind(y), 1 / math.log(2)) for part in (real_p, imag_p)))
+
+
+def _one_minus_square_lower(ctx: Any, x: Any) -> Any:
+    def formula(v: Any) -> Any:
+        return mul_p.bind(add_p.bind(v, scalar(1, v)), sub_p.bind(scalar(1, v), v))
+
+    (aval,) = ctx.avals_in
+    return ctx.lower_fun(formula, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
+
+
+one_minus_square_p = elementwise(
+    "one_minus_square",
+    _one_minus_square_lower,
+    jvps=[lambda t, out, x: _mul(t, _times(x, -2))],
+)
+
+
+def one_minus_square(x: Any) -> Any:
+    """1 - x**2 as (1 + x) (1 - x): accurate near 1, as its derivative -2 x is near 0.
+
+    >>> import weft
+    >>> weft.lax.one_minus_square(weft.numpy.array([0.5, 1 - 2.0**-24]))
+    Array([7.5000000e-01, 1.1920929e-07], dtype=float32)
+    """
+    return one_minus_square_p.bind(x)
