@@ -24,7 +24,7 @@ FINITE = {
     "lowering/context.py": {"bool_attr", "comparison_kind", "_small"},
     "numpy/determinants.py": {"_slogdet_by_qr"},
     "numpy/pseudo_inverse.py": {"_inverse"},
-    "ops/special_functions.py": {"_i0_coefficients"},
+    "ops/special_functions.py": {"_bessel_coefficients"},
     "pallas/cpu/engine.py": {"host"},
     "pallas/cpu/interrupt.py": {"counter_address"},
     "pallas/cpu/stream.py": {"last_cache_bytes"},
