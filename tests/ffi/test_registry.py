@@ -77,6 +77,17 @@ def test_a_target_of_another_platform_says_so(handlers):
         weft.jit(ffi_call("OnForeignDevice", F4))(X)
 
 
+def test_programs_are_lowered_for_platforms_whose_targets_are_registered_elsewhere():
+    def program(x):
+        cpu, cuda = ffi_call("Scale", F4), ffi_call("RegisteredWhereThereAreGpus", F4)
+        return weft.lax.platform_dependent(x, cpu=lambda v: cpu(v, scale=np.float32(2)), cuda=cuda)
+
+    traced = weft.jit(program).trace(X)
+    text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    assert "@RegisteredWhereThereAreGpus" in text and "@Scale" not in text
+    assert "@Scale" in traced.lower().as_text()
+
+
 def test_a_function_that_is_no_handler_is_refused_for_gpus():
     """Their plugins would end the process."""
     no_handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda frame: 12345)

@@ -227,7 +227,7 @@ def ffi_lowering(
         aliases = alias_pairs(what, operand_output_aliases)
         check_aliases(what, aliases, ctx.avals_in, ctx.avals_out, ins, outs)
         check_batch_dims(what, num_batch_dims, ctx.avals_in, ctx.avals_out)
-        check_registered(call_target_name, ctx.module.platforms, ctx.eqn.source)
+        check_registered(call_target_name, ctx.module, ctx.eqn.source)
         note_call(call_target_name, ctx.eqn.source)
         return emit_call(
             ctx,

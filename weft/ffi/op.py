@@ -163,7 +163,7 @@ def _lower(ctx: Any, *operands: Any, callback: tuple | None, **params: Any) -> l
     if callback is not None:
         params.update(_host_callback(ctx, params["target"], *callback))
     else:
-        check_registered(params["target"], ctx.module.platforms, ctx.eqn.source)
+        check_registered(params["target"], ctx.module, ctx.eqn.source)
         note_call(params["target"], ctx.eqn.source)
     return emit_call(ctx, operands, ctx.avals_in, ctx.avals_out, **params)
 

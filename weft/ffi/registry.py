@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from weft._xla import ffi as _xla
-from weft._xla.client import XlaRuntimeError
+from weft._xla.client import XlaRuntimeError, platform_of
 from weft.ffi import blame
 from weft.runtime.together import Calls
 
@@ -245,10 +245,14 @@ def registered_targets(platform: str = "cpu") -> list[str]:
     return sorted(n for n in known if not n.startswith(blame.PROBE))
 
 
-def check_registered(name: str, platforms: Any, source: Any) -> None:
-    """Raises ValueError naming what is registered if a platform has no such target."""
-    for platform in platforms:
-        if name in _xla.registered_targets(platform):
+def check_registered(name: str, module: Any, source: Any) -> None:
+    """Raises ValueError naming what is registered if the module's devices have no such target.
+
+    Lowering for another platform asks for nothing: another process will run the program.
+    """
+    for platform in module.platforms:
+        foreign = module.device is not None and platform != platform_of(module.device)
+        if foreign or name in _xla.registered_targets(platform):
             continue
         known = registered_targets(platform)
         elsewhere = sorted(_platforms.get(name, set()) - {_xla.platform_name(platform)})
