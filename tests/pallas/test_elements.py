@@ -150,3 +150,36 @@ def test_kernels_make_the_random_numbers_that_their_keys_make_elsewhere(call):
         normal, bits = numbers(7, i)
         np.testing.assert_allclose(real[i], normal, rtol=1e-5, atol=1e-6)
         np.testing.assert_array_equal(whole[i], bits)
+
+
+IMAGE = rng.standard_normal((2, 9, 7)).astype("f4")
+WEIGHTS = rng.standard_normal((3, 2, 3, 2)).astype("f4")
+
+
+def windows_of(x, rows, columns):
+    return np.lib.stride_tricks.sliding_window_view(x, (rows, columns), axis=(1, 2))
+
+
+WINDOWS = {
+    "convolution": (
+        lambda x, w: lax.conv_general_dilated(x[None], w, (2, 1), "VALID")[0],
+        lambda x, w: np.einsum("fyxij,ofij->oyx", windows_of(x, 3, 2)[:, ::2], w),
+    ),
+    "maxima": (
+        lambda x, w: lax.reduce_window(x, -np.inf, lax.max, (1, 3, 2), (1, 2, 1), "VALID"),
+        lambda x, w: windows_of(x, 3, 2)[:, ::2].max((3, 4)),
+    ),
+    "sums of many": (
+        lambda x, w: lax.reduce_window(x, 0.0, lax.add, (1, 5, 4), (1, 1, 1), "VALID"),
+        lambda x, w: windows_of(x, 5, 4).sum((3, 4)),
+    ),
+    "another shape": (lambda x, w: x.reshape(6, 21), lambda x, w: x.reshape(6, 21)),
+    "a shape split": (lambda x, w: w.reshape(2, 9, 1, 2), lambda x, w: w.reshape(2, 9, 1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_and_shapes_are_made_of_other_ops(call, name):
+    function, reference = WINDOWS[name]
+    got = computed(call, function, IMAGE, WEIGHTS)
+    np.testing.assert_allclose(got, reference(IMAGE, WEIGHTS), rtol=1e-5, atol=1e-5)

@@ -17,36 +17,29 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.jaxpr import ClosedJaxpr, Eqn
-from weft.core.trace import trace_to_jaxpr, typeof
-from weft.pallas import elements
+from weft.core.jaxpr import Eqn
+from weft.core.trace import typeof
 
 SWEEPS = 20
 """Passes over all pairs of columns after which rotations end; a dozen are enough for most."""
 
 
-def formula(eqn: Eqn) -> ClosedJaxpr | None:
-    """The jaxpr of other ops for an op of this file or of `elements`; None for others."""
+def function(eqn: Eqn) -> Callable | None:
+    """The function of operands and parameters that an op of this file stands for, if it is one."""
     name = eqn.primitive.name
-    whole = _WHOLE.get(name)
     of_matrices = _DECOMPOSITIONS.get(name)
-    if (whole is None and of_matrices is None) or eqn.params.get("pivoting"):
-        return None
+    if of_matrices is None or eqn.params.get("pivoting"):
+        return _WHOLE.get(name)
 
-    def run(*args: Any) -> list:
+    def run(*args: Any, **params: Any) -> Any:
         from weft.transforms.vmap_api import vmap
 
-        if whole is not None:
-            out = whole(*args, **eqn.params)
-        else:
-            function: Callable = lambda *xs: of_matrices(*xs, **eqn.params)  # type: ignore[misc]
-            for _ in range(typeof(args[0]).ndim - 2):
-                function = vmap(function)
-            out = function(*args)
-        return list(out) if isinstance(out, list | tuple) else [out]
+        mapped: Callable = lambda *xs: of_matrices(*xs, **params)
+        for _ in range(typeof(args[0]).ndim - 2):
+            mapped = vmap(mapped)
+        return mapped(*args)
 
-    jaxpr, consts = trace_to_jaxpr(run, [v.aval for v in eqn.invars], name)
-    return ClosedJaxpr(jaxpr, consts)
+    return run
 
 
 def _modules() -> tuple[Any, Any]:
@@ -507,11 +500,7 @@ def _mirrored(half: Any, n: int, sign: int) -> Any:
     return jnp.concatenate([half, rest * half.dtype.type(sign)], axis=1)
 
 
-_WHOLE: dict[str, Callable] = {
-    **elements.FORMULAS,
-    "fft": _fft,
-    "lu_pivots_to_permutation": _permutation,
-}
+_WHOLE: dict[str, Callable] = {"fft": _fft, "lu_pivots_to_permutation": _permutation}
 _DECOMPOSITIONS: dict[str, Callable] = {
     "cholesky": _cholesky,
     "triangular_solve": _triangular_solve,

@@ -10,7 +10,7 @@ from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ops.promote import broadcast_to
-from weft.pallas import dense
+from weft.pallas import dense, elements, windows
 
 
 class _Context:
@@ -38,24 +38,35 @@ class _Context:
 
 def formula(eqn: Eqn) -> ClosedJaxpr | None:
     """The jaxpr of other ops that an equation stands for, or None if there is none."""
-    return dense.formula(eqn) or expanded(eqn)
+    make = windows.FORMULAS.get(eqn.primitive.name)
+    if make is not None:
+        return traced(eqn, lambda *args: make(eqn, *args))
+    function = dense.function(eqn) or elements.FORMULAS.get(eqn.primitive.name)
+    if function is not None:
+        return traced(eqn, lambda *args: function(*args, **eqn.params))
+    return expanded(eqn)
+
+
+def traced(eqn: Eqn, function: Callable) -> ClosedJaxpr:
+    """The jaxpr of a function of an equation's operands; random keys stand as their words."""
+
+    def flat(*args: Any) -> list:
+        out = function(*args)
+        return list(out) if isinstance(out, list | tuple) else [out]
+
+    avals = [_words(v.aval) for v in eqn.invars]
+    return ClosedJaxpr(*trace_to_jaxpr(flat, avals, eqn.primitive.name))
 
 
 def expanded(eqn: Eqn) -> ClosedJaxpr | None:
-    """The formula that an equation is lowered by; random keys in it stand as their words."""
-    prim = eqn.primitive
-    if prim.lower is None:
+    """The formula that an equation is lowered by, if it is lowered by one."""
+    lower = eqn.primitive.lower
+    if lower is None:
         return None
-
-    def flat(*args: Any) -> list:
-        out = prim.lower(_Context(eqn), *args, **eqn.params)
-        return list(out) if isinstance(out, list | tuple) else [out]
-
     try:
-        jaxpr, consts = trace_to_jaxpr(flat, [_words(v.aval) for v in eqn.invars], prim.name)
+        return traced(eqn, lambda *args: lower(_Context(eqn), *args, **eqn.params))
     except (AttributeError, TypeError):  # its rule emits StableHLO itself
         return None
-    return ClosedJaxpr(jaxpr, consts)
 
 
 def _words(aval: Any) -> Any:

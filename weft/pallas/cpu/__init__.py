@@ -12,7 +12,7 @@ In the order in which a kernel passes through:
     scalar, math, functions, special
                                 ops on one element, as code that LLVM vectorizes
     complex_ops, small_floats   elements that are pairs of floats, or are computed in float32
-    arrays, refs, control, gather, sorting, windows
+    arrays, refs, control, gather, sorting
                                 rules of the other ops
     dot, micro, groups          products, their register tile, words of several short numbers
     turn, divide                transposes, quotients of rows
@@ -20,9 +20,9 @@ In the order in which a kernel passes through:
 
 To add an elementwise op, add a row to the table in `scalar`: a function of registers to one.
 Any other op gets a rule, `@rule(name)` on a function (translator, eqn, *operands) -> Array. An op
-whose StableHLO lowering is a formula of other ops (`ctx.lower_fun`) needs neither, and one that XLA
-has a library for may get loops of other ops in weft/pallas/dense.py. What has no rule raises
-`UnsupportedKernelError` with the op, the user's line and the remedy.
+whose StableHLO lowering is a formula of other ops (`ctx.lower_fun`) needs neither; dense.py,
+elements.py and windows.py in weft/pallas have formulas of others, for all backends. What has none
+raises `UnsupportedKernelError` with the op, the user's line and the remedy.
 """
 
 from weft.pallas.cpu.lower import lower

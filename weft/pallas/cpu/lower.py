@@ -8,7 +8,6 @@ from weft.core import dtypes
 from weft.pallas.cpu import (  # noqa: F401  (rules)
     arrays,
     control,
-    conv,
     divide,
     dot,
     engine,
@@ -17,7 +16,6 @@ from weft.pallas.cpu import (  # noqa: F401  (rules)
     sorting,
     sync,
     types,
-    windows,
 )
 from weft.pallas.cpu.frame import emit_handler
 from weft.pallas.cpu.grid import Grid, emit_chunk

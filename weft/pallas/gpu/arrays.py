@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.jaxpr import Eqn
+from weft.ops.reduce import highest, lowest
 from weft.pallas.gpu.elementwise import convert, is_narrow
 from weft.pallas.gpu.emitter import BOOL, INT, Emitter, i32_attr, padded, rule
 
@@ -28,12 +30,18 @@ def _broadcast(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
 @rule("reshape")
 def _reshape(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     old, new = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
-    if not all(a == b or (padded(a) == a and padded(b) == b) for a, b in _groups(old, new)):
-        raise e.fail(
-            f"a reshape from {old} to {new}: sizes that are split or merged must be powers of two "
-            "in Triton"
-        )
-    return e.reshape(x, new)
+    if all(a == b or (padded(a) == a and padded(b) == b) for a, b in _groups(old, new)):
+        return e.reshape(x, new)
+    # Sizes that are no powers of two are split or merged: what is padded lies elsewhere.
+    number, places = e.constant(0, new), []
+    for d in range(len(new)):
+        step = e.constant(math.prod(new[d + 1 :]), new)
+        number = e.binary("add", number, e.binary("mul", e.iota_along(new, d), step, INT), INT)
+    for n in reversed(old):
+        extent = e.constant(n, new)
+        places.append(e.binary("rem", number, extent, INT))
+        number = e.binary("div", number, extent, INT)
+    return elements(e, x, dict(enumerate(reversed(places))), old, new)
 
 
 def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple]:
@@ -83,6 +91,22 @@ def take(e: Emitter, x: ir.Value, position: ir.Value, axis: int) -> ir.Value:
     shape = (*sizes[:axis], n, *sizes[axis + 1 :])
     index = e.broadcast(e.along(position, axis, len(sizes)), shape)
     return e.value("tt.gather", [x, index], e.type(shape, e.element(x)), axis=i32_attr(axis))
+
+
+def elements(
+    e: Emitter, x: ir.Value, where: dict[int, ir.Value], old: Sequence[int], new: Sequence[int]
+) -> ir.Value:
+    """An array of shape `new` of those elements of x, of shape `old`, at these indices.
+
+    where: dimension of x -> int32 indices of shape `new`, 0 along others. What lies past the end of
+    the result may point anywhere.
+    """
+    linear, held = e.constant(0, new), padded(old)
+    for d, index in where.items():
+        stride = e.constant(math.prod(held[d + 1 :]), new)
+        linear = e.binary("add", linear, e.binary("mul", index, stride, INT), INT)
+    flat = e.reshape(x, (math.prod(held),))
+    return e.reshape(take(e, flat, e.reshape(linear, (math.prod(padded(new)),)), 0), new)
 
 
 def affine(e: Emitter, n: int, start: Any, step: int = 1) -> ir.Value:
@@ -196,23 +220,11 @@ def _split(e: Emitter, eqn: Eqn, x: Any) -> list:
 # Reductions --------------------------------------------------------------------------------------
 
 
-def _lowest(dtype: Any) -> Any:
-    if dtypes.is_float(dtype):
-        return -np.inf
-    return 0 if dtype == BOOL else dtypes.iinfo(dtype).min
-
-
-def _highest(dtype: Any) -> Any:
-    if dtypes.is_float(dtype):
-        return np.inf
-    return 1 if dtype == BOOL else dtypes.iinfo(dtype).max
-
-
 _REDUCTIONS: dict[str, tuple] = {
     "reduce_sum": ("add", lambda d: 0),
     "reduce_prod": ("mul", lambda d: 1),
-    "reduce_max": ("max", _lowest),
-    "reduce_min": ("min", _highest),
+    "reduce_max": ("max", lowest),
+    "reduce_min": ("min", highest),
     "reduce_and": ("and", lambda d: -1),
     "reduce_or": ("or", lambda d: 0),
     "reduce_xor": ("xor", lambda d: 0),
@@ -234,7 +246,7 @@ def _reduce(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
 def _argextremum(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     aval, (axis,) = eqn.invars[0].aval, eqn.params["axes"]
     dtype, largest = aval.dtype, eqn.primitive.name == "argmax"
-    x = e.masked(x, aval.shape, (axis,), (_lowest if largest else _highest)(dtype), dtype)
+    x = e.masked(x, aval.shape, (axis,), (lowest if largest else highest)(dtype), dtype)
 
     def combine(a: list, b: list) -> list:
         """The better value; NaN is the best, ties and two NaNs go to the lower index."""
@@ -259,8 +271,8 @@ def _argextremum(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
 _CUMULATIVE = {
     "cumsum": ("add", lambda d: 0),
     "cumprod": ("mul", lambda d: 1),
-    "cummax": ("max", _lowest),
-    "cummin": ("min", _highest),
+    "cummax": ("max", lowest),
+    "cummin": ("min", highest),
 }
 
 

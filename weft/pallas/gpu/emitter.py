@@ -419,8 +419,6 @@ class Emitter:
 
 _INSTEAD = {
     "scatter": "Triton moves parts of values nowhere; write to a ref: ref[rows] = x, pl.atomic_add",
-    "conv_": "add up products of windows of a ref: x[pl.ds(i, n), :] @ w[i]",
-    "reduce_window": "combine windows of a ref: x[pl.ds(i, n)]",
     "complex": "complex numbers have no Triton type; compute real and imaginary parts",
 }
 """What to do, by the first letters of ops that are refused."""

@@ -13,7 +13,6 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.jaxpr import ClosedJaxpr, Eqn
-from weft.core.trace import trace_to_jaxpr
 from weft.pallas import expand
 
 
@@ -22,10 +21,7 @@ def formula(eqn: Eqn) -> ClosedJaxpr | None:
     make = _in_float32 if computed_wider(eqn) else _FORMULAS.get(eqn.primitive.name)
     if make is None:
         return expand.formula(eqn)
-    jaxpr, consts = trace_to_jaxpr(
-        lambda *args: make(eqn, *args), [v.aval for v in eqn.invars], eqn.primitive.name
-    )
-    return ClosedJaxpr(jaxpr, consts)
+    return expand.traced(eqn, lambda *args: make(eqn, *args))
 
 
 # Narrow floats ----------------------------------------------------------------------------------

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from weft._xla.mlir import ir
 from weft.core.jaxpr import Eqn
 from weft.ops.gather import GatherScatterMode, default_fill
-from weft.pallas.gpu.arrays import take
+from weft.pallas.gpu.arrays import elements, take
 from weft.pallas.gpu.elementwise import convert
-from weft.pallas.gpu.emitter import INT, Emitter, padded, rule
+from weft.pallas.gpu.emitter import INT, Emitter, rule
 
 
 @rule("gather")
@@ -41,15 +40,7 @@ def _gather(e: Emitter, eqn: Eqn, x: Any, indices: Any) -> ir.Value:
     for d, at in zip(rest, numbers.offset_dims, strict=True):
         step = e.iota_along(shape, at)
         where[d] = e.binary("add", where[d], step, INT) if d in where else step
-    linear = e.constant(0, shape)
-    held = padded(array.shape)
-    for d, index in where.items():
-        stride = e.constant(math.prod(held[d + 1 :]), shape)
-        linear = e.binary("add", linear, e.binary("mul", index, stride, INT), INT)
-    count = math.prod(padded(shape))
-    flat = e.reshape(x, (math.prod(held),))
-    # What lies past the result's end may point anywhere.
-    found = e.reshape(take(e, flat, e.reshape(linear, (count,)), 0), shape)
+    found = elements(e, x, where, array.shape, shape)
     if fits is None:
         return found
     fill = default_fill(array.dtype) if p.get("fill_value") is None else p["fill_value"]

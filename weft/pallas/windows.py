@@ -1,0 +1,189 @@
+"""Convolutions and reductions of windows: what every place in the window covers, one by one.
+
+What a place covers is a strided part of the padded operand, so nothing is copied but the padding:
+https://arxiv.org/abs/1808.05567 calls such a sum of products a shifted one. With one feature for
+each weight (depthwise, or a signal) the products are elementwise and one loop.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.jaxpr import Eqn, eval_closed
+from weft.ops.reduce import highest, lowest
+
+UNROLLED = 16
+"""Places of a window up to which each has code of its own, if that is an elementwise product:
+they are one loop. Products of matrices are not joined, and their code takes long to compile."""
+
+
+def _wide(dtype: Any) -> Any:
+    """What elements of a dtype are added up in."""
+    return dtypes.float32 if dtypes.is_float(dtype) and dtype.itemsize < 4 else dtype
+
+
+def _place(number: Any, window: Sequence[int]) -> list[Any]:
+    """The indices of a place in a window, from its row-major number."""
+    place: list[Any] = []
+    for n in reversed(window):
+        place.insert(0, number % n)
+        number = number // n
+    return place
+
+
+def _convolution(eqn: Eqn, x: Any, y: Any) -> Any:
+    result = eqn.outvars[0].aval
+    return _convolved(x, y, eqn.params, _wide(result.dtype), result.shape).astype(result.dtype)
+
+
+def _convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequence[int]) -> Any:
+    """The convolution as other ops, summed in `dtype`; shape: of the result."""
+    from weft.ops.control.loops import fori_loop
+    from weft.ops.dot import dot_general
+    from weft.ops.dynamic_slicing import dynamic_slice
+    from weft.ops.joining import pad
+    from weft.ops.shape import moveaxis, transpose
+    from weft.ops.slicing import slice as window_of
+    from weft.ops.special import full
+
+    ls, rs, os = params["dimension_numbers"]
+    groups, batch_groups = params["feature_group_count"], params["batch_group_count"]
+    strides, steps = params["window_strides"], params["rhs_dilation"]
+    rank = len(strides)
+    x = transpose(x, (ls[0], *ls[2:], ls[1]))
+    y = transpose(y, (*rs[2:], rs[1], rs[0]))
+    zero = x.dtype.type(0)
+    between = [
+        (low, high, d - 1)
+        for (low, high), d in zip(params["padding"], params["lhs_dilation"], strict=True)
+    ]
+    x = pad(x, zero, [(0, 0, 0), *between, (0, 0, 0)])
+    out = [shape[d] for d in os[2:]]
+    window, outs = y.shape[:rank], y.shape[-1]
+    split = max(groups, batch_groups)
+    # [groups, batch, *space, features] and [*window, groups, features, results].
+    if batch_groups > 1:
+        x = x.reshape(split, x.shape[0] // split, *x.shape[1:])
+    else:
+        x = moveaxis(x.reshape(*x.shape[:-1], split, x.shape[-1] // split), rank + 1, 0)
+    y = moveaxis(y.reshape(*window, y.shape[rank], split, outs // split), rank + 1, rank)
+    spans = [(n - 1) * s + 1 for n, s in zip(out, strides, strict=True)]
+    features = x.shape[-1]
+
+    def term(covered: Any, weights: Any) -> Any:
+        """[groups, batch, *out, results] of one place in the window."""
+        if features == 1:
+            scale = weights.reshape(split, *(1,) * (rank + 1), outs // split)
+            return covered.astype(dtype) * scale.astype(dtype)
+        flat = covered.reshape(split, -1, features)
+        part = dot_general(
+            flat, weights, (((2,), (1,)), ((0,), (0,))), preferred_element_type=dtype
+        )
+        return part.reshape(*covered.shape[:-1], outs // split)
+
+    def at(place: Sequence[Any], steady: bool) -> Any:
+        first = [p * step for p, step in zip(place, steps, strict=True)]
+        if steady:
+            ends = [f + n for f, n in zip(first, spans, strict=True)]
+            starts, limits = [0, 0, *first, 0], [*x.shape[:2], *ends, features]
+            covered = window_of(x, starts, limits, (1, 1, *strides, 1))
+            return term(covered, y[tuple(place)])
+        covered = dynamic_slice(x, (0, 0, *first, 0), (*x.shape[:2], *spans, features))[
+            (slice(None), slice(None), *(slice(None, None, s) for s in strides))
+        ]
+        weights = dynamic_slice(y, (*place, 0, 0, 0), (*(1,) * rank, *y.shape[rank:]))
+        return term(covered, weights.reshape(y.shape[rank:]))
+
+    start = full((*x.shape[:2], *out, outs // split), 0, dtype)
+    if 0 in (*shape, math.prod(window), features):
+        total = start
+    elif math.prod(window) <= (UNROLLED if features == 1 else 1):
+        places = itertools.product(*map(range, window))
+        total = at(next(places), True)
+        for place in places:
+            total = total + at(place, True)
+    else:
+
+        def add(k: Any, total: Any) -> Any:
+            return total + at(_place(k, window), False)
+
+        total = fori_loop(0, math.prod(window), add, start)
+    # Results of a group are adjacent: groups stand before them, or before the batch.
+    total = moveaxis(total, 0, rank + 1).reshape(*total.shape[1:-1], outs)
+    inverse = [0] * (rank + 2)
+    for k, d in enumerate((os[0], *os[2:], os[1])):
+        inverse[d] = k
+    return transpose(total, inverse)
+
+
+# Reductions -------------------------------------------------------------------------------------
+
+
+def _reduced(eqn: Eqn, xs: Sequence[Any], fills: Sequence[Any], combine: Callable) -> list:
+    """combine(totals, parts) over all places, from the fills on."""
+    from weft.ops.control.loops import fori_loop
+    from weft.ops.dynamic_slicing import dynamic_slice
+    from weft.ops.joining import pad
+    from weft.ops.promote import broadcast_to
+
+    p, shape = eqn.params, eqn.outvars[0].aval.shape
+    window, strides = p["window_dimensions"], p["window_strides"]
+    config = [
+        (low, high, base - 1)
+        for (low, high), base in zip(p["padding"], p["base_dilation"], strict=True)
+    ]
+    xs = [pad(x, fill, config) for x, fill in zip(xs, fills, strict=True)]
+    totals = [broadcast_to(fill, shape) for fill in fills]
+    if 0 in shape:
+        return totals
+    spans = [(n - 1) * s + 1 for n, s in zip(shape, strides, strict=True)]
+    every = tuple(slice(None, None, s) for s in strides)
+
+    def add(k: Any, totals: list) -> list:
+        first = [i * d for i, d in zip(_place(k, window), p["window_dilation"], strict=True)]
+        return combine(totals, [dynamic_slice(x, first, spans)[every] for x in xs])
+
+    count = math.prod(window)
+    if count > UNROLLED:
+        return fori_loop(0, count, add, totals)
+    for k in range(count):
+        totals = add(k, totals)
+    return totals
+
+
+def _monoid(operation: str, identity: Callable) -> Callable:
+    def make(eqn: Eqn, x: Any) -> Any:
+        from weft.ops import elementwise
+
+        dtype = _wide(x.dtype)
+        bind = getattr(elementwise, operation).bind
+        combine = lambda totals, parts: [bind(totals[0], parts[0])]
+        (total,) = _reduced(eqn, [x.astype(dtype)], [dtype.type(identity(dtype))], combine)
+        return total.astype(x.dtype)
+
+    return make
+
+
+def _any_function(eqn: Eqn, *operands: Any) -> list:
+    from weft.transforms.vmap_api import vmap
+
+    count = len(operands) // 2
+    function: Callable = lambda *xs: eval_closed(eqn.params["jaxpr"], *xs)
+    for _ in eqn.outvars[0].aval.shape:
+        function = vmap(function)
+    combine = lambda totals, parts: function(*totals, *parts)
+    return _reduced(eqn, operands[:count], operands[count:], combine)
+
+
+FORMULAS: dict[str, Callable] = {
+    "conv_general_dilated": _convolution,
+    "reduce_window_sum": _monoid("add_p", lambda dtype: 0),
+    "reduce_window_max": _monoid("max_p", lowest),
+    "reduce_window_min": _monoid("min_p", highest),
+    "reduce_window": _any_function,
+}
+"""Op → function(equation, *operands)."""
