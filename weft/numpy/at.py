@@ -415,10 +415,11 @@ def _by_factors(name: str) -> Callable:
     """x combined with ones that hold the values at the index."""
 
     def update(x: Any, index: Any, values: Any, given: Options, _: str, out_sharding: Any) -> Any:
-        import weft.numpy as wnp
+        import weft.numpy
+        from weft.numpy.creation import ones_like
 
-        ones = _updated(wnp.ones_like(x), index, values, given, "multiply", out_sharding)
-        return getattr(wnp, name)(x, ones)
+        ones = _updated(ones_like(x), index, values, given, "multiply", out_sharding)
+        return getattr(weft.numpy, name)(x, ones)
 
     return update
 

@@ -36,15 +36,10 @@ def _split_abstract(x: ShapedArray, *, sizes: tuple[int, ...], axis: int) -> lis
 
 
 def _split_transpose(cts: Sequence[Any], x: Any, *, sizes: tuple[int, ...], axis: int) -> list:
-    from weft.ops.special import instantiate_zero
-    from weft.transforms.jvp import cotangent_aval
+    from weft.transforms.jvp import full_cotangents
 
     avals = _split_abstract(x.aval, sizes=sizes, axis=axis)
-    given = [
-        instantiate_zero(cotangent_aval(a.update(mat=x.aval.mat))) if ct is None else ct
-        for ct, a in zip(cts, avals, strict=True)
-    ]
-    return [concatenate(given, axis)]
+    return [concatenate(full_cotangents([a.update(mat=x.aval.mat) for a in avals], cts), axis)]
 
 
 def _split_batch(data: Any, args: Any, dims: Any, *, sizes: tuple[int, ...], axis: int) -> tuple:

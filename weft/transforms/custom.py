@@ -15,7 +15,7 @@ from weft.transforms.custom_common import SymbolicZero, zero_from_primal
 from weft.transforms.custom_jvp import custom_jvp, custom_jvp_p
 from weft.transforms.custom_vjp import CustomVJPPrimal, custom_vjp, custom_vjp_p
 from weft.transforms.jit_op import jaxpr_axes
-from weft.transforms.jvp import cotangent_aval, tangent_aval
+from weft.transforms.jvp import cotangent_aval, full_cotangents, full_tangents
 from weft.transforms.transpose import is_undefined
 from weft.transforms.vmap import AxisData, batch_jaxpr, move_dim, to_front
 
@@ -92,18 +92,13 @@ def _linear_impl(*args: Any, fun: ClosedJaxpr, transpose: ClosedJaxpr, counts: t
 
 
 def _linear_jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) -> tuple:
-    from weft.ops.special import instantiate_zero
-
     n = sum(counts)
     if any(t is not None for t in tangents[:n]):
         raise TypeError(
             "linear_call is differentiated with respect to its residual arguments; only its "
             "linear arguments have derivatives. Wrap it in weft.custom_jvp to give the others"
         )
-    given = [
-        instantiate_zero(tangent_aval(typeof(p))) if t is None else t
-        for p, t in zip(primals[n:], tangents[n:], strict=True)
-    ]
+    given = full_tangents(primals[n:], tangents[n:])
     outs = linear_call_p.bind(*primals, counts=counts, **params)
     return outs, linear_call_p.bind(*primals[:n], *given, counts=counts, **params)
 
@@ -111,13 +106,8 @@ def _linear_jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) ->
 def _linear_transpose(
     cts: Any, *args: Any, fun: ClosedJaxpr, transpose: ClosedJaxpr, counts: tuple
 ) -> list:
-    from weft.ops.special import instantiate_zero
-
     consts, t_consts, residuals, linear = _parts(args, counts)
-    given = [
-        instantiate_zero(cotangent_aval(a)) if ct is None else ct
-        for ct, a in zip(cts, fun.out_avals, strict=True)
-    ]
+    given = full_cotangents(fun.out_avals, cts)
     outs = linear_call_p.bind(
         *t_consts,
         *consts,

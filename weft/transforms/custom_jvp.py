@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
+from weft.core.masks import pick
 from weft.core.state import current_trace, state
 from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten, names_in
@@ -23,7 +24,7 @@ from weft.transforms.custom_common import (
     trace_call,
     tracing_rules,
 )
-from weft.transforms.jvp import DualTrace, RuleTrace, has_tangent, tangent_aval
+from weft.transforms.jvp import DualTrace, RuleTrace, full_tangents, has_tangent, tangent_aval
 from weft.transforms.vmap import EqualDim, batch_flat, move_dim
 
 # The op. It takes `call`, which knows the function and its rule on flat arguments. Recorded, it has
@@ -103,11 +104,8 @@ class ClosedCall:
         self.rule_jaxpr = rule_jaxpr
 
     def rule(self, consts: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
-        given = [
-            instantiate(tangent_aval(typeof(p))) if t is None else t
-            for p, t in zip(primals, tangents, strict=True)
-            if has_tangent(typeof(p))
-        ]
+        mask = [has_tangent(typeof(p)) for p in primals]
+        given = full_tangents(pick(primals, mask), pick(tangents, mask))
         outs = eval_closed(self.rule_jaxpr, *consts[self.start :], *primals, *given)
         n = len(outs) // 2
         return outs[:n], [
@@ -191,10 +189,7 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
         outs, out_tangents = call.rule((), xs[:n], tangents)
         return [
             *outs,
-            *(
-                instantiate(tangent_aval(typeof(o))) if t is None else t
-                for o, t in zip(outs, out_tangents, strict=True)
-            ),
+            *full_tangents(outs, out_tangents),
         ]
 
     with tracing_rules(owner):

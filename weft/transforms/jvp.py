@@ -53,6 +53,26 @@ def cotangent_aval(aval: Any) -> Any:
     return aval
 
 
+def full_tangents(primals: Sequence[Any], tangents: Sequence[Any]) -> list:
+    """The tangents of the values, zeros where there are none."""
+    from weft.ops.special import instantiate_zero
+
+    return [
+        instantiate_zero(tangent_aval(typeof(p))) if t is None else t
+        for p, t in zip(primals, tangents, strict=True)
+    ]
+
+
+def full_cotangents(avals: Sequence[Any], cts: Sequence[Any]) -> list:
+    """The cotangents of values of the types, zeros where there are none."""
+    from weft.ops.special import instantiate_zero
+
+    return [
+        instantiate_zero(cotangent_aval(a)) if ct is None else ct
+        for a, ct in zip(avals, cts, strict=True)
+    ]
+
+
 def has_tangent(aval: Any) -> bool:
     """Whether values of the type have nonzero tangents."""
     if isinstance(aval, ShapedArray):

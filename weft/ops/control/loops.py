@@ -29,16 +29,12 @@ from weft.ops.control.common import (
     trace_body,
     value_in_python,
 )
-from weft.ops.control.divergence import (
-    check_reached_by_all,
-    ending_varying,
-    vary,
-)
+from weft.ops.control.divergence import check_reached_by_all, ending_varying, vary
 from weft.ops.control.scan import check_unroll, scan_p, trace_with_carry
 from weft.ops.control.scan_lower import whole
 from weft.transforms.dce import dce_jaxpr
 from weft.transforms.dependence import program_depends
-from weft.transforms.jvp import jvp_jaxpr, tangent_aval
+from weft.transforms.jvp import full_tangents, jvp_jaxpr
 from weft.transforms.vmap import AxisData, batch_jaxpr, move_dim
 
 # The operands of `while` are the condition's constants, the body's constants, and the carry.
@@ -71,8 +67,6 @@ def _split(xs: Sequence[Any], cond_nconsts: int, body_nconsts: int) -> tuple[lis
 
 def _pushed(primals: Any, tangents: Any, params: dict) -> tuple[list, dict, list[bool]]:
     """Operands and params of the loop that carries tangents too, and which carries have one."""
-    from weft.ops.special import instantiate_zero
-
     cn, bn = params["cond_nconsts"], params["body_nconsts"]
     cond_jaxpr, body_jaxpr = params["cond_jaxpr"], params["body_jaxpr"]
     cond_consts, body_consts, carry = _split(primals, cn, bn)
@@ -98,11 +92,7 @@ def _pushed(primals: Any, tangents: Any, params: dict) -> tuple[list, dict, list
     pred = cond_jaxpr.memo(
         ("while tangents", m, *_key(body, m)), lambda: _widen(cond_jaxpr, body, m)
     )
-    given = [
-        instantiate_zero(tangent_aval(typeof(x))) if t is None else t
-        for x, t, nz in zip(carry, t_carry, nz_carry, strict=True)
-        if nz
-    ]
+    given = full_tangents(pick(carry, nz_carry), pick(t_carry, nz_carry))
     operands = [*cond_consts, *body_consts, *pick(t_consts, nz_consts), *carry, *given]
     new = {**params, "cond_jaxpr": pred, "body_jaxpr": body, "body_nconsts": bn + k}
     return operands, new, nz_carry

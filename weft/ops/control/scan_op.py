@@ -10,7 +10,6 @@ from weft.core.masks import closed_under, pick, unpick
 from weft.core.primitive import Primitive
 from weft.core.source import UNKNOWN
 from weft.core.state import state
-from weft.core.trace import typeof
 from weft.ops.control.common import (
     carry_fixpoint,
     dependents,
@@ -24,10 +23,10 @@ from weft.transforms.dce import dce_closed, dce_jaxpr
 from weft.transforms.dependence import program_depends
 from weft.transforms.jvp import (
     LinearizedJaxpr,
-    cotangent_aval,
+    full_cotangents,
+    full_tangents,
     jvp_jaxpr,
     linearize_jaxpr,
-    tangent_aval,
 )
 from weft.transforms.transpose import is_undefined, transpose_jaxpr
 from weft.transforms.vmap import AxisData, add_dim, batch_jaxpr, move_dim, remove_dim
@@ -79,16 +78,6 @@ def _carry_nonzero(
     return [*consts, *carry, *xs]
 
 
-def _instantiated(primals: Sequence[Any], tangents: Sequence[Any], mask: Sequence[bool]) -> list:
-    from weft.ops.special import instantiate_zero
-
-    return [
-        instantiate_zero(tangent_aval(typeof(p))) if t is None else t
-        for p, t, m in zip(primals, tangents, mask, strict=True)
-        if m
-    ]
-
-
 def _jvp(
     primals: Any,
     tangents: Any,
@@ -114,7 +103,7 @@ def _jvp(
         *range(num_carry, n_out),
         *range(first_ys, len(pushed.out_avals)),
     ]
-    given = _instantiated(primals, tangents, nonzero)
+    given = full_tangents(pick(primals, nonzero), pick(tangents, nonzero))
     t_of = dict(zip(range(n, n + len(given)), given, strict=True))
     outs = scan_p.bind(
         *(primals[i] if i < n else t_of[i] for i in inputs),
@@ -309,9 +298,8 @@ def _linearize(
     sources = {"const": primals, "hoisted": hoisted, "xs": primals, "ys": ys}
     invariant, changing = ([sources[k][i] for k, i in part] for part in split.residuals)
     t_consts = pick(tangents[:num_consts], nonzero[:num_consts])
-    t_carry = _instantiated(
-        primals[num_consts:end], tangents[num_consts:end], nonzero[num_consts:end]
-    )
+    carried = [i for i in range(num_consts, end) if nonzero[i]]
+    t_carry = full_tangents([primals[i] for i in carried], [tangents[i] for i in carried])
     t_xs = pick(tangents[end:], nonzero[end:])
     given = scan_p.bind(
         *invariant,
@@ -432,13 +420,8 @@ def _transpose(
     known_consts = [x for x in args[:num_consts] if not is_undefined(x)]
     start = len(known_consts)
     accumulators = [instantiate_zero(a) for a in avals[start : start + n_acc]]
-    ct_carry = [
-        instantiate_zero(cotangent_aval(a)) if ct is None else ct
-        for ct, a, lin in zip(
-            cts[:num_carry], jaxpr.in_avals[num_consts:end], lin_carry, strict=True
-        )
-        if lin
-    ]
+    carry_avals = jaxpr.in_avals[num_consts:end]
+    ct_carry = full_cotangents(pick(carry_avals, lin_carry), pick(cts[:num_carry], lin_carry))
     outs = scan_p.bind(
         *known_consts,
         *accumulators,

@@ -39,9 +39,9 @@ def _impl(*args: Any, solve: ClosedJaxpr, counts: tuple, **params: Any) -> list:
 def _jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) -> tuple:
     """A dx = db - dA x: the tangent solves the same system."""
     from weft.ops.elementwise import neg_p
-    from weft.ops.special import add_any, instantiate_zero
+    from weft.ops.special import add_any
     from weft.transforms.custom_vmap import push_inline
-    from weft.transforms.jvp import tangent_aval
+    from weft.transforms.jvp import full_tangents
 
     outs = linear_solve_p.bind(*primals, counts=counts, **params)
     parts, b = _constants(primals, counts)
@@ -57,18 +57,13 @@ def _jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) -> tuple:
                 rhs[i] = minus if rhs[i] is None else add_any(rhs[i], minus)
     if all(t is None for t in rhs):
         return outs, [None] * len(outs)
-    full = [
-        instantiate_zero(tangent_aval(typeof(v))) if t is None else t
-        for t, v in zip(rhs, b, strict=True)
-    ]
     consts = [c for part in parts for c in part]
-    dx = linear_solve_p.bind(*consts, *full, counts=counts, **params)
+    dx = linear_solve_p.bind(*consts, *full_tangents(b, rhs), counts=counts, **params)
     return outs, [*dx[: len(b)], *[None] * (len(outs) - len(b))]
 
 
 def _transpose(cts: Any, *args: Any, counts: tuple, num_aux: int, **params: Any) -> list:
-    from weft.ops.special import instantiate_zero
-    from weft.transforms.jvp import cotangent_aval
+    from weft.transforms.jvp import full_cotangents
 
     if params["transpose_solve"] is None:
         raise TypeError(
@@ -77,10 +72,7 @@ def _transpose(cts: Any, *args: Any, counts: tuple, num_aux: int, **params: Any)
         )
     parts, b = _constants(args, counts)
     n = len(b)
-    given = [
-        instantiate_zero(cotangent_aval(a)) if ct is None else ct
-        for ct, a in zip(cts[:n], params["solve"].out_avals, strict=False)
-    ]
+    given = full_cotangents(params["solve"].out_avals[:n], cts[:n])
     m, v, s, t = parts
     outs = linear_solve_p.bind(
         *v,
