@@ -234,8 +234,8 @@ def _find_aval_rule(x: Any) -> Callable[[Any], Any]:
     for base in type(x).__mro__:
         if base in aval_of:
             return aval_of[base]
-    if hasattr(x, "__weft_array__"):
-        return lambda v: typeof(v.__weft_array__())
+    if array_method(x) is not None:
+        return lambda v: typeof(array_method(v)())
     raise TypeError(
         f"a value of type {type(x).__module__}.{type(x).__qualname__} is not an array or a "
         f"number: {x!r:.200}. Arguments and results of transformed functions are arrays, scalars "
@@ -249,8 +249,16 @@ def is_array_like(x: Any) -> bool:
         type(x) in aval_of
         or isinstance(x, Tracer | np.ndarray | np.generic)
         or any(base in aval_of for base in type(x).__mro__)
-        or hasattr(x, "__weft_array__")
+        or array_method(x) is not None
     )
+
+
+def array_method(x: Any) -> Any:
+    """What gives the array that an object of a user's class stands for, None if it is no such one.
+
+    It is named `__weft_array__`, or `__jax_array__` as in JAX.
+    """
+    return getattr(x, "__weft_array__", None) or getattr(x, "__jax_array__", None)
 
 
 # Eager evaluation -----------------------------------------------------------------------------
@@ -446,9 +454,9 @@ class StagingTrace:
                 raise errors.leaked(x)
             aval = x.aval
         else:
-            if hasattr(x, "__weft_array__"):
-                x = x.__weft_array__()
-                return self.atom(x)
+            method = array_method(x)
+            if method is not None:
+                return self.atom(method())
             aval = typeof(x)
             if isinstance(x, np.generic) or (type(x) is np.ndarray and x.ndim == 0):
                 return Literal(x.astype(aval.dtype)[()], aval)

@@ -14,7 +14,7 @@ from weft.core.aval import NO_MAT
 from weft.core.errors import ShapeError
 from weft.core.source import warn
 from weft.core.state import state
-from weft.core.trace import EVAL, Tracer, typeof
+from weft.core.trace import EVAL, Tracer, array_method, typeof
 from weft.numpy.common import (
     SCALARS,
     aval_of,
@@ -171,8 +171,9 @@ def _leaves(x: Any, out: list) -> list:
 
 
 def _from_other(x: Any, dtype: Any) -> Any:
-    if hasattr(x, "__weft_array__"):
-        x = x.__weft_array__()
+    method = array_method(x)
+    if method is not None:
+        x = method()
         return x if dtype is None else cast(x, dtype)
     if isinstance(x, range):
         return array(np.arange(x.start, x.stop, x.step), dtype, copy=False)

@@ -19,7 +19,7 @@ import numpy as np
 from weft.core import dtypes, errors
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
-from weft.core.trace import Tracer, typeof
+from weft.core.trace import Tracer, array_method, typeof
 from weft.numpy.windows import WindowInIndex
 from weft.ops.joining import rev_p
 from weft.ops.shape import broadcast_shapes
@@ -440,8 +440,9 @@ def _as_index_array(i: Any) -> Any:
             return asarray(i)
         array = np.asarray(i)
         return array.astype(np.int32) if not array.size else array
-    if hasattr(i, "__weft_array__"):
-        return i.__weft_array__()
+    method = array_method(i)
+    if method is not None:
+        return method()
     if isinstance(i, float | complex | np.generic):
         raise _bad_dtype(np.asarray(i).dtype)
     if type(i).__name__ == "Slice":  # of weft.pallas, which arrays need not load

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.state import state
-from weft.core.trace import EVAL, Tracer, typeof
+from weft.core.trace import EVAL, Tracer, array_method, aval_of, typeof
 
 
 def as_array(x: Any) -> Any:
@@ -26,9 +26,8 @@ def as_array(x: Any) -> Any:
             aval = typeof(x)
             return put_host(np.array(x, aval.dtype), weak_type=aval.weak_type)
         return x
-    if hasattr(x, "__weft_array__"):
-        return x.__weft_array__()
-    return x
+    method = None if x.__class__ in aval_of else array_method(x)
+    return x if method is None else method()
 
 
 _FLOAT0 = np.dtype([("float0", np.void, 0)])

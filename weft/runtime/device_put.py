@@ -14,7 +14,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
 from weft.core.config import config
-from weft.core.trace import Tracer, aval_of, typeof
+from weft.core.trace import Tracer, array_method, aval_of, typeof
 from weft.runtime import backend
 from weft.runtime.array import (
     ArrayImpl,
@@ -305,8 +305,9 @@ def _leaf(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: Any 
             return leaf_handlers[base](x, lambda a: _leaf(a, sharding, donate, may_alias, src))
     if isinstance(x, np.generic | np.ndarray):
         return put_host(np.asarray(x), sharding, copy=may_alias is False)
-    if hasattr(x, "__weft_array__"):
-        return _leaf(x.__weft_array__(), sharding, donate, may_alias, src)
+    method = array_method(x)
+    if method is not None:
+        return _leaf(method(), sharding, donate, may_alias, src)
     if hasattr(x, "__array__"):
         return put_host(np.asarray(x), sharding)
     raise TypeError(

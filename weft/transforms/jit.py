@@ -21,7 +21,15 @@ from weft.core.errors import kind_of
 from weft.core.events import TRACED, measured
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.state import axes_key, state
-from weft.core.trace import EVAL, Tracer, check_not_leaked, is_array_like, trace_to_jaxpr, typeof
+from weft.core.trace import (
+    EVAL,
+    Tracer,
+    array_method,
+    check_not_leaked,
+    is_array_like,
+    trace_to_jaxpr,
+    typeof,
+)
 from weft.core.tree import (
     PyTreeDef,
     arg_names,
@@ -340,7 +348,7 @@ class JitInfo:
         outs = execute(executable, consts, operands, entry.closed)
         result = entry.out_tree.unflatten(outs)
         fast = None
-        if not is_debugging() and not any(hasattr(x, "__weft_array__") for x in leaves):
+        if not is_debugging() and not any(map(array_method, leaves)):
             fast = fastpath(executable, result, leaves, consts)
         return result, fast, False
 

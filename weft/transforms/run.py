@@ -13,7 +13,9 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
 from weft.core.trace import (
     EvalTrace,
+    Tracer,
     _check_hashable,
+    array_method,
     check_not_leaked,
     trace_to_jaxpr,
     typeof,
@@ -214,7 +216,13 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
 
     def miss(*args: Any) -> tuple:
         check_not_leaked(args)
-        args = tuple(a.__weft_array__() if hasattr(a, "__weft_array__") else a for a in args)
+        methods = [array_method(a) for a in args]
+        args = tuple(a if m is None else m() for a, m in zip(args, methods, strict=True))
+        if any(isinstance(a, Tracer) for a in args):
+            raise TypeError(
+                f"{prim.name}: an operand is an object that stands for a differentiated or mapped "
+                "array; convert it first, weft.numpy.asarray(x)"
+            )
         avals = tuple(typeof(a) for a in args)
         key = (avals, config.trace_key())
         closed = programs.get(key)

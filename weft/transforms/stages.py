@@ -12,7 +12,7 @@ from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.masks import unpick
-from weft.core.trace import Tracer, typeof
+from weft.core.trace import Tracer, array_method, typeof
 from weft.core.tree import PyTreeDef, flatten
 from weft.runtime.compile import check_options
 from weft.runtime.dispatch import cached_call, fastpath
@@ -289,7 +289,7 @@ class Compiled(_Arguments):
             execute(self._executable, consts, leaves, self._traced.jaxpr)
         )
         fast = None
-        if not is_debugging() and not any(hasattr(x, "__weft_array__") for x in leaves):
+        if not is_debugging() and not any(map(array_method, leaves)):
             fast = fastpath(self._executable, result, leaves, consts)
         return result, fast, False
 
