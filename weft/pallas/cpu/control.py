@@ -56,9 +56,7 @@ def _debug_print(t: Translator, eqn: Any, *values: Array) -> None:
             element = scalar.convert(f, element, v.dtype, dtypes.float64)
             text, operand = text + "%g", f"double {element}"
         else:
-            if types.bits(v.dtype) < 64:
-                how = "sext" if types.is_signed(v.dtype) else "zext"
-                element = f.op(f"{how} {types.register(v.dtype)} {element} to i64")
+            element = scalar.convert(f, element, v.dtype, dtypes.int64)
             text, operand = text + "%ld", f"i64 {element}"
         text += rest.replace("%", "%%")
         operands.append(operand)

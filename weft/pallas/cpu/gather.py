@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.core import dtypes
 from weft.ops.gather import GatherScatterMode, default_fill
 from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.arrays import nest_sequential
@@ -27,11 +28,7 @@ def _starts(
     starts: dict[int, Index] = {}
     fits = "true"
     for k, d in enumerate(dims):
-        text = indices.at(f, (*batch, k))
-        bits = types.bits(indices.dtype)
-        if bits < 64:
-            how = "sext" if types.is_signed(indices.dtype) else "zext"
-            text = f.op(f"{how} {types.register(indices.dtype)} {text} to i64")
+        text = scalar.convert(f, indices.at(f, (*batch, k)), indices.dtype, dtypes.int64)
         last = shape[d] - sizes[d]
         if not clip:
             fits = f.op(f"and i1 {fits}, {f.op(f'icmp ule i64 {text}, {last}')}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core import dtypes
@@ -84,6 +84,31 @@ class Gathered:
                 reach -= (dim.size - 1) * dim.stride
             self.positions.append((dim, checked(t, start, 0, reach, _what(t, ref, d))))
 
+    def ready(self, *values: Array | None, of: Buffer | None = None) -> None:
+        """Before a loop that writes these elements: what it reads is not what it changes.
+
+        of: the ref that changes in the end, if not the one indexed.
+        """
+        group = (of or self.ref).group
+        for x in (*values, *self.picks):
+            if x is not None and group in x.reads:
+                self.t.snapshot(x)
+            elif x is not None and x.waiting():
+                self.t.materialize(x)
+        self.t.before_write(group)
+
+    def loop(self, body: Callable[[tuple], None], mask: Array | None = None) -> None:
+        """Runs body(indices) for one element after the other, where the mask holds."""
+
+        def guarded(i: tuple) -> None:
+            if mask is None:
+                body(i)
+                return
+            with self.t.f.when(mask.at(self.t.f, i if mask.shape else ())):
+                body(i)
+
+        nest_sequential(self.t.f, self.indexer.shape, guarded)
+
     def of_pick(self, indices: tuple) -> tuple:
         place = self.indexer.place
         return indices[place : place + len(self.indexer.block)]
@@ -95,7 +120,8 @@ class Gathered:
         before, self.t.eqn = self.t.eqn, self.eqn
         for d, (dim, position) in enumerate(self.positions):
             if dim.__class__ is Pick:
-                index = _extended(f, position, self.of_pick(indices))
+                index = position.at(f, self.of_pick(indices))
+                index = scalar.convert(f, index, position.dtype, dtypes.int64)
                 what = _what(self.t, self.ref, d)
                 where.append(checked(self.t, index, 0, self.ref.shape[d] - 1, what))
             elif dim.__class__ is At:
@@ -104,15 +130,6 @@ class Gathered:
                 where.append(f.add(f.mul(next(rest), dim.stride), position))
         self.t.eqn = before
         return tuple(where)
-
-
-def _extended(f: Function, array: Array, indices: tuple) -> str:
-    text = array.at(f, indices)
-    bits = types.bits(array.dtype)
-    if bits == 64:
-        return text
-    how = "sext" if types.is_signed(array.dtype) else "zext"
-    return f.op(f"{how} {types.register(array.dtype)} {text} to i64")
 
 
 def _spread(x: Array) -> Any:
@@ -178,22 +195,11 @@ def write(
 ) -> None:
     if indexer.has_picks:
         gathered = Gathered(t, ref, indexer, operands)
-        for x in (value, *gathered.picks, *(() if mask is None else (mask,))):
-            if ref.group in x.reads:
-                t.snapshot(x)
-            elif x.waiting():
-                t.materialize(x)
-        t.before_write(ref.group)
-
-        def body(i: tuple) -> None:
-            element = value.at(t.f, i)
-            if mask is None:
-                ref.store(t.f, gathered.address(t.f, i), element)
-                return
-            with t.f.when(mask.at(t.f, i if mask.shape else ())):
-                ref.store(t.f, gathered.address(t.f, i), element)
-
-        nest_sequential(t.f, indexer.shape, body)
+        gathered.ready(value, mask)
+        gathered.loop(
+            lambda i: ref.store(t.f, gathered.address(t.f, i), value.at(t.f, i)),
+            mask,
+        )
         return
     target = window(t, ref, indexer, operands)
     for x in (value, mask):
@@ -234,19 +240,14 @@ def _addupdate(t: Translator, eqn: Any, ref: Buffer, value: Array, *operands: Ar
     indexer = eqn.params["indexer"]
     if indexer.has_picks:
         gathered = Gathered(t, ref, indexer, operands)
-        for x in (value, *gathered.picks):
-            if ref.group in x.reads:
-                t.snapshot(x)
-            elif x.waiting():
-                t.materialize(x)
-        t.before_write(ref.group)
+        gathered.ready(value)
 
         def body(i: tuple) -> None:
             where = gathered.address(t.f, i)
             both = [ref.load(t.f, where), value.at(t.f, i)]
             ref.store(t.f, where, scalar.emit(t.f, "add", ref.dtype, both, {}, ref.dtype))
 
-        nest_sequential(t.f, indexer.shape, body)
+        gathered.loop(body)
         return
     old = read(t, ref, indexer, operands)
 
@@ -283,20 +284,16 @@ def _atomic_rmw(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array
     whole = types.is_complex(ref.dtype) or types.is_float8(ref.dtype) or types.is_narrow(ref.dtype)
     if not op or whole:
         raise t.unsupported(eqn, f"{eqn.params['op']} of {ref.dtype}")
-    shared = ref
+    shared, zero = ref, types.constant(0, ref.dtype)
     apart = _adds_apart(t, eqn, ref, op)
     if apart:
         ref = t.temporary(ref.shape, ref.dtype)
-        zero = types.constant(0, ref.dtype)
         t.store(ref, Array(ref.shape, ref.dtype, lambda f, i: zero))
     gathered = Gathered(t, ref, indexer, rest[:n])
-    for x in (value, *gathered.picks, *(() if mask is None else (mask,))):
-        if shared.group in x.reads:
-            t.snapshot(x)
-        elif x.waiting():
-            t.materialize(x)
-    t.before_write(shared.group)
+    gathered.ready(value, mask, of=shared)
     old = t.temporary(indexer.shape, ref.dtype) if t.used[0] else None
+    if old is not None and mask is not None:
+        t.store(old, Array(indexer.shape, ref.dtype, lambda f, i: zero))
     type_ = types.memory(ref.dtype)
 
     def body(i: tuple) -> None:
@@ -312,21 +309,10 @@ def _atomic_rmw(t: Translator, eqn: Any, ref: Buffer, value: Array, *rest: Array
         if old is not None:
             f.store(type_, before, old.address(f, i), parallel=False)
 
-    def guarded(i: tuple) -> None:
-        if mask is None:
-            body(i)
-            return
-        if old is not None:
-            zero = types.constant(0, ref.dtype)
-            old.store(f, i, zero)
-        with f.when(mask.at(f, i if mask.shape else ())):
-            body(i)
-
-    nest_sequential(f, indexer.shape, guarded)
+    gathered.loop(body, mask)
     if apart:
         _add_all(t, shared, ref)
     if old is None:
-        zero = types.constant(0, ref.dtype)
         return Array(indexer.shape, ref.dtype, lambda f, i: zero)
     return Array(indexer.shape, ref.dtype, buffer=old)
 

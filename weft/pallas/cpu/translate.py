@@ -194,11 +194,7 @@ class Translator:
         text = value.at(self.f, ())
         if text.lstrip("-").isdigit():
             return int(text)
-        bits = types.bits(value.dtype)
-        if bits == 64:
-            return text
-        how = "sext" if types.is_signed(value.dtype) else "zext"
-        return self.f.op(f"{how} {types.register(value.dtype)} {text} to i64")
+        return scalar.convert(self.f, text, value.dtype, dtypes.int64)
 
     def int32(self, text: str) -> Array:
         """An i64 register as an int32 scalar."""

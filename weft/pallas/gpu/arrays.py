@@ -33,15 +33,11 @@ def _reshape(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     if all(a == b or (padded(a) == a and padded(b) == b) for a, b in _groups(old, new)):
         return e.reshape(x, new)
     # Sizes that are no powers of two are split or merged: what is padded lies elsewhere.
-    number, places = e.constant(0, new), []
+    number = e.constant(0, new)
     for d in range(len(new)):
         step = e.constant(math.prod(new[d + 1 :]), new)
         number = e.binary("add", number, e.binary("mul", e.iota_along(new, d), step, INT), INT)
-    for n in reversed(old):
-        extent = e.constant(n, new)
-        places.append(e.binary("rem", number, extent, INT))
-        number = e.binary("div", number, extent, INT)
-    return elements(e, x, dict(enumerate(reversed(places))), old, new)
+    return elements(e, x, dict(enumerate(e.unflatten(number, old))), old, new)
 
 
 def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple]:

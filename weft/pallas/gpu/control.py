@@ -295,16 +295,3 @@ def _while(e: Emitter, eqn: Eqn, *operands: Any) -> list:
 
 def program_index(e: Emitter) -> ir.Value:
     return e.value("tt.get_program_id", [], e.type((), INT), axis=i32_attr(0))
-
-
-def unflatten(e: Emitter, index: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
-    """A row-major linear index as one index for each size."""
-    found: list[ir.Value] = []
-    for n in reversed(sizes):
-        if n == 1:
-            found.append(e.constant(0))
-            continue
-        size = e.constant(n)
-        found.append(e.binary("rem", index, size, INT))
-        index = e.binary("div", index, size, INT)
-    return found[::-1]

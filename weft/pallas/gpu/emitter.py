@@ -264,6 +264,19 @@ class Emitter:
     def iota_along(self, shape: Sequence[int], axis: int) -> ir.Value:
         return self.broadcast(self.along(self.iota(shape[axis]), axis, len(shape)), shape)
 
+    def unflatten(self, index: ir.Value, sizes: Sequence[int]) -> list[ir.Value]:
+        """A row-major linear index, or a tensor of such, as one index for each size."""
+        found: list[ir.Value] = []
+        shape = self.sizes(index)
+        for n in reversed(sizes):
+            if n == 1:
+                found.append(self.constant(0, shape))
+                continue
+            size = self.constant(n, shape)
+            found.append(self.binary("rem", index, size, INT))
+            index = self.binary("div", index, size, INT)
+        return found[::-1]
+
     def inside(self, shape: Sequence[int], axes: Sequence[int]) -> ir.Value | None:
         """Where the positions along these axes belong to the array; None: everywhere."""
         mask = None

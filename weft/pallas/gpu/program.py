@@ -19,7 +19,7 @@ from weft.core.aval import ShapedArray
 from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.core.ref import AbstractRef
 from weft.pallas.gpu import elementwise, gather, products, sync  # noqa: F401  (their rules)
-from weft.pallas.gpu.control import for_loop, program_index, unflatten
+from weft.pallas.gpu.control import for_loop, program_index
 from weft.pallas.gpu.edges import steps_of
 from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, no_type
 from weft.pallas.gpu.memory import View, array_view, pointer_type, read_whole, write_whole
@@ -219,7 +219,7 @@ class Builder:
     def over_grid(self) -> None:
         call, e = self.call, self.e
         ids: list[Any] = [None] * len(call.grid)
-        spread = unflatten(e, self.index, [call.grid[i] for i in self.parallel])
+        spread = e.unflatten(self.index, [call.grid[i] for i in self.parallel])
         for i, x in zip(self.parallel, spread, strict=True):
             ids[i] = x
         loops = sorted(self.sequential)
@@ -378,7 +378,7 @@ class Builder:
     def core(self, program: Program, start: int) -> None:
         e = self.e
         own = e.binary("sub", self.index, e.constant(start), INT)
-        places = unflatten(e, own, list(program.mesh.shape.values()))
+        places = e.unflatten(own, list(program.mesh.shape.values()))
         e.core_index = dict(zip(program.mesh.shape, places, strict=True))
         scratch = []
         for k, ref in enumerate(self.call.scratch):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from weft._xla.mlir import ir
@@ -51,23 +52,9 @@ def of_core(e: Emitter, view: View, mesh: Any, axes: Sequence[str], core: Sequen
     for axis, size in mesh.shape.items():
         index = given.get(axis, e.core_index.get(axis, e.constant(0)))
         linear = e.binary("add", e.binary("mul", linear, e.constant(size), INT), index, INT)
-    count = math.prod(view.shape) or 1
-    offset = e.binary(
-        "mul",
-        convert(e, linear, INT, view.index_dtype),
-        e.constant(count, (), view.index_dtype),
-        view.index_dtype,
-    )
-    return View(
-        view.pointer,
-        view.storage,
-        view.dtype,
-        view.shape,
-        view.strides,
-        offset,
-        view.bounds,
-        view.wide,
-    )
+    kind = view.index_dtype
+    size = e.constant(math.prod(view.shape) or 1, (), kind)
+    return replace(view, offset=e.binary("mul", convert(e, linear, INT, kind), size, kind))
 
 
 def _signal(e: Emitter, pointer: ir.Value, amount: ir.Value) -> None:
@@ -186,27 +173,21 @@ def _copy_start(e: Emitter, eqn: Eqn, *xs: Any) -> list:
         raise e.fail(f"a copy of {total} elements; copy less than 2**31 at a time")
     from_view, to_view = _window_view(e, *src), _window_view(e, target, *dst[1:])
 
-    def chunk(index: ir.Value) -> None:
+    def chunk(index: ir.Value) -> list:
         size = min(CHUNK, 1 << (total - 1).bit_length() if total > 1 else 1)
         base = e.binary("mul", index, e.constant(size), INT)
         linear = e.binary("add", e.iota(size), e.splat(base, (size,)), INT)
         mask = e.compare("lt", linear, e.constant(total, (size,)), INT)
-        places = _unflatten_vector(e, linear, shape, size)
+        places = e.unflatten(linear, shape)
         pointers = [_pointers(e, v, places, size) for v in (from_view, to_view)]
         value = load(e, pointers[0], mask, None, from_view.dtype, (size,))
         store(e, pointers[1], value, mask, from_view.dtype)
+        return []
 
-    if total:
-        steps = -(-total // CHUNK)
-        if steps == 1:
-            chunk(e.constant(0))
-        else:
-
-            def body(index: ir.Value) -> list:
-                chunk(index)
-                return []
-
-            for_loop(e, steps, [], body)
+    if total > CHUNK:
+        for_loop(e, -(-total // CHUNK), [], chunk)
+    elif total:
+        chunk(e.constant(0))
     _signal(e, _counter(e, signalled, *sem[1:]), e.constant(1))
     return []
 
@@ -224,25 +205,10 @@ def _window_view(
         offset = scaled if offset is None else e.binary("add", offset, scaled, kind)
         if hasattr(dim, "size"):
             strides.append(stride * dim.stride)
-    return View(
-        view.pointer,
-        view.storage,
-        view.dtype,
-        indexer.shape,
-        tuple(strides),
-        offset,
-        (None,) * len(indexer.shape),
-        view.wide,
+    shape = indexer.shape
+    return replace(
+        view, shape=shape, strides=tuple(strides), offset=offset, bounds=(None,) * len(shape)
     )
-
-
-def _unflatten_vector(e: Emitter, linear: ir.Value, shape: Sequence[int], size: int) -> list:
-    places: list[ir.Value] = []
-    for n in reversed(shape):
-        extent = e.constant(n, (size,))
-        places.append(e.binary("rem", linear, extent, INT))
-        linear = e.binary("div", linear, extent, INT)
-    return places[::-1]
 
 
 def _pointers(e: Emitter, view: View, places: Sequence[ir.Value], size: int) -> ir.Value:
