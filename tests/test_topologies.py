@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft
-from tests.gpu_machine import CUDA, ROOT, compiled, mesh_of, placed, topology
+from tests.gpu_machine import CUDA, ROOT, TPU, compiled, mesh_of, placed, topology
 from weft import NamedSharding, P, topologies
 
 
@@ -177,6 +177,13 @@ def run(code, **environment):
         capture_output=True,
         text=True,
     )
+
+
+def test_several_processes_compile_for_tpus_at_once():
+    topology("v5e:2x2")  # from here on this process has libtpu loaded
+    code = "import weft; print(len(weft.topologies.get_topology_desc('v5e:2x2').devices))"
+    result = run(code, TPU_LIBRARY_PATH=str(TPU))
+    assert result.stdout == "4\n", result.stderr
 
 
 def test_without_the_plugin_the_error_says_what_to_install():

@@ -15,8 +15,10 @@ from weft._xla import release
 
 XlaRuntimeError = _jax.JaxRuntimeError
 
-# Without these, libtpu asks a server of Google's cloud for minutes what machine it is on.
+# Without these, libtpu asks a server of Google's cloud for minutes what machine it is on, and loads
+# in one process of the machine at a time.
 _ALONE = {
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_ACCELERATOR_TYPE": "v5litepod-8",
     "TPU_WORKER_HOSTNAMES": "localhost",
