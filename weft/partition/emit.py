@@ -151,6 +151,10 @@ class Emitter:
             comparison_direction=self.attr(f"#stablehlo<comparison_direction {direction}>"),
         )
 
+    def within(self, value: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
+        """Whether low <= value < high, in each element."""
+        return self.binary("and", self.compare(value, low, "GE"), self.compare(value, high, "LT"))
+
     def select(self, predicate: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
         return self.make("stablehlo.select", (predicate, a, b), a.type)
 

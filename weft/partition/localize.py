@@ -12,7 +12,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
@@ -28,12 +28,13 @@ from weft.partition.walk import WHY
 
 Rule = Callable[["Localizer", ir.Operation], "Sequence[Local] | None"]
 RULES: dict[str, Rule] = {}
+_R = TypeVar("_R", bound=Rule)
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
+def rule(*names: str) -> Callable[[_R], _R]:
     """Registers the localization rule of the named operations."""
 
-    def register(function: Rule) -> Rule:
+    def register(function: _R) -> _R:
         for name in names:
             RULES[name] = function
         return function

@@ -7,7 +7,6 @@ propagate or to insert: the computation is the program of one device.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from weft._xla import sdy
@@ -15,6 +14,7 @@ from weft._xla.mlir import ir
 from weft.partition.collect import KINDS
 from weft.partition.layout import DeviceMesh, Layout
 from weft.partition.shelter import ELEMENTWISE
+from weft.partition.walk import outer_first
 
 # What the short way leaves to the long one: calls may have rules for shards, and replica_id means
 # another thing in the program of one device.
@@ -70,7 +70,7 @@ def recognize(module: ir.Module) -> Manual | None:
     if arguments is None or results is None:
         return None
     bodies = [region, *(f for f in functions if f != main)]
-    if not all(_plain(op) for body in bodies for op in _inner(body)):
+    if not all(_plain(op) for body in bodies for op in outer_first(body)):
         return None
     return Manual(mesh, region, arguments, results)
 
@@ -105,7 +105,7 @@ def localize(module: ir.Module, found: Manual) -> None:
         if view.operation.name == "sdy.mesh":
             view.operation.erase()
         else:
-            for op in _inner(view.operation):
+            for op in list(outer_first(view.operation)):
                 _for_replicas(op)
     i32 = ir.IntegerType.get_signless(32)
     module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(i32, 1)
@@ -127,18 +127,6 @@ def _for_replicas(op: ir.Operation) -> None:
         )
         op.results[0].replace_all_uses_with(made.results[0])
         op.erase()
-
-
-def _inner(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The operations in an operation's regions; those in a collective's are not looked at."""
-    for region in op.regions:
-        for block in region.blocks:
-            for view in list(block.operations):
-                inner = view.operation
-                deeper = inner.name not in KINDS and len(inner.regions)
-                yield inner
-                if deeper:
-                    yield from _inner(inner)
 
 
 def _plain(op: ir.Operation) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from typing import TYPE_CHECKING
 
+from weft.partition.collect import KINDS
 from weft.partition.report import HEADER, escape, format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -95,18 +97,15 @@ def page_html(report: CommReport) -> str:
 """
 
 
+_COLLECTIVE = re.compile(rf"(sdy|stablehlo)\.({'|'.join([*KINDS.values(), 'all_slice'])})\b")
+
+
 def _marked(text: str) -> str:
     """Program text with its collectives highlighted."""
     lines = []
     for line in text.splitlines():
         shown = escape(line)
-        if any(
-            f"{dialect}.{kind}" in line
-            for dialect in ("sdy", "stablehlo")
-            for kind in (
-                "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute", "all_slice",
-            )
-        ):  # fmt: skip
+        if _COLLECTIVE.search(line):
             shown = f'<mark class="c">{shown}</mark>'
         lines.append(shown)
     return "\n".join(lines)

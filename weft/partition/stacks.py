@@ -47,7 +47,7 @@ def _moves_before(op: ir.Operation, number: int) -> list[ir.Operation]:
     """The moves that lead to an operand, and only there."""
     found: list[ir.Operation] = []
     move = maker(op.operands[number])
-    while move is not None and move.name in _MOVES and only_user(move) is not None:
+    while move is not None and move.name in _MOVES and only_user(move.results[0]) is not None:
         found.insert(0, move)
         move = maker(move.operands[0])
     return found
@@ -56,7 +56,7 @@ def _moves_before(op: ir.Operation, number: int) -> list[ir.Operation]:
 def _moves_after(cut: ir.Operation) -> list[ir.Operation]:
     """The moves that alone use the slice, one after the other."""
     found: list[ir.Operation] = []
-    while (user := only_user([cut, *found][-1])) is not None and user.name in _MOVES:
+    while (user := only_user([cut, *found][-1].results[0])) is not None and user.name in _MOVES:
         found.append(user)
     return found
 

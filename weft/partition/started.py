@@ -144,5 +144,5 @@ def _only(start: ir.Operation) -> ir.Operation | None:
 
 
 def _done_of(start: ir.Operation) -> ir.Operation | None:
-    user = only_user(start)
+    user = only_user(start.results[0])
     return user if user is not None and user.name == "stablehlo.async_done" else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 
 from weft._xla.mlir import ir
@@ -59,9 +60,9 @@ def maker(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
-def only_user(op: ir.Operation) -> ir.Operation | None:
-    """The operation that alone uses the result, once, if there is one."""
-    users = [use.owner.operation for use in op.results[0].uses]
+def only_user(value: ir.Value) -> ir.Operation | None:
+    """The operation that alone uses a value, once, if there is one."""
+    users = [use.owner.operation for use in itertools.islice(value.uses, 2)]
     return users[0] if len(users) == 1 else None
 
 

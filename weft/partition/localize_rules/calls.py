@@ -9,7 +9,12 @@ from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.host import host_call, is_host_call
-from weft.partition.localize_rules.kernels import is_kernel, kernel_call
+from weft.partition.localize_rules.kernels import (
+    by_factor,
+    is_kernel,
+    kernel_call,
+    split_factors,
+)
 from weft.partition.localize_rules.shape import reshape
 
 
@@ -20,7 +25,7 @@ def custom_call(lz: Localizer, op: ir.Operation) -> list[Local]:
     hidden = shelter.shown(op)
     if hidden is not None:
         if hidden == "stablehlo.reshape":
-            return list(reshape(lz, op))
+            return reshape(lz, op)
         return _chlo(lz, op, hidden, xs, outs)
     if is_kernel(op):
         return kernel_call(lz, op, xs, outs)
@@ -96,37 +101,24 @@ def _by_rule(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layout
     r = sdy.sharding_rule(op.attributes["sdy.sharding_rule"])
     shared = _factors(r.operands) & _factors(r.results)
     zeros = _takes_zeros(op)
-    split: dict[int, Atoms] = {}
-    taken: set[int] = set()
-    for reduction in (False, True):
-        tensors = list(zip((x.layout for x in xs), r.operands, strict=True))
-        if not reduction:
-            tensors = [*zip(outs, r.results, strict=True), *tensors]
-        for layout, mapping in tensors:
-            for d, factors in enumerate(mapping):
-                atoms = layout.dims[d]
-                if not atoms or not factors or factors[0] in split:
-                    continue
-                factor = factors[0]
-                if factor in r.need_replication or (factor in r.reduction) != reduction:
-                    continue
-                if not reduction and factor not in shared:
-                    continue
-                divides = r.sizes[factor] % lz.mesh.count(atoms) == 0
-                if set(atoms) & taken or not (divides or (zeros and not reduction)):
-                    continue
-                split[factor] = atoms
-                taken.update(atoms)
 
-    def target(layout: Layout, mapping) -> Layout:
-        dims = tuple(split.get(f[0], ()) if f else () for f in mapping)
-        return Layout(lz.mesh, layout.shape, dims)
+    def divides(factor: int, parts: int) -> bool:
+        return r.sizes[factor] % parts == 0
 
+    def follows(factor: int, parts: int) -> bool:
+        return factor in shared - set(r.reduction) and (zeros or divides(factor, parts))
+
+    def reduces(factor: int, parts: int) -> bool:
+        return factor in r.reduction and divides(factor, parts)
+
+    operands = list(zip((x.layout for x in xs), r.operands, strict=True))
+    split = split_factors(r, [*zip(outs, r.results, strict=True), *operands], follows)
+    split = split_factors(r, operands, reduces, split)
     values = []
     for x, mapping in zip(xs, r.operands, strict=True):
-        moved = lz.move(x, target(x.layout, mapping))
+        moved = lz.move(x, by_factor(split, x.layout, mapping))
         values.append(fill_padding(lz.e, moved, range(len(mapping))).value)
-    now = [target(o, m) for o, m in zip(outs, r.results, strict=True)]
+    now = [by_factor(split, o, m) for o, m in zip(outs, r.results, strict=True)]
     across = tuple(i for f in sorted(r.reduction) for i in split.get(f, ()))
     del op.attributes["sdy.sharding_rule"]
     got = lz.keep(op, values, now)

@@ -22,7 +22,7 @@ from weft.partition.localize import Localizer
 from weft.partition.localize_rules.collectives import MOVES, move_target
 from weft.partition.reshard import relayout, relayout_cost
 from weft.partition.tally import Tally
-from weft.partition.walk import WHY, attributes_of
+from weft.partition.walk import WHY, attributes_of, only_user
 
 # A device may do this many more operations for each byte that it need not send: the balance of an
 # H100 is 989e12 FLOP/s over 450e9 B/s, about 2000.
@@ -93,25 +93,21 @@ def _steps(lz: Localizer, op: ir.Operation) -> list[Layout]:
     return used[0] if alike else []
 
 
-def _moves(lz: Localizer, op: ir.Operation, result: ir.Value) -> list[Layout]:
+def _moves(
+    lz: Localizer, op: ir.Operation, result: ir.Value, names: Sequence[str] = MOVES
+) -> list[Layout]:
     found = []
-    users = [use.owner.operation for use in result.uses]
-    while len(users) == 1 and users[0].name in MOVES and users[0].block == op.block:
-        found.append(move_target(lz, users[0]))
-        users = [use.owner.operation for use in users[0].results[0].uses]
+    while (user := only_user(result)) is not None and user.name in names:
+        if user.block != op.block:
+            break
+        found.append(move_target(lz, user))
+        result = user.results[0]
     return found
 
 
 def chain_of(lz: Localizer, op: ir.Operation) -> list[Layout]:
     """The layouts of the reductions and moves that alone use the result, one after the other."""
-    found = []
-    users = [use.owner.operation for use in op.results[0].uses]
-    while len(users) == 1 and users[0].name in (*MOVES, "sdy.reduce_scatter", "sdy.all_reduce"):
-        if users[0].block != op.block:
-            break
-        found.append(move_target(lz, users[0]))
-        users = [use.owner.operation for use in users[0].results[0].uses]
-    return found
+    return _moves(lz, op, op.results[0], (*MOVES, "sdy.reduce_scatter", "sdy.all_reduce"))
 
 
 def result_cost(

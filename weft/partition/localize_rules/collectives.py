@@ -10,6 +10,7 @@ from weft.partition.layout import Atoms, Layout
 from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.updates import WRITTEN
+from weft.partition.walk import only_user
 
 MOVES = (
     "sdy.all_gather",
@@ -52,8 +53,8 @@ def move_target(lz: Localizer, op: ir.Operation) -> Layout:
 
 def _next_in_chain(op: ir.Operation) -> bool:
     """True where nothing but another such operation of the same block uses the result."""
-    uses = [use.owner.operation for use in op.results[0].uses]
-    return len(uses) == 1 and uses[0].name in MOVES and uses[0].block == op.block
+    user = only_user(op.results[0])
+    return user is not None and user.name in MOVES and user.block == op.block
 
 
 @rule("sdy.all_reduce")

@@ -16,7 +16,7 @@ from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.choice import FLOPS_PER_BYTE, share
 from weft.partition.localize_rules.dot import comes_split, scattered_to
-from weft.partition.localize_rules.windowed import held_window, window_of
+from weft.partition.localize_rules.windowed import held_window, listed, padding_of, window_of
 from weft.partition.window import window
 
 
@@ -45,19 +45,13 @@ def _read(op: ir.Operation) -> _Convolution:
     attributes = op.attributes
     dims = stablehlo.conv_dimensions(attributes["dimension_numbers"])
     rank = len(dims.lhs_spatial)
-
-    def listed(name: str, default: int) -> list[int]:
-        return list(attributes[name]) if name in attributes else [default] * rank
-
-    no_padding = np.zeros((rank, 2), int)
-    padding = np.array(attributes["padding"]) if "padding" in attributes else no_padding
     return _Convolution(
         dims=dims,
-        stride=listed("window_strides", 1),
-        base=listed("lhs_dilation", 1),
-        dilation=listed("rhs_dilation", 1),
-        padding=padding.reshape(rank, 2).tolist(),
-        reversal=[bool(r) for r in listed("window_reversal", 0)],
+        stride=listed(op, "window_strides", rank),
+        base=listed(op, "lhs_dilation", rank),
+        dilation=listed(op, "rhs_dilation", rank),
+        padding=padding_of(op, rank),
+        reversal=[bool(r) for r in listed(op, "window_reversal", rank, 0)],
         groups=attributes["feature_group_count"].value,
         batch_groups=attributes["batch_group_count"].value,
     )

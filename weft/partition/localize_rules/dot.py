@@ -14,7 +14,9 @@ from weft.partition.layout import Atoms, Layout, free_of
 from weft.partition.local import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.choice import FLOPS_PER_BYTE, chain_of, result_cost, share
+from weft.partition.localize_rules.collectives import move_target
 from weft.partition.reshard import reordered
+from weft.partition.walk import only_user
 
 
 @rule("stablehlo.dot_general")
@@ -43,8 +45,8 @@ def dot_general(lz: Localizer, op: ir.Operation) -> list[Local]:
 class _Plan:
     """Operands, the layouts they move to, the result's layout, and the axes it is partial over."""
 
-    operands: tuple[Local, Local]
-    layouts: tuple[Layout, Layout]
+    operands: Sequence[Local]
+    layouts: Sequence[Layout]
     out: Layout
     across: Atoms
 
@@ -165,7 +167,5 @@ def comes_split(x: Local, contract: tuple[int, ...]) -> bool:
 
 def scattered_to(lz: Localizer, op: ir.Operation) -> Layout | None:
     """The layout of a reduce_scatter that alone uses the result, else None."""
-    users = [use.owner.operation for use in op.results[0].uses]
-    if len(users) != 1 or users[0].name != "sdy.reduce_scatter":
-        return None
-    return lz.layout(users[0].attributes["out_sharding"], op.results[0].type.shape)
+    user = only_user(op.results[0])
+    return move_target(lz, user) if user and user.name == "sdy.reduce_scatter" else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +36,17 @@ def _wide_enough(lz: Localizer, index: ir.Value) -> ir.Value:
     return lz.e.convert(index, lz.e.i32)
 
 
+def _starts(lz: Localizer, indices: Sequence[Local]) -> list[ir.Value]:
+    """The indices of a slice in one type that is wide enough."""
+    starts = [_wide_enough(lz, i.value) for i in indices]
+    widest = max((s.type.element_type for s in starts), key=lambda t: t.width, default=lz.e.i32)
+    return [lz.e.convert(s, widest) for s in starts]
+
+
+def _all_of(e: Emitter, conditions: Sequence[ir.Value]) -> ir.Value:
+    return functools.reduce(lambda a, b: e.binary("and", a, b), conditions)
+
+
 @rule("stablehlo.dynamic_slice")
 def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
     """Whole dimensions follow the result; a row of a split one comes by masking and adding."""
@@ -53,20 +66,14 @@ def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
             across += atoms
             rows.append(d)
     x = lz.move(x, layout)
-    starts = [i.value for i in indices]
-    keep = None
-    if rows:
-        starts = [_wide_enough(lz, s) for s in starts]
-        widest = max((s.type.element_type for s in starts), key=lambda t: t.width)
-        starts = [e.convert(s, widest) for s in starts]
+    starts = _starts(lz, indices) if rows else [i.value for i in indices]
+    inside = []
     for d in rows:
-        own = _own_start(lz, layout, d, starts[d].type.element_type)
-        local = e.sub(e.clamp(0, starts[d], shape[d] - 1), own)
-        starts[d] = local
-        bound = e.const(layout.local[d], local.type.element_type)
-        zero = e.const(0, local.type.element_type)
-        inside = e.binary("and", e.compare(local, zero, "GE"), e.compare(local, bound, "LT"))
-        keep = inside if keep is None else e.binary("and", keep, inside)
+        element = starts[d].type.element_type
+        clamped = e.clamp(0, starts[d], shape[d] - 1)
+        starts[d] = e.sub(clamped, _own_start(lz, layout, d, element))
+        bounds = (e.const(n, element) for n in (0, layout.local[d]))
+        inside.append(e.within(starts[d], *bounds))
     local_sizes = [sizes[d] if d in cut else layout.local[d] for d in range(len(shape))]
     if not rows:
         op.attributes["slice_sizes"] = e.i64s(local_sizes)
@@ -78,7 +85,7 @@ def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
         slice_sizes=e.i64s(local_sizes),
     )
     zero = e.splat(0, local_sizes, value.type.element_type)
-    value = e.select(e.broadcast(keep, local_sizes), value, zero)
+    value = e.select(e.broadcast(_all_of(e, inside), local_sizes), value, zero)
     kind = "or" if value.type.element_type == e.i1 else "add"
     reduced = Local(e.all_reduce(value, across, kind), now)
     return lz.replace(op, lz.move(reduced, out))
@@ -96,23 +103,18 @@ def dynamic_update_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
     x = lz.move(x, out)
     part = Layout(lz.mesh, sizes, tuple(a if whole[d] else () for d, a in enumerate(out.dims)))
     value, new = x.value, lz.at(update, part)
-    starts = [_wide_enough(lz, i.value) for i in indices]
-    widest = max((s.type.element_type for s in starts), key=lambda t: t.width, default=e.i32)
-    starts = [e.convert(s, widest) for s in starts]
-    straddling = []
-    keep = None
+    starts = _starts(lz, indices)
+    straddling, inside = [], []
     for d in range(len(shape)):
         if whole[d]:
-            starts[d] = e.const(0, widest)
+            starts[d] = e.const(0, starts[d].type.element_type)
         elif out.dims[d]:
+            widest = starts[d].type.element_type
             begin = e.clamp(0, starts[d], shape[d] - sizes[d])
             local = e.sub(begin, _own_start(lz, out, d, widest))
             if sizes[d] == 1:
-                bound, zero = e.const(out.local[d], widest), e.const(0, widest)
-                inside = e.binary(
-                    "and", e.compare(local, zero, "GE"), e.compare(local, bound, "LT")
-                )
-                keep = inside if keep is None else e.binary("and", keep, inside)
+                bounds = (e.const(n, widest) for n in (0, out.local[d]))
+                inside.append(e.within(local, *bounds))
                 starts[d] = e.clamp(0, local, out.local[d] - 1)
             else:
                 value = e.pad(value, d, sizes[d], sizes[d])
@@ -120,12 +122,12 @@ def dynamic_update_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
                     0, e.add(local, e.const(sizes[d], widest)), out.local[d] + sizes[d]
                 )
                 straddling.append(d)
-    if keep is not None:
+    if inside:
         shape_now = list(new.type.shape)
         held = e.make(
             "stablehlo.dynamic_slice", (value, *starts), new.type, slice_sizes=e.i64s(shape_now)
         )
-        new = e.select(e.broadcast(keep, shape_now), new, held)
+        new = e.select(e.broadcast(_all_of(e, inside), shape_now), new, held)
     got = e.make("stablehlo.dynamic_update_slice", (value, new, *starts), value.type)
     for d in straddling:
         got = e.slice(got, d, sizes[d], sizes[d] + out.local[d])
@@ -177,12 +179,12 @@ def gather(lz: Localizer, op: ir.Operation) -> list[Local]:
         limits[at] = shape[i] - sizes[i]
         if i in masked:
             offsets[at] = _own_start(lz, x.layout, i, element)
-    index, limit, offset = _along_index_vector(lz, index, d.index_vector_dim, limits, offsets)
+    limit, offset = _along_index_vector(lz, index, d.index_vector_dim, limits, offsets)
     zeros = e.splat(0, index.type.shape, element)
     index = e.sub(e.make("stablehlo.clamp", (zeros, index, limit), index.type), offset)
     extent = [x.layout.local[i] if i in masked else shape[i] + 1 for i in d.start_index_map]
-    _, bound, _ = _along_index_vector(lz, index, d.index_vector_dim, extent, offsets)
-    inside = e.binary("and", e.compare(index, zeros, "GE"), e.compare(index, bound, "LT"))
+    bound, _ = _along_index_vector(lz, index, d.index_vector_dim, extent, offsets)
+    inside = e.within(index, zeros, bound)
     if d.index_vector_dim < len(index.type.shape):
         inside = e.reduce(inside, e.const(1, e.i1), d.index_vector_dim, "stablehlo.and")
     [got] = lz.keep(op, [x.value, index], [now])
@@ -295,10 +297,10 @@ def _along_index_vector(lz: Localizer, index, dim: int, numbers: list[int], offs
     shape = list(index.type.shape)
     element = index.type.element_type
     if dim == len(shape):
-        return index, e.splat(numbers[0], shape, element), e.broadcast(offsets[0], shape)
+        return e.splat(numbers[0], shape, element), e.broadcast(offsets[0], shape)
     limit = e.convert(e.array(np.array(numbers)), element)
     joined = e.concatenate([e.reshape(o, (1,)) for o in offsets], 0)
-    return index, e.broadcast(limit, shape, (dim,)), e.broadcast(joined, shape, (dim,))
+    return e.broadcast(limit, shape, (dim,)), e.broadcast(joined, shape, (dim,))
 
 
 @dataclass(slots=True)
@@ -380,7 +382,7 @@ def _own_indices(
             for i in d.scatter_dims_to_operand_dims
         ]
         zeros = [0] * len(offsets)
-        _, _, offset = _along_index_vector(lz, index, d.index_vector_dim, zeros, offsets)
+        _, offset = _along_index_vector(lz, index, d.index_vector_dim, zeros, offsets)
         index = e.sub(index, offset)
     layout = plan.index
     for i in plan.padded:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft._xla import sdy
@@ -32,41 +33,55 @@ def kernel_call(
     n, count = kernel.counts
     mappings = [*r.operands[:n], *r.results[:count]]
     layouts = [*(x.layout for x in xs[:n]), *outs[:count]]
-    in_results = {f for mapping in r.results for dim in mapping for f in dim}
-    split: dict[int, Atoms] = {}
-    taken: set[int] = set()
-    for layout, mapping in [
-        *zip(outs[:count], r.results[:count], strict=True),
-        *zip(layouts, mappings, strict=True),
-    ]:
-        for d, factors in enumerate(mapping):
-            atoms = layout.dims[d]
-            factor = factors[0] if factors else None
-            if not atoms or factor is None or factor in split or set(atoms) & taken:
-                continue
-            if factor in r.need_replication or not {factor} <= in_results | set(r.reduction):
-                continue
-            parts = lz.mesh.count(atoms)
-            marks = [[bool(f) and f[0] == factor for f in mapping] for mapping in mappings]
-            if r.sizes[factor] % parts or not kernel.fits(marks, parts):
-                continue
-            split[factor] = atoms
-            taken.update(atoms)
+    known = {f for mapping in r.results for dim in mapping for f in dim} | set(r.reduction)
 
-    def target(layout: Layout, mapping: Any) -> Layout:
-        dims = tuple(split.get(f[0], ()) if f else () for f in mapping)
-        return Layout(lz.mesh, layout.shape, dims or ((),) * len(layout.shape))
+    def fits(factor: int, parts: int) -> bool:
+        marks = [[bool(f) and f[0] == factor for f in mapping] for mapping in mappings]
+        return factor in known and r.sizes[factor] % parts == 0 and kernel.fits(marks, parts)
 
+    results = zip(outs[:count], r.results[:count], strict=True)
+    split = split_factors(r, [*results, *zip(layouts, mappings, strict=True)], fits)
     if not split:
-        values = [lz.at(x, target(x.layout, ())) for x in xs]
-        return lz.keep_and_move(op, values, [target(o, ()) for o in outs], outs)
-    now = [target(layout, m) for layout, m in zip(layouts, mappings, strict=True)]
+        values = [lz.at(x, x.layout.whole) for x in xs]
+        return lz.keep_and_move(op, values, [o.whole for o in outs], outs)
+    now = [by_factor(split, layout, m) for layout, m in zip(layouts, mappings, strict=True)]
     values = [lz.at(x, layout) for x, layout in zip(xs[:n], now[:n], strict=True)]
     with lz.e.ip:
         made = kernel.emit(values, [layout.local for layout in now])
-    results = [Local(v, o) for v, o in zip(made.results, [*now[n:], *outs[count:]], strict=True)]
+    got = [Local(v, o) for v, o in zip(made.results, [*now[n:], *outs[count:]], strict=True)]
     across = tuple(i for f in sorted(r.reduction) for i in split.get(f, ()))
     if across:
-        results = [Local(lz.e.all_reduce(x.value, across, "add"), x.layout) for x in results]
-    moved = [lz.move(x, o) for x, o in zip(results[:count], outs[:count], strict=True)]
-    return lz.replace(op, *moved, *results[count:])
+        got = [Local(lz.e.all_reduce(x.value, across, "add"), x.layout) for x in got]
+    moved = [lz.move(x, o) for x, o in zip(got[:count], outs[:count], strict=True)]
+    return lz.replace(op, *moved, *got[count:])
+
+
+def split_factors(
+    r: sdy.ShardingRule,
+    tensors: Sequence[tuple[Layout, Any]],
+    fits: Callable[[int, int], bool],
+    split: Mapping[int, Atoms] | None = None,
+) -> dict[int, Atoms]:
+    """The axes that split each factor of a sharding rule: of the first tensor that has some.
+
+    Args:
+      tensors: layouts with the factors of their dimensions.
+      fits: whether a factor may be split into so many parts.
+      split: factors whose axes are settled.
+    """
+    found = dict(split or {})
+    taken = {i for atoms in found.values() for i in atoms}
+    for layout, mapping in tensors:
+        for atoms, factors in zip(layout.dims, mapping, strict=True):
+            if not atoms or not factors or factors[0] in found or taken.intersection(atoms):
+                continue
+            if factors[0] not in r.need_replication and fits(factors[0], layout.mesh.count(atoms)):
+                found[factors[0]] = atoms
+                taken.update(atoms)
+    return found
+
+
+def by_factor(split: Mapping[int, Atoms], layout: Layout, mapping: Any) -> Layout:
+    """A layout as the split of its dimensions' factors asks for."""
+    dims = tuple(split.get(factors[0], ()) if factors else () for factors in mapping)
+    return Layout(layout.mesh, layout.shape, dims)

@@ -8,7 +8,7 @@ from weft._xla.mlir import ir
 from weft.partition.layout import Layout
 from weft.partition.local import Local
 from weft.partition.localize import Localizer, rule
-from weft.partition.localize_rules.windowed import held_window
+from weft.partition.localize_rules.windowed import held_window, listed, padding_of
 from weft.partition.simplify import never_selected
 from weft.partition.window import window
 
@@ -28,15 +28,8 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
     if source.before is not None and op.operands[1] not in lz.shared:
         source = source.before  # what was moved for this operation only
     rank = len(out.shape)
-    size, stride = (
-        list(op.attributes[n]) if n in op.attributes else [1] * rank
-        for n in ("window_dimensions", "window_strides")
-    )
-    padding = (
-        np.array(op.attributes["padding"]).reshape(rank, 2).tolist()
-        if "padding" in op.attributes
-        else [[0, 0] for _ in range(rank)]
-    )
+    size, stride = (listed(op, f"window_{name}", rank) for name in ("dimensions", "strides"))
+    padding = padding_of(op, rank)
     never = never_selected(op)
     fill = never and e.constant_text(never, e.type((), x.value.type.element_type))
     trivial = [size[d] == stride[d] == 1 and padding[d] == [0, 0] for d in range(rank)]

@@ -65,7 +65,7 @@ def _path(stack: ir.Value) -> _Path | None:
     if users[0].block != stack.owner:
         return None
     cut = [users[0], *_run(users[0], {"stablehlo.reshape"})]
-    join = only_user(cut[-1])
+    join = only_user(cut[-1].results[0])
     if join is None or join.name not in _JOIN or join.block != cut[0].block:
         return None
     mapped = _run(join, _ALONE)
@@ -125,7 +125,7 @@ def _run(
 ) -> list[ir.Operation]:
     """The operations of these names that use the result one after the other, each alone."""
     found: list[ir.Operation] = []
-    while (user := only_user([op, *found][-1])) is not None and user.name in names:
+    while (user := only_user([op, *found][-1].results[0])) is not None and user.name in names:
         if user.block != op.block:
             break
         found.append(user)

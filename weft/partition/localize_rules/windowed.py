@@ -15,6 +15,7 @@ from weft.partition.local import Local, fill_padding, index_mask, mask
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.choice import choose, deliver
 from weft.partition.localize_rules.reduction import combiner_kind
+from weft.partition.walk import maker, only_user
 from weft.partition.window import window
 
 
@@ -23,11 +24,23 @@ def starts(layout: Layout, dim: int, scale: int = 1, shift: int = 0) -> np.ndarr
     return np.arange(layout.counts[dim]) * layout.local[dim] * scale + shift
 
 
+def listed(op: ir.Operation, name: str, rank: int, default: int = 1) -> list[int]:
+    """An attribute with a number for each dimension, which may be absent."""
+    return list(op.attributes[name]) if name in op.attributes else [default] * rank
+
+
+def padding_of(op: ir.Operation, rank: int) -> list[list[int]]:
+    """The low and high padding of each dimension."""
+    if "padding" not in op.attributes:
+        return [[0, 0] for _ in range(rank)]
+    return np.array(op.attributes["padding"]).reshape(rank, 2).tolist()
+
+
 @rule("stablehlo.slice")
 def slice_(lz: Localizer, op: ir.Operation) -> list[Local]:
     out = lz.layouts(op)[0]
-    users = [use.owner.operation for use in op.results[0].uses]
-    if len(users) == 1 and rotation(lz, users[0]):
+    user = only_user(op.results[0])
+    if user is not None and rotation(lz, user):
         return lz.replace(op, Local(op.results[0], out))  # the concatenation reads the operand
     shape = lz.operand(op, 0).layout.shape
 
@@ -206,12 +219,11 @@ def rotation(lz: Localizer, op: ir.Operation) -> tuple[ir.Value, int] | None:
     """
     if op.name != "stablehlo.concatenate" or len(op.operands) != 2:
         return None
-    makers = [v.owner for v in op.operands]
-    if any(isinstance(m, ir.Block) or m.operation.name != "stablehlo.slice" for m in makers):
+    tail, head = map(maker, op.operands)
+    if tail is None or head is None or {tail.name, head.name} != {"stablehlo.slice"}:
         return None
-    tail, head = (m.operation for m in makers)
     source = tail.operands[0]
-    if source != head.operands[0] or any(len(list(m.results[0].uses)) != 1 for m in (tail, head)):
+    if source != head.operands[0] or any(only_user(v) is None for v in op.operands):
         return None
     out = lz.layouts(op)[0]
     dim = op.attributes["dimension"].value
@@ -224,11 +236,8 @@ def rotation(lz: Localizer, op: ir.Operation) -> tuple[ir.Value, int] | None:
     for piece, low, high in ((tail, shift, out.shape[dim]), (head, 0, shift)):
         begin, limit = [0] * len(out.shape), list(out.shape)
         begin[dim], limit[dim] = low, high
-        if list(piece.attributes["start_indices"]) != begin:
-            return None
-        if list(piece.attributes["limit_indices"]) != limit or set(piece.attributes["strides"]) != {
-            1
-        }:
+        bounds = {"start_indices": begin, "limit_indices": limit, "strides": [1] * len(begin)}
+        if any(list(piece.attributes[name]) != want for name, want in bounds.items()):
             return None
     return source, shift
 
@@ -276,15 +285,9 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[Local]:
     shape = lz.operand(op, 0).layout.shape
     rank = len(shape)
     size = list(op.attributes["window_dimensions"])
-    stride, base, dilation = (
-        list(op.attributes[n]) if n in op.attributes else [1] * rank
-        for n in ("window_strides", "base_dilations", "window_dilations")
-    )
-    padding = (
-        np.array(op.attributes["padding"]).reshape(rank, 2).tolist()
-        if "padding" in op.attributes
-        else [[0, 0]] * rank
-    )
+    names = ("window_strides", "base_dilations", "window_dilations")
+    stride, base, dilation = (listed(op, name, rank) for name in names)
+    padding = padding_of(op, rank)
     trivial = [size[d] == stride[d] == base[d] == 1 and padding[d] == [0, 0] for d in range(rank)]
 
     def fit(out: Layout) -> Layout:
