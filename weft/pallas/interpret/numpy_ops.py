@@ -219,9 +219,9 @@ _DIRECT: dict[str, Callable] = {
 }
 
 
-def _maker(name: str) -> Callable[[Maker], Maker]:
+def _maker(*names: str) -> Callable[[Maker], Maker]:
     def add(make: Maker) -> Maker:
-        MAKERS[name] = make
+        MAKERS.update(dict.fromkeys(names, make))
         return make
 
     return add
@@ -263,16 +263,6 @@ def _pow(eqn: Eqn) -> Any:
 # Shapes ----------------------------------------------------------------------------------------
 
 
-@_maker("reshape")
-def _reshape(eqn: Eqn, *, new_sizes: tuple, **_: Any) -> Callable:
-    return lambda x: np.reshape(x, new_sizes)
-
-
-@_maker("transpose")
-def _transpose(eqn: Eqn, *, permutation: tuple) -> Callable:
-    return lambda x: np.transpose(x, permutation)
-
-
 @_maker("broadcast_in_dim")
 def _broadcast(eqn: Eqn, *, shape: tuple, broadcast_dimensions: tuple, **_: Any) -> Callable:
     given = eqn.invars[0].aval.shape
@@ -288,16 +278,6 @@ def _iota(eqn: Eqn, *, shape: tuple, dtype: Any, dimension: int, **_: Any) -> Ca
     lead[dimension] = shape[dimension]
     value = np.broadcast_to(np.arange(shape[dimension]).astype(dtype).reshape(lead), shape)
     return lambda: value
-
-
-@_maker("concatenate")
-def _concatenate(eqn: Eqn, *, dimension: int) -> Callable:
-    return lambda *xs: np.concatenate(xs, dimension)
-
-
-@_maker("rev")
-def _rev(eqn: Eqn, *, dimensions: tuple) -> Callable:
-    return lambda x: np.flip(x, dimensions)
 
 
 @_maker("pad")
@@ -318,22 +298,10 @@ def _pad(eqn: Eqn, *, padding_config: tuple) -> Any:
     return run
 
 
-@_maker("slice")
-def _slice(eqn: Eqn, *, start_indices: tuple, limit_indices: tuple, strides: Any) -> Callable:
-    steps = strides or (1,) * len(start_indices)
-    index = tuple(map(slice, start_indices, limit_indices, steps))
-    return lambda x: x[index]
-
-
 def _window(shape: tuple, sizes: tuple, starts: Any) -> tuple:
     """The window at starts, moved inside as dynamic_slice does."""
     at = [min(max(int(s), 0), n - k) for s, n, k in zip(starts, shape, sizes, strict=True)]
     return tuple(slice(s, s + k) for s, k in zip(at, sizes, strict=True))
-
-
-@_maker("dynamic_slice")
-def _dynamic_slice(eqn: Eqn, *, slice_sizes: tuple) -> Callable:
-    return lambda x, *starts: x[_window(x.shape, slice_sizes, starts)]
 
 
 @_maker("dynamic_update_slice")
@@ -346,62 +314,70 @@ def _dynamic_update(eqn: Eqn) -> Callable:
     return run
 
 
+def _sliced(eqn: Eqn, *, start_indices: tuple, limit_indices: tuple, strides: Any) -> Callable:
+    steps = strides or (1,) * len(start_indices)
+    index = tuple(map(slice, start_indices, limit_indices, steps))
+    return lambda x: x[index]
+
+
+MAKERS |= {
+    "slice": _sliced,
+    "reshape": lambda eqn, *, new_sizes, **_: lambda x: np.reshape(x, new_sizes),
+    "transpose": lambda eqn, *, permutation: lambda x: np.transpose(x, permutation),
+    "concatenate": lambda eqn, *, dimension: lambda *xs: np.concatenate(xs, dimension),
+    "rev": lambda eqn, *, dimensions: lambda x: np.flip(x, dimensions),
+    "dynamic_slice": lambda eqn, *, slice_sizes: (
+        lambda x, *starts: x[_window(x.shape, slice_sizes, starts)]
+    ),
+}
+
+_REDUCTIONS: dict[str, Callable] = {
+    "reduce_sum": np.sum,
+    "reduce_prod": np.prod,
+    "reduce_max": np.max,
+    "reduce_min": np.min,
+    "reduce_and": np.bitwise_and.reduce,
+    "reduce_or": np.bitwise_or.reduce,
+    "reduce_xor": np.bitwise_xor.reduce,
+}
+_ACCUMULATED = {
+    "cumsum": np.add,
+    "cumprod": np.multiply,
+    "cummax": np.maximum,
+    "cummin": np.minimum,
+}
+
 # Reductions and products -----------------------------------------------------------------------
 
 
-def _reduction(name: str, ufunc: Callable) -> None:
-    def make(eqn: Eqn, *, axes: tuple, **_: Any) -> Callable | None:
-        dtype = eqn.outvars[0].aval.dtype
-        if not all(eqn.invars[0].aval.shape[a] for a in axes) and name in ("max", "min"):
-            return None
-        if dtype.itemsize < 4 and dtypes.is_inexact(dtype):  # added up in float32
-            return lambda x: np.asarray(ufunc(x.astype(np.float32), axis=axes)).astype(dtype)
-        return lambda x: np.asarray(ufunc(x, axis=axes)).astype(dtype, copy=False)
-
-    MAKERS[f"reduce_{name}"] = make
+@_maker(*_REDUCTIONS)
+def _reduce(eqn: Eqn, *, axes: tuple, **_: Any) -> Callable | None:
+    ufunc, dtype = _REDUCTIONS[eqn.primitive.name], eqn.outvars[0].aval.dtype
+    if ufunc in (np.max, np.min) and not all(eqn.invars[0].aval.shape[a] for a in axes):
+        return None
+    small = dtype.itemsize < 4 and dtypes.is_inexact(dtype)  # added up in float32
+    wide = np.float32 if small else eqn.invars[0].aval.dtype
+    return lambda x: np.asarray(ufunc(x.astype(wide, copy=False), axis=axes)).astype(dtype)
 
 
-for _name, _ufunc in (
-    ("sum", np.sum),
-    ("prod", np.prod),
-    ("max", np.max),
-    ("min", np.min),
-    ("and", np.bitwise_and.reduce),
-    ("or", np.bitwise_or.reduce),
-    ("xor", np.bitwise_xor.reduce),
-):
-    _reduction(_name, _ufunc)
+@_maker(*_ACCUMULATED)
+def _accumulate(eqn: Eqn, *, axis: int, reverse: bool) -> Callable:
+    ufunc: Any = _ACCUMULATED[eqn.primitive.name]
+
+    def run(x: Any) -> Any:
+        x = np.flip(x, axis) if reverse else x
+        out = ufunc.accumulate(x, axis=axis, dtype=x.dtype)
+        return np.flip(out, axis) if reverse else out
+
+    return run
 
 
-def _argument(name: str, find: Callable) -> None:
-    def make(eqn: Eqn, *, axes: tuple, index_dtype: Any) -> Any:
-        if len(axes) != 1:
-            return None
-        return lambda x: np.asarray(find(x, axis=axes[0])).astype(index_dtype)
-
-    MAKERS[name] = make
-
-
-_argument("argmax", np.argmax)
-_argument("argmin", np.argmin)
-
-
-def _cumulative(name: str, ufunc: Any) -> None:
-    def make(eqn: Eqn, *, axis: int, reverse: bool) -> Callable:
-        def run(x: Any) -> Any:
-            x = np.flip(x, axis) if reverse else x
-            out = ufunc.accumulate(x, axis=axis, dtype=x.dtype)
-            return np.flip(out, axis) if reverse else out
-
-        return run
-
-    MAKERS[name] = make
-
-
-_cumulative("cumsum", np.add)
-_cumulative("cumprod", np.multiply)
-_cumulative("cummax", np.maximum)
-_cumulative("cummin", np.minimum)
+@_maker("argmax", "argmin")
+def _argument(eqn: Eqn, *, axes: tuple, index_dtype: Any) -> Callable | None:
+    find = getattr(np, eqn.primitive.name)
+    if len(axes) != 1:
+        return None
+    return lambda x: np.asarray(find(x, axis=axes[0])).astype(index_dtype)
 
 
 @_maker("dot_general")
