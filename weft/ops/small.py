@@ -36,10 +36,10 @@ def _split_abstract(x: ShapedArray, *, sizes: tuple[int, ...], axis: int) -> lis
 
 
 def _split_transpose(cts: Sequence[Any], x: Any, *, sizes: tuple[int, ...], axis: int) -> list:
-    from weft.transforms.jvp import full_cotangents
+    from weft.transforms.jvp import filled_cotangents
 
     avals = _split_abstract(x.aval, sizes=sizes, axis=axis)
-    return [concatenate(full_cotangents([a.update(mat=x.aval.mat) for a in avals], cts), axis)]
+    return [concatenate(filled_cotangents([a.update(mat=x.aval.mat) for a in avals], cts), axis)]
 
 
 def _split_batch(data: Any, args: Any, dims: Any, *, sizes: tuple[int, ...], axis: int) -> tuple:

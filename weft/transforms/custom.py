@@ -15,7 +15,7 @@ from weft.transforms.custom_common import SymbolicZero, zero_from_primal
 from weft.transforms.custom_jvp import custom_jvp, custom_jvp_p
 from weft.transforms.custom_vjp import CustomVJPPrimal, custom_vjp, custom_vjp_p
 from weft.transforms.jit_op import jaxpr_axes
-from weft.transforms.jvp import cotangent_aval, full_cotangents, full_tangents
+from weft.transforms.jvp import cotangent_aval, filled_cotangents, filled_tangents
 from weft.transforms.transpose import is_undefined
 from weft.transforms.vmap import AxisData, batch_jaxpr, move_dim, to_front
 
@@ -98,7 +98,7 @@ def _linear_jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) ->
             "linear_call is differentiated with respect to its residual arguments; only its "
             "linear arguments have derivatives. Wrap it in weft.custom_jvp to give the others"
         )
-    given = full_tangents(primals[n:], tangents[n:])
+    given = filled_tangents(primals[n:], tangents[n:])
     outs = linear_call_p.bind(*primals, counts=counts, **params)
     return outs, linear_call_p.bind(*primals[:n], *given, counts=counts, **params)
 
@@ -107,7 +107,7 @@ def _linear_transpose(
     cts: Any, *args: Any, fun: ClosedJaxpr, transpose: ClosedJaxpr, counts: tuple
 ) -> list:
     consts, t_consts, residuals, linear = _parts(args, counts)
-    given = full_cotangents(fun.out_avals, cts)
+    given = filled_cotangents(fun.out_avals, cts)
     outs = linear_call_p.bind(
         *t_consts,
         *consts,

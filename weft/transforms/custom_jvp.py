@@ -24,7 +24,7 @@ from weft.transforms.custom_common import (
     trace_call,
     tracing_rules,
 )
-from weft.transforms.jvp import DualTrace, RuleTrace, full_tangents, has_tangent, tangent_aval
+from weft.transforms.jvp import DualTrace, RuleTrace, filled_tangents, has_tangent, tangent_aval
 from weft.transforms.vmap import EqualDim, batch_flat, move_dim
 
 # The op. It takes `call`, which knows the function and its rule on flat arguments. Recorded, it has
@@ -105,7 +105,7 @@ class ClosedCall:
 
     def rule(self, consts: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
         mask = [has_tangent(typeof(p)) for p in primals]
-        given = full_tangents(pick(primals, mask), pick(tangents, mask))
+        given = filled_tangents(pick(primals, mask), pick(tangents, mask))
         outs = eval_closed(self.rule_jaxpr, *consts[self.start :], *primals, *given)
         n = len(outs) // 2
         return outs[:n], [
@@ -189,7 +189,7 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
         outs, out_tangents = call.rule((), xs[:n], tangents)
         return [
             *outs,
-            *full_tangents(outs, out_tangents),
+            *filled_tangents(outs, out_tangents),
         ]
 
     with tracing_rules(owner):

@@ -53,7 +53,7 @@ def cotangent_aval(aval: Any) -> Any:
     return aval
 
 
-def full_tangents(primals: Sequence[Any], tangents: Sequence[Any]) -> list:
+def filled_tangents(primals: Sequence[Any], tangents: Sequence[Any]) -> list:
     """The tangents of the values, zeros where there are none."""
     from weft.ops.special import instantiate_zero
 
@@ -63,7 +63,7 @@ def full_tangents(primals: Sequence[Any], tangents: Sequence[Any]) -> list:
     ]
 
 
-def full_cotangents(avals: Sequence[Any], cts: Sequence[Any]) -> list:
+def filled_cotangents(avals: Sequence[Any], cts: Sequence[Any]) -> list:
     """The cotangents of values of the types, zeros where there are none."""
     from weft.ops.special import instantiate_zero
 

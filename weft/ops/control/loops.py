@@ -34,7 +34,7 @@ from weft.ops.control.scan import check_unroll, scan_p, trace_with_carry
 from weft.ops.control.scan_lower import whole
 from weft.transforms.dce import dce_jaxpr
 from weft.transforms.dependence import program_depends
-from weft.transforms.jvp import full_tangents, jvp_jaxpr
+from weft.transforms.jvp import filled_tangents, jvp_jaxpr
 from weft.transforms.vmap import AxisData, batch_jaxpr, move_dim
 
 # The operands of `while` are the condition's constants, the body's constants, and the carry.
@@ -92,7 +92,7 @@ def _pushed(primals: Any, tangents: Any, params: dict) -> tuple[list, dict, list
     pred = cond_jaxpr.memo(
         ("while tangents", m, *_key(body, m)), lambda: _widen(cond_jaxpr, body, m)
     )
-    given = full_tangents(pick(carry, nz_carry), pick(t_carry, nz_carry))
+    given = filled_tangents(pick(carry, nz_carry), pick(t_carry, nz_carry))
     operands = [*cond_consts, *body_consts, *pick(t_consts, nz_consts), *carry, *given]
     new = {**params, "cond_jaxpr": pred, "body_jaxpr": body, "body_nconsts": bn + k}
     return operands, new, nz_carry

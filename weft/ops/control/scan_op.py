@@ -23,8 +23,8 @@ from weft.transforms.dce import dce_closed, dce_jaxpr
 from weft.transforms.dependence import program_depends
 from weft.transforms.jvp import (
     LinearizedJaxpr,
-    full_cotangents,
-    full_tangents,
+    filled_cotangents,
+    filled_tangents,
     jvp_jaxpr,
     linearize_jaxpr,
 )
@@ -103,7 +103,7 @@ def _jvp(
         *range(num_carry, n_out),
         *range(first_ys, len(pushed.out_avals)),
     ]
-    given = full_tangents(pick(primals, nonzero), pick(tangents, nonzero))
+    given = filled_tangents(pick(primals, nonzero), pick(tangents, nonzero))
     t_of = dict(zip(range(n, n + len(given)), given, strict=True))
     outs = scan_p.bind(
         *(primals[i] if i < n else t_of[i] for i in inputs),
@@ -299,7 +299,7 @@ def _linearize(
     invariant, changing = ([sources[k][i] for k, i in part] for part in split.residuals)
     t_consts = pick(tangents[:num_consts], nonzero[:num_consts])
     carried = [i for i in range(num_consts, end) if nonzero[i]]
-    t_carry = full_tangents([primals[i] for i in carried], [tangents[i] for i in carried])
+    t_carry = filled_tangents([primals[i] for i in carried], [tangents[i] for i in carried])
     t_xs = pick(tangents[end:], nonzero[end:])
     given = scan_p.bind(
         *invariant,
@@ -421,7 +421,7 @@ def _transpose(
     start = len(known_consts)
     accumulators = [instantiate_zero(a) for a in avals[start : start + n_acc]]
     carry_avals = jaxpr.in_avals[num_consts:end]
-    ct_carry = full_cotangents(pick(carry_avals, lin_carry), pick(cts[:num_carry], lin_carry))
+    ct_carry = filled_cotangents(pick(carry_avals, lin_carry), pick(cts[:num_carry], lin_carry))
     outs = scan_p.bind(
         *known_consts,
         *accumulators,

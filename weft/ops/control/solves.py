@@ -41,7 +41,7 @@ def _jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) -> tuple:
     from weft.ops.elementwise import neg_p
     from weft.ops.special import add_any
     from weft.transforms.custom_vmap import push_inline
-    from weft.transforms.jvp import full_tangents
+    from weft.transforms.jvp import filled_tangents
 
     outs = linear_solve_p.bind(*primals, counts=counts, **params)
     parts, b = _constants(primals, counts)
@@ -58,12 +58,12 @@ def _jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) -> tuple:
     if all(t is None for t in rhs):
         return outs, [None] * len(outs)
     consts = [c for part in parts for c in part]
-    dx = linear_solve_p.bind(*consts, *full_tangents(b, rhs), counts=counts, **params)
+    dx = linear_solve_p.bind(*consts, *filled_tangents(b, rhs), counts=counts, **params)
     return outs, [*dx[: len(b)], *[None] * (len(outs) - len(b))]
 
 
 def _transpose(cts: Any, *args: Any, counts: tuple, num_aux: int, **params: Any) -> list:
-    from weft.transforms.jvp import full_cotangents
+    from weft.transforms.jvp import filled_cotangents
 
     if params["transpose_solve"] is None:
         raise TypeError(
@@ -72,7 +72,7 @@ def _transpose(cts: Any, *args: Any, counts: tuple, num_aux: int, **params: Any)
         )
     parts, b = _constants(args, counts)
     n = len(b)
-    given = full_cotangents(params["solve"].out_avals[:n], cts[:n])
+    given = filled_cotangents(params["solve"].out_avals[:n], cts[:n])
     m, v, s, t = parts
     outs = linear_solve_p.bind(
         *v,
