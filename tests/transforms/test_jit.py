@@ -477,3 +477,13 @@ def test_vmap_of_a_function_with_shardings_takes_arrays_wherever_they_are(spec):
         out = weft.vmap(f)(x)
         np.testing.assert_array_equal(out, value * 2)
         assert out.sharding.shard_shape(out.shape)[1:] == (8, 2)
+
+
+def test_compiler_options_belong_to_the_outermost_jit():
+    options = {"xla_backend_optimization_level": 0}
+    f = weft.jit(lambda x: lax.sin(x) * x, compiler_options=options)
+    slope = np.sin(2.0) + 2 * np.cos(2.0)
+    for g in (weft.grad(f), weft.jit(weft.grad(f), compiler_options=options)):
+        np.testing.assert_allclose(g(2.0), slope, rtol=1e-5)
+    with pytest.raises(ValueError, match="optimization_level.*give it to the outermost jit"):
+        weft.jit(lambda x: f(x) + 1)(2.0)

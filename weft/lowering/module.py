@@ -67,6 +67,7 @@ class ModuleContext:
         self.mesh = mesh
         self.device = device
         self.whole_sums = False  # whether partial sums are added up where they are made
+        self.compiler_options: tuple = ()  # of the program, as pairs
         self.use_shardy = use_shardy
         self.num_partitions = num_partitions
         self.host_callbacks: list[Any] = []
@@ -408,6 +409,7 @@ def lower_module(
     result_names: Sequence[str] | None = None,
     use_shardy: bool = True,
     whole_sums: bool = False,
+    compiler_options: tuple = (),
 ) -> ModuleContext:
     """The module of a whole program, with `@main` its entry.
 
@@ -415,6 +417,7 @@ def lower_module(
     propagation decides. aliases: argument -> result that reuses its donated buffer. arg_names,
     result_names: for locations and `jax.result_info`; a result's name is its path, `['loss']`.
     whole_sums: partial sums inside are added up where they are made, whatever their types say.
+    compiler_options: as pairs, those that calls inside may ask for.
     """
     from weft.lowering.sharding import physical_rank, sharding_text
     from weft.sharding.text import mhlo_sharding_text, sdy_sharding_text
@@ -465,7 +468,7 @@ def lower_module(
             attrs["jax.result_info"] = string_attr(
                 "result" + (result_names[i] if result_names else f"[{i}]" if n_out > 1 else "")
             )
-        ctx.whole_sums = whole_sums
+        ctx.whole_sums, ctx.compiler_options = whole_sums, compiler_options
         ctx.emit_function(
             "main",
             jaxpr,

@@ -84,7 +84,7 @@ def _is_eager() -> bool:
 
 def _find(jaxpr: Jaxpr, unit: bool, wanted: tuple | None) -> Callable | None:
     """The compiled backward pass of programs like this one."""
-    if jaxpr.effects or not jaxpr.eqns or any(map(_changes_devices, jaxpr.eqns)):
+    if jaxpr.effects or not jaxpr.eqns or any(map(_stands_alone, jaxpr.eqns)):
         return None
     table = _compiled
     nested = next((e for e in jaxpr.eqns if e.primitive.higher_order), None)
@@ -117,7 +117,10 @@ def _find(jaxpr: Jaxpr, unit: bool, wanted: tuple | None) -> Callable | None:
     return run
 
 
-def _changes_devices(eqn: Any) -> bool:
+def _stands_alone(eqn: Any) -> bool:
+    """Whether an equation changes devices, or has options of the compiler for itself."""
+    if eqn.params.get("options"):
+        return True
     if eqn.primitive.name != "device_put":
         return False
     from weft.sharding.placement import moves_between_devices

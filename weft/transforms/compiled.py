@@ -313,6 +313,7 @@ def _emit(program: Program, result_names: Sequence[str], whole_sums: bool) -> No
         result_names=result_names,
         use_shardy=program.use_shardy,
         whole_sums=whole_sums,
+        compiler_options=tuple(sorted((program.options or {}).items())),
     )
     program.module = lowered.module
     program.host_callbacks = lowered.host_callbacks

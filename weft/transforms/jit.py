@@ -44,7 +44,7 @@ from weft.transforms.guarded import guarded
 from weft.transforms.jit_op import jit_p, typed_as
 from weft.transforms.request import Request
 from weft.transforms.run import executable_for, execute, is_debugging, placements
-from weft.transforms.staging import _check_callable, aval_of_spec, function_name, split_static
+from weft.transforms.staging import aval_of_spec, check_callable, function_name, split_static
 
 
 class _Unspecified:
@@ -459,8 +459,8 @@ def jit(
     static_argnums, static_argnames: arguments that are hashable Python values; a new value
     traces anew. donate_argnums, donate_argnames: arguments whose buffers the results may take.
     keep_unused: pass arguments the function does not read. inline: inside another jit, no
-    function boundary. compiler_options: XLA flags by name. partitioner: 'auto', 'weft' or 'xla'
-    instead of `weft.config.partitioner`.
+    function boundary. compiler_options: XLA flags by name, of the outermost jit. partitioner:
+    'auto', 'weft' or 'xla' instead of `weft.config.partitioner`.
 
     The jitted function has `.trace(*args)`, `.lower(*args)` and `.eval_shape(*args)`.
 
@@ -484,7 +484,7 @@ def jit(
             compiler_options=compiler_options,
             partitioner=partitioner,
         )
-    _check_callable(fun, "jit")
+    check_callable(fun, "jit")
     if partitioner not in (None, "auto", "weft", "xla"):
         raise ValueError(f"jit: partitioner must be 'auto', 'weft' or 'xla', got {partitioner!r}")
     if device is not None or backend is not None:

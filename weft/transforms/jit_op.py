@@ -169,6 +169,11 @@ def _lower(
 ) -> list:
     from weft.lowering.sharding import constrain
 
+    if params["options"] not in ((), ctx.module.compiler_options):
+        raise ValueError(
+            f"jit of {name}: compiler_options={dict(params['options'])!r} is given inside of a "
+            "program that is compiled as a whole; give it to the outermost jit"
+        )
     placed = [
         constrain(ctx, x, s, a)
         for x, s, a in zip(operands, in_shardings, jaxpr.in_avals, strict=True)
