@@ -81,35 +81,35 @@ def short_name(dtype: Any) -> str:
 
 
 # Kinds. NumPy calls ml_dtypes' types kind 'V' or 'f'; these predicates know them.
-_FLOATS = frozenset((float16, float32, float64, bfloat16, *_small_floats))
-_SIGNED = frozenset((int8, int16, int32, int64, _small["int2"], _small["int4"]))
-_UNSIGNED = frozenset((uint8, uint16, uint32, uint64, _small["uint2"], _small["uint4"]))
-_COMPLEX = frozenset((complex64, complex128))
-_ALL = frozenset((bool_, *_FLOATS, *_SIGNED, *_UNSIGNED, *_COMPLEX))
+FLOATS = frozenset((float16, float32, float64, bfloat16, *_small_floats))
+SIGNED = frozenset((int8, int16, int32, int64, _small["int2"], _small["int4"]))
+UNSIGNED = frozenset((uint8, uint16, uint32, uint64, _small["uint2"], _small["uint4"]))
+COMPLEX = frozenset((complex64, complex128))
+_ALL = frozenset((bool_, *FLOATS, *SIGNED, *UNSIGNED, *COMPLEX))
 
 
 def is_float(dtype: Any) -> bool:
-    return dtype in _FLOATS
+    return dtype in FLOATS
 
 
 def is_complex(dtype: Any) -> bool:
-    return dtype in _COMPLEX
+    return dtype in COMPLEX
 
 
 def is_inexact(dtype: Any) -> bool:
-    return dtype in _FLOATS or dtype in _COMPLEX
+    return dtype in FLOATS or dtype in COMPLEX
 
 
 def is_integer(dtype: Any) -> bool:
-    return dtype in _SIGNED or dtype in _UNSIGNED
+    return dtype in SIGNED or dtype in UNSIGNED
 
 
 def is_signed(dtype: Any) -> bool:
-    return dtype in _SIGNED
+    return dtype in SIGNED
 
 
 def is_unsigned(dtype: Any) -> bool:
-    return dtype in _UNSIGNED
+    return dtype in UNSIGNED
 
 
 def is_bool(dtype: Any) -> bool:

@@ -381,7 +381,7 @@ class StagingTrace:
             try:
                 known = prim.rule_cache.get(key)
             except TypeError:
-                _check_hashable(prim, params)
+                check_hashable(prim, params)
                 raise
             if known is None:
                 make_room(prim.rule_cache, MOST_RULES)
@@ -519,7 +519,7 @@ def _check_results(name: str, outs: Sequence[Any]) -> None:
             )
 
 
-def _check_hashable(prim: Primitive, params: dict[str, Any]) -> None:
+def check_hashable(prim: Primitive, params: dict[str, Any]) -> None:
     for name, value in params.items():
         try:
             hash(value)

@@ -18,7 +18,7 @@ from weft.ops.promote import promote, promote_inexact
 from weft.ops.shape import broadcast_in_dim
 from weft.ops.slicing import slice_in_dim
 
-_FLOATS = dtypes._FLOATS
+_FLOATS = dtypes.FLOATS
 _FORMULAS: dict[Primitive, Callable] = {}
 
 
@@ -41,7 +41,7 @@ def _op(name: str, formula: Callable, slope: Callable, accepts: str = FLOAT) -> 
 
 def _bind(prim: Primitive, x: Any) -> Any:
     """The op; for complex numbers its formula, with the derivative that has."""
-    return _FORMULAS[prim](x) if typeof(x).dtype in dtypes._COMPLEX else prim.bind(x)
+    return _FORMULAS[prim](x) if typeof(x).dtype in dtypes.COMPLEX else prim.bind(x)
 
 
 def _float(x: Any) -> Any:
@@ -244,7 +244,7 @@ _ROOT = math.sqrt(2 / math.pi)
 
 
 def _softplus_formula(x: Any) -> Any:
-    if typeof(x).dtype in dtypes._COMPLEX:
+    if typeof(x).dtype in dtypes.COMPLEX:
         return wnp.logaddexp(x, 0.0)
     tail = ew.log1p(ew.exp(ew.neg(ew.abs(x))))
     return ew.add(ew.max(x, scalar(0, x)), tail)

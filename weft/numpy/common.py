@@ -20,8 +20,8 @@ from weft.ops.elementwise import convert, convert_element_type_p
 from weft.ops.promote import promote_inexact
 from weft.ops.shape import broadcast_in_dim_p
 
-INEXACT = dtypes._FLOATS | dtypes._COMPLEX
-INTEGERS = dtypes._SIGNED | dtypes._UNSIGNED
+INEXACT = dtypes.FLOATS | dtypes.COMPLEX
+INTEGERS = dtypes.SIGNED | dtypes.UNSIGNED
 _PYTHON = frozenset((bool, int, float, complex))
 SCALARS = (bool, int, float, complex, np.generic)
 

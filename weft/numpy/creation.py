@@ -39,7 +39,7 @@ printoptions = np.printoptions
 array_repr, array_str = np.array_repr, np.array_str
 save, savez = np.save, np.savez
 
-_ON_HOST = 1 << 16
+ON_HOST = 1 << 16
 """Elements up to which the host makes an array eagerly, instead of a program of several ops."""
 
 
@@ -547,7 +547,7 @@ def arange(
         size = len(range(lo, hi, by))
         if lo == 0 and by == 1:
             x = iota_p.bind(dtype=dtype, shape=(size,), dimension=0)
-        elif state.trace is EVAL and size <= _ON_HOST or not dtypes.is_integer(dtype):
+        elif state.trace is EVAL and size <= ON_HOST or not dtypes.is_integer(dtype):
             x = constant(np.arange(lo, hi, by).astype(dtype))
         else:
             from weft.ops.elementwise import add_p, mul_p

@@ -25,13 +25,12 @@ from weft.numpy.common import (
 )
 from weft.numpy.ufuncs import (
     _bool,
-    _const,
-    _dtype,
-    _filled,
-    _same_rank,
-    _two,
-    _two_inexact,
     absolute,
+    both,
+    both_inexact,
+    const_like,
+    dtype_of,
+    filled_like,
     imag,
     isfinite,
     isinf,
@@ -43,6 +42,7 @@ from weft.numpy.ufuncs import (
     maximum,
     minimum,
     real,
+    same_rank,
     signbit,
     subtract,
 )
@@ -55,7 +55,7 @@ from weft.ops.special import stop_gradient
 
 def _integer_operands(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
     """Promoted operands; booleans divide as integers."""
-    x1, x2 = _two(name, x1, x2)
+    x1, x2 = both(name, x1, x2)
     if typeof(x1).dtype == _bool:
         x1, x2 = (convert(to_array(v), dtypes.int32) for v in (x1, x2))
     refuse_complex(name, x1)
@@ -71,9 +71,9 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
     """
     x1, x2 = _integer_operands("floor_divide", x1, x2)
     dtype = typeof(x1).dtype
-    if dtype in dtypes._UNSIGNED:
+    if dtype in dtypes.UNSIGNED:
         return ew.div_p.bind(x1, x2)
-    if dtype in dtypes._SIGNED:
+    if dtype in dtypes.SIGNED:
         quotient = ew.div_p.bind(x1, x2)
         return ew.select(_other_sign(ew.rem_p.bind(x1, x2), x2), ew.sub(quotient, 1), quotient)
     return _float_divmod(stop_gradient(x1), stop_gradient(x2))[0]  # flat between its steps
@@ -81,7 +81,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
 
 def _other_sign(rest: Any, divisor: Any) -> Any:
     """Whether a remainder is not zero and of another sign than the divisor, which may be zero."""
-    zero = _const(rest, 0)
+    zero = const_like(rest, 0)
     if isinstance(divisor, int | float | np.generic) and float(divisor) > 0:
         return ew.lt_p.bind(rest, zero)
     return ew.and_p.bind(
@@ -95,8 +95,8 @@ def _float_divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
     quotient = ew.div_p.bind(ew.sub_p.bind(x1, mod), x2)
     adjust = _other_sign(mod, x2)
     mod = ew.select(adjust, ew.add_p.bind(mod, x2), mod)
-    quotient = ew.select(adjust, ew.sub_p.bind(quotient, _const(x1, 1)), quotient)
-    by_zero = ew.eq_p.bind(x2, _const(x2, 0))  # infinite
+    quotient = ew.select(adjust, ew.sub_p.bind(quotient, const_like(x1, 1)), quotient)
+    by_zero = ew.eq_p.bind(x2, const_like(x2, 0))  # infinite
     whole = ew.round_p.bind(quotient, rounding_method=0)
     return ew.select(by_zero, ew.div_p.bind(x1, x2), whole), mod
 
@@ -106,7 +106,7 @@ def _divisor(x: Any) -> Any:
     aval = typeof(x)
     if aval.dtype not in INTEGERS or (isinstance(x, np.generic) and x != 0):
         return x
-    return ew.select(ew.eq_p.bind(x, _const(x, 0)), _filled(x, 1), x)
+    return ew.select(ew.eq_p.bind(x, const_like(x, 0)), filled_like(x, 1), x)
 
 
 def remainder(x1: Any, x2: Any, /) -> Any:
@@ -119,7 +119,7 @@ def remainder(x1: Any, x2: Any, /) -> Any:
     x1, x2 = _integer_operands("remainder", x1, x2)
     dtype = typeof(x1).dtype
     rest = ew.rem_p.bind(x1, _divisor(x2))
-    if dtype in dtypes._UNSIGNED:
+    if dtype in dtypes.UNSIGNED:
         return rest
     return ew.select(_other_sign(rest, x2), ew.add_p.bind(rest, x2), rest)
 
@@ -160,8 +160,8 @@ def modf(x: Any, /, out: Any = None) -> Any:
     """
     refuse_out("modf", out)
     x = inexact(x)
-    whole = ew.select(ew.ge_p.bind(x, _const(x, 0)), ew.floor_p.bind(x), ew.ceil_p.bind(x))
-    zero = stop_gradient(ew.div_p.bind(_filled(x, 1), x))  # of an infinity, with its sign
+    whole = ew.select(ew.ge_p.bind(x, const_like(x, 0)), ew.floor_p.bind(x), ew.ceil_p.bind(x))
+    zero = stop_gradient(ew.div_p.bind(filled_like(x, 1), x))  # of an infinity, with its sign
     return ew.select(isinf(x), zero, subtract(x, whole)), whole
 
 
@@ -177,7 +177,7 @@ def power(x1: Any, x2: Any, /) -> Any:
     >>> weft.numpy.power(weft.numpy.array([1, 2, 3]), 2)
     Array([1, 4, 9], dtype=int32)
     """
-    if isinstance(x2, builtins.bool) and aval_of("power", x1).dtype in dtypes._COMPLEX:
+    if isinstance(x2, builtins.bool) and aval_of("power", x1).dtype in dtypes.COMPLEX:
         x2 = int(x2)
     if isinstance(x2, int | np.integer) and not isinstance(x2, builtins.bool):
         dtype = aval_of("power", x1).dtype
@@ -191,7 +191,7 @@ def power(x1: Any, x2: Any, /) -> Any:
         if x2 >= 0 or dtype in INEXACT:
             return ew.integer_pow_p.bind(x1, y=int(x2)) if x2 != 1 else to_array(x1)
     a, b = aval_of("power", x1), aval_of("power", x2)
-    if a.dtype in dtypes._FLOATS and b.dtype in INTEGERS and not b.weak_type:
+    if a.dtype in dtypes.FLOATS and b.dtype in INTEGERS and not b.weak_type:
         # XLA multiplies for integer exponents, so that 0 and negative bases have derivatives.
         x1 = convert(x1, a.dtype)
         return ew.pow_p.bind(*broadcast_args(x1, x2))
@@ -210,40 +210,40 @@ pow = power
 
 def _inexact_power(x: Any, y: Any) -> Any:
     """Floats or complex numbers of one dtype."""
-    if typeof(x).dtype not in dtypes._COMPLEX:
+    if typeof(x).dtype not in dtypes.COMPLEX:
         return ew.pow_p.bind(x, y)
-    x, y = _same_rank(x, y)
-    vanishes = ew.gt_p.bind(ew.real_p.bind(y), ew.real_p.bind(_filled(y, 0)))
-    vanishes = ew.and_p.bind(ew.eq_p.bind(x, _filled(x, 0)), vanishes)
-    base = ew.select(vanishes, _filled(x, 1), x)  # XLA has NaN for 0 to a complex power
+    x, y = same_rank(x, y)
+    vanishes = ew.gt_p.bind(ew.real_p.bind(y), ew.real_p.bind(filled_like(y, 0)))
+    vanishes = ew.and_p.bind(ew.eq_p.bind(x, filled_like(x, 0)), vanishes)
+    base = ew.select(vanishes, filled_like(x, 1), x)  # XLA has NaN for 0 to a complex power
     # The derivative at 0: that of x for exponent 1, 0 above, and none below, as of the root.
-    flat = ew.gt_p.bind(ew.real_p.bind(y), ew.real_p.bind(_filled(y, 1)))
-    straight = ew.eq_p.bind(y, _filled(y, 1))
+    flat = ew.gt_p.bind(ew.real_p.bind(y), ew.real_p.bind(filled_like(y, 1)))
+    straight = ew.eq_p.bind(y, filled_like(y, 1))
     steep = ew.and_p.bind(vanishes, ew.not_p.bind(ew.or_p.bind(flat, straight)))
-    root = ew.sqrt_p.bind(ew.select(steep, x, _filled(x, 1)))
-    zero = ew.select(flat, _filled(x, 0), ew.select(straight, x, root))
+    root = ew.sqrt_p.bind(ew.select(steep, x, filled_like(x, 1)))
+    zero = ew.select(flat, filled_like(x, 0), ew.select(straight, x, root))
     return ew.select(vanishes, zero, ew.pow_p.bind(base, y))
 
 
 def _integer_power(x: Any, n: Any, dtype: Any) -> Any:
     """Square and multiply over the exponent's bits; negative exponents give 0, or ±1 for ±1."""
-    x, n = _same_rank(to_array(x), to_array(n))
-    one, zero = _filled(x, 1), dtype.type(0)
+    x, n = same_rank(to_array(x), to_array(n))
+    one, zero = filled_like(x, 1), dtype.type(0)
     bits = dtype.itemsize * 8
     acc, base, left = one, x, n
-    for i in range(bits - (dtype in dtypes._SIGNED)):
+    for i in range(bits - (dtype in dtypes.SIGNED)):
         odd = ew.ne_p.bind(ew.and_p.bind(left, dtype.type(1)), zero)
         acc = ew.select(odd, ew.mul_p.bind(acc, base), acc)
         if i + 1 < bits:
             base = ew.mul_p.bind(base, base)
             left = ew.shift_right_logical_p.bind(left, dtype.type(1))
-    if dtype in dtypes._SIGNED:
+    if dtype in dtypes.SIGNED:
         parity = ew.ne_p.bind(ew.and_p.bind(n, dtype.type(1)), zero)
-        minus = ew.select(parity, _filled(x, -1), one)
+        minus = ew.select(parity, filled_like(x, -1), one)
         inverse = ew.select(
             ew.eq_p.bind(x, dtype.type(1)),
             one,
-            ew.select(ew.eq_p.bind(x, dtype.type(-1)), minus, _filled(x, 0)),
+            ew.select(ew.eq_p.bind(x, dtype.type(-1)), minus, filled_like(x, 0)),
         )
         acc = ew.select(ew.lt_p.bind(n, zero), inverse, acc)
     return acc
@@ -256,7 +256,7 @@ def float_power(x: Any, y: Any, /) -> Any:
     >>> wnp.float_power(wnp.array([2, 4]), -1)
     Array([0.5 , 0.25], dtype=float32)
     """
-    return _inexact_power(*_two_inexact("float_power", x, y))
+    return _inexact_power(*both_inexact("float_power", x, y))
 
 
 # Formulas -------------------------------------------------------------------------------------
@@ -269,15 +269,15 @@ def hypot(x1: Any, x2: Any, /) -> Any:
     >>> wnp.hypot(wnp.array([3.0, 3e20]), wnp.array([4.0, 4e20]))
     Array([5.e+00, 5.e+20], dtype=float32)
     """
-    x1, x2 = _same_rank(*_two_inexact("hypot", x1, x2))
+    x1, x2 = same_rank(*both_inexact("hypot", x1, x2))
     refuse_complex("hypot", x1)
     a, b = ew.abs_p.bind(x1), ew.abs_p.bind(x2)
     big = ew.max_p.bind(a, b)
     infinite = logical_or(isinf(a), isinf(b))  # also beside a NaN
-    big = ew.select(infinite, _filled(big, np.inf), big)
-    degenerate = logical_or(ew.eq_p.bind(big, _const(big, 0)), infinite)
+    big = ew.select(infinite, filled_like(big, np.inf), big)
+    degenerate = logical_or(ew.eq_p.bind(big, const_like(big, 0)), infinite)
     # A unit of length that has no derivative: all derivatives are those of the root.
-    unit = stop_gradient(ew.select(degenerate, _filled(big, 1), big))
+    unit = stop_gradient(ew.select(degenerate, filled_like(big, 1), big))
     sides = [ew.div_p.bind(ew.select(degenerate, unit, x), unit) for x in (a, b)]
     total = ew.add_p.bind(*(ew.mul_p.bind(r, r) for r in sides))
     return ew.select(degenerate, big, ew.mul_p.bind(unit, ew.sqrt_p.bind(total)))
@@ -290,13 +290,13 @@ def heaviside(x1: Any, x2: Any, /) -> Any:
     >>> wnp.heaviside(wnp.array([-1.0, 0.0, 2.0]), 0.5)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    x1, x2 = _same_rank(*_two_inexact("heaviside", x1, x2))
+    x1, x2 = same_rank(*both_inexact("heaviside", x1, x2))
     refuse_complex("heaviside", x1)
-    zero = _const(x1, 0)
+    zero = const_like(x1, 0)
     step = ew.select(
         ew.lt_p.bind(x1, zero),
-        _filled(x1, 0),
-        ew.select(ew.gt_p.bind(x1, zero), _filled(x1, 1), x2),
+        filled_like(x1, 0),
+        ew.select(ew.gt_p.bind(x1, zero), filled_like(x1, 1), x2),
     )
     return ew.select(isnan(x1), x1, step)
 
@@ -308,7 +308,7 @@ def copysign(x1: Any, x2: Any, /) -> Any:
     >>> wnp.copysign(wnp.array([1.0, -2.0]), -0.0)
     Array([-1., -2.], dtype=float32)
     """
-    x1, x2 = _same_rank(*_two_inexact("copysign", x1, x2))
+    x1, x2 = same_rank(*both_inexact("copysign", x1, x2))
     size = ew.abs_p.bind(x1)
     return ew.select(signbit(x2), ew.neg_p.bind(size), size)
 
@@ -321,13 +321,13 @@ def sinc(x: Any, /) -> Any:
     Array([ 1.  ,  0.64, -0.21], dtype=float32)
     """
     x = inexact(x)
-    z = ew.mul_p.bind(x, _const(x, math.pi))
+    z = ew.mul_p.bind(x, const_like(x, math.pi))
     near = less(absolute(z), 0.2)
-    safe = ew.select(near, _filled(z, 1), z)
-    square_z = ew.select(near, ew.mul_p.bind(z, z), _filled(z, 0))
-    series = _filled(z, 0)
+    safe = ew.select(near, filled_like(z, 1), z)
+    square_z = ew.select(near, ew.mul_p.bind(z, z), filled_like(z, 0))
+    series = filled_like(z, 0)
     for c in (-1 / 39916800, 1 / 362880, -1 / 5040, 1 / 120, -1 / 6, 1.0):
-        series = ew.add_p.bind(ew.mul_p.bind(series, square_z), _const(z, c))
+        series = ew.add_p.bind(ew.mul_p.bind(series, square_z), const_like(z, c))
     return ew.select(near, series, ew.div_p.bind(ew.sin_p.bind(safe), safe))
 
 
@@ -365,14 +365,14 @@ def clip(
     arr = a if arr is None else arr
     min, max = a_min if min is None else min, a_max if max is None else max
     aval = aval_of("clip", arr)
-    if aval.dtype in dtypes._COMPLEX:
+    if aval.dtype in dtypes.COMPLEX:
         raise ValueError("weft.numpy.clip: complex numbers have no order")
     if min is not None:
-        if aval_of("clip", min).dtype in dtypes._COMPLEX:
+        if aval_of("clip", min).dtype in dtypes.COMPLEX:
             raise ValueError("weft.numpy.clip: complex numbers have no order")
         arr = maximum(min, arr)
     if max is not None:
-        if aval_of("clip", max).dtype in dtypes._COMPLEX:
+        if aval_of("clip", max).dtype in dtypes.COMPLEX:
             raise ValueError("weft.numpy.clip: complex numbers have no order")
         arr = minimum(max, arr)
     return to_array(arr)
@@ -394,7 +394,7 @@ def nan_to_num(
     aval = aval_of("nan_to_num", x)
     if aval.dtype not in INEXACT:
         return to_array(x)
-    if aval.dtype in dtypes._COMPLEX:
+    if aval.dtype in dtypes.COMPLEX:
         parts = (nan_to_num(p, copy, nan, posinf, neginf) for p in (real(x), imag(x)))
         return ew.complex_p.bind(*parts)
     info = dtypes.finfo(aval.dtype)
@@ -438,7 +438,7 @@ def frexp(x: Any, /) -> Any:
     # A subnormal number is taken as the whole number its bits are: processors that flush
     # subnormal operands to zero would not see it.
     tiny = ew.eq_p.bind(raw(bits), integers.type(0))
-    whole = convert(ew.and_p.bind(bits, integers.type((1 << mantissa) - 1)), _dtype(wide), False)
+    whole = convert(ew.and_p.bind(bits, integers.type((1 << mantissa) - 1)), dtype_of(wide), False)
     whole = ew.select(ew.lt_p.bind(bits, integers.type(0)), ew.neg_p.bind(whole), whole)
     lifted = ew.select(tiny, whole, wide)
     exponent = raw(ew.bitcast_convert_type_p.bind(lifted, new_dtype=integers))
@@ -446,7 +446,7 @@ def frexp(x: Any, /) -> Any:
     m = ldexp(lifted, ew.neg_p.bind(exponent))  # exact, and differentiable
     shift = ew.sub_p.bind(exponent, integers.type(bias + mantissa - 1))
     exponent = ew.select(tiny, shift, exponent)
-    plain = ew.or_p.bind(ew.eq_p.bind(lifted, _const(wide, 0)), ew.not_p.bind(isfinite(wide)))
+    plain = ew.or_p.bind(ew.eq_p.bind(lifted, const_like(wide, 0)), ew.not_p.bind(isfinite(wide)))
     m = ew.select(plain, wide, m)
     exponent = ew.select(plain, fill(typeof(m).shape, 0, integers), exponent)
     return cast(m, dtype), cast(exponent, dtypes.int32)
@@ -467,7 +467,7 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
     wide = dtypes.float64 if dtype == dtypes.float64 else dtypes.float32
     mantissa, bias = (52, 1023) if wide == dtypes.float64 else (23, 127)
     integers = dtypes.int64 if mantissa == 52 else dtypes.int32
-    x, n = _same_rank(*broadcast_args(to_array(x1), to_array(x2)))
+    x, n = same_rank(*broadcast_args(to_array(x1), to_array(x2)))
     x, n = cast(x, wide), cast(n, integers)
     for _ in range(3):  # each factor is a power of two in range
         part = ew.clamp_p.bind(integers.type(1 - bias), n, integers.type(bias))
@@ -489,12 +489,12 @@ def spacing(x: Any, /) -> Any:
     x = inexact(x)
     refuse_complex("spacing", x)
     x = stop_gradient(x)
-    away = copysign(_filled(x, np.inf), x)
+    away = copysign(filled_like(x, np.inf), x)
     return ew.sub_p.bind(ew.nextafter_p.bind(x, away), x)
 
 
 def _common_integers(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
-    x1, x2 = _same_rank(*_two(name, x1, x2))
+    x1, x2 = same_rank(*both(name, x1, x2))
     if typeof(x1).dtype not in INTEGERS:
         raise ValueError(f"weft.numpy.{name}: takes integers, got {typeof(x1).str_short()}")
     return absolute(to_array(x1)), absolute(to_array(x2))
@@ -514,11 +514,11 @@ def gcd(x1: Any, x2: Any) -> Any:
 
     def step(pair: tuple) -> tuple:
         a, b = pair
-        zero = ew.eq_p.bind(b, _const(b, 0))
-        rest = ew.rem_p.bind(a, ew.select(zero, _filled(b, 1), b))
+        zero = ew.eq_p.bind(b, const_like(b, 0))
+        rest = ew.rem_p.bind(a, ew.select(zero, filled_like(b, 1), b))
         return ew.select(zero, a, b), ew.select(zero, b, rest)
 
-    out = while_loop(lambda pair: any_(ew.ne_p.bind(pair[1], _const(y, 0))), step, (x, y))[0]
+    out = while_loop(lambda pair: any_(ew.ne_p.bind(pair[1], const_like(y, 0))), step, (x, y))[0]
     return absolute(out)  # the least integer is negative even as a magnitude
 
 
@@ -531,5 +531,5 @@ def lcm(x1: Any, x2: Any) -> Any:
     """
     x, y = _common_integers("lcm", x1, x2)
     d = gcd(x, y)
-    none = ew.eq_p.bind(d, _const(d, 0))
-    return ew.mul_p.bind(x, ew.div_p.bind(y, ew.select(none, _filled(d, 1), d)))
+    none = ew.eq_p.bind(d, const_like(d, 0))
+    return ew.mul_p.bind(x, ew.div_p.bind(y, ew.select(none, filled_like(d, 1), d)))

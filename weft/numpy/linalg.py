@@ -65,7 +65,7 @@ def lstsq(
             f"got {x.str_short()} and {y.str_short()}"
         )
     m, n = x.shape
-    real = ew._real_dtype(x.dtype)
+    real = ew.real_dtype(x.dtype)
     if rcond is None:
         rcond = float(dtypes.finfo(real).eps) * max(m, n)
     columns = b[:, None] if y.ndim == 1 else b

@@ -24,7 +24,7 @@ from weft.numpy.common import (
     zero_like,
 )
 from weft.numpy.creation import (
-    _ON_HOST,
+    ON_HOST,
     arange,
     asarray,
     ones,
@@ -50,7 +50,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
     dtype = dtypes.canonicalize_dtype(float) if dtype is None else canonical(dtype, "eye")
     if not isinstance(k, Tracer):
         k = static_int(k, "eye: k")
-        if state.trace is EVAL and n * m <= _ON_HOST:
+        if state.trace is EVAL and n * m <= ON_HOST:
             return place(constant(np.eye(n, m, k).astype(dtype)), device)
     from weft.ops.elementwise import eq_p
 
@@ -100,7 +100,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
     m = n if M is None else static_int(M, "eye: M")
     check_shape((n, m))
     dtype = dtypes.float32 if dtype is None else canonical(dtype, "tri")
-    if state.trace is EVAL and n * m <= _ON_HOST and not isinstance(k, Tracer):
+    if state.trace is EVAL and n * m <= ON_HOST and not isinstance(k, Tracer):
         return constant(np.tri(n, m, int(k)).astype(dtype))
     return convert(_lower_mask(n, m, k), dtype)
 

@@ -16,7 +16,7 @@ from weft.ops import reduce as ops
 from weft.ops.promote import broadcast_to as _broadcast_to
 
 
-def _without_nan(a: Any, value: Any) -> Any:
+def without_nan(a: Any, value: Any) -> Any:
     aval = typeof(a)
     if aval.dtype not in INEXACT:
         return a
@@ -46,7 +46,7 @@ def nansum(
     Array([2., 0.], dtype=float32)
     """
     aval_of("nansum", a)
-    return sum(_without_nan(a, 0), axis, dtype, out, keepdims, initial, where)
+    return sum(without_nan(a, 0), axis, dtype, out, keepdims, initial, where)
 
 
 def nanprod(
@@ -65,7 +65,7 @@ def nanprod(
     Array(6., dtype=float32)
     """
     aval_of("nanprod", a)
-    return prod(_without_nan(a, 1), axis, dtype, out, keepdims, initial, where)
+    return prod(without_nan(a, 1), axis, dtype, out, keepdims, initial, where)
 
 
 def _nan_extremum(name: str, reduce: Callable, neutral: Callable, doc: str) -> Callable:
@@ -78,7 +78,7 @@ def _nan_extremum(name: str, reduce: Callable, neutral: Callable, doc: str) -> C
         where: Any = None,
     ) -> Any:
         aval = aval_of(name, a)
-        x = reduce(_without_nan(a, neutral(aval.dtype)), axis, out, keepdims, initial, where)
+        x = reduce(without_nan(a, neutral(aval.dtype)), axis, out, keepdims, initial, where)
         if aval.dtype not in INEXACT or initial is not None:
             return x
         none = all(ew.ne_p.bind(a, a), axis=axis, keepdims=keepdims)

@@ -68,7 +68,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     from weft.numpy.creation import arange
     from weft.numpy.running import cumsum
 
-    flat = ops.reshape(u._as_bool("nonzero", to_array(a)), (aval.size,))
+    flat = ops.reshape(u.as_bool("nonzero", to_array(a)), (aval.size,))
     if size == 0 or aval.size == 0:
         flat_index = fill((size,), 0, index)
         count = cast(np.int32(0), index)

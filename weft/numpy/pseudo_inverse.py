@@ -26,7 +26,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: builtins.bool = False, *, rcond: A
     a = as_matrices("pinv", a)
     m, n = typeof(a).shape[-2:]
     rtol = rcond if rtol is None else rtol
-    real = ew._real_dtype(typeof(a).dtype)
+    real = ew.real_dtype(typeof(a).dtype)
     if rtol is None:
         rtol = 10.0 * max(m, n) * float(dtypes.finfo(real).eps)
     if min(m, n) == 0:

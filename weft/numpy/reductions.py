@@ -50,7 +50,7 @@ def masked(name: str, a: Any, where: Any, value: Any) -> Any:
     return ew.select_n_p.bind(where, fill(shape, value, aval.dtype), a)
 
 
-def _sum_dtype(dtype: Any, promote_integers: builtins.bool) -> Any:
+def sum_dtype(dtype: Any, promote_integers: builtins.bool) -> Any:
     """Integers narrower than the default are summed in the default integer type."""
     if dtype == _bool:
         return dtypes.canonicalize_dtype(int)
@@ -74,14 +74,12 @@ def _sum_like(
     promote_integers: builtins.bool = True,
 ) -> Any:
     aval = aval_of(name, a)
-    out_dtype = (
-        _sum_dtype(aval.dtype, promote_integers) if dtype is None else canonical(dtype, name)
-    )
+    out_dtype = sum_dtype(aval.dtype, promote_integers) if dtype is None else canonical(dtype, name)
     if out_dtype == _bool:  # the sum and the product of truth values
         a, initial = (v if v is None else _nonzero(name, v) for v in (a, initial))
         prim, combine = _OF_BOOLEANS[prim], _OF_BOOLEANS[combine]
     # Narrow floats are added up in float32 and rounded once.
-    narrow = out_dtype.itemsize < 4 and out_dtype in dtypes._FLOATS
+    narrow = out_dtype.itemsize < 4 and out_dtype in dtypes.FLOATS
     computed = dtypes.float32 if narrow else out_dtype
     a = cast(a, computed)
     if where is not None:
@@ -190,7 +188,7 @@ def _extremum(
         )
     if not axes:
         x = to_array(a)
-    elif aval.dtype in dtypes._COMPLEX:
+    elif aval.dtype in dtypes.COMPLEX:
         x = _complex_extremum(name, a, axes)
     else:
         x = prim.bind(a, axes=axes)
@@ -469,7 +467,7 @@ def var(
     computed = dtypes.to_inexact(aval.dtype) if given is None else given
     if given is not None and dtypes.is_complex(aval.dtype) and not dtypes.is_complex(given):
         raise ValueError(f"weft.numpy.var: dtype {given} for a complex array must be complex")
-    out_dtype = ew._real_dtype(computed)
+    out_dtype = ew.real_dtype(computed)
     if computed.itemsize < 4 or computed not in INEXACT:
         computed = dtypes.float32
     a = cast(a, computed)
@@ -478,7 +476,7 @@ def var(
     from weft.numpy.ufuncs import subtract
 
     d = subtract(a, center)
-    if computed in dtypes._COMPLEX:
+    if computed in dtypes.COMPLEX:
         d = ew.real_p.bind(ew.mul_p.bind(d, ew.conj_p.bind(d)))
     else:
         d = ew.integer_pow_p.bind(d, y=2)

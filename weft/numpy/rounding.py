@@ -11,17 +11,17 @@ from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, aval_of, cast, convert, refuse_out, to_array
 from weft.numpy.formulas import floor_divide, remainder
 from weft.numpy.ufuncs import (
-    _const,
-    _filled,
-    _is_complex,
-    _named,
     add,
+    const_like,
     equal,
+    filled_like,
     greater,
     imag,
+    is_complex,
     logical_and,
     logical_or,
     multiply,
+    named,
     not_equal,
     real,
     subtract,
@@ -40,14 +40,14 @@ def _rounding(name: str, op: Callable, doc: str) -> Callable:
             raise TypeError(f"weft.numpy.{name}: takes numbers, got {typeof(x).str_short()}")
         return to_array(x)
 
-    return _named(function, name, doc)
+    return named(function, name, doc)
 
 
 floor = _rounding("floor", ew.floor_p.bind, "The largest integer not above x.")
 ceil = _rounding("ceil", ew.ceil_p.bind, "The smallest integer not below x.")
 trunc = _rounding(
     "trunc",
-    lambda x: ew.select(ew.lt_p.bind(x, _const(x, 0)), ew.ceil_p.bind(x), ew.floor_p.bind(x)),
+    lambda x: ew.select(ew.lt_p.bind(x, const_like(x, 0)), ew.ceil_p.bind(x), ew.floor_p.bind(x)),
     "x without its fraction.",
 )
 
@@ -56,7 +56,7 @@ def rint(x: Any, /) -> Any:
     """The nearest integer as a float, halves to even. Source: numpy.rint."""
     if aval_of("rint", x).dtype not in INEXACT:
         return convert(x, dtypes.canonicalize_dtype(float))
-    if _is_complex(x):
+    if is_complex(x):
         return ew.complex_p.bind(rint(real(x)), rint(imag(x)))
     return ew.round_p.bind(x, rounding_method=1)
 
@@ -75,21 +75,21 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
         if decimals >= 0:
             return to_array(a)
         if 10**-decimals > int(dtypes.iinfo(dtype).max):
-            return _filled(to_array(a), 0)
-        unit = _const(a, 10**-decimals)
-        half = _const(a, 10**-decimals // 2)
+            return filled_like(to_array(a), 0)
+        unit = const_like(a, 10**-decimals)
+        half = const_like(a, 10**-decimals // 2)
         down = multiply(floor_divide(a, unit), unit)
         rest = subtract(a, down)
         odd = not_equal(remainder(floor_divide(a, unit), 2), 0)
         up = logical_or(greater(rest, half), logical_and(equal(rest, half), odd))
         return add(down, multiply(convert(up, dtype), unit))
-    if dtype in dtypes._COMPLEX:
+    if dtype in dtypes.COMPLEX:
         return ew.complex_p.bind(round(real(a), decimals), round(imag(a), decimals))
     if decimals == 0:
         return ew.round_p.bind(a, rounding_method=1)
     # Narrow floats overflow or lose digits when scaled.
     wide = cast(a, dtypes.float32) if dtype.itemsize < 4 else a
-    scale = _const(wide, 10.0**decimals)
+    scale = const_like(wide, 10.0**decimals)
     rounded = ew.div_p.bind(ew.round_p.bind(ew.mul_p.bind(wide, scale), rounding_method=1), scale)
     return cast(rounded, dtype) if wide is not a else rounded
 

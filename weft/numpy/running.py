@@ -10,8 +10,8 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, aval_of, axes_of, canonical, cast, fill, refuse_out, to_array
-from weft.numpy.nan_reductions import _without_nan
-from weft.numpy.reductions import _bool, _sum_dtype, all, sum
+from weft.numpy.nan_reductions import without_nan
+from weft.numpy.reductions import _bool, all, sum, sum_dtype
 from weft.ops import elementwise as ew
 from weft.ops import reduce as ops
 from weft.ops.shape import reshape
@@ -70,7 +70,7 @@ def _nan_position(name: str, plain: Callable, neutral: Callable, doc: str) -> Ca
         dtype = aval_of(name, a).dtype
         if dtype not in INEXACT:
             return plain(a, axis, out, keepdims)
-        x = plain(_without_nan(a, neutral(dtype)), axis, out, keepdims)
+        x = plain(without_nan(a, neutral(dtype)), axis, out, keepdims)
         none = all(ew.ne_p.bind(a, a), axis=axis, keepdims=builtins.bool(keepdims))
         return ew.select(none, fill(typeof(x).shape, -1, typeof(x).dtype), x)
 
@@ -101,7 +101,7 @@ def _running(
     if target is None:
         target = dtypes.canonicalize_dtype(int) if aval.dtype == _bool else aval.dtype
     if skip_nan is not None:
-        a = _without_nan(a, skip_nan)
+        a = without_nan(a, skip_nan)
     a = cast(to_array(a), target)
     if axis is None:
         a, axis = reshape(a, (aval.size,)), 0
@@ -165,7 +165,7 @@ def _cumulative(
             raise ValueError(f"weft.numpy.{name}: axis is needed for more than one dimension")
         axis = 0
     (axis,) = axes_of(axis, aval.ndim)
-    dtype = _sum_dtype(aval.dtype, True) if dtype is None else dtype
+    dtype = sum_dtype(aval.dtype, True) if dtype is None else dtype
     out = _running(name, op, x, axis, dtype, None)
     if include_initial:
         from weft.ops.joining import concatenate

@@ -372,7 +372,7 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: builtins.bool = True) -> A
     n = typeof(values).size
     if n == 0:
         raise ValueError("weft.numpy.place: vals is empty; give at least one value")
-    flat = u._as_bool("place", ravel(mask))
+    flat = u.as_bool("place", ravel(mask))
     turn = formulas.remainder(u.subtract(cumsum(flat), 1), n)
     out = where(flat, cast(take(values, turn, mode="clip"), aval.dtype), ravel(arr))
     return ops.reshape(out, aval.shape)

@@ -41,7 +41,7 @@ _bool = dtypes.bool_
 # Operands -------------------------------------------------------------------------------------
 
 
-def _two(name: str, x: Any, y: Any) -> tuple[Any, Any]:
+def both(name: str, x: Any, y: Any) -> tuple[Any, Any]:
     """Both operands in their common dtype, broadcast."""
     try:
         return promote_numpy(name, x, y)
@@ -50,7 +50,7 @@ def _two(name: str, x: Any, y: Any) -> tuple[Any, Any]:
         raise
 
 
-def _two_inexact(name: str, x: Any, y: Any) -> tuple[Any, Any]:
+def both_inexact(name: str, x: Any, y: Any) -> tuple[Any, Any]:
     """Both operands in their common float or complex dtype, broadcast."""
     try:
         a, b = x.aval, y.aval
@@ -63,34 +63,34 @@ def _two_inexact(name: str, x: Any, y: Any) -> tuple[Any, Any]:
     return broadcast_args(*promote_inexact(x, y))
 
 
-def _same_rank(x: Any, y: Any) -> tuple[Any, Any]:
+def same_rank(x: Any, y: Any) -> tuple[Any, Any]:
     """Operands of formulas with selects, which take no scalars among arrays."""
     shape = typeof(x).shape or typeof(y).shape
     return _broadcast_to(x, shape), _broadcast_to(y, shape)
 
 
-def _dtype(x: Any) -> Any:
+def dtype_of(x: Any) -> Any:
     return typeof(x).dtype
 
 
-def _is_complex(x: Any) -> builtins.bool:
-    return typeof(x).dtype in dtypes._COMPLEX
+def is_complex(x: Any) -> builtins.bool:
+    return typeof(x).dtype in dtypes.COMPLEX
 
 
-def _const(x: Any, value: Any) -> Any:
+def const_like(x: Any, value: Any) -> Any:
     """A scalar of x's dtype, weak if x is."""
     aval = typeof(x)
     return adapt(value, aval) if aval.weak_type else aval.dtype.type(value)
 
 
-def _filled(x: Any, value: Any) -> Any:
+def filled_like(x: Any, value: Any) -> Any:
     """An array of x's shape and dtype filled with a number."""
     aval = typeof(x)
     filled = fill(aval.shape, value, aval.dtype)
     return convert(filled, aval.dtype, True) if aval.weak_type else filled
 
 
-def _named(function: Callable, name: str, doc: str) -> Callable:
+def named(function: Callable, name: str, doc: str) -> Callable:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{doc} Source: numpy.{name}."
     return function
@@ -121,7 +121,7 @@ def _float_unary(name: str, prim: Primitive, doc: str) -> Callable:
         return compiled(x)
 
     traced.__name__ = name
-    return _named(function, name, doc)
+    return named(function, name, doc)
 
 
 def _real_unary(name: str, prim: Primitive, doc: str) -> Callable:
@@ -133,7 +133,7 @@ def _real_unary(name: str, prim: Primitive, doc: str) -> Callable:
         refuse_complex(name, x)
         return inner(x)
 
-    return _named(function, name, doc)
+    return named(function, name, doc)
 
 
 exp = _float_unary("exp", ew.exp_p, "e to the power x.")
@@ -161,15 +161,15 @@ asin, acos, atan, asinh, acosh, atanh = arcsin, arccos, arctan, arcsinh, arccosh
 def _log_base(name: str, prim: Primitive, base: int) -> Callable:
     def function(x: Any, /) -> Any:
         x = strong(inexact(x))
-        if _is_complex(x):
+        if is_complex(x):
             # Part by part: an infinite real part times a complex number would give NaN.
             log_x = ew.log_p.bind(x)
-            scale = _const(typeof(x).dtype.type(0).real, 1 / math.log(base))
+            scale = const_like(typeof(x).dtype.type(0).real, 1 / math.log(base))
             parts = ew.real_p.bind(log_x), ew.imag_p.bind(log_x)
             return ew.complex_p.bind(*(ew.mul_p.bind(part, scale) for part in parts))
         return prim.bind(x)
 
-    return _named(function, name, f"The logarithm to base {base}.")
+    return named(function, name, f"The logarithm to base {base}.")
 
 
 log2, log10 = _log_base("log2", log2_p, 2), _log_base("log10", log10_p, 10)
@@ -183,7 +183,7 @@ def _any_unary(name: str, prim: Primitive, doc: str) -> Callable:
             check_array(name, x)
             raise
 
-    return _named(function, name, doc)
+    return named(function, name, doc)
 
 
 sign = _any_unary("sign", ew.sign_p, "-1, 0 or 1 by the sign; x/|x| for complex x.")
@@ -195,7 +195,7 @@ negative = ufunc(_any_unary("negative", ew.neg_p, "-x."), 1, 1)
 def absolute(x: Any, /) -> Any:
     """The absolute value; the magnitude of complex numbers. Source: numpy.absolute."""
     dtype = aval_of("absolute", x).dtype
-    return to_array(x) if dtype == _bool or dtype in dtypes._UNSIGNED else ew.abs_p.bind(x)
+    return to_array(x) if dtype == _bool or dtype in dtypes.UNSIGNED else ew.abs_p.bind(x)
 
 
 abs = absolute
@@ -228,13 +228,13 @@ def reciprocal(x: Any, /) -> Any:
 
 def real(val: Any, /) -> Any:
     """The real part. Source: numpy.real."""
-    return ew.real_p.bind(val) if aval_of("real", val).dtype in dtypes._COMPLEX else to_array(val)
+    return ew.real_p.bind(val) if aval_of("real", val).dtype in dtypes.COMPLEX else to_array(val)
 
 
 def imag(val: Any, /) -> Any:
     """The imaginary part, zero for real numbers. Source: numpy.imag."""
     aval = aval_of("imag", val)
-    if aval.dtype in dtypes._COMPLEX:
+    if aval.dtype in dtypes.COMPLEX:
         return ew.imag_p.bind(val)
     zeros = zeros_of(aval)
     return convert(zeros, aval.dtype, True) if aval.weak_type else zeros
@@ -242,7 +242,7 @@ def imag(val: Any, /) -> Any:
 
 def conjugate(x: Any, /) -> Any:
     """The complex conjugate. Source: numpy.conjugate."""
-    return ew.conj_p.bind(x) if aval_of("conj", x).dtype in dtypes._COMPLEX else to_array(x)
+    return ew.conj_p.bind(x) if aval_of("conj", x).dtype in dtypes.COMPLEX else to_array(x)
 
 
 conj = conjugate
@@ -252,7 +252,7 @@ def angle(z: Any, deg: builtins.bool = False) -> Any:
     """The argument of a complex number, in radians or degrees. Source: numpy.angle."""
     if aval_of("angle", z).dtype not in INEXACT:
         z = convert(z, dtypes.canonicalize_dtype(float), typeof(z).weak_type)
-    if _is_complex(z):
+    if is_complex(z):
         re, im = ew.real_p.bind(z), ew.imag_p.bind(z)
     else:
         re, im = z, zeros_of(typeof(z))
@@ -315,16 +315,16 @@ def _binary(name: str, prim: Primitive, doc: str, **methods: Any) -> ufunc:
     bind = prim.bind
 
     def function(x1: Any, x2: Any, /) -> Any:
-        return bind(*_two(name, x1, x2))
+        return bind(*both(name, x1, x2))
 
-    return _ufunc(_named(function, name, doc), **methods)
+    return _ufunc(named(function, name, doc), **methods)
 
 
 def _float_binary(name: str, prim: Primitive, doc: str) -> Callable:
     def function(x1: Any, x2: Any, /) -> Any:
-        return prim.bind(*_two_inexact(name, x1, x2))
+        return prim.bind(*both_inexact(name, x1, x2))
 
-    return _named(function, name, doc)
+    return named(function, name, doc)
 
 
 add = _binary("add", ew.add_p, "x1 + x2.", identity=0, reduce="sum", accumulate="cumsum")
@@ -343,7 +343,7 @@ def _ordered_complex(strict: Primitive, loose: Primitive) -> Callable:
     """Comparison of complex numbers by the real part, then the imaginary part."""
 
     def compare(x: Any, y: Any) -> Any:
-        x, y = _same_rank(x, y)
+        x, y = same_rank(x, y)
         rx, ry = ew.real_p.bind(x), ew.real_p.bind(y)
         ix, iy = ew.imag_p.bind(x), ew.imag_p.bind(y)
         by_real = ew.and_p.bind(strict.bind(rx, ry), ew.eq_p.bind(ix, ix))
@@ -358,12 +358,12 @@ def _comparison(name: str, prim: Primitive, strict: Primitive | None, doc: str) 
     by_parts = None if strict is None else _ordered_complex(strict, prim)
 
     def function(x: Any, y: Any, /) -> Any:
-        x, y = _two(name, x, y)
-        if by_parts is not None and typeof(x).dtype in dtypes._COMPLEX:
+        x, y = both(name, x, y)
+        if by_parts is not None and typeof(x).dtype in dtypes.COMPLEX:
             return by_parts(x, y)
         return bind(x, y)
 
-    return _named(function, name, doc)
+    return named(function, name, doc)
 
 
 equal = _comparison("equal", ew.eq_p, None, "x == y.")
@@ -376,7 +376,7 @@ greater_equal = _comparison("greater_equal", ew.ge_p, ew.gt_p, "x >= y.")
 
 def _between(x: Any, y: Any) -> Any:
     """The mean of equal complex numbers, so that both have half of the derivative."""
-    half = _const(ew.real_p.bind(x), 0.5)
+    half = const_like(ew.real_p.bind(x), 0.5)
     parts = []
     for part in (ew.real_p, ew.imag_p):
         a, b = (ew.mul_p.bind(part.bind(v), half) for v in (x, y))
@@ -388,14 +388,14 @@ def _extremum(name: str, prim: Primitive, wins: Callable, reduce: str, doc: str)
     bind = prim.bind
 
     def function(x: Any, y: Any, /) -> Any:
-        x, y = _two(name, x, y)
-        if typeof(x).dtype in dtypes._COMPLEX:
-            x, y = _same_rank(x, y)
+        x, y = both(name, x, y)
+        if typeof(x).dtype in dtypes.COMPLEX:
+            x, y = same_rank(x, y)
             chosen = ew.select(logical_or(wins(x, y), isnan(x)), x, y)
             return ew.select(ew.eq_p.bind(x, y), _between(x, y), chosen)
         return bind(x, y)
 
-    return _ufunc(_named(function, name, doc), reduce=reduce, associative=True)
+    return _ufunc(named(function, name, doc), reduce=reduce, associative=True)
 
 
 maximum = _extremum(
@@ -408,10 +408,10 @@ minimum = _extremum(
 
 def _extremum_beside_nan(name: str, wins: Callable, doc: str) -> Callable:
     def function(x1: Any, x2: Any) -> Any:
-        x1, x2 = _same_rank(*_two(name, x1, x2))
+        x1, x2 = same_rank(*both(name, x1, x2))
         return ew.select(logical_or(wins(x1, x2), isnan(x2)), x1, x2)
 
-    return _named(function, name, doc)
+    return named(function, name, doc)
 
 
 fmax = _extremum_beside_nan(
@@ -438,7 +438,7 @@ bitwise_xor = _binary(
 
 def _shift_operands(name: str, x: Any, y: Any) -> tuple[Any, Any]:
     """Both operands as integers of one dtype; booleans become the default one."""
-    x, y = _two(name, x, y)
+    x, y = both(name, x, y)
     if typeof(x).dtype == _bool:
         integer = dtypes.canonicalize_dtype(int)
         return convert(x, integer), convert(y, integer)
@@ -456,7 +456,7 @@ bitwise_left_shift = left_shift
 def right_shift(x1: Any, x2: Any, /) -> Any:
     """x1 shifted right by x2 bits; the sign of signed integers stays. Source: numpy.right_shift."""
     x1, x2 = _shift_operands("right_shift", x1, x2)
-    unsigned = typeof(x1).dtype in dtypes._UNSIGNED
+    unsigned = typeof(x1).dtype in dtypes.UNSIGNED
     prim = ew.shift_right_logical_p if unsigned else ew.shift_right_arithmetic_p
     return prim.bind(x1, x2)
 
@@ -464,16 +464,16 @@ def right_shift(x1: Any, x2: Any, /) -> Any:
 bitwise_right_shift = right_shift
 
 
-def _as_bool(name: str, x: Any) -> Any:
+def as_bool(name: str, x: Any) -> Any:
     aval = aval_of(name, x)
     return x if aval.dtype is _bool or aval.dtype == _bool else ew.ne_p.bind(x, aval.dtype.type(0))
 
 
 def _logical(name: str, prim: Primitive, doc: str, **methods: Any) -> ufunc:
     def function(x: Any, y: Any, /) -> Any:
-        return prim.bind(*broadcast_args(_as_bool(name, x), _as_bool(name, y)))
+        return prim.bind(*broadcast_args(as_bool(name, x), as_bool(name, y)))
 
-    return _ufunc(_named(function, name, doc), associative=True, **methods)
+    return _ufunc(named(function, name, doc), associative=True, **methods)
 
 
 logical_and = _logical(
@@ -497,13 +497,13 @@ def _log_sum(
     name: str, prim: Primitive, exp_: Callable, log_: Callable, turn: float, doc: str
 ) -> ufunc:
     def function(x1: Any, x2: Any, /) -> Any:
-        x1, x2 = _two_inexact(name, x1, x2)
-        if typeof(x1).dtype in dtypes._COMPLEX:
-            x1, x2 = _same_rank(x1, x2)
+        x1, x2 = both_inexact(name, x1, x2)
+        if typeof(x1).dtype in dtypes.COMPLEX:
+            x1, x2 = same_rank(x1, x2)
             return complex_log_sum(x1, x2, exp_, log_, turn)
         return prim.bind(x1, x2)
 
-    return _ufunc(_named(function, name, doc), identity=-np.inf, associative=True)
+    return _ufunc(named(function, name, doc), identity=-np.inf, associative=True)
 
 
 logaddexp = _log_sum(
@@ -529,7 +529,7 @@ def isnan(x: Any, /) -> Any:
 def isfinite(x: Any, /) -> Any:
     """Whether x is neither infinite nor NaN. Source: numpy.isfinite."""
     aval = aval_of("isfinite", x)
-    if aval.dtype in dtypes._COMPLEX:
+    if aval.dtype in dtypes.COMPLEX:
         return ew.and_p.bind(isfinite(real(x)), isfinite(imag(x)))
     if aval.dtype not in INEXACT:
         return fill(aval.shape, True, _bool)
@@ -539,7 +539,7 @@ def isfinite(x: Any, /) -> Any:
 def isinf(x: Any, /) -> Any:
     """Whether x is infinite. Source: numpy.isinf."""
     aval = aval_of("isinf", x)
-    if aval.dtype in dtypes._COMPLEX:
+    if aval.dtype in dtypes.COMPLEX:
         return ew.or_p.bind(isinf(real(x)), isinf(imag(x)))
     if aval.dtype not in INEXACT:
         return fill(aval.shape, False, _bool)
@@ -578,11 +578,11 @@ def isreal(x: Any) -> Any:
 def signbit(x: Any, /) -> Any:
     """Whether the sign bit is set: true for -0.0. Source: numpy.signbit."""
     aval = aval_of("signbit", x)
-    if aval.dtype in dtypes._FLOATS:
-        bits = np.dtype(f"int{ew._bits(aval.dtype)}")
+    if aval.dtype in dtypes.FLOATS:
+        bits = np.dtype(f"int{ew.bit_width(aval.dtype)}")
         x = ew.bitcast_convert_type_p.bind(x, new_dtype=bits)
-    elif aval.dtype == _bool or aval.dtype in dtypes._UNSIGNED:
+    elif aval.dtype == _bool or aval.dtype in dtypes.UNSIGNED:
         return fill(aval.shape, False, _bool)
     else:
         refuse_complex("signbit", x)
-    return ew.lt_p.bind(x, _const(x, 0))
+    return ew.lt_p.bind(x, const_like(x, 0))

@@ -23,7 +23,7 @@ from weft.ops.base import (
     scalar,
     unbroadcast,
 )
-from weft.ops.casts import _complex_dtype, _real_dtype, convert
+from weft.ops.casts import complex_dtype, convert, real_dtype
 from weft.transforms.transpose import is_undefined
 from weft.transforms.vmap import in_front
 
@@ -174,14 +174,14 @@ def _complex_abstract(re: ShapedArray, im: ShapedArray) -> ShapedArray:
     dtype, weak = common_dtype("complex", (re, im))
     if dtype not in (dtypes.float32, dtypes.float64):
         raise TypeError(f"complex takes float32 or float64 parts, got {dtypes.short_name(dtype)}")
-    return ShapedArray(common_shape("complex", (re, im)), _complex_dtype(dtype), weak)
+    return ShapedArray(common_shape("complex", (re, im)), complex_dtype(dtype), weak)
 
 
 real_p = elementwise(
     "real",
     "stablehlo.real",
     accepts=COMPLEX,
-    result=_real_dtype,
+    result=real_dtype,
     jvps=[lambda t, out, x: real_p.bind(t)],
     transpose=lambda ct, x: [complex_p.bind(ct, _zeros(ct))],
     linear=(0,),
@@ -190,7 +190,7 @@ imag_p = elementwise(
     "imag",
     "stablehlo.imag",
     accepts=COMPLEX,
-    result=_real_dtype,
+    result=real_dtype,
     jvps=[lambda t, out, x: imag_p.bind(t)],
     # The pairing of weft's complex cotangents is bilinear, as JAX's: ct of z = x + iy is c - id.
     transpose=lambda ct, x: [complex_p.bind(_zeros(ct), neg_p.bind(ct))],
@@ -448,7 +448,7 @@ def _abs_jvp(t: Any, out: Any, x: Any) -> Any:
     return select(ge_p.bind(x, scalar(0, x)), t, neg_p.bind(t))  # 1 at 0
 
 
-abs_p = elementwise("abs", _abs_lower, accepts=NUMBER, result=_real_dtype, jvps=[_abs_jvp])
+abs_p = elementwise("abs", _abs_lower, accepts=NUMBER, result=real_dtype, jvps=[_abs_jvp])
 
 
 def _round_lower(ctx: Any, x: Any, *, rounding_method: int) -> Any:
@@ -469,7 +469,7 @@ conj_p = elementwise(
 
 
 def _conj_lower(ctx: Any, x: Any) -> Any:
-    part = ctx.tensor(ctx.avals_in[0].shape, _real_dtype(ctx.avals_in[0].dtype))
+    part = ctx.tensor(ctx.avals_in[0].shape, real_dtype(ctx.avals_in[0].dtype))
     re = ctx.op("stablehlo.real", [x], [part])[0]
     im = ctx.op("stablehlo.imag", [x], [part])[0]
     im = ctx.op("stablehlo.negate", [im], [part])[0]
@@ -504,7 +504,7 @@ def conj(x: Any) -> Any:
             f"conj takes complex, float32 or float64 numbers, got {aval.str_short()}; "
             "weft.numpy.conj takes all"
         )
-    return convert(x, _complex_dtype(aval.dtype), aval.weak_type)
+    return convert(x, complex_dtype(aval.dtype), aval.weak_type)
 
 
 def conjugated(x: Any) -> Any:

@@ -10,11 +10,11 @@ from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 
 
-def _real_dtype(dtype: Any) -> Any:
+def real_dtype(dtype: Any) -> Any:
     return {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}.get(dtype, dtype)
 
 
-def _complex_dtype(dtype: Any) -> Any:
+def complex_dtype(dtype: Any) -> Any:
     return {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}[dtype]
 
 
@@ -32,7 +32,7 @@ def _convert_jvp(primals: Any, tangents: Any, *, new_dtype: Any, weak_type: bool
 def _convert_lower(ctx: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
     old = ctx.avals_in[0].dtype
     if dtypes.is_complex(old) and not dtypes.is_complex(new_dtype):
-        real = ctx.tensor(ctx.avals_in[0].shape, _real_dtype(old))
+        real = ctx.tensor(ctx.avals_in[0].shape, real_dtype(old))
         if not dtypes.is_bool(new_dtype):
             x = ctx.op("stablehlo.real", [x], [real])[0]
     if dtypes.is_bool(new_dtype) and not dtypes.is_bool(old):
@@ -108,7 +108,7 @@ def _bitcast_abstract(x: ShapedArray, *, new_dtype: Any) -> ShapedArray:
             f"{dtypes.short_name(new_dtype)}; complex numbers and booleans only become themselves "
             "(convert_element_type converts values, x.view(dtype) takes any)"
         )
-    old, new = _bits(x.dtype), _bits(new_dtype)
+    old, new = bit_width(x.dtype), bit_width(new_dtype)
     shape = x.shape
     if old > new:
         shape = (*shape, old // new)
@@ -122,7 +122,7 @@ def _bitcast_abstract(x: ShapedArray, *, new_dtype: Any) -> ShapedArray:
     return ShapedArray(shape, new_dtype)
 
 
-def _bits(dtype: Any) -> int:
+def bit_width(dtype: Any) -> int:
     if dtype.name in ("int4", "uint4", "float4_e2m1fn"):
         return 4
     return 2 if dtype.name in ("int2", "uint2") else dtype.itemsize * 8

@@ -17,7 +17,7 @@ from weft.ops.elementwise import add, max, min, mul
 from weft.ops.joining import concatenate, pad, rev
 from weft.ops.reduce import highest, lowest
 from weft.ops.slicing import slice_in_dim
-from weft.ops.window import _emit, cumulative_window
+from weft.ops.window import cumulative_window, emit_window
 
 
 def prefix(combine: Callable, x: Any, axis: int) -> Any:
@@ -88,7 +88,7 @@ def _cumulative(
         def body(a: Any, b: Any) -> list:
             return ctx.lower_fun(combine, a, b, avals=[scalar, scalar])
 
-        return _emit(ctx, [x], [init], body, window)[0]
+        return emit_window(ctx, [x], [init], body, window)[0]
 
     prim = Primitive(
         name,

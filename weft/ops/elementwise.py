@@ -94,14 +94,14 @@ from weft.ops.arithmetic import (
 )
 from weft.ops.base import PYTHON_NUMBERS, scalar, scalar_for
 from weft.ops.casts import (
-    _bits,
-    _complex_dtype,
-    _real_dtype,
+    bit_width,
     bitcast_convert_type,
     bitcast_convert_type_p,
+    complex_dtype,
     convert,
     convert_element_type,
     convert_element_type_p,
+    real_dtype,
 )
 from weft.ops.precision import canonical_accuracy
 from weft.ops.promote import promote_lax

@@ -14,7 +14,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import linear_unary
-from weft.ops.elementwise import _complex_dtype, _real_dtype, conjugated, convert, mul, real
+from weft.ops.elementwise import complex_dtype, conjugated, convert, mul, real, real_dtype
 from weft.ops.joining import pad
 from weft.ops.shape import moveaxis
 
@@ -53,9 +53,9 @@ def _abstract(x: ShapedArray, *, fft_type: FftType, fft_lengths: Lengths) -> Sha
         )
     if fft_type is FftType.RFFT:
         last = fft_lengths[-1] // 2 + 1 if fft_lengths[-1] else 0
-        return ShapedArray((*x.shape[:-1], last), _complex_dtype(x.dtype))
+        return ShapedArray((*x.shape[:-1], last), complex_dtype(x.dtype))
     if fft_type is FftType.IRFFT:
-        return ShapedArray((*x.shape[:-1], fft_lengths[-1]), _real_dtype(x.dtype))
+        return ShapedArray((*x.shape[:-1], fft_lengths[-1]), real_dtype(x.dtype))
     return ShapedArray(x.shape, x.dtype)
 
 
@@ -136,7 +136,7 @@ def fft(x: Any, fft_type: FftType | str | int, fft_lengths: Sequence[int]) -> An
         if dtype not in (dtypes.float32, dtypes.float64):
             x = convert(x, dtypes.float32)
     elif not dtypes.is_complex(dtype):
-        x = convert(x, _complex_dtype(dtype if dtype == dtypes.float64 else dtypes.float32))
+        x = convert(x, complex_dtype(dtype if dtype == dtypes.float64 else dtypes.float32))
     lengths = tuple(n.__index__() for n in fft_lengths)
     if typeof(x).sharding is not None:
         return _of_split(x, kind, lengths)

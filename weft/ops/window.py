@@ -116,7 +116,7 @@ def window_attrs(
     }
 
 
-def _emit(
+def emit_window(
     ctx: Any, operands: Sequence[Any], inits: Sequence[Any], body: Callable, window: dict
 ) -> list:
     """stablehlo.reduce_window; body(*scalars) emits the combiner."""
@@ -148,7 +148,9 @@ def _windowed(name: str, hlo: str, identity: Callable, jvp: Any, transpose: Any)
     def lower(ctx: Any, x: Any, **window: Any) -> Any:
         dtype = ctx.avals_in[0].dtype
         init = ctx.splat(identity(dtype), (), dtype)
-        return _emit(ctx, [x], [init], lambda a, b: [ctx.combine(hlo, a, b, dtype)], window)[0]
+        return emit_window(ctx, [x], [init], lambda a, b: [ctx.combine(hlo, a, b, dtype)], window)[
+            0
+        ]
 
     prim = Primitive(
         name,
@@ -288,7 +290,7 @@ def _generic_batch(axis: Any, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **win
 
 def _generic_lower(ctx: Any, *values: Any, jaxpr: ClosedJaxpr, **window: Any) -> list:
     operands, inits = _split(values)
-    return _emit(ctx, operands, inits, lambda *xs: ctx.inline(jaxpr, *xs), window)
+    return emit_window(ctx, operands, inits, lambda *xs: ctx.inline(jaxpr, *xs), window)
 
 
 reduce_window_p = Primitive(

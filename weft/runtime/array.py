@@ -383,7 +383,7 @@ def _dlpack(
             f"{self.__dlpack_device__()}; move it with weft.device_put first"
         )
     if copy:
-        return _xla.to_dlpack(_deep_copy(self), stream)
+        return _xla.to_dlpack(deep_copy(self), stream)
     if not hasattr(self, "_exported"):
         # XLA (0.10.2) ends the process if the last array of an exported buffer is deleted. This one
         # lives as long as `self`, to which the capsule refers.
@@ -524,7 +524,7 @@ def _check_reachable(source: Any, target: Any) -> None:
         )
 
 
-def _deep_copy(self: Any, memo: Any = None) -> Any:
+def deep_copy(self: Any, memo: Any = None) -> Any:
     """A copy in new buffers, with the same sharding."""
     check_alive(self)
     sharding = self._sharding
@@ -569,7 +569,7 @@ install(
     global_shards=property(global_shards),
     addressable_data=_addressable_data,
     copy_to_host_async=_copy_to_host_async,
-    copy=_deep_copy,
+    copy=deep_copy,
     delete=_delete,
     block_until_ready=_block_until_ready,
     item=_item,
@@ -591,8 +591,8 @@ install(
     __str__=_str,
     __format__=_format,
     __reduce__=_reduce,
-    __copy__=_deep_copy,
-    __deepcopy__=_deep_copy,
+    __copy__=deep_copy,
+    __deepcopy__=deep_copy,
 )
 
 

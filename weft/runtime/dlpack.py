@@ -11,7 +11,7 @@ from weft._xla import arrays as _xla
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.runtime import backend
-from weft.runtime.array import _deep_copy
+from weft.runtime.array import deep_copy
 from weft.runtime.device_put import device_put
 from weft.runtime.inside import inside
 from weft.sharding.physical import SingleDeviceSharding
@@ -121,7 +121,7 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
     # jaxlib copies only what is not aligned, even with copy=True (0.10.2).
     out = _xla.new_array(aval, SingleDeviceSharding(home), [taken], committed=True)
     if copy:
-        out = _deep_copy(out)
+        out = deep_copy(out)
     if device is None or device == home or device == out.sharding:
         return out
     if copy is False:

@@ -43,7 +43,7 @@ from weft.transforms.linear_maps import (
     saveable,
     zero_of,
 )
-from weft.transforms.staging import _check_callable, aval_of_spec
+from weft.transforms.staging import aval_of_spec, check_callable
 from weft.transforms.transpose import linear_transpose_flat
 
 
@@ -63,7 +63,7 @@ def jvp(
     >>> weft.jvp(weft.numpy.sin, (0.0,), (2.0,))
     (Array(0., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
     """
-    _check_callable(fun, "jvp")
+    check_callable(fun, "jvp")
     for name, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, tuple | list):
             raise TypeError(f"jvp: {name} must be a tuple or list, got {type(value).__name__}")
@@ -123,7 +123,7 @@ def linearize(fun: Callable, *primals: Any, has_aux: bool = False) -> Any:
     >>> f_jvp(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    _check_callable(fun, "linearize")
+    check_callable(fun, "linearize")
     outs, lin, flat, in_avals = _linearize(fun, primals, has_aux, "linearize")
     f_jvp = Pushforward(LinearProgram(_name(fun), lin, in_avals, flat), lin.consts)
     result = flat.out_tree.unflatten(as_arrays(outs))
@@ -175,7 +175,7 @@ def vjp(
     >>> f_vjp(3.0)
     (Array(3., dtype=float32, weak_type=True),)
     """
-    _check_callable(fun, "vjp")
+    check_callable(fun, "vjp")
     _no_reduce_axes("vjp", reduce_axes)
     name = _name(fun)
     refs: Sequence[int] = ()
@@ -223,7 +223,7 @@ def fwd_and_bwd(
     >>> bwd(residuals, 1.0)
     (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
     """
-    _check_callable(fun, "fwd_and_bwd")
+    check_callable(fun, "fwd_and_bwd")
 
     @functools.wraps(fun)
     def fwd(*args: Any, **kwargs: Any) -> Any:
@@ -260,7 +260,7 @@ def value_and_grad(
     >>> weft.value_and_grad(lambda x: x ** 2)(3.0)
     (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
-    _check_callable(fun, "value_and_grad")
+    check_callable(fun, "value_and_grad")
     _no_reduce_axes("value_and_grad", reduce_axes)
     run = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
 
@@ -356,7 +356,7 @@ def grad(
     >>> weft.grad(weft.numpy.tanh)(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    _check_callable(fun, "grad")
+    check_callable(fun, "grad")
     _no_reduce_axes("grad", reduce_axes)
     run = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, "grad")
 
@@ -380,7 +380,7 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence = ()) -
     >>> weft.linear_transpose(lambda x: 3 * x, 1.0)(2.0)
     (Array(6., dtype=float32, weak_type=True),)
     """
-    _check_callable(fun, "linear_transpose")
+    check_callable(fun, "linear_transpose")
     _no_reduce_axes("linear_transpose", reduce_axes)
     leaves, tree = flatten(tuple(primals))
     specs = [aval_of_spec(x) for x in leaves]

@@ -15,7 +15,7 @@ from weft.core.tree import flatten, tree_map
 from weft.transforms.arguments import argnums_of, check_inputs, leaf_name, partial_of
 from weft.transforms.autodiff import jvp, vjp
 from weft.transforms.jvp import has_tangent
-from weft.transforms.staging import _check_callable
+from weft.transforms.staging import check_callable
 
 
 def _basis(leaves: Sequence[Any]) -> list:
@@ -98,7 +98,7 @@ def jacfwd(
     Array([[0., 0.],
            [0., 2.]], dtype=float32)
     """
-    _check_callable(fun, "jacfwd")
+    check_callable(fun, "jacfwd")
 
     @functools.wraps(fun)
     @api_boundary
@@ -149,7 +149,7 @@ def jacrev(
     Array([[0., 0.],
            [0., 2.]], dtype=float32)
     """
-    _check_callable(fun, "jacrev")
+    check_callable(fun, "jacrev")
 
     @functools.wraps(fun)
     @api_boundary

@@ -21,7 +21,7 @@ from weft.transforms.checkpoint_policies import Offload
 from weft.transforms.dce import dce_closed, dce_jaxpr
 from weft.transforms.jit_op import jaxpr_axes, jit_p
 from weft.transforms.jvp import jvp_jaxpr, linearize_jaxpr
-from weft.transforms.staging import _check_callable, split_static
+from weft.transforms.staging import check_callable, split_static
 from weft.transforms.transpose import is_undefined, transpose_jaxpr
 from weft.transforms.vmap import AxisData, batch_jaxpr, dims_in_front, to_front
 
@@ -381,7 +381,7 @@ def checkpoint(
             static_argnums=static_argnums,
             static_argnames=static_argnames,
         )
-    _check_callable(fun, "checkpoint")
+    check_callable(fun, "checkpoint")
     if policy is not None and not callable(policy):
         raise TypeError(
             f"checkpoint: policy must be a function such as those of weft.checkpoint_policies, got "

@@ -14,8 +14,8 @@ from weft.core.primitive import Primitive
 from weft.core.trace import (
     EvalTrace,
     Tracer,
-    _check_hashable,
     array_method,
+    check_hashable,
     check_not_leaked,
     trace_to_jaxpr,
     typeof,
@@ -200,7 +200,7 @@ def eager_call(prim: Primitive, params: dict[str, Any]) -> Any:
     try:
         function = prim.eager_cache.get(key)
     except TypeError:
-        _check_hashable(prim, params)
+        check_hashable(prim, params)
         raise
     if function is None:
         make_room(prim.eager_cache, KEPT)

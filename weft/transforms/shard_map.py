@@ -24,7 +24,7 @@ from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text, context_
 from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 from weft.transforms.shard_map_op import manual_mesh, manual_scope, shard_map_p
-from weft.transforms.staging import _check_callable, function_name
+from weft.transforms.staging import check_callable, function_name
 
 P = PartitionSpec
 
@@ -120,7 +120,7 @@ def shard_map(
             axis_names=axis_names,
             check_vma=check_vma,
         )
-    _check_callable(f, "shard_map")
+    check_callable(f, "shard_map")
     if mesh is not None and not isinstance(mesh, Mesh | AbstractMesh):
         raise TypeError(
             f"shard_map: mesh must be a weft.sharding.Mesh or AbstractMesh, got "

@@ -237,7 +237,7 @@ def make_jaxpr(
         b:f32[] = mul a 2.0:f32[]
       in (b,) }
     """
-    _check_callable(fun, "make_jaxpr")
+    check_callable(fun, "make_jaxpr")
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @functools.wraps(fun)
@@ -267,7 +267,7 @@ def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
     >>> weft.eval_shape(lambda x: x @ x, weft.ShapeDtypeStruct((2, 2), "float32"))
     ShapeDtypeStruct(shape=(2, 2), dtype=float32)
     """
-    _check_callable(fun, "eval_shape")
+    check_callable(fun, "eval_shape")
     leaves, in_tree = flatten((args, kwargs))
     flat_fun, out = flatten_fun(fun, in_tree)
     jaxpr, _ = trace_to_jaxpr(flat_fun, [aval_of_spec(x) for x in leaves], function_name(fun))
@@ -291,7 +291,7 @@ def ensure_compile_time_eval() -> Any:
         yield
 
 
-def _check_callable(fun: Any, who: str) -> None:
+def check_callable(fun: Any, who: str) -> None:
     if not callable(fun):
         call = hasattr(fun, "aval")
         hint = "; give the function itself, not the result of calling it" if call else ""

@@ -9,7 +9,7 @@ from typing import Any
 from weft.core.boundary import api_boundary
 from weft.core.trace import is_array_like, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, names_in
-from weft.transforms.staging import _check_callable, function_name
+from weft.transforms.staging import check_callable, function_name
 from weft.transforms.vmap import AxisData, EqualDim, batch_flat, move_dim
 
 
@@ -41,7 +41,7 @@ def vmap(
     >>> weft.vmap(lambda x, y: x * y, in_axes=(0, None))(weft.numpy.arange(3.0), 2.0)
     Array([0., 2., 4.], dtype=float32)
     """
-    _check_callable(fun, "vmap")
+    check_callable(fun, "vmap")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if not (in_axes is None or isinstance(in_axes, int | tuple | dict)):

@@ -247,7 +247,7 @@ def _differentiated_where(taken: Any, x: Any) -> Any:
     from weft.ops.special import stop_gradient
 
     aval = typeof(x)
-    if hasattr(aval, "arrive") or aval.dtype not in dtypes._FLOATS | dtypes._COMPLEX:
+    if hasattr(aval, "arrive") or aval.dtype not in dtypes.FLOATS | dtypes.COMPLEX:
         return x
     return select_rows(taken, stop_gradient(x), x)
 

@@ -10,8 +10,8 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.elementwise import _complex_dtype, _real_dtype, div, eq, mul, sub
 from weft.ops.elementwise import complex as make_complex
+from weft.ops.elementwise import complex_dtype, div, eq, mul, real_dtype, sub
 from weft.ops.linalg import tpu
 from weft.ops.linalg.cholesky import on_matrices, symmetrize
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
@@ -47,7 +47,7 @@ class EigImplementation(enum.Enum):
 
 
 def _real_of(x: ShapedArray) -> Any:
-    return _real_dtype(x.dtype)
+    return real_dtype(x.dtype)
 
 
 def difference_quotients(w: Any) -> Any:
@@ -161,7 +161,7 @@ def _eig_abstract(
     x: ShapedArray, *, left: bool, right: bool, derivatives: bool
 ) -> list[ShapedArray]:
     check_matrix("eig", x, square=True)
-    dtype = x.dtype if dtypes.is_complex(x.dtype) else _complex_dtype(x.dtype)
+    dtype = x.dtype if dtypes.is_complex(x.dtype) else complex_dtype(x.dtype)
     vectors = ShapedArray(x.shape, dtype)
     return [ShapedArray(x.shape[:-1], dtype), *[vectors] * (left + right)]
 
@@ -222,7 +222,7 @@ def _eig_lower(ctx: Any, x: Any, *, left: bool, right: bool, derivatives: bool) 
         aval = typeof(x)
         n = aval.shape[-1]
         is_complex = dtypes.is_complex(aval.dtype)
-        dtype = aval.dtype if is_complex else _complex_dtype(aval.dtype)
+        dtype = aval.dtype if is_complex else complex_dtype(aval.dtype)
         values = [((n,), aval.dtype)] * (1 if is_complex else 2)
         *w, vl, vr, info = lapack(
             "geev",

@@ -12,8 +12,8 @@ from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.ops.arithmetic import select
 from weft.ops.dynamic_slicing import dynamic_index_in_dim
+from weft.ops.elementwise import abs as magnitude
 from weft.ops.elementwise import (
-    _real_dtype,
     add,
     bitwise_and,
     bitwise_not,
@@ -23,11 +23,11 @@ from weft.ops.elementwise import (
     gt,
     lt,
     mul,
+    real_dtype,
     rsqrt,
     sqrt,
     sub,
 )
-from weft.ops.elementwise import abs as magnitude
 from weft.ops.joining import concatenate
 from weft.ops.linalg.cholesky import symmetrize
 from weft.ops.linalg.lapack import check_matrix
@@ -77,7 +77,7 @@ def qdwh(
     most = MOST_STEPS if max_iterations is None else operator.index(max_iterations)
     if most < 0:
         raise ValueError(f"qdwh: max_iterations must not be negative, got {max_iterations}")
-    real = _real_dtype(aval.dtype)
+    real = real_dtype(aval.dtype)
     eps = float(dtypes.finfo(real).eps) if eps is None else float(eps)
     if not 0 < eps < 1:
         raise ValueError(f"qdwh: eps must lie between 0 and 1, got {eps}")

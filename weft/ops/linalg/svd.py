@@ -10,7 +10,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.elementwise import _real_dtype, add, div, eq, mul, sub
+from weft.ops.elementwise import add, div, eq, mul, real_dtype, sub
 from weft.ops.linalg import tpu
 from weft.ops.linalg.cholesky import on_matrices
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
@@ -46,7 +46,7 @@ def _abstract(
     check_matrix("svd", x)
     *batch, m, n = x.shape
     k = min(m, n)
-    s = ShapedArray((*batch, k), _real_dtype(x.dtype))
+    s = ShapedArray((*batch, k), real_dtype(x.dtype))
     if not compute_uv:
         return [s]
     u = (*batch, m, m if full_matrices else k)
@@ -134,7 +134,7 @@ def _lower(
             aval.ndim - 2,
             [
                 ((m, n), aval.dtype),
-                ((k,), _real_dtype(aval.dtype)),
+                ((k,), real_dtype(aval.dtype)),
                 (u, aval.dtype),
                 (vh, aval.dtype),
                 INFO,
@@ -178,7 +178,7 @@ def _on_gpu(x: Any, full: bool, vectors: bool, algorithm: SvdAlgorithm) -> list:
         whole = full or (routine == "gesvdj" and k <= 32)
         options = {"full_matrices": whole}
         shapes = [(m, m if whole else k), (n, n if whole else k)]
-    values = ((k,), _real_dtype(aval.dtype))
+    values = ((k,), real_dtype(aval.dtype))
     results = [((m, n), aval.dtype), values, *((shape, aval.dtype) for shape in shapes), INFO]
     options["compute_uv"] = vectors
     _, s, u, v, info = lapack(routine, [x], aval.ndim - 2, results, [(0, 0)], **options)
