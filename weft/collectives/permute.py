@@ -192,8 +192,7 @@ def check_perm(who: str, perm: Any, over: Team) -> Pairs:
             twice = next(i for i in indices if indices.count(i) > 1)
             raise ValueError(
                 f"{who}: perm {list(result)!r:.300} is not a permutation: {twice} is a {what} "
-                "twice; "
-                f"every device sends to at most one and receives from at most one"
+                f"twice; every device sends to at most one and receives from at most one"
             )
     return result
 
@@ -435,8 +434,7 @@ def precv(token: Any, out_shape: Any, axis_name: Any, perm: Any) -> Any:
         if sent.over is not over or sent.perm != pairs:
             raise ValueError(
                 f"precv: the message was sent over {sent.over!r} with perm {list(sent.perm)}, "
-                "but is "
-                f"received over {over!r} with perm {list(pairs)}; both must be the same"
+                f"but is received over {over!r} with perm {list(pairs)}; both must be the same"
             )
         if not hasattr(like, "shape") or not hasattr(like, "dtype"):
             raise TypeError(

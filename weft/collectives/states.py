@@ -111,8 +111,7 @@ def check_state(who: str, aval: ShapedArray, axes: tuple, accepted: set[str]) ->
     if state not in accepted:
         raise ValueError(
             f"{who} over {names_text(axes)}: the operand of type {aval.str_short()} is {state} "
-            "along "
-            f"the axis, but {who} takes {' or '.join(sorted(accepted))} values; "
+            f"along the axis, but {who} takes {' or '.join(sorted(accepted))} values; "
             + _REMEDY[state].format(axes=names_text(axes))
         )
     return state

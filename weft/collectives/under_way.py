@@ -123,6 +123,5 @@ def no_keys(who: str, x: ShapedArray) -> None:
     if dtypes.is_extended(x.dtype):
         raise TypeError(
             f"{who}: a value of type {x.str_short()} cannot be under way; send the words of the "
-            "keys, weft.random.key_data(keys), and wrap what arrives with "
-            "weft.random.wrap_key_data"
+            "keys, weft.random.key_data(keys), and wrap what arrives with weft.random.wrap_key_data"
         )

@@ -139,8 +139,7 @@ def make_plan(subscripts: str, shapes: tuple, optimize: Any) -> Plan:
                 if 1 not in (sizes[c], n):
                     raise ValueError(
                         f"weft.numpy.einsum: {c!r} in {subscripts!r} has size {n} in operand "
-                        f"{i} and "
-                        f"{sizes[c]} before"
+                        f"{i} and {sizes[c]} before"
                     )
                 sizes[c] = max(sizes[c], n)
     steps: list[Single | Pair] = []

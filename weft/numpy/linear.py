@@ -167,8 +167,7 @@ def _batched(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: Any) 
         else:
             raise ValueError(
                 f"weft.numpy.matmul: batch dimensions of {x.str_short()} and {y.str_short()} "
-                "do not "
-                f"broadcast: sizes {p} and {q}"
+                f"do not broadcast: sizes {p} and {q}"
             )
     in_a, in_b = sorted(both + only_a), sorted(both + only_b)
     a = ops.reshape(a, (*(sizes_a[i] for i in in_a), *x.shape[-2:]))
@@ -326,8 +325,7 @@ def tensordot(
     if isinstance(axes, Sequence | np.ndarray):
         if len(axes) != 2:
             raise ValueError(
-                "weft.numpy.tensordot: axes must be a number or a pair (axes of a, axes of "
-                "b), got "
+                "weft.numpy.tensordot: axes must be a number or a pair (axes of a, axes of b), got "
                 f"{axes!r}"
             )
         left, right = (tuple(v) if isinstance(v, Sequence | np.ndarray) else (v,) for v in axes)
@@ -392,8 +390,7 @@ def cross(
     if any(n not in (2, 3) for n in sizes):
         raise ValueError(
             f"weft.numpy.cross: vectors have 2 or 3 components, got {x.str_short()} along "
-            f"{axisa} and "
-            f"{y.str_short()} along {axisb}"
+            f"{axisa} and {y.str_short()} along {axisb}"
         )
     a, b = moveaxis(a, axisa, 0), moveaxis(b, axisb, 0)
     u = [a[i] for i in range(sizes[0])]

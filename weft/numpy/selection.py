@@ -271,8 +271,7 @@ def take_along_axis(
         else:
             raise ValueError(
                 f"weft.numpy.take_along_axis: dimension {d} has size {shape[d]} in arr and "
-                f"{sizes[d]} "
-                "in indices; other dimensions than axis must broadcast"
+                f"{sizes[d]} in indices; other dimensions than axis must broadcast"
             )
     grid = ops.reshape(i, tuple(sizes[d] for d in range(rank) if d not in window) + (1,))
     rows = [d for d in range(rank) if d not in window]
@@ -366,8 +365,7 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: builtins.bool = True) -> A
     if typeof(mask).size != aval.size:
         raise ValueError(
             f"weft.numpy.place: mask {typeof(mask).str_short()} and arr {aval.str_short()} "
-            "must have "
-            "the same number of elements"
+            "must have the same number of elements"
         )
     n = typeof(values).size
     if n == 0:

@@ -117,8 +117,7 @@ def _map(call: Callable, operands: list, cores: Any, signature: str | None) -> A
             if expected != n:
                 raise ValueError(
                     f"weft.numpy.vectorize: core dimension {name!r} of {signature!r} has size "
-                    f"{n} in "
-                    f"operand {i} and {expected} elsewhere"
+                    f"{n} in operand {i} and {expected} elsewhere"
                 )
     lead = ops.broadcast_shapes(*leads) if leads else ()
     function = _checked(call, outputs, sizes, signature)
@@ -207,8 +206,7 @@ def apply_over_axes(func: Callable, a: Any, axes: Any) -> Any:
         elif len(shape) != rank:
             raise ValueError(
                 f"weft.numpy.apply_over_axes: func gave {len(shape)} dimensions for {rank}; it "
-                "must "
-                "keep them or drop the axis"
+                "must keep them or drop the axis"
             )
         a = out
     return a

@@ -42,8 +42,7 @@ def check_kind(name: str, dtype: Any, kind: str) -> None:
     if not _ACCEPTS[kind](dtype):
         raise TypeError(
             f"{name} takes {kind} operands, got dtype {dtypes.short_name(dtype)}; convert it "
-            "first, "
-            "for example with x.astype('float32')"
+            "first, for example with x.astype('float32')"
         )
 
 

@@ -268,8 +268,7 @@ def _resolve_mesh(options: _Options) -> tuple[Any, tuple, frozenset]:
         if mesh.shape != context.shape:
             raise ValueError(
                 f"{who}: inside a shard_map over {context!r}, mesh must be that mesh, got "
-                f"{mesh!r}; "
-                "leave mesh out and name the axes with axis_names"
+                f"{mesh!r}; leave mesh out and name the axes with axis_names"
             )
         mesh = context  # whose types say which axes are manual already
     else:
@@ -283,8 +282,7 @@ def _resolve_mesh(options: _Options) -> tuple[Any, tuple, frozenset]:
         if name in already:
             raise ValueError(
                 f"{who}: axis {name!r} is already manual here, by an enclosing shard_map; name "
-                "only "
-                f"other axes: {sorted(set(mesh.axis_names) - already, key=str)}"
+                f"only other axes: {sorted(set(mesh.axis_names) - already, key=str)}"
             )
     manual = tuple(
         n for n in mesh.axis_names if n not in already and n in (options.axis_names or mesh.shape)
@@ -330,8 +328,7 @@ def _local_aval(
     if len(spec) > aval.ndim:
         raise ValueError(
             f"{name} of type {aval.str_short()} has rank {aval.ndim}, but its in_specs {spec!r} "
-            "has "
-            f"{len(spec)} entries; give at most one for each dimension"
+            f"has {len(spec)} entries; give at most one for each dimension"
         )
     shape = list(aval.shape)
     for d, axes in enumerate(spec.axes):
@@ -433,8 +430,7 @@ def _arg_specs(options: _Options, args: tuple, leaves: list, tree: Any, where: t
     if isinstance(given, tuple) and len(given) != len(args):
         raise ValueError(
             f"{who}: in_specs has {len(given)} entries for {len(args)} arguments; give one for "
-            "each "
-            "positional argument"
+            "each positional argument"
         )
 
     def what(i: int, given: str = "in_specs") -> str:

@@ -419,8 +419,7 @@ def _spread_axis(
         if spec.used_axes() & frozenset(lead):
             raise ValueError(
                 f"vmap: spmd_axis_name {lead!r} is already used by the spec {spec!r} of a "
-                "shard_map "
-                "inside; use a mesh axis that its in_specs and out_specs leave free"
+                "shard_map inside; use a mesh axis that its in_specs and out_specs leave free"
             )
     along = tuple(n for n in lead if n in jaxpr_axes(jaxpr))
     if along:

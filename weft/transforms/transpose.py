@@ -210,8 +210,7 @@ def _not_linear(eqn: Eqn) -> str:
     return (
         f"reverse-mode differentiation reached {eqn.primitive.name}, which is not linear in its "
         f"operands or has no transpose ({eqn.source}); a rule of weft.custom_jvp must be linear in "
-        "its tangents. Use forward mode (weft.jvp, weft.jacfwd) or give a rule with "
-        "weft.custom_vjp"
+        "its tangents. Use forward mode (weft.jvp, weft.jacfwd) or give a rule with weft.custom_vjp"
     )
 
 

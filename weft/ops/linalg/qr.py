@@ -153,8 +153,7 @@ def _ormqr_abstract(
     if a.dtype != c.dtype or taus.dtype != a.dtype or rows != a.shape[-2]:
         raise TypeError(
             f"ormqr: a {a.str_short()}, taus {taus.str_short()} and c {c.str_short()} must "
-            "have one "
-            f"dtype, and c's dimension {-2 if left else -1} must be a's number of rows"
+            f"have one dtype, and c's dimension {-2 if left else -1} must be a's number of rows"
         )
     return ShapedArray(c.shape, c.dtype)
 
