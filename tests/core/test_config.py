@@ -50,6 +50,8 @@ def test_traced_options_change_the_trace_key_and_others_do_not():
             "num_cpu_devices": 3,
             "cpu_collectives": "none",
             "compilation_cache_dir": "somewhere",
+            "dump_ir_to": "somewhere",
+            "dump_ir_modes": "jaxpr,local",
             "persistent_cache_min_compile_time_secs": 2.0,
             "legacy_prng_key": "warn",
             "transfer_guard": "log",
@@ -62,7 +64,7 @@ def test_traced_options_change_the_trace_key_and_others_do_not():
         untraced |= {"cpu_collectives", "compilation_cache_dir"}
         untraced |= {"persistent_cache_min_compile_time_secs", "enable_compilation_cache"}
         untraced |= {"persistent_cache_min_entry_size_bytes", "no_tracing", "thread_guard"}
-        untraced |= {"explain_cache_misses"}
+        untraced |= {"explain_cache_misses", "dump_ir_to", "dump_ir_modes"}
         untraced |= {name for name in options if name.endswith("_guard") or "_guard_" in name}
         with option(other):
             assert (config.trace_key() != before) == (option.name not in untraced), option.name

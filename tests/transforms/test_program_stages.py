@@ -78,3 +78,19 @@ def test_an_abstract_mesh_has_all_stages_but_the_last():
 def test_one_device_has_nothing_to_propagate():
     made = weft.jit(lambda x: x + 1).lower(np.ones(4, np.float32)).stages
     assert str(made.local) == str(made.stablehlo)
+
+
+def test_programs_are_written_to_the_folder_that_is_set(tmp_path):
+    weft.config.update("jax_dump_ir_to", str(tmp_path / "ir"))
+    weft.config.update("jax_dump_ir_modes", "jaxpr,stablehlo")
+    try:
+        weft.jit(lambda x: weft.numpy.cos(x) + 7, inline=False)(np.ones(3))
+    finally:
+        weft.config.update("dump_ir_to", None)
+        weft.config.update("dump_ir_modes", "stablehlo")
+    jaxpr, stablehlo = sorted((tmp_path / "ir").iterdir())
+    assert jaxpr.name.endswith("__lambda_.jaxpr.txt") and "cos" in jaxpr.read_text()
+    assert stablehlo.name.endswith(".stablehlo.txt")
+    assert "stablehlo.cosine" in stablehlo.read_text()
+    with pytest.raises(ValueError, match="expected some of jaxpr, stablehlo, .*by commas"):
+        weft.config.update("dump_ir_modes", "eqn_count_pprof")

@@ -36,6 +36,15 @@ def _one_of(*choices: str | None) -> Callable[[Any], str | None]:
     return check
 
 
+def _some_of(*choices: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or not set(value.split(",")) <= set(choices):
+            raise ValueError(f"expected some of {', '.join(choices)}, separated by commas")
+        return value
+
+    return check
+
+
 def _integer(value: Any) -> int | None:
     if value is None or value == "":
         return None
@@ -208,6 +217,8 @@ def _define(name: str, default: Any, check: Callable, doc: str, **kwargs: Any) -
     return options[name]
 
 
+STAGES = ("jaxpr", "stablehlo", "propagated", "collectives", "local", "hlo", "optimized")
+
 # fmt: off
 enable_x64 = _define(
     "enable_x64", False, _boolean, "64-bit dtypes; off: they become 32-bit ones", traced=True,
@@ -280,6 +291,10 @@ _define("num_cpu_devices", None, _integer,
         "virtual CPU devices; None: XLA_FLAGS or 1", traced=False)
 _define("cpu_collectives", "gloo", _one_of("gloo", "mpi", "none"),
         "how CPU processes exchange data", traced=False)
+_define("dump_ir_to", None, _text, "folder that programs are written to when they are compiled",
+        traced=False)
+_define("dump_ir_modes", "stablehlo", _some_of(*STAGES), "their stages that are written there",
+        traced=False)
 _define("compilation_cache_dir", None, _text, "directory of compiled programs", traced=False)
 _define("enable_compilation_cache", True, _boolean, "use that directory, if one is set",
         traced=False)

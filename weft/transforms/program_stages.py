@@ -8,13 +8,12 @@ from functools import cached_property
 from typing import Any
 
 from weft._xla import mlir
+from weft.core.config import STAGES as NAMES
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.printer import print_jaxpr
 from weft.partition.lines import hlo_with_lines
 from weft.partition.report import module_text
 from weft.transforms.compiled import compile_program
-
-NAMES = ("jaxpr", "stablehlo", "propagated", "collectives", "local", "hlo", "optimized")
 
 
 class Stage:

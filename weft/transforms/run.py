@@ -87,6 +87,10 @@ def executable_of(program: Program, closed: ClosedJaxpr, request: Request) -> Ex
 def _compiled(program: Program, request: Request) -> Executable:
     from weft.transforms.compiled import compile_program
 
+    if config.dump_ir_to is not None:
+        from weft.transforms.dump_ir import dump_ir
+
+        dump_ir(program)
     executable = compile_program(program)
     placed = any(s is not None for s in request.shardings)
     executable.committed = executable.committed or placed
