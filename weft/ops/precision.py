@@ -63,11 +63,9 @@ class DotAlgorithm(NamedTuple):
 def _ir_name(dtype: Any) -> str:
     if dtype == dtypes.bfloat16:
         return "bf16"
-    return dtype.name.replace("float", "f") if dtype.itemsize > 1 else _float8_ir_name(dtype)
-
-
-def _float8_ir_name(dtype: Any) -> str:
-    return "f8" + dtype.name.removeprefix("float8_").upper().replace("FNUZ", "FNUZ")
+    if dtype.itemsize > 1:
+        return dtype.name.replace("float", "f")
+    return "f8" + dtype.name.removeprefix("float8_").upper()
 
 
 class DotAlgorithmPreset(enum.Enum):
