@@ -178,3 +178,17 @@ def test_methods_take_promises_and_modes_by_name_only():
             getattr(x.at[1], method)(2.0, unknown=1)
     got = x.at[-1].get(wrap_negative_indices=False, mode="fill", fill_value=7.0)
     assert float(got) == 7
+
+
+def test_updates_keep_a_weak_type():
+    x = wnp.broadcast_to(wnp.asarray(2.0), (3,))
+    for y in (x.at[0].set(1), x.at[...].add(np.float32(1)), x.at[np.array([0, 0])].multiply(3)):
+        assert y.weak_type
+    for f in (wnp.pad, wnp.insert, wnp.full_like):
+        assert f(x, 1, *[np.float32(7)] * (f is wnp.insert)).weak_type
+    assert wnp.diag(x).weak_type and wnp.tril(wnp.diag(x)).weak_type
+
+
+def test_formulas_of_scalars_alone_are_weakly_typed():
+    for f in (wnp.hypot, wnp.heaviside, wnp.gcd):
+        assert f(3, 4).weak_type and not f(np.array([True]), 4).weak_type

@@ -346,6 +346,11 @@ def test_associative_scan_of_trees_solves_recurrences():
     close(got, want)
 
 
+def test_associative_scan_of_a_ref_is_refused():
+    with pytest.raises(TypeError, match=r"elems\['a'\].* is a Ref; scan its value, ref\[...\]"):
+        lax.associative_scan(lax.add, {"a": weft.new_ref(np.arange(4.0))})
+
+
 def test_associative_scan_has_logarithmic_depth():
     f = lambda x: lax.associative_scan(jnp.add, x)
     adds = primitives(f, np.zeros(1024, np.float32)).count("add")

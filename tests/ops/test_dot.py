@@ -181,3 +181,11 @@ def test_integers_of_less_than_a_byte_have_products_of_any_width(dtype):
         np.testing.assert_array_equal(window, [[[[np.sum(m * m)]]]])
     bits = int(dtype[-1])
     np.testing.assert_array_equal(np.asarray(lax.dot(x, x)).astype(int) % 2**bits, m @ m % 2**bits)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint2"])
+def test_known_matrices_of_less_than_a_byte_are_multiplied(dtype):
+    x = np.array([[1, 0], [2, 1]]).astype(dtype)
+    want = x.astype(np.float32) @ x.astype(np.float32)[:, :1]
+    product = weft.jit(lambda: lax.dot(x, x[:, :1], preferred_element_type=np.float32))()
+    np.testing.assert_array_equal(product, want)

@@ -97,13 +97,10 @@ def dense_attr(value: np.ndarray) -> ir.Attribute:
     kind = mlir.element_type(value.dtype)
     type_ = mlir.tensor_type(value.shape, value.dtype)
     if value.dtype.name in _SUB_BYTE:
-        text = ", ".join(
-            str(float(v) if "float" in value.dtype.name else int(v)) for v in value.ravel()
-        )
-        body = f"dense<[{text}]> : tensor<{value.size}x{kind}>" if value.size else None
-        if body is None:
+        if not value.size:
             return parse_attr(f"dense<> : {type_}")
-        return parse_attr(body)
+        numbers = value.astype(np.float32 if "float" in value.dtype.name else np.int32).tolist()
+        return parse_attr(f"dense<{numbers}> : {type_}")
     if value.dtype.kind == "V" or value.dtype in (dtypes.bfloat16, *_small()):
         return ir.DenseElementsAttr.get(
             np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}"),

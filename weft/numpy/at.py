@@ -215,7 +215,10 @@ def update(
             options,
             lambda part, grid, params: scatter.bind(part, grid, new, **params),
         )
-    return out if out.aval.dtype == aval.dtype else ops.convert(out, aval.dtype, aval.weak_type)
+    made = out.aval
+    if made.dtype == aval.dtype and made.weak_type is aval.weak_type:
+        return out
+    return ops.convert(out, aval.dtype, aval.weak_type)
 
 
 def _scattered(plan: Plan, x: Any, arrays: Any, options: Options, scatter: Callable) -> Any:

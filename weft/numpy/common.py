@@ -157,10 +157,6 @@ def cast(x: Any, dtype: Any) -> Any:
     return convert(x, dtype)
 
 
-def zero_like(x: Any) -> Any:
-    return typeof(x).dtype.type(0)
-
-
 def zeros_of(aval: ShapedArray) -> Any:
     """Zeros of an array type's shape and dtype."""
     return broadcast_in_dim_p.bind(aval.dtype.type(0), shape=aval.shape, broadcast_dimensions=())
@@ -207,6 +203,5 @@ __all__ = [
     "static_int",
     "strong",
     "to_array",
-    "zero_like",
     "zeros_of",
 ]

@@ -23,6 +23,7 @@ from weft.numpy.common import (
     check_array,
     concrete,
     constant,
+    convert,
     place,
     scalar_array,
     to_array,
@@ -437,7 +438,7 @@ def _like(
         value = _python(value, dtype) if weak else dtype.type(value)
         x = broadcast_in_dim_p.bind(value, shape=tuple(shape), broadcast_dimensions=())
     else:
-        x = full(shape, cast(value, dtype))
+        x = full(shape, convert(value, dtype, weak))
     if isinstance(a, Tracer) and getattr(a.aval, "mat", NO_MAT).varying:
         x = vary_like(x, a.aval)
     if device is not None or out_sharding is not None:

@@ -31,6 +31,7 @@ from weft.numpy.ufuncs import (
     const_like,
     dtype_of,
     filled_like,
+    formula_operands,
     imag,
     isfinite,
     isinf,
@@ -227,7 +228,7 @@ def _inexact_power(x: Any, y: Any) -> Any:
 
 def _integer_power(x: Any, n: Any, dtype: Any) -> Any:
     """Square and multiply over the exponent's bits; negative exponents give 0, or ±1 for ±1."""
-    x, n = same_rank(to_array(x), to_array(n))
+    x, n = formula_operands(to_array(x), to_array(n))
     one, zero = filled_like(x, 1), dtype.type(0)
     bits = dtype.itemsize * 8
     acc, base, left = one, x, n
@@ -269,7 +270,7 @@ def hypot(x1: Any, x2: Any, /) -> Any:
     >>> wnp.hypot(wnp.array([3.0, 3e20]), wnp.array([4.0, 4e20]))
     Array([5.e+00, 5.e+20], dtype=float32)
     """
-    x1, x2 = same_rank(*both_inexact("hypot", x1, x2))
+    x1, x2 = formula_operands(*both_inexact("hypot", x1, x2))
     refuse_complex("hypot", x1)
     a, b = ew.abs_p.bind(x1), ew.abs_p.bind(x2)
     big = ew.max_p.bind(a, b)
@@ -290,7 +291,7 @@ def heaviside(x1: Any, x2: Any, /) -> Any:
     >>> wnp.heaviside(wnp.array([-1.0, 0.0, 2.0]), 0.5)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    x1, x2 = same_rank(*both_inexact("heaviside", x1, x2))
+    x1, x2 = formula_operands(*both_inexact("heaviside", x1, x2))
     refuse_complex("heaviside", x1)
     zero = const_like(x1, 0)
     step = ew.select(
@@ -494,7 +495,7 @@ def spacing(x: Any, /) -> Any:
 
 
 def _common_integers(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
-    x1, x2 = same_rank(*both(name, x1, x2))
+    x1, x2 = formula_operands(*both(name, x1, x2))
     if typeof(x1).dtype not in INTEGERS:
         raise ValueError(f"weft.numpy.{name}: takes integers, got {typeof(x1).str_short()}")
     return absolute(to_array(x1)), absolute(to_array(x2))

@@ -19,6 +19,7 @@ from weft.numpy.common import (
     cast,
     check_array,
     concrete,
+    convert,
     fill,
     is_concrete,
     place,
@@ -506,7 +507,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     x, axis = _flat(arr, axis)
     aval = typeof(x)
     n = aval.shape[axis]
-    vals = cast(to_array(values), aval.dtype)
+    vals = convert(to_array(values), aval.dtype, aval.weak_type)
     if isinstance(obj, slice):
         obj = np.arange(n)[obj]
     scalar = np.ndim(obj) == 0 if not isinstance(obj, Tracer) else obj.ndim == 0

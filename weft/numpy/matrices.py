@@ -21,7 +21,6 @@ from weft.numpy.common import (
     place,
     static_int,
     to_array,
-    zero_like,
 )
 from weft.numpy.creation import (
     ON_HOST,
@@ -30,6 +29,7 @@ from weft.numpy.creation import (
     ones,
     zeros,
 )
+from weft.numpy.ufuncs import filled_like
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.shape import broadcast_in_dim_p, check_shape, iota_p
 
@@ -117,7 +117,7 @@ def _triangle(name: str, m: Any, k: Any, lower: builtins.bool) -> Any:
     mask = _lower_mask(rows, columns, k if lower else k - 1)
     if aval.ndim > 2:
         mask = _broadcast_to(mask, aval.shape)
-    zeros = broadcast_in_dim_p.bind(zero_like(m), shape=aval.shape, broadcast_dimensions=())
+    zeros = filled_like(m, 0)
     return select(mask, m, zeros) if lower else select(mask, zeros, m)
 
 
@@ -163,13 +163,11 @@ def diag(v: Any, k: int = 0) -> Any:
     from weft.ops.joining import pad
 
     n = aval.shape[0] + abs(k)
-    zero = zero_like(v)
     if k:
-        v = pad(v, zero, [(max(-k, 0), max(k, 0), 0)])
+        v = pad(v, aval.dtype.type(0), [(max(-k, 0), max(k, 0), 0)])
     rows, cols = _grid(n, n, k)
     spread = broadcast_in_dim_p.bind(v, shape=(n, n), broadcast_dimensions=(0,))
-    zeros = broadcast_in_dim_p.bind(zero, shape=(n, n), broadcast_dimensions=())
-    return select(eq_p.bind(rows, cols), spread, zeros)
+    return select(eq_p.bind(rows, cols), spread, filled_like(spread, 0))
 
 
 def diagflat(v: Any, k: int = 0) -> Any:

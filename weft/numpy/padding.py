@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.trace import typeof
-from weft.numpy.common import aval_of, cast, concrete, to_array
+from weft.numpy.common import aval_of, cast, concrete, convert, to_array
 from weft.ops import joining
 from weft.ops import shape as ops
 from weft.ops.promote import broadcast_to as _broadcast_to
@@ -257,7 +257,7 @@ def _statistic(
         v = function(part, axis=axis, keepdims=True)
         if mode in ("mean", "median") and aval.dtype.kind in "iu":
             v = round_(v)
-        return _repeat(cast(v, aval.dtype), axis, count)
+        return _repeat(convert(v, aval.dtype, aval.weak_type), axis, count)
 
     parts = [x]
     if before:

@@ -69,6 +69,12 @@ def same_rank(x: Any, y: Any) -> tuple[Any, Any]:
     return _broadcast_to(x, shape), _broadcast_to(y, shape)
 
 
+def formula_operands(x: Any, y: Any) -> tuple[Any, Any]:
+    """As `same_rank`, of formulas that have weakly typed results for scalars only."""
+    x, y = same_rank(x, y)
+    return (strong(x), strong(y)) if typeof(x).shape else (x, y)
+
+
 def dtype_of(x: Any) -> Any:
     return typeof(x).dtype
 

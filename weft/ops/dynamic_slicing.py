@@ -319,7 +319,7 @@ def _update_abstract(x: ShapedArray, update: ShapedArray, *starts: ShapedArray) 
             f"of the operand {x.str_short()}"
         )
     _check_starts("dynamic_update_slice", x, update.shape, starts)
-    return ShapedArray(x.shape, x.dtype, x.weak_type and update.weak_type)
+    return ShapedArray(x.shape, x.dtype, x.weak_type)
 
 
 def _update_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> list:

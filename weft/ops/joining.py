@@ -122,7 +122,7 @@ def _pad_abstract(x: ShapedArray, value: ShapedArray, *, padding_config: Padding
         if size < 0:
             raise ValueError(f"pad: padding {lo, hi, interior} of size {d} gives a negative size")
         shape.append(size)
-    return ShapedArray(tuple(shape), x.dtype, x.weak_type and value.weak_type)
+    return ShapedArray(tuple(shape), x.dtype, x.weak_type)
 
 
 def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: PaddingConfig) -> list:

@@ -128,7 +128,7 @@ def _abstract(name: str) -> Callable:
                 "have the same dtype"
             )
         check_scatter(name, operand, indices, updates.shape, dimension_numbers)
-        return ShapedArray(operand.shape, operand.dtype, operand.weak_type and updates.weak_type)
+        return ShapedArray(operand.shape, operand.dtype, operand.weak_type)
 
     return abstract
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.core.boundary import api_boundary
+from weft.core.ref import AbstractRef
 from weft.core.trace import typeof
 from weft.core.tree import flatten, leaf_names, tree_map
 from weft.ops.control.common import check_function, derived
@@ -98,6 +99,9 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
     if not leaves:
         return elems
     names = leaf_names(elems, "elems")
+    for x, n in zip(leaves, names, strict=True):
+        if isinstance(typeof(x), AbstractRef):
+            raise TypeError(f"associative_scan: {n} is a Ref; scan its value, ref[...]")
     ranks = [typeof(x).ndim for x in leaves]
     dims = [
         canonical_axis(axis, r, f"associative_scan: axis of {n}")
