@@ -57,6 +57,18 @@ def test_matrix_units_take_32_numbers_of_a_byte(k, units):
     np.testing.assert_array_equal(on_gpu(f, a, b), a.astype(np.int32) @ b.astype(np.int32))
 
 
+@pytest.mark.parametrize("dtype", ["int16", "uint8", "int32"])
+def test_long_products_of_integers_are_summed_part_by_part(dtype):
+    a, b = (rng.integers(0, 100, s).astype(dtype) for s in ((24, 200), (200, 17)))
+
+    def kernel(a, b, out):
+        out[...] = weft.lax.dot(a[...], b[...], preferred_element_type=np.int32)
+
+    f = pl.pallas_call(kernel, shape(24, 17, dtype="int32"))
+    assert "scf.for" in str(built(f, a, b).module)
+    np.testing.assert_array_equal(on_gpu(f, a, b), a.astype(np.int32) @ b.astype(np.int32))
+
+
 def test_scratch_of_all_programs_beyond_2_to_the_31_has_offsets_of_64_bits():
     def kernel(x, out, tmp):
         tmp[...] = x[...]

@@ -10,7 +10,16 @@ from weft.core import dtypes
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, walk_eqns
 from weft.pallas.cpu import complex_ops, loops, scalar, types
 from weft.pallas.cpu.llvm import Function
-from weft.pallas.cpu.values import COSTLY, Array, Buffer, Group, constant, no_indices, register
+from weft.pallas.cpu.values import (
+    COSTLY,
+    Array,
+    Buffer,
+    Group,
+    constant,
+    no_indices,
+    register,
+    row_major,
+)
 from weft.pallas.cpu.values import same_indices as same
 from weft.pallas.expand import formula
 from weft.pallas.ir import unsupported
@@ -169,14 +178,10 @@ class Translator:
     def constant_array(self, array: Any) -> Array:
         """An array constant as read-only data of the module."""
         data = array.tobytes()
-        text = f'private unnamed_addr constant [{len(data)} x i8] c"' + "".join(
-            f"\\{b:02X}" for b in data
-        )
+        listing = "\\" + data.hex("\\") if data else ""
         names = self.f.module.globals
         name = f"@data{len(names)}"
-        names[name] = text + '", align 64'
-        from weft.pallas.cpu.values import row_major
-
+        names[name] = f'private unnamed_addr constant [{len(data)} x i8] c"{listing}", align 64'
         group = Group("constant")
         return Array(
             array.shape,

@@ -89,9 +89,11 @@ def _is_large(dot: Eqn) -> bool:
         return False
     inner = a.shape[left[0]]
     free = padded((a.size // max(inner, 1), b.size // max(inner, 1)))
-    if a.dtype != b.dtype or not (dtypes.is_float(a.dtype) or a.dtype == np.int8):
+    if a.dtype != b.dtype or a.dtype == np.bool_ or dtypes.is_complex(a.dtype):
         return False
-    return min(free) >= 16 and inner * a.dtype.itemsize > LARGEST
+    # Matrix units multiply floats and bytes; other products are unrolled, and long to compile.
+    most = LARGEST if dtypes.is_float(a.dtype) or a.dtype == np.int8 else PART
+    return min(free) >= 16 and inner * a.dtype.itemsize > most
 
 
 def _factor(var: Any, axis: int, made: dict, uses: dict) -> Factor | None:
@@ -116,12 +118,12 @@ def emit(e: Emitter, product: Product, read: Callable[[Any], Any]) -> ir.Value:
     dot = product.dot
     operands = [[read(v) for v in f.get.invars] for f in product.factors]
     inner = dot.invars[0].aval.shape[dot.params["dimension_numbers"][0][0][0]]
+    factor = arrays.factor_dtype(e, dot)
     widest = max(f.get.outvars[0].aval.dtype.itemsize for f in product.factors)
-    size = PART // widest
+    size = PART // max(widest, factor.itemsize if factor == INT else 1)
     for xs in operands:
         memory.before_read(e, xs[0])
     out = dot.outvars[0].aval
-    factor = arrays.factor_dtype(e, dot)
     kind = arrays.accumulator(factor)
     m, n = padded(out.shape)
 
