@@ -121,15 +121,12 @@ def _axis_cuts(module: ir.Module, axes: dict[str, int]) -> dict[str, set[int]]:
     return cuts
 
 
-# Ops that hand on partial sums, of all operands, when propagation says so.
-SUMS = frozenset(f"stablehlo.{name}" for name in ("add", "subtract", "negate"))
-
 # Linear ops through which a partial sum passes: in all operands together, or in one beside others.
 LINEAR = {
     f"stablehlo.{name}": "all"
     for name in (
-        *("broadcast_in_dim", "concatenate", "convert", "imag", "real", "reduce_precision"),
-        *("reshape", "reverse", "slice", "transpose"),
+        *("add", "broadcast_in_dim", "concatenate", "convert", "imag", "negate", "real"),
+        *("reduce_precision", "reshape", "reverse", "slice", "subtract", "transpose"),
     )
 } | {
     f"stablehlo.{name}": "one"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.layout import Layout
 from weft.partition.local import Local
-from weft.partition.localize import SUMS, Localizer, rule
+from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.choice import choose, deliver
 
 _ELEMENTWISE = (
@@ -25,40 +24,21 @@ def elementwise(lz: Localizer, op: ir.Operation) -> list[Local]:
     layout = lz.layouts(op)[0]
     if op.name == "stablehlo.bitcast_convert" and not _same_rank(op):
         return _bitcast(lz, op, layout)
-    partial = _passing_partial(lz, op)
-    if partial is None:
-        shapes = [lz.local(v).layout.shape for v in op.operands]
+    shapes = [lz.local(v).layout.shape for v in op.operands]
 
-        def need(index: int, out: Layout) -> Layout:  # select and clamp take scalars too
-            return Layout(lz.mesh, shapes[index], out.dims if shapes[index] else ())
+    def need(index: int, out: Layout) -> Layout:  # select and clamp take scalars too
+        return Layout(lz.mesh, shapes[index], out.dims if shapes[index] else ())
 
-        def make(index: int, given: Layout) -> Layout:
-            return Layout(lz.mesh, layout.shape, given.dims) if given.dims else layout
+    def make(index: int, given: Layout) -> Layout:
+        return Layout(lz.mesh, layout.shape, given.dims) if given.dims else layout
 
-        xs, now = choose(lz, op, layout, range(len(shapes)), need, make=make)
-        [out] = lz.keep(op, [x.value for x in xs], [now])
-        return [deliver(lz, op, out, layout)]
-    operands = []
-    for value in op.operands:
-        x = lz.local(value)
-        x = Local(x.value, x.layout, remake=x.remake)
-        operands.append(lz.at(x, layout))
-    [out] = lz.keep(op, operands, [layout])
-    out.partial = partial
-    return [out]
+    xs, now = choose(lz, op, layout, range(len(shapes)), need, make=make)
+    [out] = lz.keep(op, [x.value for x in xs], [now])
+    return [deliver(lz, op, out, layout)]
 
 
 def _same_rank(op: ir.Operation) -> bool:
     return len(op.operands[0].type.shape) == len(op.results[0].type.shape)
-
-
-def _passing_partial(lz: Localizer, op: ir.Operation):
-    """The partial sum that an op with an unreduced result hands on, if its operands agree."""
-    if op.name not in SUMS or "sdy.sharding" not in op.attributes:
-        return None
-    wanted = lz.unreduced(sdy.per_value(op.attributes["sdy.sharding"])[0])
-    found = {lz.local(v).partial for v in op.operands}
-    return found.pop() if wanted and len(found) == 1 else None
 
 
 def _bitcast(lz: Localizer, op: ir.Operation, layout: Layout) -> list[Local]:
