@@ -1,5 +1,7 @@
 """weft.stages: what each stage of a jitted function tells of its arguments and results."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -39,11 +41,20 @@ def test_every_stage_tells_the_shardings_of_results_that_it_knows():
     function = weft.jit(lambda k: (weft.random.split(k, 8), k), out_shardings=(rows, None))
     traced = function.trace(weft.random.key(0))
     lowered = traced.lower()
-    for result in (function.eval_shape(weft.random.key(0)), traced.out_info, lowered.out_info):
+    shapes = function.eval_shape(weft.random.key(0))
+    assert weft.eval_shape(function, weft.random.key(0)) == shapes
+    for result in (shapes, traced.out_info, lowered.out_info):
         assert result[0].sharding == rows and result[1].sharding is None
     whole = rows.update(spec=weft.P())
     assert [r.sharding for r in lowered.compile().out_info] == [rows, whole]
     assert weft.jit(lambda x: x + 1).lower(1.0).compile().out_info.sharding is None
+
+
+def test_eval_shape_knows_the_static_arguments_of_a_jitted_function():
+    zeros = weft.jit(lambda x, n: weft.numpy.zeros((n, *x.shape)), static_argnums=1)
+    assert weft.eval_shape(zeros, X, 4).shape == (4, 2, 3)
+    pair = functools.wraps(zeros)(lambda x: (zeros(x, 4), 1.0))
+    assert len(weft.eval_shape(pair, X)) == 2
 
 
 def test_a_trace_has_the_tree_of_result_types(stages):

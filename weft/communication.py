@@ -44,8 +44,9 @@ def comm(
     {'all_reduce': 1}
     """
     from weft.transforms.jit import jit
+    from weft.transforms.staging import is_jitted
 
-    function: Any = fun if hasattr(fun, "_jit_info") else jit(fun)
+    function: Any = fun if is_jitted(fun) else jit(fun)
     lowered = function.lower(*args, **kwargs)
     return program_report(
         lowered._program, lowered.stages, hardware, compile, names=lowered.arg_names()

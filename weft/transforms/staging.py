@@ -6,7 +6,7 @@ import functools
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from weft.core.aval import NO_MAT, ShapedArray
 from weft.core.boundary import api_boundary
@@ -260,6 +260,12 @@ def make_jaxpr(
 
 
 @api_boundary
+def is_jitted(fun: Any) -> bool:
+    """Whether a function is a result of jit: functools.wraps gives others its attributes, too."""
+    info = getattr(fun, "_jit_info", None)
+    return info is not None and getattr(fun, "__wrapped__", None) is info.fun
+
+
 def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
     """The result's tree with `ShapeDtypeStruct` leaves; nothing is computed.
 
@@ -268,6 +274,8 @@ def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
     ShapeDtypeStruct(shape=(2, 2), dtype=float32)
     """
     check_callable(fun, "eval_shape")
+    if is_jitted(fun):
+        return cast(Any, fun).eval_shape(*args, **kwargs)
     leaves, in_tree = flatten((args, kwargs))
     flat_fun, out = flatten_fun(fun, in_tree)
     jaxpr, _ = trace_to_jaxpr(flat_fun, [aval_of_spec(x) for x in leaves], function_name(fun))
