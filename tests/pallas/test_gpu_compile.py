@@ -124,6 +124,27 @@ def test_operations_on_numbers_of_every_dtype_compile(dtype, gpu):
             check(kernel_of(lambda x, family=family: list(family(x)), x), x, gpu=gpu)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e5m2"])
+def test_functions_by_formulas_compile(dtype):
+    def made(x):
+        yield from (lax.digamma(x), lax.zeta(x, x), lax.polygamma(x, x), lax.bessel_i1e(x))
+        yield from (lax.nextafter(x, x.T), lax.reduce_precision(x, 3, 1), lax.cumlogsumexp(x, 1))
+
+    x = struct(16, 16, dtype=dtype)
+    check(kernel_of(lambda x: list(made(x)), x), x)
+
+
+def test_picked_elements_windows_and_random_numbers_compile():
+    def made(x, i):
+        yield from (x[i], x[i, i], np_.take(x > 0, i, axis=1), x.reshape(8, 18))
+        yield lax.reduce_window(x, -np.inf, lax.max, (2, 3), (1, 2), "SAME")
+        yield lax.conv_general_dilated(x[None, None], x[None, None, :3, :3], (1, 1), "SAME")
+        yield weft.random.normal(weft.random.fold_in(weft.random.key(3), i[0]), (24,))
+
+    types = struct(12, 12), struct(5, dtype="int32")
+    check(kernel_of(lambda x, i: list(made(x, i)), *types), *types)
+
+
 @pytest.mark.parametrize("gpu", GPUS)
 def test_conversions_between_all_dtypes_compile(gpu):
     every = ["bool", *INTEGERS, *FLOATS]
