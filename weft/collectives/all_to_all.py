@@ -66,7 +66,7 @@ class _Exchange:
     __slots__ = ("send", "take", "width")
 
     def __init__(self, s: Split, over: Team) -> None:
-        groups = np.array(over.all_groups).reshape(-1, over.group_size or 0)
+        groups = np.array(over.all_groups, np.int64)
         size = groups.shape[1]
         members = groups[s.number]  # [device, batch index, rank]
         to = s.place[s.device[members]].reshape(s.m, -1)  # [device, row]
