@@ -180,6 +180,13 @@ def test_methods_take_promises_and_modes_by_name_only():
     assert float(got) == 7
 
 
+def test_a_host_array_replaces_all():
+    x, y = np.float32([1, 2]), np.float32([3, 4])
+    for got in (wnp.asarray(x).at[...].set(y), weft.jit(lambda v: v.at[:].set(y))(x)):
+        assert isinstance(got, weft.Array)
+        np.testing.assert_array_equal(got, y)
+
+
 def test_updates_keep_a_weak_type():
     x = wnp.broadcast_to(wnp.asarray(2.0), (3,))
     for y in (x.at[0].set(1), x.at[...].add(np.float32(1)), x.at[np.array([0, 0])].multiply(3)):

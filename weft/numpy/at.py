@@ -18,6 +18,7 @@ from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, is_array_like, typeof
 from weft.numpy import windows
+from weft.numpy.common import constant
 from weft.numpy.index_plan import Plan, plan_of, program, table
 from weft.numpy.indexing import (
     CLIP,
@@ -215,6 +216,8 @@ def update(
             options,
             lambda part, grid, params: scatter.bind(part, grid, new, **params),
         )
+    if out.__class__ is np.ndarray:  # an update that replaces all
+        out = constant(out)
     made = out.aval
     if made.dtype == aval.dtype and made.weak_type is aval.weak_type:
         return out
