@@ -38,3 +38,12 @@ def test_minmax_is_the_minimum_and_the_maximum():
     ):
         np.testing.assert_array_equal(got, want)
     assert [int(v) for v in wnp.minmax(x, initial=9)] == [1, 9]
+
+
+def test_quantiles_are_of_the_arrays_dtype():
+    x, q = np.float16([1, 2, 4]), np.float32([0.25, 0.5])
+    for f in (wnp.quantile, wnp.nanquantile):
+        got = f(x, q)
+        assert got.dtype == np.float16
+        np.testing.assert_array_equal(got, [1.5, 2])
+        assert f(np.int32([1, 2]), np.float16(0.5)).dtype == np.float32

@@ -119,7 +119,9 @@ def _quantile(
     check_array(name, a, q)
     known = isinstance(q, int | float | np.ndarray | np.generic)
     exact = np.asarray(q, np.float64) if known else None
-    a, q = (strong(v) for v in promote_inexact(inexact(a), q))
+    a = inexact(a)
+    own = typeof(a).dtype
+    a, q = (strong(v) for v in promote_inexact(a, q))
     if typeof(q).ndim > 1:
         raise ValueError(
             f"weft.numpy.{name}: q must be a number or a vector, got {typeof(q).str_short()}"
@@ -135,9 +137,7 @@ def _quantile(
     n = math.prod(aval.shape[d] for d in axes)
     x = ops.transpose(a, (*kept, *axes)) if axes else to_array(a)
     x = ops.reshape(x, (*(aval.shape[d] for d in kept), n))
-    dtype = aval.dtype
-    narrow = dtype.itemsize < 4
-    if narrow:
+    if aval.dtype.itemsize < 4:
         x, q = cast(x, dtypes.float32), cast(q, dtypes.float32)
     if weights is not None:
         if method != "inverted_cdf":
@@ -149,8 +149,7 @@ def _quantile(
         result = fill((*typeof(q).shape, *typeof(x).shape[:-1]), np.nan, typeof(x).dtype)
     else:
         result = _plain(x, q, exact, method, skip_nan)
-    if narrow:
-        result = cast(result, dtype)
+    result = cast(result, own)
     if keepdims:
         shape = tuple(1 if d in axes else s for d, s in enumerate(aval.shape))
         result = ops.reshape(result, typeof(q).shape + shape)
