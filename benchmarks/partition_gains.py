@@ -62,7 +62,9 @@ def switches() -> dict[str, Callable[[], AbstractContextManager]]:
         "windows in rounds": lambda: patch.object(
             window, "_by_rounds", lambda *args: window._Rounds([], 1 << 60)
         ),
-        "small stacks gathered once": lambda: patch.object(stages, "gather_small_stacks", nothing),
+        "stacks moved once, in front of or behind their loop": lambda: patch.object(
+            stages, "gather_small_stacks", nothing
+        ),
     }
 
 
