@@ -1,6 +1,7 @@
 """jit: caching, static arguments, donation, options, ahead-of-time stages."""
 
 import dataclasses
+import functools
 import gc
 import weakref
 
@@ -487,3 +488,29 @@ def test_compiler_options_belong_to_the_outermost_jit():
         np.testing.assert_allclose(g(2.0), slope, rtol=1e-5)
     with pytest.raises(ValueError, match="optimization_level.*give it to the outermost jit"):
         weft.jit(lambda x: f(x) + 1)(2.0)
+
+
+def test_a_wrapper_of_a_jitted_function_has_none_of_its_stages():
+    """functools.wraps copies a function's attributes; `lower` would pass the wrapper over."""
+    for options in ({}, {"static_argnums": 1}, {"donate_argnums": 0}):
+        jitted = weft.jit(lambda x, n: x * n, **options)
+
+        @functools.wraps(jitted)
+        def more(x, n, jitted=jitted):
+            return jitted(x, n) + 1
+
+        assert more(np.float32(2), 3) == 7
+        assert not hasattr(more, "lower") and not hasattr(more, "trace")
+
+
+def test_methods_may_have_static_and_donated_arguments():
+    class Scaled:
+        factor = 3
+
+        @functools.partial(weft.jit, static_argnums=0, donate_argnums=1)
+        def times(self, x):
+            return x * self.factor
+
+    x = weft.numpy.ones(2)
+    assert Scaled().times(x).tolist() == [3, 3] and x.is_deleted()
+    assert Scaled.times(Scaled(), weft.numpy.ones(2)).tolist() == [3, 3]

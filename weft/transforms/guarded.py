@@ -9,6 +9,7 @@ as deleted, which sends any later use to Python and its error message.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import Any
 
 from weft._xla.pytree import flatten
@@ -18,47 +19,53 @@ from weft.runtime.array import ArrayImpl, claim, release, second_owners, unclaim
 from weft.runtime.executable import check_given_once
 
 
-def guarded(
-    call: Callable[..., Any],
-    name: str,
-    donated_positions: Sequence[int],
-    donated_names: Sequence[str],
-    explain: Callable[[tuple, dict], str] | None = None,
-) -> Any:
+class Guarded:
     """`call` with its donated arguments checked before, and marked as deleted after it.
 
     explain: for calls with static arguments, what to say when one of them is not hashable.
 
-    The function raises ValueError when an array that it donates stands in the call twice, and for
-    a static argument that does not hash.
+    Raises ValueError when an array that it donates stands in the call twice, and for a static
+    argument that does not hash.
     """
-    donates = bool(donated_positions or donated_names)
 
-    def guarded_call(*args: Any, **kwargs: Any) -> Any:
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        name: str,
+        donated_positions: Sequence[int],
+        donated_names: Sequence[str],
+        explain: Callable[[tuple, dict], str] | None = None,
+    ) -> None:
+        self._call, self._name, self._explain = call, name, explain
+        self._positions, self._names = donated_positions, donated_names
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            if not donates:
-                return call(*args, **kwargs)
-            given = _leaves([args[i] for i in donated_positions if -len(args) <= i < len(args)])
+            positions = self._positions
+            if not (positions or self._names):
+                return self._call(*args, **kwargs)
+            given = _leaves([args[i] for i in positions if -len(args) <= i < len(args)])
             if kwargs:
-                given = [*given, *_leaves([kwargs[n] for n in donated_names if n in kwargs])]
+                given = [*given, *_leaves([kwargs[n] for n in self._names if n in kwargs])]
             if len(args) + len(kwargs) > 1 or len(given) > 1:
-                check_given_once(name, given, _leaves([*args, *kwargs.values()]))
+                check_given_once(self._name, given, _leaves([*args, *kwargs.values()]))
             claimed = claim(given)
             try:
                 owners = second_owners(given)
-                result = call(*args, **kwargs)
+                result = self._call(*args, **kwargs)
                 release(given, owners)
             finally:
                 unclaim(claimed)
             return result
         except Exception as error:
-            if explain is not None and str(error).startswith("Non-hashable static"):
-                error.args = (explain(args, kwargs),)
+            if self._explain is not None and str(error).startswith("Non-hashable static"):
+                error.args = (self._explain(args, kwargs),)
             if config.traceback_filtering != "off":
                 error.__traceback__ = filter_traceback(error.__traceback__)
             raise  # bare, so that this frame does not show either
 
-    return guarded_call
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
 
 
 def _leaves(values: Sequence[Any]) -> Sequence[Any]:

@@ -40,7 +40,7 @@ from weft.core.tree import (
     position_names,
 )
 from weft.runtime.dispatch import cached_call, fastpath
-from weft.transforms.guarded import guarded
+from weft.transforms.guarded import Guarded
 from weft.transforms.jit_op import jit_p, typed_as
 from weft.transforms.request import Request
 from weft.transforms.run import executable_for, execute, is_debugging, placements
@@ -523,15 +523,30 @@ def jit(
     if not (numbers or names or donate_numbers or donate_names):
         return compiled
     explain = info.explain_unhashable if numbers or names else None
-    function = guarded(compiled, info.name, donate_numbers, donate_names, explain)
+    function = _GuardedJit(compiled, info.name, donate_numbers, donate_names, explain)
     functools.update_wrapper(function, fun)
     function._jit_info = info
-    for method in _METHODS:
-        setattr(function, method, getattr(compiled, method))
     return function
 
 
-_METHODS = ("trace", "lower", "eval_shape", "clear_cache", "_cache_size", "_clear_cache")
+class _GuardedJit(Guarded):
+    """A jitted function with donated or static arguments."""
+
+    _call: Any
+    _jit_info: JitInfo
+    __qualname__: str
+
+    def __repr__(self) -> str:
+        return repr(self._call)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # pickled by name, as functions are
+
+    def _clear_cache(self) -> None:
+        self._call._clear_cache()
+
+    def _cache_size(self) -> int:
+        return self._call._cache_size()
 
 
 def _trace(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -561,5 +576,7 @@ def _clear_cache(function: Any) -> None:
 
 for _name, _method in (("trace", _trace), ("lower", _lower), ("eval_shape", _eval_shape)):
     _method.__qualname__ = f"<jit>.{_name}"  # no public function: errors are those of the call
-    setattr(PjitFunctionType, _name, api_boundary(_method))
-PjitFunctionType.clear_cache = _clear_cache
+    for _class in (PjitFunctionType, _GuardedJit):
+        setattr(_class, _name, api_boundary(_method))
+for _class in (PjitFunctionType, _GuardedJit):
+    setattr(_class, "clear_cache", _clear_cache)  # noqa: B010 - neither is known to have it

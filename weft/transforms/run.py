@@ -25,7 +25,7 @@ from weft.runtime.executable import Executable, effects_barrier
 from weft.sharding.physical import without_trailing_nones
 from weft.sharding.spec import UNCONSTRAINED
 from weft.transforms.devices import committed_sharding
-from weft.transforms.guarded import guarded
+from weft.transforms.guarded import Guarded
 from weft.transforms.request import Request
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
 
     function = cached_call(fun, miss, cache_key=object(), name=name)
     donated = [i for i, d in enumerate(params["donated"]) if d]
-    return guarded(function, name, donated, ()) if donated else function
+    return Guarded(function, name, donated, ()) if donated else function
 
 
 def _is_open(sharding: Any) -> bool:

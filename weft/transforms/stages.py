@@ -25,7 +25,7 @@ from weft.transforms.compiled import (
     misplaced_error,
 )
 from weft.transforms.devices import committed_sharding
-from weft.transforms.guarded import guarded
+from weft.transforms.guarded import Guarded
 from weft.transforms.request import Request
 from weft.transforms.run import executable_of, execute, is_debugging, program_for
 from weft.transforms.staging import ShapeDtypeStruct, struct_of
@@ -275,7 +275,7 @@ class Compiled(_Arguments):
             total = len(self.in_tree.children()[0].children()) + len(statics)
             places = [i % total for i in info.donate_argnums if -total <= i < total]
             donated = tuple(i - sum(s < i for s in statics) for i in places)
-            return guarded(function, info.name, donated, info.donate_argnames)
+            return Guarded(function, info.name, donated, info.donate_argnames)
         return function
 
     def _run(self, args: tuple, kwargs: dict) -> tuple:
