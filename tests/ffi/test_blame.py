@@ -12,6 +12,12 @@ from weft.ffi import blame, ffi_call, machine
 BAD, GOOD = -np.ones(4, np.float32), np.ones(4, np.float32)
 
 
+@pytest.fixture(autouse=True)
+def no_calls_of_other_tests(monkeypatch):
+    monkeypatch.setattr(blame, "_sites", {})
+    weft.clear_caches()
+
+
 def checked_sqrt(x, **options):
     return ffi_call("CheckedSqrt", weft.ShapeDtypeStruct(x.shape, "float32"), **options)(x)
 
@@ -69,6 +75,13 @@ def test_several_lines_are_listed():
 def test_other_codes_are_runtime_errors_that_name_them(code, name):
     with pytest.raises(RuntimeError, match=f"(?s){name}: ffi_call of 'Fail'.*as asked"):
         np.asarray(ffi_call("Fail", GOOD)(GOOD, code=np.int32(code)))
+
+
+def test_equal_words_with_other_codes_are_told_apart():
+    """Both at one line, so that the messages differ in the code alone."""
+    for code, kind in ((3, ValueError), (5, RuntimeError)):
+        with pytest.raises(kind, match="'Fail' at .*as asked"):
+            np.asarray(ffi_call("Fail", GOOD)(GOOD, code=np.int32(code)))
 
 
 def test_an_operand_of_the_wrong_dtype_names_the_target():

@@ -190,7 +190,7 @@ def _table(target: str, api: int, made: collections.OrderedDict | None) -> tuple
         given = _ErrorArgs.from_address(args)
         message = describe(target).encode() + b": " + (given.message or b"")
         if given.errc == _INVALID_ARGUMENT:
-            note_invalid(message.decode(errors="replace"))
+            note_invalid(f"INVALID_ARGUMENT: {message.decode(errors='replace')}")
         ours = _ErrorArgs(given.struct_size, given.extension_start, message, given.errc)
         error = original(ctypes.pointer(ours))
         if made is not None:
