@@ -152,10 +152,11 @@ def test_what_is_thrown_on_one_device_ends_the_program_on_all():
 
 
 PROGRAM = """
-import sys
+import signal, sys
 import numpy as np
 import weft
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
 weft.ffi.build(sys.argv[1], flags=["-O1"])
 good = np.ones(4, "f4")
 call = weft.jit(lambda x: weft.ffi.ffi_call("Interrupted", x)(x)).lower(good).compile()

@@ -5,9 +5,12 @@ import signal
 from tests.processes import end, start
 
 PROGRAM = """
+import signal
 import numpy as np
 import weft, weft.pallas as pl
 from weft import lax
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
 
 S = weft.ShapeDtypeStruct
 X = np.zeros(4, "f4")
