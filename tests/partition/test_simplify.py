@@ -103,3 +103,38 @@ def test_pieces_of_equal_elements_are_known(element):
   }}""")
     )
     assert ("concatenate" in text) == (element == "complex<f32>")
+
+
+@pytest.mark.parametrize(
+    "before, after, dims, direct",
+    [
+        ((16, 4), (64,), (0,), "dimensions = [0, 1]"),
+        ((16, 4), (4, 4, 4), (0, 1), "dimensions = [0]"),
+        ((16, 4, 2), (16, 8), (1,), "dimensions = [1, 2]"),
+        ((16, 4, 2), (64, 2), (1,), "dimensions = [2]"),
+        ((16, 1, 4), (64,), (0,), "dimensions = [0, 1, 2]"),
+        ((16, 4), (1, 64), (1,), "dimensions = [0, 1]"),
+        ((16, 4), (4, 16), (1,), None),
+        ((16, 4), (4, 4, 4), (1,), None),
+    ],
+)
+def test_what_is_reduced_is_not_reshaped_before(before, after, dims, direct):
+    shaped = [n for d, n in enumerate(after) if d not in dims]
+    types = ["x".join([*map(str, shape), "f32"]) for shape in (before, after, shaped)]
+    source, whole, small = (f"tensor<{t}>" for t in types)
+    places = ", ".join(['{"x"}', *["{}"] * (len(before) - 1)])
+    text = module(f"""
+  func.func public @main(%a: {source} {{sdy.sharding = #sdy.sharding<@mesh, [{places}]>}}) -> {small} {{
+    %c = stablehlo.constant dense<0.0> : tensor<f32>
+    %p = stablehlo.reshape %a : ({source}) -> {whole}
+    %s = stablehlo.reduce(%p init: %c) applies stablehlo.add across dimensions = {list(dims)} : ({whole}, tensor<f32>) -> {small}
+    return %s : {small}
+  }}""")
+    made = simplified(text)
+    assert (direct or f"across dimensions = {list(dims)}") in made
+    if direct:
+        assert "stablehlo.reshape" not in made[: made.index("stablehlo.reduce")]
+    a = np.random.default_rng(0).normal(size=before).astype(np.float32)
+    with mlir.context(), mlir.unknown_location():
+        [got] = harness.execute(partition(mlir.parse(text)), a)
+    np.testing.assert_allclose(got, a.reshape(after).sum(dims), rtol=1e-5)

@@ -4,15 +4,19 @@ A slice of a pad is one pad that may cut, so a stencil fetches its neighbours' e
 of building an array of another size and shifting that. A slice of a slice, or of one operand of a
 concatenation, reads its source. The gradient of a maximum over padded windows pads by itself, as
 an array that is padded, scattered to and cut again has a size that its shards do not fit. What
-arranges equal constants is a constant.
+arranges equal constants is a constant. A reduction of merged or split dimensions reduces those they
+were, so that no shards move for a result that is smaller.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 import numpy as np
 
 from weft._xla.mlir import ir
-from weft.partition.walk import inner_first
+from weft.partition.walk import inner_first, maker, only_user
 
 
 def simplify(module: ir.Module) -> None:
@@ -20,7 +24,9 @@ def simplify(module: ir.Module) -> None:
     for op in inner_first(module.body):
         if op.name in _ARRANGE and _uniform(op):
             continue
-        if op.name == "stablehlo.slice":
+        if op.name == "stablehlo.reduce":
+            _reduce(op)
+        elif op.name == "stablehlo.slice":
             piece: ir.Operation | None = op
             while piece is not None:
                 piece = _slice(piece)
@@ -51,34 +57,81 @@ def _uniform(op: ir.Operation) -> bool:
 
 def _scalar_of(value: ir.Value) -> ir.Attribute | None:
     """The one element of a constant that has many; complex ones have no class (jaxlib 0.10.2)."""
-    maker = value.owner
-    if isinstance(maker, ir.Block) or maker.operation.name != "stablehlo.constant":
+    source = maker(value)
+    if source is None or source.name != "stablehlo.constant":
         return None
     if isinstance(value.type.element_type, ir.ComplexType):
         return None
-    content = maker.operation.attributes["value"]
+    content = source.attributes["value"]
     return content.get_splat_value() if getattr(content, "is_splat", False) else None
+
+
+def _reduce(op: ir.Operation) -> None:
+    """Reduces the source of a reshape, and reshapes the result, where dimensions correspond."""
+    reshape = maker(op.operands[0])
+    if len(op.results) > 1 or reshape is None or reshape.name != "stablehlo.reshape":
+        return
+    source, result = reshape.operands[0], op.results[0]
+    before, after = source.type.shape, op.operands[0].type.shape
+    if 0 in before or only_user(op.operands[0]) is None or "sdy.sharding" in op.attributes:
+        return
+    reduced, gone = set(op.attributes["dimensions"]), []
+    for was, now in _corresponding(before, after):
+        if reduced.issuperset(now):
+            gone += was
+        elif not reduced.isdisjoint(now):
+            return
+    made = op.clone(ip=ir.InsertionPoint(op))
+    made.operands[0] = source
+    made.attributes["dimensions"] = ir.DenseI64ArrayAttr.get(sorted(gone))
+    kept = [n for i, n in enumerate(before) if i not in gone]
+    made.results[0].set_type(ir.RankedTensorType.get(kept, result.type.element_type))
+    new = made.results[0]
+    if kept != list(result.type.shape):
+        shaped = ir.Operation.create(
+            "stablehlo.reshape", [result.type], [new], loc=op.location, ip=ir.InsertionPoint(op)
+        )
+        new = shaped.results[0]
+    result.replace_all_uses_with(new)
+    op.erase()
+    reshape.erase()
+
+
+def _corresponding(before: list[int], after: list[int]) -> Iterator[tuple[list, list]]:
+    """Dimensions of two shapes that hold the same indices, as few at a time as can be."""
+    yield from (([d], []) for d, n in enumerate(before) if n == 1)
+    yield from (([], [d]) for d, n in enumerate(after) if n == 1)
+    rest = [d for d, n in enumerate(after) if n != 1]
+    was: list[int] = []
+    now: list[int] = []
+    for dim in (d for d, n in enumerate(before) if n != 1):
+        was.append(dim)
+        size = math.prod(before[d] for d in was)
+        while math.prod(after[d] for d in now) < size:
+            now.append(rest.pop(0))
+        if math.prod(after[d] for d in now) == size:
+            yield was, now
+            was, now = [], []
 
 
 def _slice(op: ir.Operation) -> ir.Operation | None:
     """Moves a slice past what made its operand; returns the slice that replaced it, if any."""
-    owner = op.operands[0].owner
-    if isinstance(owner, ir.Block):
+    source = maker(op.operands[0])
+    if source is None:
         return None
-    maker = owner.operation
-    if maker.name == "stablehlo.concatenate":
-        return _of_concatenation(op, maker)
-    if maker.name == "stablehlo.select_and_scatter":
-        _of_scatter(op, maker)
+    if source.name == "stablehlo.concatenate":
+        return _of_concatenation(op, source)
+    if source.name == "stablehlo.select_and_scatter":
+        _of_scatter(op, source)
         return None
-    if maker.name not in ("stablehlo.pad", "stablehlo.slice"):
+    if source.name not in ("stablehlo.pad", "stablehlo.slice"):
         return None
     # Where the whole value is needed too, taking pieces of its source would fetch them twice.
-    if any(use.owner.operation.name != "stablehlo.slice" for use in maker.results[0].uses):
+    if any(use.owner.operation.name != "stablehlo.slice" for use in source.results[0].uses):
         return None
-    if maker.name == "stablehlo.slice":
-        return _of_slice(op, maker)
-    _of_pad(op, maker)
+    if source.name == "stablehlo.slice":
+        return _of_slice(op, source)
+    _of_pad(op, source)
     return None
 
 
