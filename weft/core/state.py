@@ -31,6 +31,15 @@ class State(threading.local):
 state = State()
 
 
+class _Layouts:
+    """Whether a layout was ever made: until then, all arrays lie as their platform has them."""
+
+    in_use = False
+
+
+LAYOUTS = _Layouts()
+
+
 class AxisEntry:
     """A named axis in scope: of a vmap, or a manual axis of a shard_map's mesh."""
 

@@ -16,6 +16,7 @@ from weft._xla import arrays as _xla
 from weft._xla.compile import XlaRuntimeError
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
+from weft.core.state import LAYOUTS
 from weft.runtime.inside import check_there, inside, put_shards
 from weft.sharding.physical import SingleDeviceSharding
 
@@ -494,6 +495,11 @@ def _reduce(self: Any) -> tuple:
 
 def copied(x: Any, sharding: Any, semantics: Any) -> Any:
     """The array with the same parts on this sharding's devices, one to one."""
+    if LAYOUTS.in_use:
+        from weft.runtime.layouts import is_own, layout_of, relaid
+
+        if not is_own(x):  # what jaxlib copies (0.10.2) has the layout in name only
+            return relaid(copied(relaid(x), sharding, semantics), layout_of(x))
     kind = sharding.memory_kind
     devices = list(sharding._internal_device_list.addressable_device_list)
     _check_reachable(x._sharding, sharding)
@@ -540,6 +546,13 @@ def _device(self: Any) -> Any:
     return next(iter(sharding.device_set)) if sharding.num_devices == 1 else sharding
 
 
+def _format_of(self: Any) -> Any:
+    """The array's layout and sharding, a `weft.layout.Format`."""
+    from weft.runtime.layouts import format_of
+
+    return format_of(self)
+
+
 def install(**members: Any) -> None:
     """Add methods or properties to `Array` and its concrete type (operators, `.at`, reductions)."""
     for name, member in members.items():
@@ -558,6 +571,7 @@ install(
         doc="Bytes of the global value.",
     ),
     sharding=property(lambda self: self._sharding, doc="Which device holds which part."),
+    format=property(_format_of),
     committed=property(
         lambda self: self._committed, doc="True when the user chose the devices, so they bind."
     ),

@@ -14,6 +14,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
 from weft.core.config import config
+from weft.core.state import LAYOUTS
 from weft.core.trace import Tracer, array_method, aval_of, typeof
 from weft.runtime import backend
 from weft.runtime.array import (
@@ -328,8 +329,8 @@ def device_put(
 
     Args:
       x: a pytree of arrays, NumPy arrays and Python scalars.
-      device: a device, a sharding, a `P` over the mesh in context, or a pytree of these that is a
-        prefix of ``x``. With None, host values go to the default device and arrays stay.
+      device: a device, a sharding, a `weft.layout.Format`, a `P` over the mesh in context, or a
+        pytree of these that is a prefix of ``x``. With None, host values go to the default device and arrays stay.
       src: where ``x`` is, given as ``device``; in a traced function, its cotangent goes back
         there. Outside of one, an array knows where it is.
       donate: True (or a prefix of bools) gives up the buffers of ``x``, which is then unusable.
@@ -373,11 +374,36 @@ def _put_tree(x: Any, device: Any, donate: Any, may_alias: Any, src: Any = None)
     _check_flags("donate", donations)
     _check_flags("may_alias", aliases)
     sources = spread("src", src, tree, is_place)
-    targets = [None if p is None else as_sharding(p, "device") for p in places]
+    targets = [None if p is None else _target(p) for p in places]
     sources = [None if p is None else as_sharding(p, "src") for p in sources]
     columns = zip(leaves, targets, donations, aliases, sources, strict=True)
-    out = [_leaf(leaf, *rest) for leaf, *rest in columns]
+    put = _formatted if LAYOUTS.in_use else _leaf
+    out = [put(leaf, *rest) for leaf, *rest in columns]
     return tree.unflatten(out)
+
+
+def _target(place: Any) -> Any:
+    return place if _is_format(place) else as_sharding(place, "device")
+
+
+def _is_format(value: Any) -> bool:
+    if not LAYOUTS.in_use:
+        return False
+    from weft.sharding.layout import Format
+
+    return isinstance(value, Format)
+
+
+def _formatted(x: Any, target: Any, donate: bool, may_alias: bool | None, src: Any = None) -> Any:
+    """`_leaf` with a format as the target."""
+    if not _is_format(target):
+        return _leaf(x, target, donate, may_alias, src)
+    from weft.runtime.layouts import put_formatted
+
+    placed = put_formatted(x, target, lambda s: _leaf(x, s, donate, may_alias, src))
+    if donate and placed is not x and type(x) is ArrayImpl:
+        x.delete()
+    return placed
 
 
 def _check_flags(name: str, values: Sequence[Any]) -> None:
@@ -390,7 +416,11 @@ def _check_flags(name: str, values: Sequence[Any]) -> None:
 
 
 def is_place(value: Any) -> bool:
-    return value is None or isinstance(value, (*_DEVICE_TYPES, PartitionSpec, Sharding))
+    return (
+        value is None
+        or isinstance(value, (*_DEVICE_TYPES, PartitionSpec, Sharding))
+        or _is_format(value)
+    )
 
 
 def spread(name: str, value: Any, tree: Any, is_leaf: Any = None) -> list:
@@ -489,9 +519,18 @@ def constant_at(x: Any, sharding: Any) -> Any:
     """
     if type(x) is not ArrayImpl:
         return _leaf(x, sharding, False, None)
-    if x.is_deleted() or not x.is_fully_addressable or x._sharding is sharding:
+    if (
+        x.is_deleted()
+        or not x.is_fully_addressable
+        or (x._sharding is sharding and not LAYOUTS.in_use)
+    ):
         return x  # calls say what is wrong with it
-    return put_array(x, sharding)
+    x = put_array(x, sharding)
+    if LAYOUTS.in_use:
+        from weft.runtime.layouts import relaid
+
+        x = relaid(x)
+    return x
 
 
 def devices_text(sharding: Any) -> str:

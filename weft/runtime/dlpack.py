@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from weft._xla import arrays as _xla
+from weft._xla.layouts import is_laid_out
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.state import LAYOUTS
 from weft.runtime import backend
 from weft.runtime.array import deep_copy
 from weft.runtime.device_put import device_put
@@ -120,6 +122,8 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
     aval = ShapedArray(shape, dtype)
     # jaxlib copies only what is not aligned, even with copy=True (0.10.2).
     out = _xla.new_array(aval, SingleDeviceSharding(home), [taken], committed=True)
+    if is_laid_out(taken):
+        LAYOUTS.in_use = True
     if copy:
         out = deep_copy(out)
     if device is None or device == home or device == out.sharding:

@@ -13,6 +13,7 @@ from weft._xla.compile import XlaRuntimeError
 from weft._xla.dispatch import FastpathData
 from weft.core.caches import clearable
 from weft.core.config import config
+from weft.core.state import LAYOUTS
 from weft.runtime import host_calls, in_flight
 from weft.runtime.array import ArrayImpl, deleted_text, describe, release, second_owners
 from weft.runtime.compile import LoadedExecutable, compile_module
@@ -52,6 +53,7 @@ class Executable:
         "has_callbacks",
         "has_side_effects",
         "in_avals",
+        "in_layouts",  # set where arguments lie otherwise than the platform's own arrays
         "in_shardings",
         "kept_args",
         "out_avals",
@@ -308,6 +310,10 @@ def reshard(
 
     named_source: x's sharding before its parts were put in the order of `sharding`'s devices.
     """
+    if LAYOUTS.in_use:
+        from weft.runtime.layouts import relaid
+
+        x = relaid(x)
     program = _reshard_program(x.aval, x._sharding, aval, sharding, donate, named_source)
     return program.call([x])[0]
 

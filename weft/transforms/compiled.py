@@ -65,6 +65,7 @@ class Program:
     diverges: bool = False  # on CPU devices, with axes left to a partitioner
     stages: Any = None
     executable: Executable | None = None
+    layouts: tuple | None = None  # of what it reads and of its results, where some are asked for
 
     @property
     def effects(self) -> Any:
@@ -261,6 +262,9 @@ def _placed(
         platforms=(platform_of(devices[0]) if devices else "cpu",),
         use_shardy=bool(config.use_shardy),
     )
+    if request.layouts is not None:
+        ins, outs = request.layouts
+        program.layouts = keep([*[None] * n, *ins]), list(outs)
     _put_on_mesh(program)
     for s, a, who in zip(
         [*program.in_shardings, *program.out_shardings],
@@ -316,6 +320,10 @@ def _emit(program: Program, result_names: Sequence[str], whole_sums: bool) -> No
         compiler_options=tuple(sorted((program.options or {}).items())),
     )
     program.module = lowered.module
+    if program.layouts is not None:
+        from weft.runtime.layouts import set_layouts
+
+        set_layouts(program.module, program.layouts)
     program.host_callbacks = lowered.host_callbacks
     program.keepalives = lowered.keepalives
     program.inspections = lowered.inspections
@@ -355,12 +363,15 @@ def _aliases(program: Program) -> tuple[dict[int, int], list[bool]]:
     for a result in another memory, and end the process.
     """
     free: dict[Any, list[int]] = {}
+    in_layouts, out_layouts = program.layouts or ([None] * len(program.donated), None)
+    out_layouts = out_layouts or [None] * len(program.out_shardings)
     one = len(program.devices) <= 1  # all placements are the same, but for the memory
     memories = set()
     for i, (a, s) in enumerate(zip(program.jaxpr.out_avals, program.out_shardings, strict=True)):
         memories.add(_memory(s))
         s = _memory(s) if one else s
-        free.setdefault((getattr(a, "shape", ()), physical(a).dtype, s), []).append(i)
+        key = (getattr(a, "shape", ()), physical(a).dtype, s, out_layouts[i])
+        free.setdefault(key, []).append(i)
     aliases, donors = {}, [False] * len(program.donated)
     unused = []
     for i, (a, s, d) in enumerate(
@@ -368,7 +379,8 @@ def _aliases(program: Program) -> tuple[dict[int, int], list[bool]]:
     ):
         if not d:
             continue
-        candidates = free.get((a.shape, physical(a).dtype, _memory(s) if one else s), [])
+        key = (a.shape, physical(a).dtype, _memory(s) if one else s, in_layouts[i])
+        candidates = free.get(key, [])
         if candidates and (s is not None or one):
             aliases[i] = candidates.pop(0)
         else:
@@ -402,6 +414,10 @@ def compile_program(program: Program) -> Executable:
     local = program.stages is not None and program.stages.local is not None
     module = program.stages.local if local else program.module
     module = call_device.settle(program, module, local)
+    if program.layouts is not None and local:
+        from weft.runtime.layouts import set_layouts
+
+        set_layouts(module, program.layouts)
     compiled = compile_module(
         module,
         program.devices,
@@ -445,11 +461,15 @@ def compile_program(program: Program) -> Executable:
         outs,
         donated,
         None if all(program.kept) else program.kept,
-        committed=multi,
+        committed=multi or program.layouts is not None,
         arg_names=program.arg_names,
         has_side_effects=bool(program.effects - {INSPECT}),
         has_callbacks=bool(program.host_callbacks),
     )
+    if program.layouts is not None and compiled.runs:
+        from weft.runtime.layouts import lay_out
+
+        lay_out(program.executable)
     return program.executable
 
 

@@ -43,7 +43,7 @@ from weft.runtime.dispatch import cached_call, fastpath
 from weft.transforms.guarded import Guarded
 from weft.transforms.jit_op import jit_p, typed_as
 from weft.transforms.request import Request
-from weft.transforms.run import executable_for, execute, is_debugging, placements
+from weft.transforms.run import executable_for, execute, is_debugging, layouts_for, placements
 from weft.transforms.staging import aval_of_spec, check_callable, function_name, split_static
 
 
@@ -69,6 +69,7 @@ class Entry:
         "donated",
         "in_shardings",
         "in_tree",
+        "layouts",
         "out_shardings",
         "out_tree",
         "statics",
@@ -82,6 +83,7 @@ class Entry:
     in_shardings: tuple
     out_shardings: tuple
     donated: tuple
+    layouts: tuple | None  # those asked of the arguments and of the results
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False, kw_only=True)
@@ -208,8 +210,8 @@ class JitInfo:
                 "and options"
             )
         flat_fun, out = flatten_fun(fun, in_tree)
-        in_shardings = self.flat_shardings(
-            self.in_shardings, in_tree.children()[0], len(avals), "in_shardings"
+        in_shardings, in_layouts = self.flat_shardings(
+            self.in_shardings, in_tree.children()[0], avals, "in_shardings"
         )
         if self.in_shardings is not None:
             avals = tuple(typed_as(a, s) for a, s in zip(avals, in_shardings, strict=True))
@@ -227,23 +229,38 @@ class JitInfo:
         entry.in_tree, entry.out_tree = in_tree, out.tree
         n, n_const = len(avals), len(entry.consts)
         entry.in_shardings = (None,) * n_const + in_shardings
-        entry.out_shardings = self.flat_shardings(
-            self.out_shardings, out.tree, len(entry.closed.out_avals), "out_shardings"
+        entry.out_shardings, out_layouts = self.flat_shardings(
+            self.out_shardings, out.tree, entry.closed.out_avals, "out_shardings"
         )
+        asked = any(in_layouts) or any(out_layouts)
+        entry.layouts = ((None,) * n_const + in_layouts, out_layouts) if asked else None
         entry.donated = (False,) * n_const + self.flat_donated(in_tree, n)
         return entry
 
-    def flat_shardings(self, given: Any, tree: Any, n: int, what: str) -> tuple:
+    def flat_shardings(
+        self, given: Any, tree: Any, avals: Sequence[Any], what: str
+    ) -> tuple[tuple, tuple]:
+        """The shardings that are given for these values, and the layouts."""
+        free = (None,) * len(avals)
         if given is None:
-            return (None,) * n
+            return free, free
+        from weft.sharding.layout import Format, Layout
         from weft.sharding.named import Sharding
         from weft.sharding.physical import as_sharding
         from weft.sharding.spec import PartitionSpec
 
         def leaf(x: Any) -> bool:
-            return isinstance(x, Sharding | PartitionSpec | _Unspecified)
+            return isinstance(x, Sharding | PartitionSpec | Format | _Unspecified)
 
         flat = broadcast_prefix(given, tree, f"jit of {self.name}: {what}", leaf)
+        flat += [None] * (len(avals) - len(flat))
+        layouts = tuple([s.layout if type(s) is Format else None for s in flat])
+        for i, (x, aval) in enumerate(zip(layouts, avals, strict=True)):
+            if isinstance(x, Layout):
+                from weft.transforms.compiled import physical
+
+                x.check_compatible_aval(physical(aval).shape, f"{what} of {self.name}, value {i}")
+        flat = [s.sharding if type(s) is Format else s for s in flat]
         result = [
             None if s is None or s is UNSPECIFIED else as_sharding(s, f"{what} of {self.name}")
             for s in flat
@@ -254,7 +271,7 @@ class JitInfo:
                     f"{what} of {self.name}: {s.spec!r} leaves a dimension UNCONSTRAINED; use None "
                     "or axis names, or no sharding to leave all dimensions to the partitioner"
                 )
-        return (*result, *(None,) * (n - len(result)))
+        return tuple(result), layouts
 
     def flat_donated(self, in_tree: Any, n: int) -> tuple:
         # Where debug_nans finds a NaN, the program runs again, op by op, on the same arguments.
@@ -306,8 +323,13 @@ class JitInfo:
         """What gives the names of a program's arguments, and of its results."""
         return lambda: self.leaf_names(entry), lambda: names_in(entry.out_tree)
 
-    def request(self, entry: Entry, placed: tuple) -> Request:
-        """What a call with arguments placed so needs compiled."""
+    def layouts(self, entry: Entry, args: Sequence[Any]) -> tuple | None:
+        """The layouts of the program that these arguments need."""
+        n_out = len(entry.out_shardings)
+        return layouts_for(self.name, args, entry.layouts, n_out, lambda: self.leaf_names(entry))
+
+    def request(self, entry: Entry, placed: tuple, layouts: tuple | None) -> Request:
+        """What a call with arguments placed so, of these layouts, needs compiled."""
         return Request(
             self.name,
             placed,
@@ -317,6 +339,7 @@ class JitInfo:
             self.keep_unused,
             self.options,
             self.partitioner,
+            layouts,
         )
 
     def params(self, entry: Entry) -> dict[str, Any]:
@@ -342,9 +365,8 @@ class JitInfo:
                 outs = jit_p.bind(*operands, **self.params(entry))
             return entry.out_tree.unflatten(outs), None, False
         check_not_leaked(operands)
-        executable, consts = executable_for(
-            entry.closed, self.request(entry, placements(operands)), *self.names(entry)
-        )
+        request = self.request(entry, placements(operands), self.layouts(entry, operands))
+        executable, consts = executable_for(entry.closed, request, *self.names(entry))
         outs = execute(executable, consts, operands, entry.closed)
         result = entry.out_tree.unflatten(outs)
         fast = None

@@ -15,7 +15,8 @@ class Request:
     """What is asked for; the tuples have an item for each flat argument, or result, of the jaxpr.
 
     placed: shardings of the committed arguments, None for others. in_shardings, out_shardings: as
-    the user gave them to jit, None where propagation decides. options: XLA's, by name.
+    the user gave them to jit, None where propagation decides. options: XLA's, by name. layouts: of
+    arguments and of results, each None for the platform's own; None if all are.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Request:
     keep_unused: bool = False
     options: Mapping[str, Any] | None = None
     partitioner: str | None = None
+    layouts: tuple | None = None
 
     @property
     def shardings(self) -> Sequence[Any]:
@@ -43,6 +45,7 @@ class Request:
             self.keep_unused,
             tuple(sorted((k, _frozen(v)) for k, v in (self.options or {}).items())),
             self.partitioner,
+            self.layouts,
             config.trace_key(),
             default_sharding() if not any(self.placed) else None,
         )

@@ -11,6 +11,7 @@ from weft.core.caches import make_room
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
+from weft.core.state import LAYOUTS
 from weft.core.trace import (
     EvalTrace,
     Tracer,
@@ -102,6 +103,21 @@ def placements(args: Sequence[Any]) -> tuple:
     return tuple([without_trailing_nones(committed_sharding(x)) for x in args])
 
 
+def layouts_for(
+    who: str,
+    args: Sequence[Any],
+    asked: tuple | None = None,
+    n_out: int = 0,
+    names: Callable[[], Sequence[str]] = list,
+) -> tuple | None:
+    """The layouts of a program of these arguments: those asked of jit, else the arguments' own."""
+    if not LAYOUTS.in_use:
+        return None
+    from weft.runtime.layouts import held, resolved
+
+    return resolved(who, names, asked, [held(x) for x in args], n_out)
+
+
 def execute(
     executable: Executable, consts: Sequence[Any], args: Sequence[Any], closed: Any
 ) -> list:
@@ -159,6 +175,7 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
             params["keep_unused"],
             dict(params["options"]) or None,
             params["partitioner"],
+            layouts_for(name, args, n_out=len(closed.out_avals)),
         )
         executable, consts = executable_for(closed, request)
         result = execute(executable, consts, args, closed)
@@ -241,7 +258,14 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
             make_room(programs, KEPT)
             closed = programs[key] = ClosedJaxpr(jaxpr, consts)
         n, n_out = len(args), len(closed.out_avals)
-        request = Request(prim.name, placements(args), (None,) * n, (None,) * n_out, (False,) * n)
+        request = Request(
+            prim.name,
+            placements(args),
+            (None,) * n,
+            (None,) * n_out,
+            (False,) * n,
+            layouts=layouts_for(prim.name, args, n_out=n_out),
+        )
         executable, consts = executable_for(closed, request)
         outs = execute(executable, consts, args, closed)
         result = outs if prim.multiple_results else outs[0]

@@ -12,6 +12,7 @@ from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.masks import unpick
+from weft.core.state import LAYOUTS
 from weft.core.trace import Tracer, array_method, typeof
 from weft.core.tree import PyTreeDef, flatten
 from weft.runtime.compile import check_options
@@ -94,6 +95,7 @@ class Traced(_Arguments):
     def __init__(self, info: Any, entry: Any, leaves: list) -> None:
         self._info = info
         self._entry = entry
+        self._layouts = info.layouts(entry, [*entry.consts, *leaves])
         self._placed = [
             x.sharding if isinstance(x, ShapeDtypeStruct) else committed_sharding(x) for x in leaves
         ]
@@ -124,7 +126,8 @@ class Traced(_Arguments):
             if isinstance(entry.consts[0], Cell):
                 entry.consts[0].aval.ir_type()  # raises: it has no form outside of this process
             raise leaked(entry.consts[0])
-        request = info.request(entry, tuple(map(without_trailing_nones, self._placed)))
+        placed = tuple(map(without_trailing_nones, self._placed))
+        request = info.request(entry, placed, self._layouts)
         names = info.names(entry)
         if lowering_platforms is None:
             return Lowered(program_for(entry.closed, request, *names), self, request)
@@ -249,6 +252,31 @@ class Compiled(_Arguments):
     def output_shardings(self) -> Any:
         return self.out_tree.unflatten(list(self._executable.out_shardings))
 
+    @property
+    def input_formats(self) -> Any:
+        """(args, kwargs) with a `weft.layout.Format` for each array that the program reads."""
+        ins = self._layouts[0][len(self._program.consts) :]
+        if self._executable.kept_args is not None:
+            ins = unpick(ins, self._program.kept[len(self._program.consts) :])
+        from weft.sharding.layout import Format
+
+        return self.in_tree.unflatten(list(map(Format, ins, self._flat_shardings)))
+
+    @property
+    def output_formats(self) -> Any:
+        """The result's tree with a `weft.layout.Format` for each array."""
+        from weft.sharding.layout import Format
+
+        return self.out_tree.unflatten(
+            list(map(Format, self._layouts[1], self._executable.out_shardings))
+        )
+
+    @property
+    def _layouts(self) -> tuple[list, list]:
+        from weft.runtime.layouts import of_program
+
+        return of_program(self._executable.xla)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return self._dispatch(*args, **kwargs)
@@ -284,6 +312,8 @@ class Compiled(_Arguments):
         if tree != self.in_tree:
             raise TypeError(self._structure_error(args, kwargs, tree))
         self._check(leaves)
+        if LAYOUTS.in_use:
+            self._check_layouts(leaves)
         consts = self._program.consts
         result = self.out_tree.unflatten(
             execute(self._executable, consts, leaves, self._traced.jaxpr)
@@ -331,6 +361,19 @@ class Compiled(_Arguments):
             if misplaced(got, asked, have):
                 who, text = f"argument {self._arg_name(i)}", f"it was compiled for {asked!r}"
                 raise misplaced_error(name, who, got, text, have)
+
+    def _check_layouts(self, leaves: list) -> None:
+        from weft.runtime.layouts import fits, held
+
+        formats, _ = flatten(self.input_formats)
+        for i, (x, want) in enumerate(zip(leaves, formats, strict=True)):
+            have = held(x)
+            if have is not None and want.layout is not None and not fits(want.layout, have):
+                raise ValueError(
+                    f"{self._traced.fun_name} was compiled for argument {self._arg_name(i)} with "
+                    f"{want.layout!r}, called with {have!r}; move it with weft.device_put(x, "
+                    "format), where compiled.input_formats has the formats"
+                )
 
     def _arg_name(self, i: int) -> str:
         return self._traced._arg_names()[i]

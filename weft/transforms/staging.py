@@ -13,7 +13,7 @@ from weft.core.boundary import api_boundary
 from weft.core.errors import kind_of
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.ref import AbstractRef
-from weft.core.state import AxisEntry, current_trace, extend_axes
+from weft.core.state import LAYOUTS, AxisEntry, current_trace, extend_axes
 from weft.core.trace import EVAL, trace_to_jaxpr
 from weft.core.trace import typeof as value_type
 from weft.core.tree import flatten, flatten_fun
@@ -24,10 +24,10 @@ class ShapeDtypeStruct:
     """Shape and dtype of an array that need not exist.
 
     Args:
-      shape: tuple of int. dtype: any dtype. sharding: a Sharding, a `P` over the mesh that is in
-      context when it is used, or None. weak_type: as of Python scalars. manual_axis_type: the
-      `weft.sharding.ManualAxisType` inside shard_map (mat is the same, short), or vma: only the
-      mesh axes along which the value varies.
+      shape: tuple of int. dtype: any dtype. sharding: a Sharding, a `weft.layout.Format`, a `P`
+      over the mesh that is in context when it is used, or None. weak_type: as of Python scalars.
+      manual_axis_type: the `weft.sharding.ManualAxisType` inside shard_map (mat is the same,
+      short), or vma: only the mesh axes along which the value varies.
 
     Raises TypeError or ValueError for what is no shape, dtype or sharding of such a shape.
 
@@ -79,11 +79,20 @@ class ShapeDtypeStruct:
     @property
     def sharding(self) -> Any:
         """The sharding; one given as a `P` is over the mesh in context where it is asked for."""
+        if _is_format(self._sharding):
+            return self._sharding.sharding
         if not isinstance(self._sharding, PartitionSpec):
             return self._sharding
         from weft.sharding.explicit import named
 
         return named("ShapeDtypeStruct", self._sharding)
+
+    @property
+    def format(self) -> Any:
+        """A `weft.layout.Format`: the sharding, with the layout of one that was given as such."""
+        from weft.sharding.layout import Format
+
+        return self._sharding if _is_format(self._sharding) else Format(None, self.sharding)
 
     ndim = property(lambda self: len(self.shape))
     vma = property(lambda self: self.mat.varying)
@@ -135,9 +144,22 @@ def checked_shape(who: str, shape: Any) -> tuple[int, ...]:
     return sizes
 
 
+def _is_format(sharding: Any) -> bool:
+    if not LAYOUTS.in_use:
+        return False
+    from weft.sharding.layout import Format
+
+    return isinstance(sharding, Format)
+
+
 def _checked_sharding(sharding: Any, shape: tuple[int, ...]) -> Any:
     from weft.sharding.named import NamedSharding, Sharding
 
+    if _is_format(sharding):
+        if sharding.layout:
+            sharding.layout.check_compatible_aval(shape, "ShapeDtypeStruct")
+        _checked_sharding(sharding.sharding, shape)
+        return sharding
     if sharding is None:
         return None
     if isinstance(sharding, PartitionSpec):
