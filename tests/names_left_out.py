@@ -5,7 +5,6 @@ INTERNAL = "how JAX is made, not what programs are written with"
 HIJAX = "JAX's experimental types of types (hijax)"
 NUMBERS = "keys have no numbers to compute with; JAX has the method to raise an error"
 TYPES_ONLY = "a type has the members of values in JAX, where they raise an error"
-LAYOUTS = "layouts are left to XLA: see weft.ffi for calls that need one"
 
 # Module -> name -> reason.
 NAMES: dict[str, dict[str, str]] = {
@@ -161,7 +160,6 @@ MEMBERS: dict[str, dict[str, str]] = {
     "Array": {
         **dict.fromkeys(["byteswap", "flat"], "JAX has them to raise an error"),
         **dict.fromkeys(["device_buffer", "device_buffers"], "JAX has them to raise an error"),
-        "format": LAYOUTS,
     },
     "ClosedJaxpr": {
         "debug_info": "jaxpr.debug is the name of the traced function",
@@ -169,7 +167,6 @@ MEMBERS: dict[str, dict[str, str]] = {
     },
     "Compiled": {
         "call": INTERNAL,
-        **dict.fromkeys(["input_formats", "output_formats"], LAYOUTS),
     },
     "Jaxpr": {
         "debug_info": "jaxpr.debug is the name of the traced function",
@@ -178,9 +175,8 @@ MEMBERS: dict[str, dict[str, str]] = {
     "JaxprEqn": {"ctx": INTERNAL},
     "P": {"to_lo": HIJAX},
     "PRNGKeyArray": {**dict.fromkeys(_METHODS, NUMBERS), "pprint": "print(keys)"},
-    "Ref": {"format": LAYOUTS},
+    "Ref": {"format": "of arrays: ref[...].format"},
     "ShapeDtypeStruct": {
-        "format": LAYOUTS,
         "is_ref": "a function of refs is traced with refs that weft.new_ref makes",
     },
     "ShapedArray": {

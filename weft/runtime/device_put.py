@@ -330,7 +330,8 @@ def device_put(
     Args:
       x: a pytree of arrays, NumPy arrays and Python scalars.
       device: a device, a sharding, a `weft.layout.Format`, a `P` over the mesh in context, or a
-        pytree of these that is a prefix of ``x``. With None, host values go to the default device and arrays stay.
+        pytree of these that is a prefix of ``x``. With None, host values go to the default device
+        and arrays stay.
       src: where ``x`` is, given as ``device``; in a traced function, its cotangent goes back
         there. Outside of one, an array knows where it is.
       donate: True (or a prefix of bools) gives up the buffers of ``x``, which is then unusable.

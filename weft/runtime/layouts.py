@@ -31,8 +31,8 @@ def row_major(ndim: int) -> Layout:
 
 
 def fits(asked: Layout, have: Layout) -> bool:
-    """Whether a layout is the one asked for, which may leave tiles to the platform."""
-    return have == asked or (asked.tiling is None and have.major_to_minor == asked.major_to_minor)
+    """Whether a layout is the one asked for, whatever says that elements share bytes."""
+    return (have.major_to_minor, have.tiling) == (asked.major_to_minor, asked.tiling)
 
 
 def is_own(x: Any) -> bool:
@@ -121,10 +121,11 @@ class _LaidOut:
 def lay_out(executable: Any) -> None:
     """Makes the executable one that lays its arguments as it was compiled for."""
     executable.in_layouts, _ = of_program(executable.xla)
-    executable.__class__ = _laid_out(type(executable))
+    kind: Any = type(executable)
+    executable.__class__ = _laid_out(kind)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=8)
 def _laid_out(kind: type) -> type:
     return type(f"LaidOut{kind.__name__}", (_LaidOut, kind), {"__slots__": ()})
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
+from weft.core.state import LAYOUTS
 from weft.core.tree import flatten
 from weft.runtime.array import ArrayImpl, deleted_text, describe, joined
 from weft.runtime.device_put import (
@@ -81,6 +82,10 @@ def make_array_from_single_device_arrays(
                 f"the part on {device} is {describe(part)}, but a {np.dtype(dtype).name} array of "
                 f"shape {shape} with {sharding!r} has parts of shape {expected}"
             )
+    if LAYOUTS.in_use and chosen:
+        from weft.runtime.layouts import layout_of, relaid
+
+        chosen = [relaid(p, layout_of(chosen[0])) for p in chosen]
     weak = bool(chosen) and all(p.aval.weak_type for p in chosen)
     return joined(array_aval(shape, np.dtype(dtype), weak, sharding), sharding, chosen)
 

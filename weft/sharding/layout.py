@@ -20,7 +20,7 @@ class Layout:
     """How one device's part of an array lies in its memory.
 
     major_to_minor: all dimensions, the one whose index changes slowest first. tiling: sizes of
-    tiles, outermost first, where a platform has them; None leaves them to it.
+    tiles, outermost first; None for elements in order, as on CPUs and GPUs.
     sub_byte_element_size_in_bits: of elements that share bytes, 0 for others. `Layout.AUTO` stands
     for the layout that XLA finds best, in a `Format` for `weft.jit`.
 
