@@ -6,7 +6,7 @@ import pytest
 import weft
 import weft.numpy as wnp
 from weft.core.config import options
-from weft.layout import Format, Layout
+from weft.layout import Format, Layout, with_layout_constraint
 from weft.sharding import AxisType, NamedSharding, P, SingleDeviceSharding
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -288,3 +288,60 @@ def test_xla_chooses_layouts_of_split_programs(partitioner):
     y = compiled(weft.device_put(A, wanted))
     assert y.format == compiled.output_formats
     np.testing.assert_array_equal(np.asarray(y), A.T)
+
+
+# with_layout_constraint -------------------------------------------------------------------------
+
+
+def constrained(x, layout=COLUMNS):
+    return with_layout_constraint(x + 1, layout)
+
+
+def test_a_constrained_result_keeps_its_layout():
+    y = weft.jit(constrained)(X)
+    assert y.format.layout == COLUMNS
+    assert is_equal(y, X + 1)
+    y = weft.jit(lambda x: constrained(x) * 2)(X)
+    assert y.format.layout == ROWS
+    assert is_equal(y, 2 * X + 2)
+
+
+def test_eager_constraints_lay_arrays_anew():
+    y = constrained({"a": wnp.asarray(X)}["a"])
+    assert y.format.layout == COLUMNS
+    assert is_equal(y, X + 1)
+    tree = with_layout_constraint({"a": wnp.asarray(X), "b": wnp.asarray(X)}, COLUMNS)
+    assert tree["b"].format.layout == COLUMNS
+
+
+def test_constraints_are_mapped_and_differentiated():
+    y = weft.jit(weft.vmap(constrained, in_axes=1, out_axes=1))(np.stack([X, X], 1))
+    assert y.format.layout.major_to_minor == (1, 2, 0)
+    np.testing.assert_array_equal(np.asarray(y[:, 1]), X + 1)
+    slope = weft.grad(lambda x: (constrained(x) ** 2).sum())(X)
+    np.testing.assert_array_equal(np.asarray(slope), 2 * X + 2)
+
+
+@pytest.mark.parametrize("partitioner", ["weft", "xla"])
+def test_constraints_leave_values_split(partitioner):
+    f = weft.jit(constrained, partitioner=partitioner)
+    y = f(weft.device_put(A, SPLIT))
+    assert y.sharding.is_equivalent_to(SPLIT, 2)
+    assert y.format.layout == COLUMNS
+    np.testing.assert_array_equal(np.asarray(y), A + 1)
+    if partitioner == "weft":  # XLA's gathers constrained values (jaxlib 0.10.2)
+        text = f.lower(weft.device_put(A, SPLIT)).compile().as_text()
+        assert "all-gather" not in text
+
+
+@pytest.mark.parametrize(
+    ("layout", "error", "says"),
+    [
+        (Layout((0,)), ValueError, "with_layout_constraint: .* is for 1 dimensions"),
+        (Layout((1, 0), ((2, 2),)), ValueError, "has tiles"),
+        (Format(COLUMNS, HERE), TypeError, "layouts must be a Layout"),
+    ],
+)
+def test_what_is_no_layout_constrains_nothing(layout, error, says):
+    with pytest.raises(error, match=says):
+        constrained(wnp.asarray(X), layout)

@@ -14,8 +14,9 @@ from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.effects import INSPECT
 from weft.core.events import LOWERED, measured
-from weft.core.jaxpr import ClosedJaxpr, walk_eqns
+from weft.core.jaxpr import ClosedJaxpr, Literal, walk_eqns
 from weft.core.source import warn
+from weft.core.state import LAYOUTS
 from weft.lowering import call_device
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import constant_at
@@ -265,6 +266,8 @@ def _placed(
     if request.layouts is not None:
         ins, outs = request.layouts
         program.layouts = keep([*[None] * n, *ins]), list(outs)
+    if LAYOUTS.in_use:
+        _keep_constrained(program)
     _put_on_mesh(program)
     for s, a, who in zip(
         [*program.in_shardings, *program.out_shardings],
@@ -275,6 +278,20 @@ def _placed(
         if s is not None and isinstance(a, ShapedArray):
             _check_divides(s, a, who, name)
     return program
+
+
+def _keep_constrained(program: Program) -> None:
+    """Gives results the layouts that the program constrains them to, where none are asked for."""
+    jaxpr = program.jaxpr.jaxpr
+    made = {
+        e.outvars[0]: e.params["layout"]
+        for e in jaxpr.eqns
+        if e.primitive.name == "layout_constraint" and not e.params["layout"].is_row_major
+    }
+    own = [None if isinstance(v, Literal) else made.get(v) for v in jaxpr.outvars]
+    if any(own):
+        ins, outs = program.layouts or ([None] * len(jaxpr.invars), [None] * len(own))
+        program.layouts = ins, [o or x for o, x in zip(outs, own, strict=True)]
 
 
 def _put_on_mesh(program: Program) -> None:

@@ -1,0 +1,87 @@
+"""with_layout_constraint: how a value lies in memory where it stands in the program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core.trace import typeof
+from weft.core.tree import broadcast_prefix, flatten
+from weft.ops.base import linear_unary
+from weft.sharding.layout import Layout
+from weft.sharding.text import batch_rule_text
+
+
+def _batch(axis: Any, x: Any, dim: int, *, layout: Layout) -> tuple:
+    order = (dim, *(d + (d >= dim) for d in layout.major_to_minor))
+    return layout_constraint_p.bind(x, layout=Layout(order)), dim
+
+
+def _lower(ctx: Any, x: Any, *, layout: Layout) -> Any:
+    shape = ctx.avals_in[0].shape
+    if not shape:
+        return x
+    n = len(shape)
+
+    def order(dims: Any) -> Any:
+        return ctx.attr(f"[dense<{list(dims)}> : tensor<{n}xindex>]")
+
+    attrs = {
+        "call_target_name": ctx.string("LayoutConstraint"),
+        "operand_layouts": order(reversed(range(n))),
+        "result_layouts": order(layout.major_to_minor[::-1]),
+        "sdy.sharding_rule": ctx.attr(batch_rule_text([shape, shape], 1, shape)),
+    }
+    return ctx.op("stablehlo.custom_call", [x], [x.type], attrs)[0]
+
+
+layout_constraint_p = linear_unary(
+    "layout_constraint",
+    abstract=lambda x, *, layout: x,
+    transpose=lambda ct, aval, *, layout: layout_constraint_p.bind(ct, layout=layout),
+    batch=_batch,
+    lower=_lower,
+    sharding="elementwise",
+)
+
+
+def _place_now(x: Any, *, layout: Layout) -> Any:
+    from weft.runtime.device_put import device_put
+    from weft.runtime.layouts import relaid
+
+    return relaid(device_put(x, x.sharding), layout)
+
+
+layout_constraint_p.impl = _place_now
+
+
+def with_layout_constraint(x: Any, layouts: Any) -> Any:
+    """The arrays, which XLA lays out so where they stand in the program.
+
+    x: a pytree of arrays. layouts: a `Layout`, or a pytree of them that is a prefix of x. A result
+    of the jitted function keeps the layout.
+
+    Raises TypeError for what is no `Layout`, ValueError for one of another rank or with tiles.
+
+    >>> import weft
+    >>> from weft.layout import Layout, with_layout_constraint
+    >>> f = weft.jit(lambda x: with_layout_constraint(x + 1, Layout((1, 0))))
+    >>> f(weft.numpy.ones((2, 3))).format.layout.major_to_minor
+    (1, 0)
+    """
+    leaves, tree = flatten(x)
+    given = broadcast_prefix(
+        layouts, tree, "with_layout_constraint: layouts", lambda v: isinstance(v, Layout)
+    )
+    outs = []
+    for leaf, layout in zip(leaves, given, strict=True):
+        if not isinstance(layout, Layout):
+            raise TypeError(
+                f"with_layout_constraint: layouts must be a Layout, got {layout!r:.100}"
+            )
+        layout.check_compatible_aval(typeof(leaf).shape, "with_layout_constraint")
+        if layout.tiling is not None:
+            raise ValueError(
+                f"with_layout_constraint: {layout!r} has tiles, which only arrays have"
+            )
+        outs.append(layout_constraint_p.bind(leaf, layout=layout))
+    return tree.unflatten(outs)
