@@ -255,11 +255,9 @@ class Compiled(_Arguments):
     @property
     def input_formats(self) -> Any:
         """(args, kwargs) with a `weft.layout.Format` for each array that the program reads."""
-        ins = self._layouts[0][len(self._program.consts) :]
-        if self._executable.kept_args is not None:
-            ins = unpick(ins, self._program.kept[len(self._program.consts) :])
         from weft.sharding.layout import Format
 
+        ins, _ = self._flat_layouts
         return self.in_tree.unflatten(list(map(Format, ins, self._flat_shardings)))
 
     @property
@@ -267,15 +265,18 @@ class Compiled(_Arguments):
         """The result's tree with a `weft.layout.Format` for each array."""
         from weft.sharding.layout import Format
 
-        return self.out_tree.unflatten(
-            list(map(Format, self._layouts[1], self._executable.out_shardings))
-        )
+        _, outs = self._flat_layouts
+        return self.out_tree.unflatten(list(map(Format, outs, self._executable.out_shardings)))
 
-    @property
-    def _layouts(self) -> tuple[list, list]:
+    @functools.cached_property
+    def _flat_layouts(self) -> tuple[list, list]:
         from weft.runtime.layouts import of_program
 
-        return of_program(self._executable.xla)
+        ins, outs = of_program(self._executable.xla)
+        ins = ins[len(self._program.consts) :]
+        if self._executable.kept_args is not None:
+            ins = unpick(ins, self._program.kept[len(self._program.consts) :])
+        return ins, outs
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -365,14 +366,13 @@ class Compiled(_Arguments):
     def _check_layouts(self, leaves: list) -> None:
         from weft.runtime.layouts import fits, held
 
-        formats, _ = flatten(self.input_formats)
-        for i, (x, want) in enumerate(zip(leaves, formats, strict=True)):
+        for i, (x, want) in enumerate(zip(leaves, self._flat_layouts[0], strict=True)):
             have = held(x)
-            if have is not None and want.layout is not None and not fits(want.layout, have):
+            if have is not None and want is not None and not fits(want, have):
                 raise ValueError(
                     f"{self._traced.fun_name} was compiled for argument {self._arg_name(i)} with "
-                    f"{want.layout!r}, called with {have!r}; move it with weft.device_put(x, "
-                    "format), where compiled.input_formats has the formats"
+                    f"{want!r}, called with {have!r}; move it with weft.device_put(x, format), "
+                    "where compiled.input_formats has the formats"
                 )
 
     def _arg_name(self, i: int) -> str:
