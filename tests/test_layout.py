@@ -173,7 +173,7 @@ def test_a_jitted_function_lays_out_host_values_and_results():
     f = weft.jit(
         lambda x: x + 1, in_shardings=Format(COLUMNS, HERE), out_shardings=Format(COLUMNS, HERE)
     )
-    for x in [X, wnp.asarray(X), columns()] * 2:
+    for x in [X, wnp.asarray(X), columns()] * 3:
         y = f(x)
         assert y.format == Format(COLUMNS, HERE)
         assert is_equal(y, X + 1)
@@ -236,7 +236,8 @@ def test_a_compiled_function_refuses_other_layouts():
     for compiled, x in [(rows, columns()), (wanted, weft.device_put(X, HERE))]:
         with pytest.raises(ValueError, match=r"compiled for argument x with Layout.*input_formats"):
             compiled(x)
-    np.testing.assert_array_equal(np.asarray(wanted(X)), X + 1)  # host values lie nowhere yet
+    for _ in range(2):  # host values lie nowhere yet
+        np.testing.assert_array_equal(np.asarray(wanted(X)), X + 1)
 
 
 def test_programs_from_the_cache_keep_their_layouts(tmp_path):
@@ -259,7 +260,7 @@ def test_programs_from_the_cache_keep_their_layouts(tmp_path):
 def test_split_programs_have_layouts_of_their_parts(partitioner):
     form = Format(COLUMNS, SPLIT)
     f = weft.jit(lambda x: x @ x.T, out_shardings=form, partitioner=partitioner)
-    for x in (columns(A, SPLIT), A):
+    for x in (columns(A, SPLIT), A) * 3:
         y = f(x).block_until_ready()
         assert y.format == form
         np.testing.assert_array_equal(np.asarray(y), A @ A.T)

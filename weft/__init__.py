@@ -94,7 +94,7 @@ def __getattr__(name: str) -> _Any:
 # Names of JAX's that weft has not: what to write.
 _ELSEWHERE = {
     "experimental": "weft.pallas, weft.shard_map, weft.io_callback, weft.multihost_utils, "
-    "weft.mesh_utils, weft.topologies",
+    "weft.layout, weft.mesh_utils, weft.topologies",
     "memory": "sharding.with_memory_kind('pinned_host')",
     "pmap": "weft.shard_map",
     "print_environment_info": "python -m weft.debug.env",

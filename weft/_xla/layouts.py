@@ -36,11 +36,27 @@ def of_executable(executable: Any) -> tuple[list, list]:
     return [_fields(x) for x in ins], [_fields(x) for x in outs]
 
 
-def text(layout: tuple) -> str:
-    """The layout as XLA writes it: from minor to major, then the tiles."""
+def _xla_layout(layout: tuple) -> Any:
     order, tiling, bits = layout
     minor = order[::-1]
-    return str(_hlo.Layout(minor) if tiling is None else _hlo.Layout(minor, tiling, bits))
+    return _hlo.Layout(minor) if tiling is None else _hlo.Layout(minor, tiling, bits)
+
+
+def text(layout: tuple) -> str:
+    """The layout as XLA writes it: from minor to major, then the tiles."""
+    return str(_xla_layout(layout))
+
+
+class ArgumentLayout:
+    """What the C++ call path compares an argument's layout with; `layout` is the caller's own."""
+
+    __slots__ = ("_made", "layout")
+
+    def __init__(self, own: Any, layout: tuple) -> None:
+        self.layout, self._made = own, _xla_layout(layout)
+
+    def _to_xla_layout(self, dtype: Any) -> Any:
+        return self._made
 
 
 def set_modes(module: Any, ins: Sequence[str | None], outs: Sequence[str | None]) -> None:

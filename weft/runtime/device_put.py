@@ -499,7 +499,14 @@ def copy_to_host_async(x: Any) -> Any:
 
 
 def shard_argument(x: Any, sharding: Any, layout: Any = None) -> Any:
-    """One argument of an executable, where and as it needs it (jaxlib calls this on a mismatch)."""
+    """One argument of an executable, where and as it needs it (jaxlib calls this on a mismatch).
+
+    layout: a `weft._xla.layouts.ArgumentLayout`, or None for the platform's own.
+    """
+    if layout is not None:
+        from weft.runtime.layouts import relaid
+
+        return relaid(shard_argument(x, sharding), layout.layout)
     if type(x) is ArrayImpl:
         if x._sharding is sharding:
             return x

@@ -114,8 +114,12 @@ class _LaidOut:
             args[i] = relaid(self._place(k, args[i], sharding), layout)
         return super().call(args)  # type: ignore[misc]
 
-    def fastpath(self, *_: Any) -> None:
-        """None: C++ does not lay arguments anew."""
+    def fastpath(self: Any, *args: Any) -> Any:
+        """As `Executable.fastpath`; C++ leaves what it must lay anew to `shard_argument`."""
+        layouts = [
+            None if x.is_row_major else _xla.ArgumentLayout(x, _fields(x)) for x in self.in_layouts
+        ]
+        return super().fastpath(*args)._replace(in_device_local_layouts=layouts)  # type: ignore[misc]
 
 
 def lay_out(executable: Any) -> None:

@@ -477,7 +477,8 @@ def jit(
     """Compiles a function with XLA, once for each signature of its arguments.
 
     in_shardings, out_shardings: pytree prefixes of the positional arguments and of the result,
-    with Shardings, or `P`s of the mesh in context, or None where placement is free.
+    with Shardings, `weft.layout.Format`s, or `P`s of the mesh in context, or None where placement
+    is free.
     static_argnums, static_argnames: arguments that are hashable Python values; a new value
     traces anew. donate_argnums, donate_argnames: arguments whose buffers the results may take.
     keep_unused: pass arguments the function does not read. inline: inside another jit, no
