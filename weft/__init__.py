@@ -59,17 +59,9 @@ _PACKAGES = frozenset(
         *("numpy", "lax", "nn", "random", "ops", "ffi", "pallas"),
         *("ad", "tree", "tree_util", "sharding", "collectives", "partition", "distributed"),
         *("debug", "testing", "dtypes", "errors", "custom_batching", "custom_derivatives"),
-        *(
-            "dlpack",
-            "communication",
-            "layout",
-            "ad_checkpoint",
-            "flatten_util",
-            "ref",
-            "stages",
-            "typing",
-        ),
+        *("dlpack", "communication", "ad_checkpoint", "flatten_util", "ref", "stages", "typing"),
         *("mesh_utils", "monitoring", "multihost_utils", "profiler", "test_util", "topologies"),
+        "layout",
     )
 )
 
