@@ -6,6 +6,7 @@ import pytest
 import weft
 from tests.ops.numerics import Case, check
 from weft import lax
+from weft.layout import Layout, with_layout_constraint
 
 R = np.random.default_rng(1)
 X = R.standard_normal((2, 3, 4))
@@ -89,6 +90,13 @@ CASES = [
         lambda y: lax.broadcast_like(y, X),
         lambda y: np.broadcast_to(y, X.shape),
         (Y,),
+        (0,),
+    ),
+    Case(
+        "layout_constraint",
+        lambda x: with_layout_constraint(x, Layout((2, 0, 1))),
+        lambda x: x,
+        (X,),
         (0,),
     ),
 ]

@@ -48,7 +48,7 @@ def _place_now(x: Any, *, layout: Layout) -> Any:
     from weft.runtime.device_put import device_put
     from weft.runtime.layouts import relaid
 
-    return relaid(device_put(x, x.sharding), layout)
+    return relaid(device_put(x), layout)
 
 
 layout_constraint_p.impl = _place_now

@@ -28,6 +28,17 @@ class Guarded:
     argument that does not hash.
     """
 
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_call",
+        "_donates",
+        "_explain",
+        "_name",
+        "_names",
+        "_positions",
+    )
+
     def __init__(
         self,
         call: Callable[..., Any],
@@ -38,13 +49,13 @@ class Guarded:
     ) -> None:
         self._call, self._name, self._explain = call, name, explain
         self._positions, self._names = donated_positions, donated_names
+        self._donates = bool(donated_positions or donated_names)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            positions = self._positions
-            if not (positions or self._names):
+            if not self._donates:
                 return self._call(*args, **kwargs)
-            given = _leaves([args[i] for i in positions if -len(args) <= i < len(args)])
+            given = _leaves([args[i] for i in self._positions if -len(args) <= i < len(args)])
             if kwargs:
                 given = [*given, *_leaves([kwargs[n] for n in self._names if n in kwargs])]
             if len(args) + len(kwargs) > 1 or len(given) > 1:

@@ -555,6 +555,7 @@ def jit(
 class _GuardedJit(Guarded):
     """A jitted function with donated or static arguments."""
 
+    __slots__ = ()
     _call: Any
     _jit_info: JitInfo
     __qualname__: str
