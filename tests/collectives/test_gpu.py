@@ -98,10 +98,8 @@ def overlapped(text, kind):
     return counts
 
 
-@pytest.mark.parametrize("name", STARTED)
-@pytest.mark.parametrize("loop", [False, True], ids=["plain", "scan"])
-def test_products_run_between_the_start_and_the_end(name, loop):
-    kind, start = STARTED[name]
+def around_products(start, loop):
+    """A per-device function that multiplies between a start and its done, once or in a scan."""
 
     def step(x, _=None):
         future = start(x)
@@ -112,7 +110,14 @@ def test_products_run_between_the_start_and_the_end(name, loop):
     def body(x):
         return lax.scan(step, x, None, length=4)[0] if loop else step(x)[0]
 
-    text = text_of(body, (8 * 256, 256))
+    return body
+
+
+@pytest.mark.parametrize("name", STARTED)
+@pytest.mark.parametrize("loop", [False, True], ids=["plain", "scan"])
+def test_products_run_between_the_start_and_the_end(name, loop):
+    kind, start = STARTED[name]
+    text = text_of(around_products(start, loop), (8 * 256, 256))
     assert "stablehlo.async_start" not in text and instructions(text)[0] == kind
     [between] = overlapped(text, kind)
     assert between >= 2

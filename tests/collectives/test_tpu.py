@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import weft
-from tests.collectives.test_gpu import KINDS, STARTED, instructions
+from tests.collectives.test_gpu import KINDS, STARTED, around_products, instructions
 from tests.gpu_machine import mesh_of, placed
-from weft import P, lax
+from weft import P
 
 # XLA:TPU has no collective_broadcast and no groups of different sizes, and sums small parts whole.
 ELSEWISE = {
@@ -27,32 +27,24 @@ def text_of(body, shape=(64, 16), partitioner="weft"):
     return lowered.compile().as_text()
 
 
+def kinds(text):
+    """What communicates, whether in one instruction or as a start and a done."""
+    return {n.removesuffix("-start").removesuffix("-done") for n in instructions(text)}
+
+
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("partitioner", ["weft", "xla"])
 def test_a_collective_is_one_instruction(name, partitioner):
     kind, body = KINDS[name]
-    found = instructions(text_of(body, partitioner=partitioner))
-    assert {n.removesuffix("-start").removesuffix("-done") for n in found} == {
-        ELSEWISE.get(name, kind)
-    }
+    assert kinds(text_of(body, partitioner=partitioner)) == {ELSEWISE.get(name, kind)}
 
 
 @pytest.mark.parametrize("name", STARTED)
 @pytest.mark.parametrize("loop", [False, True], ids=["plain", "scan"])
 def test_started_collectives_compile(name, loop):
     kind, start = STARTED[name]
-
-    def step(x, _=None):
-        future = start(x)
-        y = x @ x.T @ x
-        arrived = future.done()
-        return y + (arrived if arrived.shape == y.shape else arrived.sum()), None
-
-    def body(x):
-        return lax.scan(step, x, None, length=4)[0] if loop else step(x)[0]
-
-    found = instructions(text_of(body, (8 * 256, 256)))
-    assert found and "stablehlo" not in found[0]
+    found = kinds(text_of(around_products(start, loop), (8 * 256, 256)))
+    assert found == {"all-reduce" if name == "pbroadcast_start" else kind}
 
 
 def test_products_run_while_a_permute_is_under_way():
