@@ -1,7 +1,7 @@
 """Calls of a compiled function on eight virtual devices, and on one of them beside those.
 
 They are in a process of their own: from the first program on several CPU devices on, weft counts
-runs (`weft/runtime/in_flight.py`), and calls on one device take longer.
+runs (`weft/runtime/cpu_run_limit.py`), and calls on one device take longer.
 """
 
 import numpy as np

@@ -18,9 +18,12 @@ LAYERS = (
     "lowering",
     "partition",
     "runtime",
-    "transforms",
+    "autodiff",
     "ops",
     "collectives",
+    "refs",
+    "driver",
+    "api",
     "ffi",
     "pallas",
 )
@@ -33,9 +36,11 @@ DEFERRED = {
     ("pallas", "numpy"): "the same: it is written in the language",
     ("sharding", "runtime"): "make_mesh and unpickling ask which devices there are",
     ("ops", "collectives"): "a cotangent is cast to the manual-axis type of its primal",
-    ("transforms", "collectives"): "derivatives of shard_map cast and add up between devices",
-    ("transforms", "pallas"): "reverse mode makes refs and adds to parts of them",
-    ("transforms", "ops"): "a derivative instantiates zeros, a batch rule moves axes",
+    ("ops", "api"): "solves differentiate, special functions find derivatives by others",
+    ("ops", "driver"): "an unrolled loop runs its body op by op",
+    ("autodiff", "collectives"): "a tangent is cast to the manual-axis type of its primal",
+    ("autodiff", "ops"): "a derivative instantiates zeros, a batch rule moves axes",
+    ("autodiff", "refs"): "a cotangent is added to a part of a ref",
 }
 
 
@@ -143,12 +148,12 @@ def test_nothing_imports_jax():
         ("from weft.ops import shape", "weft.ops", False),
         ("from weft import ops", "weft.ops", False),
         ("from ..ops import shape", "weft.ops", False),
-        ("from . import jvp", "weft.transforms", False),
+        ("from . import jvp", "weft.autodiff", False),
         ("def f():\n    import weft.ops.shape", "weft.ops.shape", True),
     ],
 )
 def test_imports_are_found_in_all_their_forms(text, target, deferred):
-    (found,) = imports_of(PACKAGE / "transforms" / "vmap.py", ast.parse(text))
+    (found,) = imports_of(PACKAGE / "autodiff" / "vmap.py", ast.parse(text))
     assert (found.target, found.deferred) == (target, deferred)
 
 

@@ -14,18 +14,18 @@ __version_info__ = tuple(map(int, __version__.split(".")))
 # first used, so that importing weft costs little.
 _HOMES = {
     "weft.core.config": "config",
-    "weft.transforms.jit": "jit UNSPECIFIED",
-    "weft.transforms.autodiff": """grad value_and_grad vjp jvp linearize linear_transpose
+    "weft.driver.jit": "jit UNSPECIFIED",
+    "weft.api.grad": """grad value_and_grad vjp jvp linearize linear_transpose
         fwd_and_bwd closure_convert""",
-    "weft.transforms.jacobians": "jacfwd jacrev jacobian hessian",
-    "weft.transforms.vmap_api": "vmap",
-    "weft.transforms.staging": """make_jaxpr eval_shape typeof ShapeDtypeStruct
+    "weft.api.jacobians": "jacfwd jacrev jacobian hessian",
+    "weft.api.vmap_api": "vmap",
+    "weft.driver.staging": """make_jaxpr eval_shape typeof ShapeDtypeStruct
         ensure_compile_time_eval""",
-    "weft.transforms.remat": "checkpoint remat checkpoint_policies",
-    "weft.transforms.custom": "custom_jvp custom_vjp custom_gradient",
-    "weft.transforms.shard_map": "shard_map smap",
-    "weft.transforms.callback": "pure_callback io_callback",
-    "weft.transforms.context": """disable_jit enable_x64 default_device debug_nans debug_infs
+    "weft.api.remat": "checkpoint remat checkpoint_policies",
+    "weft.api.custom": "custom_jvp custom_vjp custom_gradient",
+    "weft.api.shard_map": "shard_map smap",
+    "weft.api.callback": "pure_callback io_callback",
+    "weft.driver.context": """disable_jit enable_x64 default_device debug_nans debug_infs
         default_matmul_precision numpy_dtype_promotion numpy_rank_promotion varying_promotion
         default_prng_impl check_tracer_leaks checking_leaks enable_checks
         threefry_partitionable clear_caches
@@ -47,9 +47,9 @@ _HOMES = {
     "weft.runtime.make_array": """make_array_from_callback make_array_from_process_local_data
         make_array_from_single_device_arrays""",
     "weft.runtime.array": "Array Shard live_arrays",
-    "weft.pallas.ref_api": "new_ref freeze Ref",
+    "weft.refs.api": "new_ref freeze Ref",
     "weft.ref": "empty_ref free_ref",
-    "weft.pallas.indexing": "ds",
+    "weft.refs.indexing": "ds",
     "weft.runtime.compile": "CompilerEffortLevel",
     "weft.communication": "comm HardwareModel",
 }

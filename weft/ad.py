@@ -1,7 +1,7 @@
 """weft.ad: what `with_refs` of a function that `weft.vjp` gives takes and returns beside refs."""
 
 from weft.core.namespace import seal
-from weft.transforms.accumulate import DidntWant, DontWant, GradRef, GradValue
+from weft.refs.accumulate import DidntWant, DontWant, GradRef, GradValue
 
 __all__ = ["DidntWant", "DontWant", "GradRef", "GradValue"]
 

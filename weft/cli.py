@@ -95,8 +95,8 @@ def parse_mesh(text: str) -> dict[str, int]:
 
 def _check(options: argparse.Namespace) -> tuple[str, str]:
     """The program and the function to explain; raises for options that can only fail later."""
+    from weft.driver.program_stages import NAMES
     from weft.partition.cost import hardware
-    from weft.transforms.program_stages import NAMES
 
     path, _, function = options.file.partition(":")
     if os.path.isdir(path):
@@ -143,18 +143,18 @@ def _explain(options: argparse.Namespace, rest: list[str]) -> int:
     os.environ["WEFT_NUM_CPU_DEVICES"] = str(devices)
 
     import weft
-    from weft.transforms import compiled
+    from weft.driver import program
 
     if weft.config.num_cpu_devices != devices:
         weft.config.update("num_cpu_devices", devices)
     if axes:
         weft.set_mesh(weft.make_mesh(tuple(axes.values()), tuple(axes)))
     programs: list[Any] = []
-    compiled.observers.append(programs.append)
+    program.observers.append(programs.append)
     try:
         status = _run(path, rest)
     finally:
-        compiled.observers.remove(programs.append)
+        program.observers.remove(programs.append)
     if status:
         return status
     return _report(options, path, function, programs)
@@ -199,7 +199,7 @@ _RESULT_NAMES = re.compile(r'jax\.result_info = "[^"]*"')
 
 def _report(options: argparse.Namespace, path: str, function: str, programs: list) -> int:
     from weft.communication import program_report
-    from weft.transforms.program_stages import ProgramStages
+    from weft.driver.program_stages import ProgramStages
 
     distinct = {(p.name, _RESULT_NAMES.sub("", str(p.module))): p for p in programs}
     chosen = [p for p in distinct.values() if function in ("", p.name)]

@@ -7,8 +7,8 @@ from typing import Any
 
 from weft.core.boundary import api_boundary
 from weft.core.namespace import seal
+from weft.partition.axis_layout import DeviceMesh
 from weft.partition.cost import HardwareModel
-from weft.partition.layout import DeviceMesh
 from weft.partition.memory import compiled_memory
 from weft.partition.report import CommReport, report
 from weft.partition.stages import Stages
@@ -43,8 +43,8 @@ def comm(
     >>> weft.comm(lambda x: weft.numpy.sum(x), x).counts()
     {'all_reduce': 1}
     """
-    from weft.transforms.jit import jit
-    from weft.transforms.staging import is_jitted
+    from weft.driver.jit import jit
+    from weft.driver.staging import is_jitted
 
     function: Any = fun if is_jitted(fun) else jit(fun)
     lowered = function.lower(*args, **kwargs)
@@ -60,13 +60,13 @@ def program_report(
     compile: bool = False,
     names: Sequence[str] = (),
 ) -> CommReport:
-    """The report of a lowered program (`weft.transforms.compiled.Program`) and its stages."""
+    """The report of a lowered program (`weft.driver.program.Program`) and its stages."""
     partitioned = stages.partitioned
     if partitioned is None:
         partitioned = Stages(None, None, program.module, DeviceMesh({}), [], [])
     memory = None
     if compile:
-        from weft.transforms.compiled import compile_program
+        from weft.driver.program import compile_program
 
         compiled = compile_program(program).compiled
         memory = compiled_memory(partitioned.local, compiled.memory_analysis(), names)

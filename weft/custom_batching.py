@@ -1,8 +1,8 @@
 """weft.custom_batching: functions with batching rules of their own."""
 
+from weft.api.custom_vmap import custom_vmap as custom_vmap
+from weft.api.custom_vmap import sequential_vmap as sequential_vmap
 from weft.core.namespace import seal
-from weft.transforms.custom_vmap import custom_vmap as custom_vmap
-from weft.transforms.custom_vmap import sequential_vmap as sequential_vmap
 
 __all__ = [
     "custom_vmap",

@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.core.namespace import seal
 from weft.core.tree import broadcast_prefix, flatten
+from weft.driver.jit import jit
 from weft.runtime import backend
 from weft.runtime.array import Array
 from weft.runtime.make_array import (
@@ -23,7 +24,6 @@ from weft.runtime.make_array import (
 from weft.sharding.mesh import Mesh
 from weft.sharding.named import NamedSharding
 from weft.sharding.spec import PartitionSpec as P
-from weft.transforms.jit import jit
 
 __all__ = [
     "assert_equal",

@@ -6,13 +6,13 @@ from typing import Any
 
 from weft.core.namespace import seal
 from weft.core.ref import AbstractRef
-from weft.ops.small import empty
-from weft.pallas.ref_api import Ref, freeze, new_ref
-from weft.pallas.ref_api import addupdate as _addupdate
-from weft.pallas.ref_api import load as _load
-from weft.pallas.ref_api import store as _store
-from weft.pallas.ref_api import swap as _swap
-from weft.transforms.staging import aval_of_spec
+from weft.driver.staging import aval_of_spec
+from weft.ops.compound import empty
+from weft.refs.api import Ref, freeze, new_ref
+from weft.refs.api import addupdate as _addupdate
+from weft.refs.api import load as _load
+from weft.refs.api import store as _store
+from weft.refs.api import swap as _swap
 
 __all__ = [
     "AbstractRef",

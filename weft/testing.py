@@ -91,7 +91,7 @@ def check_grads(
     >>> import weft
     >>> weft.testing.check_grads(weft.numpy.sin, (0.5,), order=2)
     """
-    from weft.transforms.autodiff import jvp, vjp
+    from weft.api.grad import jvp, vjp
 
     modes = (modes,) if isinstance(modes, str) else tuple(modes)
     if not modes or set(modes) - {"fwd", "rev"}:

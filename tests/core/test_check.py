@@ -128,7 +128,7 @@ def test_missing_constants_are_found():
 
 
 def test_the_option_checks_every_trace():
-    from weft.ops.elementwise import sin_p
+    from weft.ops.elementwise_api import sin_p
 
     abstract, cache = sin_p.abstract, sin_p.rule_cache
     calls = []

@@ -6,7 +6,7 @@ import pytest
 import weft
 import weft.numpy as wnp
 from tests.ops.numerics import Case, check
-from tests.ops.test_elementwise import OTHER, POSITIVE, SIGNED
+from tests.ops.test_elementwise_api import OTHER, POSITIVE, SIGNED
 from weft import lax
 
 CASES = [

@@ -5,7 +5,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from tests.transforms.helpers import close
+from tests.api.helpers import close
 from weft import lax
 from weft.core.jaxpr import walk_eqns
 

@@ -5,7 +5,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from tests.transforms.helpers import close
+from tests.api.helpers import close
 from weft import lax
 
 A = np.array([[3.0, 1.0], [0.5, 2.0]])

@@ -10,7 +10,7 @@ import weft
 import weft.numpy as wnp
 from weft import pallas as pl
 
-stream = importlib.import_module("weft.pallas.cpu.stream")
+stream = importlib.import_module("weft.pallas.cpu.nontemporal")
 tile = importlib.import_module("weft.pallas.cpu.tile")
 
 

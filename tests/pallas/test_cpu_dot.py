@@ -8,7 +8,7 @@ import weft
 import weft.numpy as wnp
 from weft import lax
 from weft import pallas as pl
-from weft.pallas.cpu import dot, groups
+from weft.pallas.cpu import dot, int8_dot
 
 
 def product(f, out_shape, *args, dtype=np.float32):
@@ -172,9 +172,9 @@ WAYS = [
     ("int8", "uint8", None),
     ("uint8", "int8", None),
     ("uint8", "uint8", None),
-    ("int8", "uint8", groups.Grouping(2, 16, "vpmaddwd")),
-    ("uint8", "uint8", groups.Grouping(2, 16, "vpmaddwd")),
-    ("int8", "int8", groups.Grouping(2, 16, "vpmaddwd")),
+    ("int8", "uint8", int8_dot.Grouping(2, 16, "vpmaddwd")),
+    ("uint8", "uint8", int8_dot.Grouping(2, 16, "vpmaddwd")),
+    ("int8", "int8", int8_dot.Grouping(2, 16, "vpmaddwd")),
 ]
 
 
@@ -290,11 +290,11 @@ def test_bfloat16_products_keep_infinities_and_nan():
 
 
 def test_where_the_cpu_has_no_instruction_products_are_computed_number_by_number(monkeypatch):
-    own = groups.host()
+    own = int8_dot.host()
     monkeypatch.setattr(own, "features", {})
-    assert groups.grouping(np.dtype("int8"), np.dtype("int8"), np.dtype("int32")) is None
+    assert int8_dot.grouping(np.dtype("int8"), np.dtype("int8"), np.dtype("int32")) is None
     bf16 = np.dtype(ml_dtypes.bfloat16)
-    assert groups.grouping(bf16, bf16, np.dtype("float32")) is None
+    assert int8_dot.grouping(bf16, bf16, np.dtype("float32")) is None
 
 
 @pytest.mark.parametrize(
@@ -307,9 +307,9 @@ def test_where_the_cpu_has_no_instruction_products_are_computed_number_by_number
     ],
 )
 def test_the_instruction_is_the_best_the_cpu_has(monkeypatch, features, vector_bytes, want):
-    own = groups.host()
+    own = int8_dot.host()
     monkeypatch.setattr(own, "features", dict.fromkeys(features, True))
     monkeypatch.setattr(own, "vector_bytes", vector_bytes)
     monkeypatch.setattr(own, "triple", "x86_64-unknown-linux-gnu")
-    how = groups.grouping(np.dtype("int8"), np.dtype("int8"), np.dtype("int32"))
+    how = int8_dot.grouping(np.dtype("int8"), np.dtype("int8"), np.dtype("int32"))
     assert how.instruction == want

@@ -8,9 +8,9 @@ from tests.partition import programs
 from tests.partition.test_localize import module, sharding
 from weft._xla import mlir
 from weft.partition import partition
+from weft.partition.axis_layout import DeviceMesh, Layout
 from weft.partition.check import check
 from weft.partition.classes import join, tile_classes, varying
-from weft.partition.layout import DeviceMesh, Layout
 
 
 def test_classes_of_a_layout_are_its_shards():

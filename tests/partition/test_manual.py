@@ -9,9 +9,9 @@ from tests.partition import harness
 from tests.partition.test_localize import module
 from weft import lax
 from weft._xla import mlir
+from weft.driver import use_partitioner
 from weft.partition import manual, partition
 from weft.partition.collect import collect
-from weft.transforms import partitioned
 
 MESH = ((4, 2), ("x", "y"))
 
@@ -96,7 +96,7 @@ def test_lowering_leaves_the_program_of_one_device_to_compiling(rng, monkeypatch
         calls.append(args)
         return partition(*args, **options)
 
-    monkeypatch.setattr(partitioned, "partition", counted)
+    monkeypatch.setattr(use_partitioner, "partition", counted)
     body, ins, outs = PROGRAMS["ring"]
     v, w = arguments(rng)
     lowered = weft.jit(mapped(body, ins, outs, check_vma=False)).lower(v, w)

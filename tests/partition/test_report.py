@@ -11,8 +11,8 @@ from tests.partition import browser
 from tests.partition.test_collect import DOT, LOOP
 from weft._xla import mlir
 from weft.partition import partition
+from weft.partition.html_page import _value_html
 from weft.partition.memory import estimate_memory
-from weft.partition.page import _value_html
 from weft.partition.report import format_bytes, format_seconds, parse_bytes, report
 
 

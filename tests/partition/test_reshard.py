@@ -6,10 +6,10 @@ import pytest
 from tests.partition import harness, programs
 from weft._xla import mlir
 from weft.partition import partition
+from weft.partition.axis_layout import DeviceMesh, Layout
 from weft.partition.check import check
 from weft.partition.collect import collect
-from weft.partition.layout import DeviceMesh, Layout
-from weft.partition.routes import cheapest
+from weft.partition.relayout_search import cheapest
 
 
 def move(rng: np.random.Generator, mesh: dict[str, int], shape: tuple[int, ...], hops: int) -> str:

@@ -27,7 +27,7 @@ FINITE = {
     "ops/special_functions.py": {"_bessel_coefficients"},
     "pallas/cpu/engine.py": {"host"},
     "pallas/cpu/interrupt.py": {"counter_address"},
-    "pallas/cpu/stream.py": {"last_cache_bytes"},
+    "pallas/cpu/nontemporal.py": {"last_cache_bytes"},
     "pallas/gpu/emitter.py": {"element_type"},
     "runtime/host_calls.py": {"finish_before_exit"},
     "runtime/shared_files.py": {"host_cpu"},

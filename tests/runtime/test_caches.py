@@ -172,7 +172,7 @@ def test_clear_caches_lets_types_and_programs_go(use):
 
 
 def test_signatures_beyond_those_kept_are_forgotten(monkeypatch):
-    monkeypatch.setattr("weft.transforms.jit.KEPT", 2)
+    monkeypatch.setattr("weft.driver.jit.KEPT", 2)
     f, traces = counted()
     for n in (1, 2, 3, 3, 1):
         f.trace(np.ones((n, 2), np.float32))
@@ -180,7 +180,7 @@ def test_signatures_beyond_those_kept_are_forgotten(monkeypatch):
 
 
 def test_programs_of_ops_beyond_those_kept_are_forgotten(monkeypatch):
-    monkeypatch.setattr("weft.transforms.run.KEPT", 2)
+    monkeypatch.setattr("weft.driver.execute.KEPT", 2)
     weft.clear_caches()
     for n in range(1, 6):
         x = np.arange(n, dtype=np.float32)

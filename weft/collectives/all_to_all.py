@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.collectives.arguments import flag, operand
 from weft.collectives.casts import varying_over
+from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
     Split,
     Team,
@@ -24,10 +25,9 @@ from weft.collectives.groups import (
     split,
     team_of,
 )
-from weft.collectives.joined import joining
-from weft.collectives.promotion import varying_operand
 from weft.collectives.scatter import check_divides
 from weft.collectives.states import VARYING, result_mat, result_type
+from weft.collectives.vma_promotion import varying_operand
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof

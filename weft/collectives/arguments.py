@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.collectives.async_types import UnderWay
 from weft.collectives.groups import Team
-from weft.collectives.under_way import UnderWay
 from weft.core.errors import names_text
 from weft.core.trace import Tracer, typeof
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.collectives.all_to_all import all_to_all, all_to_all_p, lower_in_front
+from weft.collectives.async_types import UnderWay, no_keys
+from weft.collectives.futures import Held, register
 from weft.collectives.gather import all_gather, all_gather_p, pbroadcast, pbroadcast_p
 from weft.collectives.groups import as_bytes, named_axes
-from weft.collectives.held import Held, register
 from weft.collectives.permute import ppermute, ppermute_p
 from weft.collectives.reduce import psum, psum_p
 from weft.collectives.scatter import psum_scatter, psum_scatter_p
-from weft.collectives.under_way import UnderWay, no_keys
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.state import current_trace, state

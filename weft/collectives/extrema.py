@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.collectives.arguments import check_operand
 from weft.collectives.axis import axis_index
+from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
     Team,
     batch_in_front,
@@ -18,8 +19,6 @@ from weft.collectives.groups import (
     split,
     team_of,
 )
-from weft.collectives.joined import joining
-from weft.collectives.promotion import check_varies, varying_operand
 from weft.collectives.reduce import (
     combines,
     dimensions,
@@ -29,6 +28,7 @@ from weft.collectives.reduce import (
     split_axes,
 )
 from weft.collectives.states import INVARYING, result_mat, result_type
+from weft.collectives.vma_promotion import check_varies, varying_operand
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -45,7 +45,7 @@ def _loses_nans(dtype: Any) -> bool:
 
 def _by_integers(prim: Primitive, x: Any, over: Team) -> Any:
     """By integers that are ordered as the floats are, with NaN at the end that wins."""
-    from weft.ops.elementwise import bitcast_convert_type, bitwise_xor, lt, ne, select
+    from weft.ops.elementwise_api import bitcast_convert_type, bitwise_xor, lt, ne, select
 
     aval = typeof(x)
     ints = np.dtype(f"int{8 * aval.dtype.itemsize}")
@@ -78,7 +78,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         primals: Sequence[Any], tangents: Sequence[Any], *, over: Team, dims: tuple[int, ...]
     ) -> tuple:
         """The tangent is the mean of those of the members that attain the extremum."""
-        from weft.ops.elementwise import convert, div, eq, mul
+        from weft.ops.elementwise_api import convert, div, eq, mul
         from weft.ops.shape import broadcast_in_dim
 
         (x,), (t,) = primals, tangents
@@ -224,7 +224,7 @@ def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
 
 
 def _index_of(x: Any, axis_name: Any, extremum: Callable) -> Any:
-    from weft.ops.elementwise import bitwise_or, eq, ne, select
+    from weft.ops.elementwise_api import bitwise_or, eq, ne, select
     from weft.ops.shape import broadcast_in_dim
     from weft.ops.special import stop_gradient
 

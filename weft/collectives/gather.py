@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.collectives.arguments import check_index, flag, operand
 from weft.collectives.casts import as_state, varying_over
+from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
     Team,
     batch_in_front,
@@ -23,8 +24,6 @@ from weft.collectives.groups import (
     split,
     team_of,
 )
-from weft.collectives.joined import joining
-from weft.collectives.promotion import varying_operand
 from weft.collectives.states import (
     INVARYING,
     REDUCED,
@@ -34,6 +33,7 @@ from weft.collectives.states import (
     result_mat,
     result_type,
 )
+from weft.collectives.vma_promotion import varying_operand
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -254,7 +254,7 @@ def _slice_lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> Any
     def own(x: Any) -> Any:
         from weft.collectives.axis import axis_index_p
         from weft.ops.dynamic_slicing import dynamic_slice_in_dim
-        from weft.ops.elementwise import mul
+        from weft.ops.elementwise_api import mul
         from weft.ops.shape import reshape
 
         aval = typeof(x)
@@ -293,7 +293,7 @@ def _broadcast_transpose(ct: Any, x: Any, *, over: Team, source: int) -> list:
     """The source gets the sum of all cotangents, the others nothing."""
     from weft.collectives.axis import axis_index_p
     from weft.collectives.reduce import psum_p
-    from weft.ops.elementwise import eq, select
+    from weft.ops.elementwise_api import eq, select
     from weft.ops.special import zeros_like
 
     total = psum_p.bind(varying_over(ct, over.tracked), over=over)
@@ -337,7 +337,7 @@ def _broadcast_by_sum(ctx: Any, x: Any, over: Team, source: int) -> Any:
     def masked_sum(x: Any) -> Any:
         from weft.collectives.axis import axis_index_p
         from weft.collectives.reduce import psum_p
-        from weft.ops.elementwise import (
+        from weft.ops.elementwise_api import (
             bitcast_convert_type,
             complex_p,
             convert,

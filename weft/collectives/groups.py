@@ -341,7 +341,7 @@ def byte_wise(name: str) -> Callable[[Callable], Callable]:
             if not as_bytes(ctx, over):
                 return lower(ctx, x, over=over, **params)
             from weft.core.primitive import PRIMITIVES
-            from weft.ops.elementwise import convert
+            from weft.ops.elementwise_api import convert
 
             aval = ctx.avals_in[0]
             wide = np.dtype(np.int8 if dtypes.is_signed(aval.dtype) else np.uint8)

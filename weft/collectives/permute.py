@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from weft.collectives.arguments import check_index, operand
+from weft.collectives.async_types import UnderWay, no_keys
 from weft.collectives.casts import varying_over
+from weft.collectives.explicit_batch import joining
+from weft.collectives.futures import Held, register
 from weft.collectives.groups import (
     Split,
     Team,
@@ -22,11 +25,8 @@ from weft.collectives.groups import (
     split,
     team_of,
 )
-from weft.collectives.held import Held, register
-from weft.collectives.joined import joining
-from weft.collectives.promotion import varying_operand
 from weft.collectives.states import VARYING, result_mat
-from weft.collectives.under_way import UnderWay, no_keys
+from weft.collectives.vma_promotion import varying_operand
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable, make_room
@@ -92,7 +92,7 @@ class _Routes:
 
 
 def _batch(axis: Any, args: Any, dims: Any, *, over: Team, perm: Pairs) -> tuple:
-    from weft.ops.elementwise import convert
+    from weft.ops.elementwise_api import convert
     from weft.ops.joining import concatenate
     from weft.ops.special import full
 
@@ -145,7 +145,7 @@ def _lower_gathered(ctx: Any, x: Any, over: Team, perm: Pairs) -> Any:
         from weft.collectives.axis import axis_index_p
         from weft.collectives.gather import all_gather_p
         from weft.ops.dynamic_slicing import dynamic_index_in_dim
-        from weft.ops.elementwise import ge, select
+        from weft.ops.elementwise_api import ge, select
         from weft.ops.special import zeros_like
 
         team = over.untracked()

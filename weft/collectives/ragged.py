@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.transpose import is_undefined
 from weft.collectives import arguments
 from weft.collectives.all_to_all import all_to_all_p
 from weft.collectives.casts import varying_over
+from weft.collectives.explicit_batch import joining
 from weft.collectives.extrema import pmax_p
 from weft.collectives.groups import (
     Team,
@@ -19,15 +21,13 @@ from weft.collectives.groups import (
     named_axes,
     team_of,
 )
-from weft.collectives.joined import joining
-from weft.collectives.promotion import check_varies
 from weft.collectives.states import VARYING, result_mat
+from weft.collectives.vma_promotion import check_varies
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
 from weft.core.errors import names_text
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.transforms.transpose import is_undefined
 
 # The operands after operand and output, all int vectors of one length K: slice i goes to the device
 # of rank i // (K / group size).
@@ -60,7 +60,7 @@ def _exchange_indices(x: Any, over: Team) -> Any:
 
 def _transpose(ct: Any, operand: Any, output: Any, *indices: Any, over: Team, add: bool) -> list:
     """Slices go back to where they came from; there, overlapping ones add up."""
-    from weft.ops.elementwise import select
+    from weft.ops.elementwise_api import select
     from weft.ops.special import full, zeros_like
 
     sources, sends, targets, receives = (varying_over(x, over.tracked) for x in indices)
@@ -91,7 +91,7 @@ def _transpose(ct: Any, operand: Any, output: Any, *indices: Any, over: Team, ad
 
 def _covers(starts: Any, sizes: Any, rows: Any, first: Any, width: int) -> tuple[Any, Any]:
     """bool[K, R]: whether slice i writes row r in this round; int[K, R]: with which row of it."""
-    from weft.ops.elementwise import bitwise_and, ge, lt, sub
+    from weft.ops.elementwise_api import bitwise_and, ge, lt, sub
     from weft.ops.shape import broadcast_in_dim
 
     shape = (typeof(starts).shape[0], typeof(rows).shape[0])
@@ -128,8 +128,8 @@ def exchange(
     the loop, where nothing copies the output to carry it.
     """
     from weft.ops.control.loops import fori_loop
-    from weft.ops.elementwise import add as plus
-    from weft.ops.elementwise import div, mul
+    from weft.ops.elementwise_api import add as plus
+    from weft.ops.elementwise_api import div, mul
     from weft.ops.special import full
 
     sources, sends, targets, receives = indices
@@ -177,7 +177,7 @@ def _starts_and_longest(targets: Any, sends: Any, over: Team) -> tuple[Any, Any]
 def _slices(operand: Any, starts: Any, first: Any, width: int) -> Any:
     """[K, width, …]: from every slice its rows first … first + width; past its end, anything."""
     from weft.ops.dynamic_slicing import index_take
-    from weft.ops.elementwise import add
+    from weft.ops.elementwise_api import add
     from weft.ops.shape import broadcast_in_dim, reshape
 
     shape = typeof(operand).shape
@@ -192,8 +192,8 @@ def _slices(operand: Any, starts: Any, first: Any, width: int) -> Any:
 def _write(out: Any, block: Any, starts: Any, sizes: Any, first: Any, width: int, add: bool) -> Any:
     """The received rows in their places."""
     from weft.ops.dynamic_slicing import index_take
-    from weft.ops.elementwise import add as plus
-    from weft.ops.elementwise import select
+    from weft.ops.elementwise_api import add as plus
+    from weft.ops.elementwise_api import select
     from weft.ops.reduce import reduce_max, reduce_or
     from weft.ops.shape import reshape
 
@@ -212,7 +212,7 @@ def _write(out: Any, block: Any, starts: Any, sizes: Any, first: Any, width: int
 
 def _add_rows(out: Any, flat: Any, starts: Any, sizes: Any, first: Any, width: int) -> Any:
     """The received rows added to those in their places."""
-    from weft.ops.elementwise import add, lt, select
+    from weft.ops.elementwise_api import add, lt, select
     from weft.ops.scatter import ScatterDimensionNumbers, scatter_add
     from weft.ops.shape import broadcast_in_dim, reshape
 
@@ -229,8 +229,8 @@ def _add_rows(out: Any, flat: Any, starts: Any, sizes: Any, first: Any, width: i
 
 def _batch(axis: Any, args: Any, dims: Any, *, over: Team, add: bool) -> tuple:
     """Arrays batched alone take the batch along as columns; else the exchange is batched."""
+    from weft.autodiff.vmap import batch_flat
     from weft.ops.shape import broadcast_to_dim, moveaxis
-    from weft.transforms.vmap import batch_flat
 
     if axis.name not in over.names and all(d is None for d in dims[2:]):
         moved = [
@@ -329,7 +329,7 @@ def ragged_all_to_all(
     vectors = (input_offsets, send_sizes, output_offsets, recv_sizes)
     indices = [arguments.operand(who, x, n) for x, n in zip(vectors, INDICES, strict=True)]
     _check(who, arrays, indices, size, over)
-    from weft.ops.elementwise import convert
+    from weft.ops.elementwise_api import convert
 
     indices = [convert(x, dtypes.int32) for x in indices]
     check_varies(who, arrays[0], over)

@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.collectives.arguments import check_operand
 from weft.collectives.casts import as_state, varying_over
+from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
     Split,
     Team,
@@ -23,8 +24,6 @@ from weft.collectives.groups import (
     take_static,
     team_of,
 )
-from weft.collectives.joined import joining
-from weft.collectives.promotion import check_varies
 from weft.collectives.states import (
     INVARYING,
     UNREDUCED,
@@ -32,6 +31,7 @@ from weft.collectives.states import (
     result_mat,
     state_over,
 )
+from weft.collectives.vma_promotion import check_varies
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -67,7 +67,7 @@ def _reduce_gathered(x: Any, over: Team, local: Callable, neutral: Any) -> Any:
     from weft.collectives.axis import axis_index_p
     from weft.collectives.gather import all_gather_p
     from weft.ops.dynamic_slicing import dynamic_index_in_dim
-    from weft.ops.elementwise import select
+    from weft.ops.elementwise_api import select
     from weft.ops.shape import broadcast_in_dim
 
     team = over.whole().untracked()
@@ -90,7 +90,7 @@ def combines(s: Split) -> bool:
 
 def grouped(x: Any, s: Split, neutral: Callable[[Any], Any]) -> Any:
     """x[n, …] as [slots, members, …]: the device's batch by groups, filled up with `neutral`."""
-    from weft.ops.elementwise import select
+    from weft.ops.elementwise_api import select
     from weft.ops.shape import broadcast_in_dim, expand_dims, reshape
 
     if s.slots == 1:
@@ -110,7 +110,7 @@ def grouped(x: Any, s: Split, neutral: Callable[[Any], Any]) -> Any:
 
 def _equal_rows(slot: Any, slots: int) -> Any:
     """bool[slots, n]: whether batch index j belongs to slot k."""
-    from weft.ops.elementwise import eq
+    from weft.ops.elementwise_api import eq
     from weft.ops.shape import broadcast_in_dim
 
     numbers = np.arange(slots, dtype=np.int32)[:, None]
@@ -237,7 +237,7 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 
 def _psum_leaf(x: Any, over: Team, positional: tuple, who: str = "psum") -> Any:
-    from weft.ops.elementwise import convert
+    from weft.ops.elementwise_api import convert
 
     if not isinstance(x, Tracer):
         check_operand(who, x)
@@ -265,7 +265,7 @@ def summand(who: str, x: Any, over: Team) -> Any:
 
 def _psum_constant(x: Any, over: Team, positional: tuple) -> Any:
     """A value that is no tracer is equal on all devices: the sum is a multiple of it."""
-    from weft.ops.elementwise import convert, mul
+    from weft.ops.elementwise_api import convert, mul
     from weft.ops.promote import promote_lax
 
     if isinstance(x, bool | np.bool_):
@@ -310,7 +310,7 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     count = group_size(over) if over is not None else 1
 
     def mean(leaf: Any) -> Any:
-        from weft.ops.elementwise import convert, div
+        from weft.ops.elementwise_api import convert, div
         from weft.ops.promote import promote_inexact, promote_numpy
 
         check_operand("pmean", leaf)

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.collectives.arguments import flag, operand
 from weft.collectives.casts import varying_over
+from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
     Team,
     batch_in_front,
@@ -20,7 +21,6 @@ from weft.collectives.groups import (
     split,
     team_of,
 )
-from weft.collectives.joined import joining
 from weft.collectives.states import UNREDUCED, VARYING, result_mat, result_type, state_over
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -178,7 +178,7 @@ def counted(x: Any) -> Any:
     if not dtypes.is_bool(dtype):
         check_kind("psum_scatter", dtype, NUMBER)
         return x
-    from weft.ops.elementwise import convert
+    from weft.ops.elementwise_api import convert
 
     return convert(x, np.dtype(np.int32))
 

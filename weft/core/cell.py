@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from weft.core.state import state
@@ -83,6 +84,8 @@ DISCHARGE: dict[Any, Callable] = {}
 
 def bind_open(prim: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Applies an op of which some operands are open cells."""
+    if prim not in DISCHARGE:  # the rules of ops with jaxprs load when a ref first meets one
+        import_module("weft.api.ref_rules")
     rule = DISCHARGE.get(prim)
     if rule is None:
         position = next(i for i, a in enumerate(args) if a.__class__ is Cell)

@@ -235,3 +235,16 @@ def eval_closed(closed: ClosedJaxpr, *args: Any) -> list:
 def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list]:
     """The function a closed jaxpr computes, on flat arguments."""
     return lambda *args: eval_closed(closed, *args)
+
+
+def jaxpr_axes(jaxpr: ClosedJaxpr) -> frozenset:
+    """The named axes that a jaxpr's equations communicate over."""
+
+    def find() -> frozenset:
+        names: frozenset = frozenset()
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.named_axes is not None:
+                names |= frozenset(eqn.primitive.named_axes(eqn.params))
+        return names
+
+    return jaxpr.memo("named_axes", find)

@@ -265,13 +265,13 @@ def array_method(x: Any) -> Any:
 
 
 class EvalTrace:
-    """Runs each op at once. `dispatch` is replaced by the runtime side (transforms/run.py)."""
+    """Runs each op at once. `dispatch` is replaced by the runtime side (driver/execute.py)."""
 
     __slots__ = ()
 
     @staticmethod
     def dispatch(prim: Primitive, args: tuple, params: dict[str, Any]) -> Any:
-        import_module("weft.transforms.run")
+        import_module("weft.driver.execute")
         import_module("weft.numpy")  # the result needs its methods
         return EvalTrace.dispatch(prim, args, params)
 
@@ -331,7 +331,7 @@ def is_zero(x: Any) -> bool:
 _PYTHON_SCALARS = frozenset((bool, int, float, complex))
 
 inside_manual: list[Callable] = []
-"""Set by weft.transforms.shard_map_op: the type that a value from outside has inside the body."""
+"""Set by weft.api.shard_map_op: the type that a value from outside has inside the body."""
 
 structural_on_extended: list[Callable] = []
 """Set by weft.random: applies a structural op to arrays of an extended dtype."""

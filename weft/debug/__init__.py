@@ -8,10 +8,10 @@ from typing import Any
 from weft.core.namespace import public
 
 _HOMES = {
-    "weft.transforms.callback": "callback print",
+    "weft.api.callback": "callback print",
     "weft.debug.stop": "breakpoint",
     "weft.debug.logged": "log",
-    "weft.transforms.inspect_sharding": "visualize_array_sharding inspect_array_sharding",
+    "weft.driver.inspect_sharding": "visualize_array_sharding inspect_array_sharding",
     "weft.runtime.visualize": "visualize_sharding",
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}

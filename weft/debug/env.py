@@ -14,7 +14,7 @@ def describe() -> str:
 
     import weft
     from weft._xla import release
-    from weft.runtime.in_flight import cpu_count
+    from weft.runtime.cpu_run_limit import cpu_count
 
     lines = [
         f"weft {weft.__version__}",

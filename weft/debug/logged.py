@@ -6,7 +6,7 @@ import functools
 import logging
 from typing import Any
 
-from weft.transforms.callback import check_format, debug_callback
+from weft.api.callback import check_format, debug_callback
 
 
 def log(

@@ -263,7 +263,7 @@ def breakpoint(
             Prompt(closed(values), **kwargs).run()
 
     if token is None:
-        from weft.transforms.callback import debug_callback
+        from weft.api.callback import debug_callback
 
         debug_callback(stop, *tracers, ordered=ordered)
         return None
@@ -272,9 +272,9 @@ def breakpoint(
 
 def _after(token: Any, stop: Callable, tracers: list) -> Any:
     """The token as Python hands it back after the stop; its derivative passes by."""
-    from weft.transforms.callback import pure_callback
-    from weft.transforms.custom import custom_jvp
-    from weft.transforms.staging import eval_shape
+    from weft.api.callback import pure_callback
+    from weft.api.custom import custom_jvp
+    from weft.driver.staging import eval_shape
 
     def call(token: Any, values: list) -> Any:
         stop(*values)

@@ -6,9 +6,9 @@ the `XLA_FFI_Api` that its call frame points to. So each target is registered be
 instructions that point the frame to a table of its own, which differs in the function that makes
 errors, and jump to the handler. A call that succeeds costs nothing more than this jump.
 
-Programs over several CPU devices must fail as a whole (weft/runtime/together.py), so they call the
-target by a second name. There the instructions look at what the handler returned: an error is
-recorded, the results become NaN, and XLA sees success. Exceptions that a handler throws become
+Programs over several CPU devices must fail as a whole (weft/runtime/cpu_joint_failure.py), so they
+call the target by a second name. There the instructions look at what the handler returned: an error
+is recorded, the results become NaN, and XLA sees success. Exceptions that a handler throws become
 errors on the way (weft/ffi/unwinding.py).
 
 On other processors than x86-64, and on systems that map no executable memory, handlers are
@@ -30,7 +30,7 @@ from typing import Any
 from weft._xla import ffi as _xla
 from weft._xla.client import XlaRuntimeError
 from weft.ffi import machine, unwinding
-from weft.runtime import together
+from weft.runtime import cpu_joint_failure
 from weft.runtime.host_calls import note_invalid
 
 _VERSION = (0, 3)
@@ -246,7 +246,7 @@ def _settling(target: str, api: int, made: collections.OrderedDict) -> Any:
         message, code = made.pop(error, (f"{describe(target)} failed", 2))
         said = f"{_CODES[code] if code < len(_CODES) else code}: {message}"
         kind = ValueError if code == _INVALID_ARGUMENT else XlaRuntimeError
-        if not together.record(target, kind(said)):
+        if not cpu_joint_failure.record(target, kind(said)):
             return error
         for i in range(frame[_FRAME_RESULT_COUNT] or 0):
             address = ctypes.c_void_p.from_address(frame[_FRAME_RESULTS] + i * _WORD).value or 0

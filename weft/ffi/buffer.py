@@ -10,14 +10,14 @@ import numpy as np
 from weft._xla.ffi import Buffer as Buffer
 from weft._xla.ffi import ExecutionContext as ExecutionContext
 from weft._xla.ffi import ExecutionStage as ExecutionStage
+from weft.api.host_function import eager
 from weft.core.boundary import api_boundary
 from weft.core.config import config
 from weft.core.tree import flatten
 from weft.ffi.checks import alias_pairs, check_aliases, operand_types, result
 from weft.ffi.op import VMAP_METHODS, ffi_call_p
 from weft.ffi.rule import ShardingRule, as_rule
-from weft.runtime.together import blank
-from weft.transforms.host_function import eager
+from weft.runtime.cpu_joint_failure import blank
 
 
 class BufferFunction:

@@ -25,7 +25,7 @@ def differentiable(
     >>> weft.grad(cube)(2.0)
     Array(12., dtype=float32, weak_type=True)
     """
-    from weft.transforms.custom import custom_vjp
+    from weft.api.custom import custom_vjp
 
     for name, f in (("forward", forward), ("backward", backward)):
         if not callable(f):

@@ -15,8 +15,8 @@ from weft.ffi import attributes as attrs
 from weft.ffi.blame import note_call
 from weft.ffi.registry import check_registered, is_batch_partitionable, let_partition, name_for
 from weft.ffi.rule import ShardingRule, batch_rule
+from weft.runtime.cpu_joint_failure import calls_of, failing_together
 from weft.runtime.host_calls import finish_before_exit, reporting
-from weft.runtime.together import calls_of, failing_together
 
 VMAP_METHODS = (
     "sequential",

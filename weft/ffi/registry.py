@@ -9,7 +9,7 @@ from typing import Any
 from weft._xla import ffi as _xla
 from weft._xla.client import XlaRuntimeError, platform_of
 from weft.ffi import blame
-from weft.runtime.together import Calls
+from weft.runtime.cpu_joint_failure import Calls
 
 _FUNCTION: type = type(ctypes.pythonapi.Py_IncRef).__base__  # of all ctypes functions
 STAGES = ("instantiate", "prepare", "initialize", "execute")

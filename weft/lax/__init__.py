@@ -13,7 +13,7 @@ from weft.core.namespace import public as _public
 from weft.lax.examples import EXAMPLES as _EXAMPLES
 
 _HOMES = {
-    "weft.ops.elementwise": """
+    "weft.ops.elementwise_api": """
         abs acos acosh add asin asinh atan atan2 atanh bitcast_convert_type bitwise_and
         bitwise_not bitwise_or bitwise_xor cbrt ceil clamp clz complex conj convert_element_type
         cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt imag integer_pow
@@ -31,7 +31,7 @@ _HOMES = {
         iota reshape squeeze transpose
     """,
     "weft.ops.joining": "concatenate pad rev",
-    "weft.ops.small": """
+    "weft.ops.compound": """
         after_all broadcast_like collapse composite dce_sink dtype empty full full_like mulhi
         shape_as_value split stack stage tile unstack
     """,
@@ -86,7 +86,7 @@ _HOMES = {
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
 # A primitive `x_p` stands beside the function `x`; these functions have another one's.
 _PRIMITIVES = {
-    "weft.ops.elementwise": "and_p eq_to_p le_to_p lt_to_p not_p or_p xor_p",
+    "weft.ops.elementwise_api": "and_p eq_to_p le_to_p lt_to_p not_p or_p xor_p",
     "weft.ops.window": "reduce_window_max_p reduce_window_min_p reduce_window_sum_p",
     "weft.ops.pooling": "select_and_gather_add_p select_and_scatter_add_p",
     "weft.ops.special_functions": "regularized_incomplete_beta_p",

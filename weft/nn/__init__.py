@@ -1,6 +1,6 @@
 """Functions of neural networks, under the names and with the semantics of jax.nn."""
 
-import weft.transforms.run  # noqa: F401  (the functions run eagerly too)
+import weft.driver.execute  # noqa: F401  (the functions run eagerly too)
 from weft.core.namespace import seal
 from weft.nn import initializers
 from weft.nn.activations import (

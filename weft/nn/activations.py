@@ -12,7 +12,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.numpy.common import strong
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops.base import FLOAT, REAL, canonical_axis, elementwise, scalar
 from weft.ops.promote import promote, promote_inexact
 from weft.ops.shape import broadcast_in_dim

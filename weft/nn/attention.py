@@ -11,7 +11,7 @@ import weft.numpy as wnp
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.nn.softmax import logsumexp, softmax_p
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_to
 from weft.ops.shape import broadcasted_iota, expand_dims, reshape, transpose
 from weft.ops.special import stop_gradient

@@ -14,7 +14,7 @@ from weft.core import dtypes
 from weft.core.caches import clearable
 from weft.core.trace import typeof
 from weft.nn.functions import scaled_matmul
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops.base import canonical_axis
 
 

@@ -12,7 +12,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops.base import canonical_axes
 from weft.ops.promote import promote_inexact
 from weft.ops.reduce import reduce_max_p, reduce_sum_p

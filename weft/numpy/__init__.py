@@ -28,7 +28,7 @@ _MODULES = {
         fromfunction frombuffer fromfile fromiter fromstring from_dlpack copy astype load save
         savez array_repr array_str set_printoptions get_printoptions printoptions
     """,
-    "ranges": "linspace logspace geomspace",
+    "spaced_ranges": "linspace logspace geomspace",
     "matrices": """
         eye identity tri tril triu diag diagflat meshgrid indices vander ix_ tril_indices
         triu_indices tril_indices_from triu_indices_from mask_indices diag_indices
@@ -55,7 +55,7 @@ _MODULES = {
         sum prod max min minmax amax amin all any mean var std ptp count_nonzero average
     """,
     "nan_reductions": "nansum nanprod nanmax nanmin nanmean nanvar nanstd",
-    "running": """
+    "scans": """
         argmax argmin nanargmax nanargmin cumsum cumprod cumulative_sum cumulative_prod nancumsum
         nancumprod trace
     """,
@@ -77,7 +77,7 @@ _MODULES = {
         where select choose compress extract take take_along_axis put put_along_axis place
         fill_diagonal diagonal
     """,
-    "positions": "nonzero flatnonzero argwhere unravel_index ravel_multi_index",
+    "nonzero_positions": "nonzero flatnonzero argwhere unravel_index ravel_multi_index",
     "linear": """
         dot matmul vdot vecdot matvec vecmat inner outer tensordot kron cross einsum einsum_path
     """,

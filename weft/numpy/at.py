@@ -17,7 +17,7 @@ from weft.core.errors import ShapeError
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, is_array_like, typeof
-from weft.numpy import windows
+from weft.numpy import traced_windows
 from weft.numpy.common import constant
 from weft.numpy.index_plan import Plan, plan_of, program, table
 from weft.numpy.indexing import (
@@ -32,8 +32,8 @@ from weft.numpy.indexing import (
     index_grid,
     window_starts,
 )
-from weft.numpy.windows import WindowInIndex
-from weft.ops import elementwise as ops
+from weft.numpy.traced_windows import WindowInIndex
+from weft.ops import elementwise_api as ops
 from weft.ops import scatter as scatters
 from weft.ops.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from weft.ops.joining import pad_p, rev_p
@@ -242,7 +242,7 @@ def _scattered(plan: Plan, x: Any, arrays: Any, options: Options, scatter: Calla
 def _applied(plan: Plan, x: Any, func: Callable, arrays: Any, options: Options) -> Any:
     """func applied to the indexed elements, as often as each is indexed."""
     if plan.kind == "static":
-        from weft.transforms.vmap_api import vmap
+        from weft.api.vmap_api import vmap
 
         def combine(window: Any) -> Any:
             flat = reshape(window, (window.aval.size,))
@@ -268,7 +268,7 @@ def _run(x: Any, index: Any, y: Any, options: Options, name: str) -> Any:
         x, plan, arrays, dims = plan_of(x, index, options.wrap)
     except WindowInIndex:
         clamps = options.mode in (CLIP, PROMISE)
-        return windows.update(x, index, lambda v, i: _run(v, i, y, options, name), clamps)
+        return traced_windows.update(x, index, lambda v, i: _run(v, i, y, options, name), clamps)
     if state.trace is not EVAL or name == "apply":
         out = update(plan, x, y, arrays, options, name)
     elif plan.kind == "static":

@@ -12,7 +12,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
 from weft.numpy.common import aval_of, axes_of, canonical, cast, check_array, inexact, to_array
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops import joining
 from weft.ops import shape as ops
 from weft.ops.base import canonical_axis
@@ -287,7 +287,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
     """
     from weft.numpy import formulas
     from weft.numpy import ufuncs as u
-    from weft.numpy.running import cumsum
+    from weft.numpy.scans import cumsum
     from weft.numpy.selection import where
 
     aval = aval_of("unwrap", p)

@@ -28,9 +28,9 @@ from weft.numpy.common import (
     scalar_array,
     to_array,
 )
+from weft.ops.compound import stand_like, vary_like
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.shape import broadcast_in_dim_p, check_shape, iota_p
-from weft.ops.small import stand_like, vary_like
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import put_host
 
@@ -321,7 +321,7 @@ def fromfunction(function: Callable, shape: Any, *, dtype: Any = float, **kwargs
     Array([[0, 1],
            [1, 2]], dtype=int32)
     """
-    from weft.transforms.vmap_api import vmap
+    from weft.api.vmap_api import vmap
 
     shape = check_shape(shape)
     mapped = lambda *ix: function(*ix, **kwargs)
@@ -551,7 +551,7 @@ def arange(
         elif state.trace is EVAL and size <= ON_HOST or not dtypes.is_integer(dtype):
             x = constant(np.arange(lo, hi, by).astype(dtype))
         else:
-            from weft.ops.elementwise import add_p, mul_p
+            from weft.ops.elementwise_api import add_p, mul_p
 
             x = iota_p.bind(dtype=dtype, shape=(size,), dimension=0)
             if by != 1:

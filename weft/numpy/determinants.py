@@ -42,7 +42,7 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
 def _slogdet_by_qr() -> Callable:
     """slogdet through reflections, which have no derivative: the one of log det stands for them."""
     from weft import custom_jvp
-    from weft.numpy.running import trace
+    from weft.numpy.scans import trace
 
     @custom_jvp
     def run(a: Any) -> tuple:

@@ -37,7 +37,7 @@ def one_program(function: Callable[[], Callable], name: str, doc: str) -> Callab
         except TypeError:
             return function()(self, *args, **kwargs)
         if program is None:
-            from weft.transforms.jit import jit
+            from weft.driver.jit import jit
 
             target = function()
 

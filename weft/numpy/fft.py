@@ -24,7 +24,7 @@ from weft.numpy.common import (
 )
 from weft.numpy.examples import EXAMPLES
 from weft.numpy.refusals import refuse
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops import fft as fft_ops
 from weft.ops import joining
 from weft.ops import shape as ops

@@ -47,7 +47,7 @@ from weft.numpy.ufuncs import (
     signbit,
     subtract,
 )
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_args, promote
 from weft.ops.special import stop_gradient
 

@@ -135,8 +135,8 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     >>> wnp.histogram_bin_edges(wnp.array([0.0, 4.0]), bins=4)
     Array([0., 1., 2., 3., 4.], dtype=float32)
     """
-    from weft.numpy.ranges import linspace
     from weft.numpy.shaping import ravel
+    from weft.numpy.spaced_ranges import linspace
 
     if isinstance(bins, str):
         raise ValueError(

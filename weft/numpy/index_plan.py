@@ -20,7 +20,7 @@ from weft.core import dtypes, errors
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
 from weft.core.trace import Tracer, array_method, typeof
-from weft.numpy.windows import WindowInIndex
+from weft.numpy.traced_windows import WindowInIndex
 from weft.ops.joining import rev_p
 from weft.ops.shape import broadcast_shapes
 from weft.ops.slicing import slice_p
@@ -310,7 +310,7 @@ MAX_PROGRAMS = 2048
 
 def program(function: Callable) -> Callable:
     """The function compiled; where there are too many of these, all plans are forgotten."""
-    from weft.transforms.jit import jit
+    from weft.driver.jit import jit
 
     if len(_programs) >= MAX_PROGRAMS:
         _forget()

@@ -14,7 +14,7 @@ s_, index_exp = np.s_, np.index_exp
 def _range(index: slice) -> Any:
     """What the slice start:stop:step means; an imaginary step is a number of points."""
     from weft.numpy.creation import arange
-    from weft.numpy.ranges import linspace
+    from weft.numpy.spaced_ranges import linspace
 
     start = index.start or 0
     step = 1 if index.step is None else index.step

@@ -11,9 +11,9 @@ from weft.core import dtypes
 from weft.core.boundary import show_user_frames
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
-from weft.numpy import windows
+from weft.numpy import traced_windows
 from weft.numpy.index_plan import Plan, make_plan, plan_of, program, table
-from weft.numpy.windows import WindowInIndex
+from weft.numpy.traced_windows import WindowInIndex
 from weft.ops.dynamic_slicing import dynamic_slice_p, start_operands
 from weft.ops.gather import (
     GatherDimensionNumbers,
@@ -88,7 +88,7 @@ def index_grid(plan: Plan, arrays: Sequence[Any], wrap: bool) -> tuple[Any, Shap
 
 def _index_column(i: Any, size: int, dtype: Any, wrap: bool) -> Any:
     """An index array in the common dtype, with negative indices counted from the end."""
-    from weft.ops.elementwise import add_p, convert, lt_p, select_n_p
+    from weft.ops.elementwise_api import add_p, convert, lt_p, select_n_p
 
     aval = typeof(i)
     wrap = wrap and aval.dtype.kind == "i"
@@ -261,7 +261,7 @@ def getitem(x: Any, index: Any) -> Any:
         show_user_frames(error)
         raise
     try:
-        return windows.take(x, index, getitem)
+        return traced_windows.take(x, index, getitem)
     except Exception as error:
         show_user_frames(error)
         raise
@@ -280,7 +280,7 @@ def get(x: Any, index: Any, options: Options, out_sharding: Any = None) -> Any:
     try:
         x, plan, arrays, _ = plan_of(x, index, options.wrap)
     except WindowInIndex:
-        return windows.take(x, index, lambda v, i: get(v, i, options, out_sharding))
+        return traced_windows.take(x, index, lambda v, i: get(v, i, options, out_sharding))
     if options.fill_value is not None and np.ndim(options.fill_value):
         raise ValueError(f"fill_value must be a scalar, got {options.fill_value!r}")
     if out_sharding is not None:

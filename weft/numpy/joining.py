@@ -295,7 +295,7 @@ def repeat(
     if total_repeat_length is None:
         concrete(repeats, "repeat: repeats without total_repeat_length")
     from weft.numpy.creation import arange
-    from weft.numpy.running import cumsum
+    from weft.numpy.scans import cumsum
     from weft.numpy.sorting import searchsorted
 
     ends = cumsum(_broadcast_to(repeats, (n,)))

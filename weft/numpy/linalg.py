@@ -39,7 +39,7 @@ from weft.numpy.reductions import sum
 from weft.numpy.refusals import refuse
 from weft.numpy.selection import where
 from weft.numpy.shaping import matrix_transpose  # noqa: F401
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops import shape as ops
 from weft.ops.base import canonical_axis
 from weft.ops.promote import promote_inexact
@@ -216,7 +216,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     """The sums of diagonals of matrices in the last two dimensions (array API standard)."""
-    from weft.numpy.running import trace
+    from weft.numpy.scans import trace
 
     return trace(x, offset, -2, -1, dtype)
 

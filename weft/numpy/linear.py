@@ -90,7 +90,7 @@ def dot(
     a, b, preferred = _operands("dot", a, b, preferred_element_type)
     x, y = typeof(a), typeof(b)
     if not x.shape or not y.shape:
-        from weft.ops.elementwise import mul_p
+        from weft.ops.elementwise_api import mul_p
 
         out = mul_p.bind(a, b)
         return out if preferred is None else cast(out, preferred)

@@ -52,7 +52,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
         k = static_int(k, "eye: k")
         if state.trace is EVAL and n * m <= ON_HOST:
             return place(constant(np.eye(n, m, k).astype(dtype)), device)
-    from weft.ops.elementwise import eq_p
+    from weft.ops.elementwise_api import eq_p
 
     rows, cols = _grid(n, m, k)
     return place(convert(eq_p.bind(rows, cols), dtype), device)
@@ -60,7 +60,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
 
 def _grid(n: int, m: int, k: Any) -> tuple[Any, Any]:
     """Row numbers plus k, and column numbers, of an n by m matrix."""
-    from weft.ops.elementwise import add_p
+    from weft.ops.elementwise_api import add_p
 
     rows = iota_p.bind(dtype=dtypes.int32, shape=(n, m), dimension=0)
     if isinstance(k, Tracer) or k != 0:
@@ -81,7 +81,7 @@ def identity(n: int, dtype: Any = None) -> Any:
 
 def _lower_mask(n: int, m: int, k: Any) -> Any:
     """Where column <= row + k."""
-    from weft.ops.elementwise import ge_p
+    from weft.ops.elementwise_api import ge_p
 
     rows, cols = _grid(n, m, k)
     return ge_p.bind(rows, cols)
@@ -106,7 +106,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
 
 
 def _triangle(name: str, m: Any, k: Any, lower: builtins.bool) -> Any:
-    from weft.ops.elementwise import select
+    from weft.ops.elementwise_api import select
 
     aval = aval_of(name, m)
     if aval.ndim < 2:
@@ -159,7 +159,7 @@ def diag(v: Any, k: int = 0) -> Any:
         return diagonal(v, k)
     if aval.ndim != 1:
         raise ValueError(f"weft.numpy.diag: v must be a vector or a matrix, got {aval.str_short()}")
-    from weft.ops.elementwise import eq_p, select
+    from weft.ops.elementwise_api import eq_p, select
     from weft.ops.joining import pad
 
     n = aval.shape[0] + abs(k)
@@ -288,7 +288,7 @@ def ix_(*args: Any) -> tuple:
                 f"weft.numpy.ix_: argument {i} must be a vector, got {aval.str_short()}"
             )
         if dtypes.is_bool(aval.dtype):
-            from weft.numpy.positions import nonzero
+            from weft.numpy.nonzero_positions import nonzero
 
             (a,) = nonzero(a)
         elif aval.shape == (0,):
@@ -359,8 +359,8 @@ def mask_indices(n: int, mask_func: Callable, k: int = 0, *, size: int | None = 
     >>> wnp.mask_indices(2, wnp.triu)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    from weft.numpy.positions import nonzero
-    from weft.transforms.staging import ensure_compile_time_eval
+    from weft.driver.staging import ensure_compile_time_eval
+    from weft.numpy.nonzero_positions import nonzero
 
     with ensure_compile_time_eval():
         return nonzero(mask_func(ones((n, n)), k), size=size)

@@ -19,7 +19,7 @@ from weft.core.trace import EVAL, Tracer, is_array_like
 from weft.numpy.at import AtProperty
 from weft.numpy.eager import number_beside, one_program
 from weft.numpy.indexing import getitem
-from weft.ops import elementwise as ops
+from weft.ops import elementwise_api as ops
 from weft.ops.promote import promote_numpy
 from weft.runtime.array import ArrayImpl
 
@@ -52,7 +52,7 @@ def _refuses(other: Any) -> bool:
 
 def _eager(prim: Primitive) -> Callable:
     """The compiled dispatch of an op without params."""
-    from weft.transforms.run import eager_call
+    from weft.driver.execute import eager_call
 
     return eager_call(prim, {})
 
@@ -160,7 +160,7 @@ def _matmul() -> tuple[Callable, Callable]:
             if other.__class__ is not ArrayImpl or state.trace is not EVAL:
                 return forward(self, other)
             if compiled is None:
-                from weft.transforms.jit import jit
+                from weft.driver.jit import jit
 
                 compiled = jit(_function("matmul"))
             return compiled(self, other)

@@ -294,7 +294,7 @@ def _weighted(
     """The least element whose share of the weight up to it reaches q."""
     from weft.numpy import ufuncs as u
     from weft.numpy.reductions import any, sum
-    from weft.numpy.running import cumsum
+    from weft.numpy.scans import cumsum
     from weft.numpy.selection import take_along_axis, where
     from weft.ops.promote import broadcast_to
 

@@ -210,7 +210,7 @@ def _mirror(x: Any, axis: int, before: int, after: int, mode: str, kind: str) ->
 
 
 def _ramp(x: Any, axis: int, before: int, after: int, ends: tuple) -> Any:
-    from weft.numpy.ranges import linspace
+    from weft.numpy.spaced_ranges import linspace
 
     aval = typeof(x)
     shape = (*aval.shape[:axis], *aval.shape[axis + 1 :])

@@ -285,7 +285,7 @@ def _roots_of_padded(p: Any, out_dtype: Any) -> Any:
     """The roots of a polynomial that may have leading zeros, as many NaNs at the end."""
     from weft.numpy.creation import arange, zeros
     from weft.numpy.decompositions import eigvals
-    from weft.numpy.running import argmax
+    from weft.numpy.scans import argmax
     from weft.numpy.selection import where
     from weft.numpy.shaping import roll
     from weft.numpy.sorting import argsort

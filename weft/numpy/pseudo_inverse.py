@@ -13,7 +13,7 @@ from weft.numpy.common import cast, to_array
 from weft.numpy.decompositions import adjoint, as_matrices, svd
 from weft.numpy.linear import matmul
 from weft.numpy.selection import where
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 
 
 def pinv(a: Any, rtol: Any = None, hermitian: builtins.bool = False, *, rcond: Any = None) -> Any:

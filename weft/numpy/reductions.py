@@ -22,7 +22,7 @@ from weft.numpy.common import (
     refuse_out,
     to_array,
 )
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops import reduce as ops
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote_inexact

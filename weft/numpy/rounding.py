@@ -26,7 +26,7 @@ from weft.numpy.ufuncs import (
     real,
     subtract,
 )
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 
 
 def _rounding(name: str, op: Callable, doc: str) -> Callable:

@@ -11,7 +11,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, axes_of, cast, check_array, concrete, refuse_out, to_array
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops import shape as ops
 from weft.ops.base import canonical_axis
 from weft.ops.promote import broadcast_to as _broadcast_to
@@ -39,7 +39,7 @@ def where(
     Array([1., 0.], dtype=float32)
     """
     if x is None and y is None:
-        from weft.numpy.positions import nonzero
+        from weft.numpy.nonzero_positions import nonzero
 
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
@@ -356,7 +356,7 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: builtins.bool = True) -> A
     """
     from weft.numpy import formulas
     from weft.numpy import ufuncs as u
-    from weft.numpy.running import cumsum
+    from weft.numpy.scans import cumsum
     from weft.numpy.shaping import ravel
 
     _refuse_inplace("place", inplace)
@@ -391,7 +391,7 @@ def compress(
     >>> wnp.compress(wnp.array([True, False, True]), wnp.array([[1, 2, 3]]), axis=1)
     Array([[1, 3]], dtype=int32)
     """
-    from weft.numpy.positions import nonzero
+    from weft.numpy.nonzero_positions import nonzero
 
     refuse_out("compress", out)
     aval = aval_of("compress", a)

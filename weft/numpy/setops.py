@@ -130,9 +130,9 @@ def _traced(rows: Any, size: int, fill_value: Any, equal_nan: builtins.bool) -> 
     """Sorts rows, marks where a new one starts, and numbers the groups."""
     from weft.numpy import ufuncs as u
     from weft.numpy.creation import arange, zeros
-    from weft.numpy.positions import nonzero
+    from weft.numpy.nonzero_positions import nonzero
     from weft.numpy.reductions import any
-    from weft.numpy.running import cumsum
+    from weft.numpy.scans import cumsum
     from weft.numpy.selection import take, where
     from weft.numpy.sorting import lexsort
 
@@ -289,7 +289,7 @@ def isin(
 
 
 def _filtered(values: Any, keep: Any, size: int | None, fill_value: Any) -> Any:
-    from weft.numpy.positions import nonzero
+    from weft.numpy.nonzero_positions import nonzero
     from weft.numpy.selection import take, where
 
     n, dtype = typeof(values).shape[0], typeof(values).dtype
@@ -361,7 +361,7 @@ def setxor1d(
     """
     from weft.numpy import ufuncs as u
     from weft.numpy.reductions import any
-    from weft.numpy.running import cumsum
+    from weft.numpy.scans import cumsum
 
     a, b = _flat("setxor1d", ar1, ar2)
     both, first = _distinct_sorted(joining.concatenate([a, b], 0))
@@ -389,7 +389,7 @@ def intersect1d(
     Array([1, 3], dtype=int32)
     """
     from weft.numpy import ufuncs as u
-    from weft.numpy.positions import nonzero
+    from weft.numpy.nonzero_positions import nonzero
     from weft.numpy.selection import take
     from weft.numpy.sorting import argsort
 

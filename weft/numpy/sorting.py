@@ -20,7 +20,7 @@ from weft.numpy.common import (
     refuse_complex,
     to_array,
 )
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops import joining
 from weft.ops import shape as ops
 from weft.ops import sort as sorts

@@ -135,8 +135,8 @@ class ufunc(functools.partial):
 
     def _operand(self, a: Any, dtype: Any) -> Any:
         """What is folded, in the dtype asked for or the one that the function gives for it."""
+        from weft.driver.staging import eval_shape
         from weft.numpy.common import canonical, cast, to_array
-        from weft.transforms.staging import eval_shape
 
         a = to_array(a)
         if dtype is not None:

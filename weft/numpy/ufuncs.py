@@ -13,6 +13,7 @@ from weft.core import dtypes
 from weft.core.primitive import Primitive
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
+from weft.driver.jit import jit
 from weft.numpy.common import (
     INEXACT,
     aval_of,
@@ -28,12 +29,11 @@ from weft.numpy.common import (
     zeros_of,
 )
 from weft.numpy.ufunc_object import ufunc
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops.composite import complex_log_sum, log2_p, log10_p, logaddexp2_p, logaddexp_p
 from weft.ops.promote import adapt, broadcast_args, promote_inexact, promote_numpy
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.runtime.array import ArrayImpl
-from weft.transforms.jit import jit
 
 _bool = dtypes.bool_
 

@@ -90,7 +90,7 @@ def _operand(x: Any) -> Any:
 
 
 def _map(call: Callable, operands: list, cores: Any, signature: str | None) -> Any:
-    from weft.transforms.vmap_api import vmap
+    from weft.api.vmap_api import vmap
 
     if cores is not None:
         inputs, outputs = cores
@@ -173,7 +173,7 @@ def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs
     >>> weft.numpy.apply_along_axis(weft.numpy.sum, 0, weft.numpy.ones((2, 3)))
     Array([2., 2., 2.], dtype=float32)
     """
-    from weft.transforms.vmap_api import vmap
+    from weft.api.vmap_api import vmap
 
     arr = to_array(arr)
     rank = typeof(arr).ndim

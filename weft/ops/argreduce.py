@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.autodiff.vmap import batch_flat, in_front
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr
@@ -27,7 +28,6 @@ from weft.ops.reduce import (
     reduce_xor_p,
 )
 from weft.ops.shape import broadcast_in_dim, moveaxis, reshape
-from weft.transforms.vmap import batch_flat, in_front
 
 # argmax, argmin --------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ def _folded(values: Sequence[Any], jaxpr: ClosedJaxpr, dimensions: Axes) -> list
 
 
 def _jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, dimensions: Axes) -> tuple:
-    from weft.transforms.jvp import jvp_flat
+    from weft.autodiff.jvp import jvp_flat
 
     return jvp_flat(lambda *xs: _folded(xs, jaxpr, dimensions), primals, tangents)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.autodiff.transpose import is_undefined
+from weft.autodiff.vmap import in_front
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -23,9 +25,7 @@ from weft.ops.base import (
     scalar,
     unbroadcast,
 )
-from weft.ops.casts import complex_dtype, convert, real_dtype
-from weft.transforms.transpose import is_undefined
-from weft.transforms.vmap import in_front
+from weft.ops.dtype_casts import complex_dtype, convert, real_dtype
 
 # Short forms used in derivative rules ----------------------------------------------------------
 

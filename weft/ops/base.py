@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.transpose import is_undefined
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.errors import ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.transforms.transpose import is_undefined
 
 # Kinds of dtypes an op accepts.
 ANY = "any"
@@ -276,7 +276,7 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
     """
 
     def batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
-        from weft.transforms.vmap import in_front
+        from weft.autodiff.vmap import in_front
 
         given = params if shifted is None else shifted(params)
         out = prim().bind(*in_front(axis, args, dims), **given)

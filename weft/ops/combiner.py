@@ -90,8 +90,8 @@ def is_identity(value: Any, identity: Any) -> bool:
 
 def elementwise_combine(jaxpr: ClosedJaxpr, left: Sequence[Any], right: Sequence[Any]) -> list:
     """The combiner on arrays, element by element."""
+    from weft.autodiff.vmap import AxisData, batch_flat, move_dim
     from weft.ops.shape import reshape
-    from weft.transforms.vmap import AxisData, batch_flat, move_dim
 
     shape = typeof(left[0]).shape
     size = int(np.prod(shape, dtype=np.int64))

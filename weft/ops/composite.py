@@ -11,7 +11,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import FLOAT, elementwise
-from weft.ops.elementwise import (
+from weft.ops.elementwise_api import (
     _like,
     _mul,
     _times,

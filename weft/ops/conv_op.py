@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.transpose import is_undefined
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import bilinear_jvp
-from weft.ops.casts import convert
 from weft.ops.conv_shapes import ConvDimensionNumbers, Dims, Pads, dilated, window_count
 from weft.ops.dot import in_bytes
+from weft.ops.dtype_casts import convert
 from weft.ops.joining import rev
 from weft.ops.precision import precision_attrs, product_dtype, swapped
 from weft.ops.shape import moveaxis, reshape
-from weft.transforms.transpose import is_undefined
 
 
 def _abstract(
@@ -163,7 +163,7 @@ def _rhs_cotangent(ct: Any, lhs: Any, rhs: ShapedArray, params: dict) -> Any:
 
 
 def _transpose(ct: Any, x: Any, y: Any, **params: Any) -> list:
-    from weft.ops.elementwise import convert
+    from weft.ops.elementwise_api import convert
 
     if is_undefined(x):
         return [convert(_lhs_cotangent(ct, x.aval, y, params), x.aval.dtype), None]
@@ -271,7 +271,7 @@ def _lower(
 
 def _lower_in_parts(ctx: Any, x: Any, y: Any, **params: Any) -> Any:
     """By convolutions of floats, where there are no others."""
-    from weft.ops.conv_parts import of_complex, of_integers
+    from weft.ops.conv_decompose import of_complex, of_integers
 
     out = ctx.avals_out[0].dtype
 

@@ -13,7 +13,7 @@ from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import INEXACT, NUMBER, canonical_axis, check_kind
 from weft.ops.composite import logaddexp
-from weft.ops.elementwise import add, max, min, mul
+from weft.ops.elementwise_api import add, max, min, mul
 from weft.ops.joining import concatenate, pad, rev
 from weft.ops.reduce import highest, lowest
 from weft.ops.slicing import slice_in_dim
@@ -59,7 +59,7 @@ def _cumulative(
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], *, axis: int, reverse: bool) -> tuple:
         (x,), (t,) = primals, tangents
-        from weft.transforms.jvp import jvp_flat
+        from weft.autodiff.jvp import jvp_flat
 
         def scan(v: Any) -> list:
             v = rev(v, (axis,)) if reverse else v

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from weft.autodiff.transpose import is_undefined
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.errors import ShapeError, ShardingTypeError, mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import bilinear_jvp, canonical_axes
-from weft.ops.casts import convert
+from weft.ops.dtype_casts import convert
 from weft.ops.precision import (
     CanonicalPrecision,
     DotAlgorithm,
@@ -22,7 +23,6 @@ from weft.ops.precision import (
     product_dtype,
     swapped,
 )
-from weft.transforms.transpose import is_undefined
 
 if TYPE_CHECKING:
     from weft.sharding.named import NamedSharding
@@ -136,7 +136,7 @@ def _transpose(
         out_sharding=parts,
     )
     if result.dtype != linear.dtype:
-        from weft.ops.elementwise import convert
+        from weft.ops.elementwise_api import convert
 
         result = convert(result, linear.dtype)
     if permutation is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.transpose import ct_aval_of, is_undefined
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -14,7 +15,6 @@ from weft.core.state import state
 from weft.core.trace import EVAL, typeof
 from weft.ops.base import canonical_axis
 from weft.ops.slicing import index_in_dim, slice_p, static_ints
-from weft.transforms.transpose import ct_aval_of, is_undefined
 
 Shape = tuple[int, ...]
 
@@ -90,13 +90,13 @@ def start_operands(
 
 
 def _convert(x: Any, dtype: Any) -> Any:
-    from weft.ops.elementwise import convert
+    from weft.ops.elementwise_api import convert
 
     return x if typeof(x).dtype == dtype else convert(x, dtype)
 
 
 def _wrap_negative(i: Any, size: int) -> Any:
-    from weft.ops.elementwise import add_p, lt_p, select_n_p
+    from weft.ops.elementwise_api import add_p, lt_p, select_n_p
 
     kind = typeof(i).dtype.type
     return select_n_p.bind(lt_p.bind(i, kind(0)), i, add_p.bind(i, kind(size)))
@@ -336,9 +336,9 @@ def _update_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> list:
 
 
 def _update_batch(axis: Any, args: Any, dims: Any) -> tuple:
+    from weft.autodiff.vmap import move_dim
     from weft.ops.gather import GatherScatterMode
     from weft.ops.scatter import ScatterDimensionNumbers, scatter
-    from weft.transforms.vmap import move_dim
 
     (x, update, *starts), (xd, ud, *start_dims) = args, dims
     x = move_dim(x, xd, 0, axis)

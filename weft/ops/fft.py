@@ -14,7 +14,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import linear_unary
-from weft.ops.elementwise import complex_dtype, conjugated, convert, mul, real, real_dtype
+from weft.ops.elementwise_api import complex_dtype, conjugated, convert, mul, real, real_dtype
 from weft.ops.joining import pad
 from weft.ops.shape import moveaxis
 

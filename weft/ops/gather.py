@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.autodiff.transpose import ct_aval_of
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.transforms.transpose import ct_aval_of
 
 Shape = tuple[int, ...]
 
@@ -288,7 +288,7 @@ def _filled(
     **params: Any,
 ) -> Any:
     """A gather in FILL_OR_DROP mode, as a gather and a select."""
-    from weft.ops.elementwise import and_p, convert, ge_p, le_p, select
+    from weft.ops.elementwise_api import and_p, convert, ge_p, le_p, select
     from weft.ops.reduce import reduce_and
     from weft.ops.shape import broadcast_in_dim
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.transpose import is_undefined
+from weft.autodiff.vmap import in_front
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.errors import ShapeError, mark_difference, mark_dimensions
@@ -21,8 +23,6 @@ from weft.ops.base import (
     scalar_for,
 )
 from weft.ops.shape import broadcast_in_dim
-from weft.transforms.transpose import is_undefined
-from weft.transforms.vmap import in_front
 
 Shape = tuple[int, ...]
 
@@ -126,7 +126,7 @@ def _pad_abstract(x: ShapedArray, value: ShapedArray, *, padding_config: Padding
 
 
 def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: PaddingConfig) -> list:
-    from weft.ops.elementwise import sub
+    from weft.ops.elementwise_api import sub
     from weft.ops.reduce import reduce_sum
     from weft.ops.slicing import slice as slice_op
 
@@ -144,7 +144,7 @@ def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: PaddingConfig
 
 
 def _pad_batch(axis: Any, args: Any, dims: Any, *, padding_config: PaddingConfig) -> tuple:
-    from weft.ops.elementwise import select
+    from weft.ops.elementwise_api import select
 
     (x, value), (xd, vd) = args, dims
     (x,) = in_front(axis, [x], [xd])

@@ -45,8 +45,8 @@ def _gather_transpose(ct: Any, t: Any, operand: Any, *, select: str, **window: A
 
 def _scatter_dilated(ct: Any, operand: Any, select: str, window: dict) -> Any:
     """select_and_scatter_add for dilated windows, one place of the window after the other."""
-    from weft.ops.elementwise import add, and_p, gt, lt, not_p
-    from weft.ops.elementwise import select as choose
+    from weft.ops.elementwise_api import add, and_p, gt, lt, not_p
+    from weft.ops.elementwise_api import select as choose
 
     aval = typeof(operand)
     views = window_views([operand], [_bound(select, aval.dtype)], window)

@@ -71,7 +71,7 @@ def promote_lax(x: Any, y: Any) -> tuple[Any, Any]:
 
 def promote(*xs: Any) -> tuple:
     """Operands converted to their common dtype."""
-    from weft.ops.elementwise import convert
+    from weft.ops.elementwise_api import convert
 
     avals = [typeof(x) for x in xs]
     first = avals[0].dtype
@@ -96,7 +96,7 @@ def _convert_scalar(x: Any, dtype: Any, weak: bool) -> Any:
 
 def promote_inexact(*xs: Any) -> tuple:
     """As `promote`, with integers and booleans made floats."""
-    from weft.ops.elementwise import convert
+    from weft.ops.elementwise_api import convert
 
     avals = [typeof(x) for x in xs]
     dtype, weak = dtypes.promote_types([(a.dtype, a.weak_type) for a in avals])

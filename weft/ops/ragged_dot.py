@@ -12,7 +12,7 @@ from weft.ops.base import canonical_axis
 from weft.ops.cumulative import cumsum
 from weft.ops.dot import DotDimensionNumbers, dot_general
 from weft.ops.dynamic_slicing import dynamic_slice_in_dim
-from weft.ops.elementwise import bitwise_and, convert, ge, lt, mul, select, sub
+from weft.ops.elementwise_api import bitwise_and, convert, ge, lt, mul, select, sub
 from weft.ops.shape import broadcast_in_dim, broadcasted_iota, moveaxis, reshape, transpose
 
 

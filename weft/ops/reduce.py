@@ -79,7 +79,7 @@ reduce_sum_p = reduction(
 
 def _extremum_jvp(primals: Any, tangents: Any, *, axes: Axes, prim: Primitive) -> tuple:
     """The tangent is the mean of those at the places that attain the extremum."""
-    from weft.ops.elementwise import convert, div, eq, mul
+    from weft.ops.elementwise_api import convert, div, eq, mul
 
     (x,), (t,) = primals, tangents
     out = prim.bind(x, axes=axes)
@@ -142,7 +142,7 @@ reduce_min_p = reduction(
 def _prod_jvp(primals: Any, tangents: Any, *, axes: Axes) -> tuple:
     """Each element's factor is the product of the others: products before times after it."""
     from weft.ops.cumulative import cumprod
-    from weft.ops.elementwise import mul
+    from weft.ops.elementwise_api import mul
     from weft.ops.joining import concatenate
     from weft.ops.shape import reshape, transpose
     from weft.ops.slicing import slice_in_dim

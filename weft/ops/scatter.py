@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.autodiff.transpose import is_undefined
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -18,7 +19,6 @@ from weft.ops.gather import (
     check_index_types,
     gather_p,
 )
-from weft.transforms.transpose import is_undefined
 
 Shape = tuple[int, ...]
 
@@ -158,8 +158,8 @@ def batched_dimensions(
 
 def _batch(prim_of: Callable[[], Primitive]) -> Callable:
     def batch(axis: Any, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> tuple:
+        from weft.autodiff.vmap import move_dim
         from weft.ops.shape import moveaxis
-        from weft.transforms.vmap import move_dim
 
         (operand, indices, updates), (od, idim, ud) = args, dims
         operand = move_dim(operand, od, 0, axis)
@@ -277,7 +277,7 @@ def _set_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
     t_operand, _, t_updates = tangents
     if t_updates is not None and not params["unique_indices"]:
         # Where indices repeat, one update wins, and its tangent must too: find it by its number.
-        from weft.ops.elementwise import add, eq, select
+        from weft.ops.elementwise_api import add, eq, select
         from weft.ops.shape import iota, reshape
         from weft.ops.special import full
 
@@ -333,7 +333,7 @@ def _other_factors(indices: Any, updates: Any, operand: Any, params: dict) -> An
 
     Exact where factors are zero: an element's zeros are counted apart from its other factors.
     """
-    from weft.ops.elementwise import convert, div, eq, select, sub
+    from weft.ops.elementwise_api import convert, div, eq, select, sub
     from weft.ops.special import full
 
     aval = typeof(updates)
@@ -353,7 +353,7 @@ def _other_factors(indices: Any, updates: Any, operand: Any, params: dict) -> An
 
 
 def _mul_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
-    from weft.ops.elementwise import mul
+    from weft.ops.elementwise_api import mul
     from weft.ops.special import add_any
 
     operand, indices, updates = primals
@@ -372,7 +372,7 @@ def _mul_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
 
 
 def _mul_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list:
-    from weft.ops.elementwise import mul
+    from weft.ops.elementwise_api import mul
 
     if is_undefined(operand):
         return [scatter_mul_p.bind(ct, indices, updates, **params), None, None]
@@ -388,7 +388,7 @@ scatter_mul_p = _prim("scatter_mul", "stablehlo.multiply", _mul_jvp, _mul_transp
 def _extremum_jvp(prim_of: Callable[[], Primitive]) -> Callable:
     def jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
         """All that reach the extremum share the tangent equally."""
-        from weft.ops.elementwise import convert, div, eq, mul
+        from weft.ops.elementwise_api import convert, div, eq, mul
         from weft.ops.special import add_any
 
         operand, indices, updates = primals
@@ -508,7 +508,7 @@ def scatter_sub(
     mode: str | GatherScatterMode | None = None,
 ) -> Any:
     """Updates subtracted from the elements at the indices: `scatter_add` of their negatives."""
-    from weft.ops.elementwise import neg
+    from weft.ops.elementwise_api import neg
 
     return scatter_add(
         operand,

@@ -277,7 +277,7 @@ def approx_min_k(
     aggregate_to_topk: bool = True,
 ) -> list:
     """The k least elements and their indices; see `approx_max_k`."""
-    from weft.ops.elementwise import neg
+    from weft.ops.elementwise_api import neg
 
     _check_recall("approx_min_k", operand, recall_target, aggregate_to_topk)
     values, indices = top_k(neg(operand), k, axis=reduction_dimension)

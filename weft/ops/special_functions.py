@@ -14,7 +14,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import FLOAT, elementwise, scalar
-from weft.ops.elementwise import (
+from weft.ops.elementwise_api import (
     _like,
     _mul,
     _one_minus,
@@ -65,7 +65,7 @@ def _formula(name: str, formula: Callable, jvps: list) -> Primitive:
         avals = [ShapedArray(shape, dtype) for _ in operands]
 
         def run(*xs: Any) -> Any:
-            from weft.ops.elementwise import convert
+            from weft.ops.elementwise_api import convert
 
             wide = dtypes.float32 if dtype.itemsize < 4 else dtype
             return convert(formula(*(convert(x, wide) for x in xs)), dtype)
@@ -113,7 +113,7 @@ def _iterate(step: Callable, state: tuple, converged: Callable, active: Any) -> 
 
 
 def _not(x: Any) -> Any:
-    from weft.ops.elementwise import not_p
+    from weft.ops.elementwise_api import not_p
 
     return not_p.bind(x)
 
@@ -122,7 +122,7 @@ def _with_tangents(step: Callable, count: int) -> Callable:
     """The step on (values, tangents): the derivative of the iteration along with it."""
 
     def dual(*state: Any) -> tuple:
-        from weft.transforms.autodiff import jvp
+        from weft.api.grad import jvp
 
         values, tangents = jvp(step, state[:count], state[count:])
         return (*values, *tangents)
@@ -192,7 +192,7 @@ def _fraction(a: Any, x: Any, active: Any, derivative: bool) -> tuple:
         top, bottom = add(x, one), mul(z, x)
         return zero, y, z, one, x, top, bottom, div(top, bottom)
 
-    from weft.transforms.autodiff import jvp
+    from weft.api.grad import jvp
 
     values, tangents = jvp(initial, (a,), (one,))
     end = _iterate(_with_tangents(step, 8), (*values, *tangents), done, active)
@@ -216,7 +216,7 @@ def _gamma(a: Any, x: Any, upper: bool, derivative: bool = False) -> Any:
     low = mul(div(total, safe_a), exp(head))
     high = mul(tail, exp(head))
     if derivative:
-        from weft.ops.elementwise import digamma
+        from weft.ops.elementwise_api import digamma
 
         head_da = sub(log(safe_x), digamma(safe_a))
         low_da = mul(low, sub(add(head_da, div(total_da, total)), div(one, safe_a)))
@@ -341,7 +341,7 @@ def _beta_fraction(a: Any, b: Any, x: Any, active: Any, derivative: str | None) 
 
     if not derivative:
         return _iterate(step, initial(a, b), done, active)[2], None
-    from weft.transforms.autodiff import jvp
+    from weft.api.grad import jvp
 
     zero = _full(a, 0)
     along = (one, zero) if derivative == "a" else (zero, one)
@@ -376,7 +376,7 @@ def _beta(a: Any, b: Any, x: Any) -> Any:
 
 def _beta_da(a: Any, b: Any, x: Any) -> Any:
     """The derivative of I_x(a, b) in a, by the fraction for I_x itself or for 1 - I_(1-x)(b, a)."""
-    from weft.ops.elementwise import digamma
+    from weft.ops.elementwise_api import digamma
 
     one, zero, nan = (_full(a, v) for v in (1, 0, np.nan))
     good = and_p.bind(gt(a, zero), gt(b, zero))

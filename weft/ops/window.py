@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.autodiff.vmap import batch_flat, in_front
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr
@@ -17,7 +18,6 @@ from weft.ops.conv_shapes import Dims, Pads, dilated, padtype_to_pads, window_co
 from weft.ops.joining import pad
 from weft.ops.reduce import highest, lowest
 from weft.ops.shape import broadcast_in_dim
-from weft.transforms.vmap import batch_flat, in_front
 
 
 def _check_window(name: str, shape: Sequence[int], **given: Sequence[Any]) -> None:
@@ -273,7 +273,7 @@ def _fold_windows(values: Sequence[Any], jaxpr: ClosedJaxpr, window: dict) -> li
 
 
 def _generic_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **window: Any) -> tuple:
-    from weft.transforms.jvp import jvp_flat
+    from weft.autodiff.jvp import jvp_flat
 
     return jvp_flat(lambda *xs: _fold_windows(xs, jaxpr, window), primals, tangents)
 

@@ -27,16 +27,16 @@ _HOMES = {
     "weft.pallas.helpers": """when loop cdiv align_to next_power_of_2 strides_from_shape empty
         empty_like empty_ref_like broadcast_to reciprocal dot run_state estimate_cost""",
     "weft.pallas.params": "CostEstimate CompilerParams",
-    "weft.pallas.indexing": "ds Slice",
+    "weft.refs.indexing": "ds Slice",
     "weft.pallas.pipeline": "emit_pipeline",
-    "weft.pallas.ref_api": "load store swap addupdate Ref",
+    "weft.refs.api": "load store swap addupdate Ref",
     "weft.pallas.op": "pallas_call_p",
     "weft.pallas.ir": "UnsupportedKernelError KernelCall BlockMapping",
     "weft.pallas.interpret": """InterpretParams KernelError DataRaceError DeadlockError
         OutOfBoundsError SemaphoreError UninitializedReadError""",
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
-_NAMES |= {"dslice": "weft.pallas.indexing"}
+_NAMES |= {"dslice": "weft.refs.indexing"}
 _SPACES = ("ANY", "HBM", "SHARED", "LOCAL", "REGISTERS", "HOST")
 
 

@@ -12,21 +12,20 @@ from weft.core.boundary import api_boundary
 from weft.core.config import config
 from weft.core.dtypes import canonicalize_dtype, int32
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, open_jaxpr, subjaxprs, walk_eqns
+from weft.core.kernel_frame import Frame, kernel_frame
 from weft.core.ref import AbstractRef
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.core.tree import arg_names, flatten, leaf_names
 from weft.ffi.rule import ShardingRule, as_rule
-from weft.ops.casts import convert
-from weft.ops.convert import as_array
+from weft.ops.as_array import as_array
+from weft.ops.dtype_casts import convert
 from weft.pallas.constants import with_constants
-from weft.pallas.frame import Frame, kernel_frame
 from weft.pallas.interpret.params import as_params
 from weft.pallas.ir import UNKNOWN_EXTENT, KernelCall, Program
 from weft.pallas.memory import MemorySpace, ScratchShape
 from weft.pallas.op import pallas_call_p
 from weft.pallas.params import check_options, wait_limit
 from weft.pallas.primitives import scratch_types
-from weft.pallas.ref_api import Ref
 from weft.pallas.signature import Arrangement, Builds
 from weft.pallas.specs import (
     BlockSpec,
@@ -37,7 +36,8 @@ from weft.pallas.specs import (
     no_block_spec,
     whole_mapping,
 )
-from weft.pallas.unmanual import without_manual_types
+from weft.pallas.strip_manual_types import without_manual_types
+from weft.refs.api import Ref
 
 # Arguments -------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from weft.core.ref import AbstractRef, whole
 from weft.core.source import UNKNOWN
 from weft.core.trace import typeof
-from weft.ops.refs import get_p
 from weft.ops.shape import broadcast_in_dim_p
+from weft.refs.ops import get_p
 
 
 def with_constants(

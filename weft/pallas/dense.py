@@ -32,7 +32,7 @@ def function(eqn: Eqn) -> Callable | None:
         return _WHOLE.get(name)
 
     def run(*args: Any, **params: Any) -> Any:
-        from weft.transforms.vmap_api import vmap
+        from weft.api.vmap_api import vmap
 
         mapped: Callable = lambda *xs: of_matrices(*xs, **params)
         for _ in range(typeof(args[0]).ndim - 2):
@@ -166,7 +166,7 @@ def _permutation(pivots: Any, *, permutation_size: int) -> Any:
     """Where the rows are once the swaps are done, one after the other."""
     jnp, lax = _modules()
     if pivots.ndim > 1:
-        from weft.transforms.vmap_api import vmap
+        from weft.api.vmap_api import vmap
 
         return vmap(lambda p: _permutation(p, permutation_size=permutation_size))(pivots)
     number = lax.iota(pivots.dtype, permutation_size)

@@ -10,7 +10,7 @@ from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ops.promote import broadcast_to
-from weft.pallas import dense, elements, windows
+from weft.pallas import dense, scalar_formulas, windows
 
 
 class _Context:
@@ -41,7 +41,7 @@ def formula(eqn: Eqn) -> ClosedJaxpr | None:
     make = windows.FORMULAS.get(eqn.primitive.name)
     if make is not None:
         return traced(eqn, lambda *args: make(eqn, *args))
-    function = dense.function(eqn) or elements.FORMULAS.get(eqn.primitive.name)
+    function = dense.function(eqn) or scalar_formulas.FORMULAS.get(eqn.primitive.name)
     if function is not None:
         return traced(eqn, lambda *args: function(*args, **eqn.params))
     return expanded(eqn)

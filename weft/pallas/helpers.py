@@ -10,7 +10,7 @@ from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.core.tree import flatten, tree_map
 from weft.pallas.expand import expanded
 from weft.pallas.params import CostEstimate
-from weft.pallas.ref_api import Ref, freeze, new_ref
+from weft.refs.api import Ref, freeze, new_ref
 
 
 def when(condition: Any) -> Callable[[Callable[[], Any]], None]:
@@ -149,7 +149,7 @@ def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Any:
     >>> weft.pallas.empty((2, 3), "float32").shape
     (2, 3)
     """
-    from weft.ops.small import full
+    from weft.ops.compound import full
 
     zeros = full(shape, 0, dtype)
     if out_sharding is None:
@@ -289,7 +289,7 @@ def estimate_cost(fun: Callable, *args: Any, **kwargs: Any) -> CostEstimate:
     >>> weft.pallas.estimate_cost(lambda x: jnp.exp(x) + 1, jnp.ones(4)).flops
     4
     """
-    from weft.transforms.staging import make_jaxpr
+    from weft.driver.staging import make_jaxpr
 
     closed = make_jaxpr(fun)(*args, **kwargs)
     moved = sum(a.nbytes for a in (*closed.in_avals, *closed.out_avals))

@@ -74,7 +74,7 @@ def _emit(ctx: Any, call: KernelCall, operands: Sequence[Any]) -> list:
 
 
 def _interpreted(ctx: Any, call: KernelCall, operands: Sequence[Any], params: Any) -> list:
-    from weft.transforms.callback import _lower
+    from weft.api.callback import _lower
 
     host: Any = Interpreted(call, params)
     return _lower(
@@ -96,8 +96,8 @@ def _is_spread(x: Any) -> bool:
 
 def run_eagerly(args: Sequence[Any], call: KernelCall) -> list:
     """Runs a kernel call on concrete arrays."""
+    from weft.driver.execute import op_function
     from weft.runtime.device_put import device_put
-    from weft.transforms.run import op_function
 
     params = as_params(call.interpret)
     if params is None or any(_is_spread(x) for x in args):

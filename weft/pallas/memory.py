@@ -12,7 +12,7 @@ import numpy as np
 from weft.core.aval import ShapedArray
 from weft.core.dtypes import canonicalize_dtype, short_name
 from weft.core.ref import AbstractRef
-from weft.transforms.staging import checked_shape
+from weft.driver.staging import checked_shape
 
 
 class MemorySpace(enum.Enum):

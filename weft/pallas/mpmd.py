@@ -9,6 +9,7 @@ from weft.core.boundary import api_boundary
 from weft.core.cell import Cell
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
+from weft.core.kernel_frame import Frame
 from weft.core.ref import AbstractRef
 from weft.core.trace import typeof
 from weft.pallas.call import (
@@ -21,7 +22,6 @@ from weft.pallas.call import (
     with_constant_names,
 )
 from weft.pallas.constants import with_constants
-from weft.pallas.frame import Frame
 from weft.pallas.interpret.params import as_params
 from weft.pallas.ir import KernelCall, Program
 from weft.pallas.memory import SHARED_SPACES, MemorySpace, ScratchShape

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.jvp import has_tangent, jvp_jaxpr, tangent_aval
+from weft.autodiff.vmap import AxisData, move_dim
 from weft.core.aval import ShapedArray
 from weft.core.cell import DISCHARGE, put_back, split_open
 from weft.core.effects import DEBUG, WRITES
@@ -16,8 +18,6 @@ from weft.core.ref import AbstractRef
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ffi.rule import ShardingRule, batch_rule
 from weft.pallas.ir import BlockMapping, KernelCall, Program
-from weft.transforms.jvp import has_tangent, jvp_jaxpr, tangent_aval
-from weft.transforms.vmap import AxisData, move_dim
 
 # Types -----------------------------------------------------------------------------------------
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.dce import dce_jaxpr
 from weft.core import dtypes
 from weft.core.jaxpr import Literal, open_jaxpr
 from weft.core.ref import At
 from weft.pallas.params import semantics as given
-from weft.transforms.dce import dce_jaxpr
 
 
 def parallel_dims(call: Any) -> list[int]:

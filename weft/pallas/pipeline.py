@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from weft.core.boundary import api_boundary
+from weft.core.kernel_frame import current_frame, nested_grid
 from weft.core.trace import Tracer
-from weft.pallas.frame import current_frame, nested_grid
-from weft.pallas.indexing import ds
 from weft.pallas.memory import MemorySpace
-from weft.pallas.ref_api import Ref
 from weft.pallas.specs import BlockSpec, Element, NoBlockSpec, Squeezed
+from weft.refs.api import Ref
+from weft.refs.indexing import ds
 
 
 @api_boundary

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.jvp import has_tangent, jvp_jaxpr
+from weft.autodiff.vmap import batch_jaxpr, move_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.effects import DEBUG, WRITES
 from weft.core.jaxpr import ClosedJaxpr
+from weft.core.kernel_frame import current_frame, inside_kernel
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, closed_call_jaxpr
 from weft.core.tree import flatten
-from weft.ops.convert import as_array
-from weft.pallas.frame import current_frame, inside_kernel
+from weft.ops.as_array import as_array
 from weft.pallas.memory import ScratchShape, SemaphoreType, as_scratch
-from weft.pallas.ref_api import Ref, new_ref
-from weft.transforms.jvp import has_tangent, jvp_jaxpr
-from weft.transforms.vmap import batch_jaxpr, move_dim
+from weft.refs.api import Ref, new_ref
 
 _INT32 = ShapedArray((), dtypes.int32)
 
@@ -129,8 +129,8 @@ def debug_print(fmt: str, *args: Any) -> None:
     >>> y = pl.pallas_call(kernel, out, interpret=True)(weft.numpy.ones(1))
     x is 1.0
     """
-    from weft.transforms.callback import check_format
-    from weft.transforms.callback import debug_print as outside
+    from weft.api.callback import check_format
+    from weft.api.callback import debug_print as outside
 
     if not inside_kernel():
         return outside(fmt, *args)

@@ -13,10 +13,10 @@ from weft.core.errors import made_at
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.ref import AbstractRef
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
-from weft.ops.elementwise import convert
+from weft.ops.elementwise_api import convert
 from weft.pallas.ir import BlockMapping
 from weft.pallas.memory import MemorySpace
-from weft.pallas.ref_api import Ref
+from weft.refs.api import Ref
 
 
 class Squeezed:

@@ -11,15 +11,15 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.effects import WRITES
+from weft.core.kernel_frame import current_frame
 from weft.core.primitive import Primitive
 from weft.core.ref import Indexer
 from weft.core.trace import typeof
-from weft.ops.convert import as_array
-from weft.ops.elementwise import convert
-from weft.ops.refs import atomic_cas_p, atomic_rmw_p
-from weft.pallas.frame import current_frame
+from weft.ops.as_array import as_array
+from weft.ops.elementwise_api import convert
 from weft.pallas.memory import MemorySpace
-from weft.pallas.ref_api import Ref, check_dtype, mask_operands, shown, stored, to_plain
+from weft.refs.api import Ref, check_dtype, mask_operands, shown, stored, to_plain
+from weft.refs.ops import atomic_cas_p, atomic_rmw_p
 
 _WRITES = frozenset((WRITES,))
 _INT32 = ShapedArray((), dtypes.int32)

@@ -157,10 +157,10 @@ def _reduced(eqn: Eqn, xs: Sequence[Any], fills: Sequence[Any], combine: Callabl
 
 def _monoid(operation: str, identity: Callable) -> Callable:
     def make(eqn: Eqn, x: Any) -> Any:
-        from weft.ops import elementwise
+        from weft.ops import elementwise_api
 
         dtype = _wide(x.dtype)
-        bind = getattr(elementwise, operation).bind
+        bind = getattr(elementwise_api, operation).bind
         combine = lambda totals, parts: [bind(totals[0], parts[0])]
         (total,) = _reduced(eqn, [x.astype(dtype)], [dtype.type(identity(dtype))], combine)
         return total.astype(x.dtype)
@@ -169,7 +169,7 @@ def _monoid(operation: str, identity: Callable) -> Callable:
 
 
 def _any_function(eqn: Eqn, *operands: Any) -> list:
-    from weft.transforms.vmap_api import vmap
+    from weft.api.vmap_api import vmap
 
     count = len(operands) // 2
     function: Callable = lambda *xs: eval_closed(eqn.params["jaxpr"], *xs)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft._xla.mlir import ir
+from weft.partition.axis_layout import DeviceMesh, Layout
 from weft.partition.collect import KINDS, source_line
-from weft.partition.layout import DeviceMesh, Layout
 
 Classes = np.ndarray  # int, one for each device, numbered from 0 in order of appearance
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from weft._xla.mlir import ir
-from weft.partition.layout import DeviceMesh
-from weft.partition.meanwhile import Meanwhile, until_done
+from weft.partition.axis_layout import DeviceMesh
+from weft.partition.overlap_estimate import Meanwhile, until_done
 from weft.partition.walk import WHY, functions, maker
 
 KINDS = {

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weft._xla.mlir import ir
+from weft.partition.axis_layout import DeviceMesh
 from weft.partition.collect import KINDS, byte_size, byte_size_of
 from weft.partition.emit import Emitter
-from weft.partition.layout import DeviceMesh
 from weft.partition.walk import COMBINING, WHY, attributes_of, combiner_of, reasons
 
 # Bytes of an operand or result up to which the network's latency costs more than what is copied to

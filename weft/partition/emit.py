@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft._xla.mlir import ir
-from weft.partition.layout import Atoms, DeviceMesh, Numbers
+from weft.partition.axis_layout import Atoms, DeviceMesh, Numbers
 from weft.partition.walk import WHY, combine_by
 
 

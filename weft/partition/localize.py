@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition import reshard
+from weft.partition.axis_layout import Atoms, DeviceMesh, Layout, Unsupported
+from weft.partition.carry_linearity import KEPT
 from weft.partition.collect import source_line
 from weft.partition.emit import Emitter
 from weft.partition.explain import nearest_location
-from weft.partition.layout import Atoms, DeviceMesh, Layout, Unsupported
-from weft.partition.local import Local
-from weft.partition.updates import KEPT
+from weft.partition.local_value import Local
 from weft.partition.validate import only_mesh
 from weft.partition.walk import WHY
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
+from weft.partition.axis_layout import DeviceMesh, Layout
 from weft.partition.collect import KINDS
-from weft.partition.layout import DeviceMesh, Layout
-from weft.partition.shelter import ELEMENTWISE
+from weft.partition.shardy_workarounds import ELEMENTWISE
 from weft.partition.walk import outer_first
 
 # What the short way leaves to the long one: calls may have rules for shards, and replica_id means

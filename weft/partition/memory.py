@@ -8,7 +8,7 @@ from typing import Any
 
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, source_line
-from weft.partition.lines import short
+from weft.partition.source_lines import short
 from weft.partition.walk import functions, outer_first
 
 

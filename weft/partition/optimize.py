@@ -17,14 +17,14 @@ from collections.abc import Iterator, Sequence
 
 from weft._xla import passes
 from weft._xla.mlir import ir
-from weft.partition.accumulate import reduce_behind_loops
+from weft.partition.axis_layout import DeviceMesh, Layout
+from weft.partition.byte_transport import send_bytes
+from weft.partition.carry_linearity import KEPT, WRITTEN
 from weft.partition.collect import KINDS
 from weft.partition.combine import combine
-from weft.partition.layout import DeviceMesh, Layout
-from weft.partition.narrow import send_bytes
+from weft.partition.merge_reductions import join_sums
 from weft.partition.overlap import overlap_gathers
-from weft.partition.sums import join_sums
-from weft.partition.updates import KEPT, WRITTEN
+from weft.partition.sink_reductions import reduce_behind_loops
 from weft.partition.walk import WHY, attributes_of, combiner_of, inner_first
 
 # What stays where it is: effects, control flow, and what shields others from moving.

@@ -11,9 +11,9 @@ import numpy as np
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
+from weft.partition.axis_layout import Atoms, DeviceMesh
 from weft.partition.collect import trip_count
 from weft.partition.emit import Emitter
-from weft.partition.layout import Atoms, DeviceMesh
 
 MAX_STEPS = 32  # larger rings would make the program too long
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from weft._xla import passes
 from weft._xla.mlir import ir
-from weft.partition import shelter
+from weft.partition import shardy_workarounds
 from weft.partition.origins import record, sources
-from weft.partition.parts import leave_parts
 from weft.partition.simplify import simplify
+from weft.partition.unreduced import leave_parts
 from weft.partition.validate import validate
 
 
@@ -41,7 +41,7 @@ def propagate(module: ir.Module, *, origins: bool = False) -> ir.Module:
     with module.context, ir.Location.unknown(module.context):
         leave_parts(module)
         simplify(module)
-        shelter.hide(module)
+        shardy_workarounds.hide(module)
     passes.run(module, "func.func(chlo-legalize-to-stablehlo),sdy-import-pipeline")
     before = sources(module) if origins else None
     passes.run(module, "sdy-user-priority-propagate")

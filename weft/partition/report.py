@@ -14,8 +14,8 @@ from weft._xla.mlir import ir
 from weft.core.errors import plural
 from weft.partition.collect import Collective, collect
 from weft.partition.cost import HardwareModel, hardware
-from weft.partition.lines import mlir_with_lines, short
 from weft.partition.memory import Memory, estimate_memory
+from weft.partition.source_lines import mlir_with_lines, short
 from weft.partition.stages import Stages
 
 
@@ -131,13 +131,13 @@ class CommReport:
         return Group(table, self.summary())
 
     def _repr_html_(self) -> str:
-        from weft.partition.page import table_html
+        from weft.partition.html_page import table_html
 
         return table_html(self)
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Writes one self-contained page: table, mesh, shards by colour, stages side by side."""
-        from weft.partition.page import page_html
+        from weft.partition.html_page import page_html
 
         with open(path, "w", encoding="utf-8") as file:
             file.write(page_html(self))

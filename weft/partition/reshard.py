@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from weft._xla.mlir import ir
+from weft.partition.axis_layout import Atoms, Layout
 from weft.partition.collect import byte_size_of
 from weft.partition.emit import Emitter
-from weft.partition.layout import Atoms, Layout
-from weft.partition.local import Local, fill_padding
-from weft.partition.routes import cheapest
-from weft.partition.tally import Tally, latency
+from weft.partition.local_value import Local, fill_padding
+from weft.partition.relayout_search import cheapest
+from weft.partition.traffic_estimate import Tally, latency
 from weft.partition.window import window
 
 

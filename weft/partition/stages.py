@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from weft._xla import passes
 from weft._xla.mlir import ir
 from weft.partition import manual
+from weft.partition.async_roundtrip import arrive, set_out
+from weft.partition.axis_layout import DeviceMesh, Layout
 from weft.partition.explain import annotate, constraint_lines
-from weft.partition.layout import DeviceMesh, Layout
 from weft.partition.localize import localize
+from weft.partition.loop_stacks import gather_small_stacks
 from weft.partition.optimize import optimize
 from weft.partition.propagate import make_explicit, propagate
-from weft.partition.stacks import gather_small_stacks
-from weft.partition.started import arrive, set_out
 from weft.partition.validate import validate
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
+from weft.partition.axis_layout import Unsupported
 from weft.partition.collect import source_line
-from weft.partition.layout import Unsupported
 from weft.partition.walk import maker, outer_first
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft._xla.mlir import ir
+from weft.partition.axis_layout import Atoms, Numbers
 from weft.partition.emit import Emitter
-from weft.partition.layout import Atoms, Numbers
-from weft.partition.local import Local, index_mask, mask
+from weft.partition.local_value import Local, index_mask, mask
 
 
 def window(

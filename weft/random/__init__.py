@@ -1,6 +1,6 @@
 """Random numbers from explicit keys, under the names and with the values of jax.random."""
 
-import weft.transforms.run  # noqa: F401  (samplers run eagerly too)
+import weft.driver.execute  # noqa: F401  (samplers run eagerly too)
 from weft.core.namespace import seal
 from weft.random.api import (
     PRNGKey,

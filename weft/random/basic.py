@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_args, broadcast_to
 from weft.ops.shape import reshape
 from weft.ops.slicing import slice_in_dim

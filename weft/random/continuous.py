@@ -9,7 +9,7 @@ import numpy as np
 import weft.numpy as wnp
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops.promote import promote_inexact
 from weft.ops.reduce import reduce_sum
 from weft.random.api import check_key

@@ -10,7 +10,7 @@ import numpy as np
 import weft.numpy as wnp
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops.base import canonical_axis
 from weft.ops.promote import broadcast_to, promote_inexact
 from weft.ops.shape import expand_dims, moveaxis, reshape

@@ -9,7 +9,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops import elementwise as ew
+from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_to
 from weft.ops.shape import moveaxis, reshape
 from weft.random.api import check_key
@@ -74,7 +74,7 @@ def _like(value: Any, x: Any) -> Any:
 
 def _samples(keys: Any, alpha: Any, log_space: bool) -> Any:
     """Samples for an array of alpha whose leading dimensions are those of the keys."""
-    from weft.transforms.vmap_api import vmap
+    from weft.api.vmap_api import vmap
 
     shape, lead = typeof(alpha).shape, typeof(keys).ndim
     count = math.prod(shape[lead:])

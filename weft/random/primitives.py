@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from weft.autodiff.vmap import AxisData
 from weft.core import dtypes, trace
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
@@ -17,7 +18,6 @@ from weft.ops.base import batch_elementwise, common_shape
 from weft.ops.reduce import reduce_and_p, reduce_or_p
 from weft.ops.shape import moveaxis
 from weft.random.keys import Generator, KeyType
-from weft.transforms.vmap import AxisData
 
 
 def _physical(aval: ShapedArray) -> ShapedArray:
@@ -28,7 +28,7 @@ def _physical(aval: ShapedArray) -> ShapedArray:
 @lru_cache(maxsize=512)
 def _program(fun: Callable, avals: tuple, static: tuple, ranks: tuple, key: Any) -> ClosedJaxpr:
     """The jaxpr of a generator's function over arrays of keys: mapped over their dimensions."""
-    from weft.transforms.vmap_api import vmap
+    from weft.api.vmap_api import vmap
 
     def mapped(*args: Any) -> list:
         call: Callable = lambda *xs: fun(*xs, *static)  # noqa: E731
@@ -66,7 +66,7 @@ def _wrap_abstract(base: ShapedArray, *, impl: Generator) -> ShapedArray:
 
 
 def _wrap_now(base: Any, *, impl: Generator) -> Any:
-    from weft.ops.convert import as_array
+    from weft.ops.as_array import as_array
 
     _wrap_abstract(typeof(base), impl=impl)
     return impl.dtype.wrap(as_array(base))

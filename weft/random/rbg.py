@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from weft.core import dtypes
-from weft.ops.elementwise import convert, xor_p
+from weft.ops.elementwise_api import convert, xor_p
 from weft.ops.joining import concatenate
 from weft.ops.shape import reshape
 from weft.ops.slicing import slice_in_dim

@@ -28,7 +28,7 @@ Shape = tuple[int, ...]
 
 @lru_cache(maxsize=4096)
 def _compiled(fun: Callable, static: tuple, out_sharding: Any) -> Callable:
-    from weft.transforms.jit import jit
+    from weft.driver.jit import jit
 
     options = dict(static)
 
@@ -132,7 +132,7 @@ def as_shape(name: str, shape: Any) -> Shape:
 
 def param(x: Any, shape: Shape, dtype: Any) -> Any:
     """A parameter in the dtype and shape of the samples; scalars stay scalars."""
-    from weft.ops.elementwise import convert
+    from weft.ops.elementwise_api import convert
 
     aval = typeof(x)
     x = convert(x, dtype) if not isinstance(x, int | float | np.generic) else dtype.type(x)

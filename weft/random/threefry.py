@@ -18,8 +18,8 @@ from weft.core.config import config
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import batch_elementwise
-from weft.ops.elementwise import add_p as add
-from weft.ops.elementwise import (
+from weft.ops.elementwise_api import add_p as add
+from weft.ops.elementwise_api import (
     convert,
     mul_p,
     or_p,

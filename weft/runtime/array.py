@@ -17,7 +17,7 @@ from weft._xla.compile import XlaRuntimeError
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
 from weft.core.state import LAYOUTS
-from weft.runtime.inside import check_there, inside, put_shards
+from weft.runtime.callback_context import check_there, inside, put_shards
 from weft.sharding.physical import SingleDeviceSharding
 
 Array = _xla.Array

@@ -15,7 +15,7 @@ from weft._xla.client import DeviceList, is_compile_only
 from weft.core.config import config
 from weft.core.events import CACHE_ASKED, CACHE_HIT, CACHE_MISS, COMPILED, EVENTS, measured, tell
 from weft.runtime.backend import client
-from weft.runtime.in_flight import called_together
+from weft.runtime.cpu_run_limit import called_together
 
 
 class CompileError(RuntimeError):

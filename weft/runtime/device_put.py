@@ -29,7 +29,7 @@ from weft.runtime.array import (
     unclaim,
 )
 from weft.runtime.array import parts as parts_of
-from weft.runtime.inside import put_shards
+from weft.runtime.callback_context import put_shards
 from weft.sharding.named import NamedSharding, Sharding, is_abstract, type_sharding
 from weft.sharding.physical import SingleDeviceSharding, as_sharding, in_device_order
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
@@ -99,7 +99,7 @@ def put_host(
         else:
             shards = tuple(value[i] for i in _all_indices(sharding, shape))
     else:
-        from weft.runtime.same_value import check_same
+        from weft.runtime.check_replicated import check_same
 
         check_same(value, sharding)
         places = sharding.addressable_devices_indices_map(shape)

@@ -35,7 +35,7 @@ from weft._xla import pytree
 from weft._xla.config import set_post_hook
 from weft._xla.dispatch import FastpathData, PjitFunction, PjitFunctionCache, pjit
 from weft.core.boundary import api_boundary
-from weft.runtime import in_flight
+from weft.runtime import cpu_run_limit
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import shard_argument
 from weft.runtime.executable import Executable
@@ -61,18 +61,18 @@ def cached_call(
     shardings, devices, compiler options): entries are shared between equal ``(fun, cache_key)``.
     The result has ``_clear_cache()`` and ``_cache_size()``, and takes attributes.
     """
-    calls = in_flight.calls_of(fun)
+    calls = cpu_run_limit.calls_of(fun)
 
     @api_boundary
     def counting_miss(*args: Any, **kwargs: Any) -> tuple:
         result, fast, remove = cache_miss(*args, **kwargs)
-        place = 0 if fast is None else in_flight.place_of(fast.xla_executable)
+        place = 0 if fast is None else cpu_run_limit.place_of(fast.xla_executable)
         if place:
-            if in_flight.inside.pending is not None or not fast.out_avals:
+            if cpu_run_limit.inside.pending is not None or not fast.out_avals:
                 return result, None, remove  # Python checks such runs, or keeps their tokens
             calls.add(place, fast.out_avals)
-            if place != in_flight.FIRST:
-                set_post_hook(in_flight.count_run)
+            if place != cpu_run_limit.FIRST:
+                set_post_hook(cpu_run_limit.count_run)
         return result, fast, remove
 
     function: Any = pjit(

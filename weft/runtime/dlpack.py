@@ -14,8 +14,8 @@ from weft.core.aval import ShapedArray
 from weft.core.state import LAYOUTS
 from weft.runtime import backend
 from weft.runtime.array import deep_copy
+from weft.runtime.callback_context import inside
 from weft.runtime.device_put import device_put
-from weft.runtime.inside import inside
 from weft.sharding.physical import SingleDeviceSharding
 
 __all__ = ["from_dlpack", "is_supported_dtype"]

@@ -14,7 +14,7 @@ from weft._xla.dispatch import FastpathData
 from weft.core.caches import clearable
 from weft.core.config import config
 from weft.core.state import LAYOUTS
-from weft.runtime import host_calls, in_flight
+from weft.runtime import cpu_run_limit, host_calls
 from weft.runtime.array import ArrayImpl, deleted_text, describe, release, second_owners
 from weft.runtime.compile import LoadedExecutable, compile_module
 from weft.runtime.device_put import devices_text, shard_argument
@@ -88,7 +88,7 @@ class Executable:
         self.arg_names = None if arg_names is None else tuple(arg_names)
         self.has_side_effects = has_side_effects
         self.has_callbacks = has_callbacks
-        self.place = in_flight.place_of(compiled.xla)
+        self.place = cpu_run_limit.place_of(compiled.xla)
         self.committed = committed
 
     @property
@@ -144,17 +144,17 @@ class Executable:
     def _run_with_token(self, placed: list) -> Any:
         devices = self.compiled.devices
         if self.place:
-            if in_flight.inside.pending is not None:
-                in_flight.check_in_callback(self.compiled)
-            in_flight.make_room()
+            if cpu_run_limit.inside.pending is not None:
+                cpu_run_limit.check_in_callback(self.compiled)
+            cpu_run_limit.make_room()
         if self.has_callbacks:
-            in_flight.make_room_for_callbacks(devices)
+            cpu_run_limit.make_room_for_callbacks(devices)
         results = self.xla.execute_sharded(placed, with_tokens=True)
         token = results.consume_token()
         if self.place:
-            in_flight.note(token)
+            cpu_run_limit.note(token)
         if self.has_callbacks:
-            in_flight.note_callbacks(devices, token)
+            cpu_run_limit.note_callbacks(devices, token)
         if self.has_side_effects:
             keep_token(token)
         return results
@@ -263,7 +263,7 @@ def check_given_once(name: str, given: Sequence[Any], everything: Sequence[Any])
 
 def keep_token(token: Any) -> None:
     """Remembers a run with side effects for `effects_barrier`."""
-    own = in_flight.inside.pending
+    own = cpu_run_limit.inside.pending
     if own is not None:
         own.append(token)
         return
@@ -279,7 +279,7 @@ def effects_barrier() -> None:
 
     In a callback: of those that this callback started. Raises what a callback raised.
     """
-    own = in_flight.inside.pending
+    own = cpu_run_limit.inside.pending
     if own is not None:
         waiting = list(own)
         own.clear()

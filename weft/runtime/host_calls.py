@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.runtime import in_flight
+from weft.runtime import cpu_run_limit
 
 # Errors -----------------------------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ def reporting(function: Callable, what: str) -> Callable:
 
     def call(*args: Any) -> Any:
         try:
-            with in_flight.running_callback():
+            with cpu_run_limit.running_callback():
                 return function(*args)
         except BaseException as e:  # SystemExit and KeyboardInterrupt arrive as themselves too
             e.add_note(f"raised in {what}")
@@ -125,7 +125,7 @@ def _finish() -> None:
     """At exit: callbacks still running would meet an interpreter that is gone."""
     from weft.runtime.executable import effects_barrier
 
-    in_flight.finish_callbacks()
+    cpu_run_limit.finish_callbacks()
     effects_barrier()
 
 

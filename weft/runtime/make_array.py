@@ -12,6 +12,7 @@ from weft.core import dtypes
 from weft.core.state import LAYOUTS
 from weft.core.tree import flatten
 from weft.runtime.array import ArrayImpl, deleted_text, describe, joined
+from weft.runtime.callback_context import put_shards
 from weft.runtime.device_put import (
     array_aval,
     check_placeable,
@@ -20,7 +21,6 @@ from weft.runtime.device_put import (
     put_host,
     spread,
 )
-from weft.runtime.inside import put_shards
 from weft.sharding.named import tile_indices
 from weft.sharding.physical import as_sharding
 

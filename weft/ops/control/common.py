@@ -7,18 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.dependence import depends
+from weft.autodiff.jvp import has_tangent
 from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.errors import mark_difference, names_text
-from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, jaxpr_axes
 from weft.core.masks import closed_under
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, is_array_like, typeof
+from weft.core.trace_body import args_tree, derived, trace_body
 from weft.core.tree import names_in
-from weft.transforms.bodies import args_tree, derived, trace_body
-from weft.transforms.dependence import depends
-from weft.transforms.jit_op import jaxpr_axes
-from weft.transforms.jvp import has_tangent
 
 
 def check_function(who: str, what: str, fun: Any) -> None:
@@ -178,7 +177,7 @@ def eager(holder: Callable[[dict], ClosedJaxpr], prim: Callable[[], Primitive]) 
     """An eager rule that keeps the compiled op with the jaxpr it came from."""
 
     def impl(*args: Any, **params: Any) -> Any:
-        from weft.transforms.run import op_function
+        from weft.driver.execute import op_function
 
         key = ("eager", prim(), *params.items())
         return holder(params).memo(key, lambda: op_function(prim(), params))(*args)
@@ -262,7 +261,7 @@ def needed_eqns(eqns: Sequence[Eqn], outputs: Iterable[Any]) -> list[Eqn]:
 
 def select_rows(which: Any, *cases: Any) -> Any:
     """Each example's own case, by a batch of indices or booleans; all have the batch in front."""
-    from weft.ops.elementwise import select_n_p
+    from weft.ops.elementwise_api import select_n_p
     from weft.ops.shape import broadcast_in_dim
 
     aval = typeof(cases[0])

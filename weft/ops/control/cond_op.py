@@ -6,6 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from weft.autodiff.dce import dce_jaxpr
+from weft.autodiff.dependence import program_depends
+from weft.autodiff.jvp import jvp_jaxpr, linearize_jaxpr
+from weft.autodiff.transpose import is_undefined, transpose_jaxpr
+from weft.autodiff.vmap import AxisData, batch_jaxpr, dims_in_front, move_dim, to_front
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
 from weft.core.effects import WRITES
@@ -15,11 +20,6 @@ from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.control.common import eager, join_axes, ordered_effects_of, select_rows
 from weft.ops.control.divergence import check_derivative
-from weft.transforms.dce import dce_jaxpr
-from weft.transforms.dependence import program_depends
-from weft.transforms.jvp import jvp_jaxpr, linearize_jaxpr
-from weft.transforms.transpose import is_undefined, transpose_jaxpr
-from weft.transforms.vmap import AxisData, batch_jaxpr, dims_in_front, move_dim, to_front
 
 Branches = tuple[ClosedJaxpr, ...]
 
@@ -209,7 +209,7 @@ def _select(
 ) -> tuple:
     """With a batched index, all branches run and each example takes its own one's results."""
     from weft.core.jaxpr import eval_closed
-    from weft.ops.elementwise import convert, eq
+    from weft.ops.elementwise_api import convert, eq
 
     if any(WRITES in b.effects for b in branches):
         raise TypeError(

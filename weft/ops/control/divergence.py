@@ -14,13 +14,12 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.aval import NO_MAT, ShapedArray
 from weft.core.errors import names_text
-from weft.core.jaxpr import ClosedJaxpr, Eqn, subjaxprs
+from weft.core.jaxpr import ClosedJaxpr, Eqn, jaxpr_axes, subjaxprs
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import Tracer, typeof
+from weft.core.trace_body import derived
 from weft.core.tree import flatten, tree_map
-from weft.transforms.bodies import derived
-from weft.transforms.jit_op import jaxpr_axes
 
 
 def vary(x: Any, axes: frozenset) -> Any:

@@ -6,6 +6,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from weft.autodiff.dce import dce_jaxpr
+from weft.autodiff.dependence import program_depends
+from weft.autodiff.jvp import filled_tangents, jvp_jaxpr
+from weft.autodiff.vmap import AxisData, batch_jaxpr, move_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
@@ -32,10 +36,6 @@ from weft.ops.control.common import (
 from weft.ops.control.divergence import check_reached_by_all, ending_varying, vary
 from weft.ops.control.scan import check_unroll, scan_p, trace_with_carry
 from weft.ops.control.scan_lower import whole
-from weft.transforms.dce import dce_jaxpr
-from weft.transforms.dependence import program_depends
-from weft.transforms.jvp import filled_tangents, jvp_jaxpr
-from weft.transforms.vmap import AxisData, batch_jaxpr, move_dim
 
 # The operands of `while` are the condition's constants, the body's constants, and the carry.
 
@@ -447,7 +447,7 @@ class _CountedStep:
         return getattr(self.fun, "__name__", "body")
 
     def __call__(self, carry: tuple, _: Any = None) -> Any:
-        from weft.ops.elementwise import add_p
+        from weft.ops.elementwise_api import add_p
 
         i, x = carry
         aval = typeof(i)
@@ -468,7 +468,7 @@ class _CountedBound(_CountedStep):
 
 
 def _below(carry: tuple) -> Any:
-    from weft.ops.elementwise import lt_p
+    from weft.ops.elementwise_api import lt_p
 
     return lt_p.bind(carry[0], carry[1])
 
@@ -567,7 +567,7 @@ def _trips(first: float, stop: float) -> int:
 
 
 def _typed(x: Any, dtype: Any, weak: bool) -> Any:
-    from weft.ops.elementwise import convert
+    from weft.ops.elementwise_api import convert
 
     if isinstance(x, int | float):
         return x if weak else dtype.type(x)

@@ -32,10 +32,10 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     n = leading_size(leaves, tree, None, "map")
     if batch_size is None:
         return scan(derived(f, "map", _Step), None, xs)[1]
+    from weft.api.vmap_api import vmap
     from weft.ops.joining import concatenate
     from weft.ops.shape import reshape
     from weft.ops.slicing import slice_in_dim
-    from weft.transforms.vmap_api import vmap
 
     if not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"map: batch_size must be a positive int, got {batch_size!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.autodiff.vmap import remove_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
@@ -23,7 +24,6 @@ from weft.ops.control.common import (
     trace_body,
 )
 from weft.ops.control.scan_op import scan_p
-from weft.transforms.vmap import remove_dim
 
 
 def row_aval(aval: ShapedArray) -> ShapedArray:
@@ -184,7 +184,7 @@ def trace_with_carry(
     initial values, the body, and the tree of what follows the carry.
     """
     from weft.ops.control.divergence import vary
-    from weft.ops.elementwise import convert
+    from weft.ops.elementwise_api import convert
 
     n = len(init)
     names = _carry_names(init_tree, place)

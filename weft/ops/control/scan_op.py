@@ -5,6 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from weft.autodiff.dce import dce_closed, dce_jaxpr
+from weft.autodiff.dependence import program_depends
+from weft.autodiff.jvp import (
+    LinearizedJaxpr,
+    filled_cotangents,
+    filled_tangents,
+    jvp_jaxpr,
+    linearize_jaxpr,
+)
+from weft.autodiff.transpose import is_undefined, transpose_jaxpr
+from weft.autodiff.vmap import AxisData, add_dim, batch_jaxpr, move_dim, remove_dim
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Var, eval_jaxpr
 from weft.core.masks import closed_under, pick, unpick
 from weft.core.primitive import Primitive
@@ -19,17 +30,6 @@ from weft.ops.control.common import (
     reorder,
 )
 from weft.ops.control.scan_lower import lower_scan
-from weft.transforms.dce import dce_closed, dce_jaxpr
-from weft.transforms.dependence import program_depends
-from weft.transforms.jvp import (
-    LinearizedJaxpr,
-    filled_cotangents,
-    filled_tangents,
-    jvp_jaxpr,
-    linearize_jaxpr,
-)
-from weft.transforms.transpose import is_undefined, transpose_jaxpr
-from weft.transforms.vmap import AxisData, add_dim, batch_jaxpr, move_dim, remove_dim
 
 # Types -----------------------------------------------------------------------------------------
 

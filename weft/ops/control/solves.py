@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from weft.autodiff.transpose import is_undefined, linear_transpose_flat
+from weft.autodiff.vmap import AxisData, batch_jaxpr, move_dim, to_front
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten
 from weft.ops.control.common import check_function, join_axes
-from weft.transforms.transpose import is_undefined, linear_transpose_flat
-from weft.transforms.vmap import AxisData, batch_jaxpr, move_dim, to_front
 
 # The op solves A x = b. Operands: the constants of four jaxprs, in the order of `_PARTS`, then b.
 # A jaxpr that was not given is None.
@@ -38,10 +38,10 @@ def _impl(*args: Any, solve: ClosedJaxpr, counts: tuple, **params: Any) -> list:
 
 def _jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) -> tuple:
     """A dx = db - dA x: the tangent solves the same system."""
-    from weft.ops.elementwise import neg_p
+    from weft.api.custom_vmap import push_inline
+    from weft.autodiff.jvp import filled_tangents
+    from weft.ops.elementwise_api import neg_p
     from weft.ops.special import add_any
-    from weft.transforms.custom_vmap import push_inline
-    from weft.transforms.jvp import filled_tangents
 
     outs = linear_solve_p.bind(*primals, counts=counts, **params)
     parts, b = _constants(primals, counts)
@@ -63,7 +63,7 @@ def _jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) -> tuple:
 
 
 def _transpose(cts: Any, *args: Any, counts: tuple, num_aux: int, **params: Any) -> list:
-    from weft.transforms.jvp import filled_cotangents
+    from weft.autodiff.jvp import filled_cotangents
 
     if params["transpose_solve"] is None:
         raise TypeError(
@@ -267,10 +267,10 @@ def custom_root(
     >>> weft.grad(cube_root)(8.0)
     Array(0.08333334, dtype=float32, weak_type=True)
     """
+    from weft.api.custom_common import SymbolicZero
+    from weft.api.custom_jvp import custom_jvp
+    from weft.api.grad import linearize
     from weft.core.jaxpr import jaxpr_as_fun
-    from weft.transforms.autodiff import linearize
-    from weft.transforms.custom_common import SymbolicZero
-    from weft.transforms.custom_jvp import custom_jvp
 
     for name, function in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
         check_function("custom_root", name, function)
@@ -306,9 +306,9 @@ def custom_root(
         still = _zeros(aux)
         if all(t is None for t in moved):
             return (x, aux), (_zeros(x), still)
-        from weft.ops.elementwise import neg_p
+        from weft.autodiff.jvp import tangent_aval
+        from weft.ops.elementwise_api import neg_p
         from weft.ops.special import instantiate_zero
-        from weft.transforms.jvp import tangent_aval
 
         rhs = [
             instantiate_zero(tangent_aval(typeof(v))) if t is None else neg_p.bind(t)
@@ -323,14 +323,14 @@ def custom_root(
 
 
 def _push(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list, list]:
-    from weft.transforms.custom_vmap import push_inline
+    from weft.api.custom_vmap import push_inline
 
     return push_inline(fun, primals, tangents)
 
 
 def _zeros(x: Any) -> Any:
+    from weft.api.custom_common import zero_from_primal
     from weft.core.tree import tree_map
-    from weft.transforms.custom_common import zero_from_primal
 
     return tree_map(lambda v: zero_from_primal(v, symbolic_zeros=True), x)
 

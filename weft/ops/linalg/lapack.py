@@ -209,7 +209,7 @@ INFO: Result = ((), dtypes.int32)
 
 def or_nan(ok: Any, x: Any) -> Any:
     """x where the batch's `ok` holds, else NaN."""
-    from weft.ops.elementwise import select_n_p
+    from weft.ops.elementwise_api import select_n_p
     from weft.ops.shape import broadcast_in_dim
 
     aval = typeof(x)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.transpose import is_undefined
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import batch_in_front
-from weft.ops.elementwise import add, ge, neg, sub
+from weft.ops.elementwise_api import add, ge, neg, sub
 from weft.ops.joining import pad
 from weft.ops.linalg import tpu
 from weft.ops.linalg.cholesky import on_matrices
@@ -22,7 +23,6 @@ from weft.ops.linalg.triangular import triangular_solve
 from weft.ops.shape import broadcast_in_dim, reshape
 from weft.ops.slicing import slice_in_dim
 from weft.ops.sort import take_along
-from weft.transforms.transpose import is_undefined
 
 
 def _abstract(x: ShapedArray) -> list[ShapedArray]:
@@ -144,7 +144,7 @@ def _pivots_lower(ctx: Any, pivots: Any, *, permutation_size: int) -> Any:
     """
     from weft.ops.control.loops import fori_loop
     from weft.ops.dynamic_slicing import dynamic_index_in_dim
-    from weft.ops.elementwise import eq, select
+    from weft.ops.elementwise_api import eq, select
     from weft.ops.shape import broadcasted_iota, transpose
 
     aval = ctx.avals_in[0]

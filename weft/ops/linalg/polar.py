@@ -12,8 +12,8 @@ from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.ops.arithmetic import select
 from weft.ops.dynamic_slicing import dynamic_index_in_dim
-from weft.ops.elementwise import abs as magnitude
-from weft.ops.elementwise import (
+from weft.ops.elementwise_api import abs as magnitude
+from weft.ops.elementwise_api import (
     add,
     bitwise_and,
     bitwise_not,

@@ -12,7 +12,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import batch_in_front
-from weft.ops.elementwise import add, sub
+from weft.ops.elementwise_api import add, sub
 from weft.ops.joining import concatenate, pad
 from weft.ops.linalg import tpu
 from weft.ops.linalg.cholesky import on_matrices

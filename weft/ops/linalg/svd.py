@@ -10,7 +10,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.elementwise import add, div, eq, mul, real_dtype, sub
+from weft.ops.elementwise_api import add, div, eq, mul, real_dtype, sub
 from weft.ops.linalg import tpu
 from weft.ops.linalg.cholesky import on_matrices
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan

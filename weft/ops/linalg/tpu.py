@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from weft.core.trace import typeof
-from weft.ops.elementwise import abs as magnitude
-from weft.ops.elementwise import add, clamp, div, eq
+from weft.ops.elementwise_api import abs as magnitude
+from weft.ops.elementwise_api import add, clamp, div, eq
 from weft.ops.joining import concatenate, pad, rev
 from weft.ops.linalg.matrix import adjoint, as_dtype, diagonal, matmul, scale_columns
 from weft.ops.slicing import slice_in_dim

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.transpose import is_undefined
+from weft.autodiff.vmap import in_front
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import batch_in_front
-from weft.ops.elementwise import add, conjugated, eq, mul, neg, sub
+from weft.ops.elementwise_api import add, conjugated, eq, mul, neg, sub
 from weft.ops.joining import concatenate
 from weft.ops.linalg import tpu
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import column, matmul, scale_rows, transpose, tril, triu
 from weft.ops.shape import moveaxis, reshape
 from weft.ops.slicing import slice_in_dim
-from weft.transforms.transpose import is_undefined
-from weft.transforms.vmap import in_front
 
 # triangular_solve ------------------------------------------------------------------------------
 
@@ -272,7 +272,7 @@ def _tri_lower(ctx: Any, *operands: Any, perturb_singular: bool) -> Any:
 def _thomas(dl: Any, d: Any, du: Any, b: Any) -> Any:
     """Elimination without pivoting, row by row (Thomas)."""
     from weft.ops.control.scan import scan
-    from weft.ops.elementwise import div
+    from weft.ops.elementwise_api import div
     from weft.ops.linalg.matrix import spread
 
     front = [moveaxis(v, typeof(v).ndim - 1, 0) for v in (dl, d, du)]

@@ -15,12 +15,12 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.jaxpr import Var
 from weft.pallas.cpu import arrays, loops, scalar, types
-from weft.pallas.cpu.groups import SMALLEST, Grouping, grouping, start_sums, words
+from weft.pallas.cpu.int8_dot import SMALLEST, Grouping, grouping, start_sums, words
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory
-from weft.pallas.cpu.micro import Tile, emit_micro, tile_for
+from weft.pallas.cpu.microkernel import Tile, emit_micro, tile_for
 from weft.pallas.cpu.translate import Translator, rule
-from weft.pallas.cpu.turn import turned_dim
+from weft.pallas.cpu.transpose_tiles import turned_dim
 from weft.pallas.cpu.values import Array, Buffer, row_major, size_of
 
 DEPTH = 256

@@ -9,15 +9,15 @@ from weft.core.jaxpr import open_jaxpr
 from weft.pallas.cpu import types
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory, copy_elements
+from weft.pallas.cpu.nontemporal import streamed_outputs
 from weft.pallas.cpu.order import work_of
 from weft.pallas.cpu.refs import checked
-from weft.pallas.cpu.stream import streamed_outputs
 from weft.pallas.cpu.tile import Tile, tile_of
 from weft.pallas.cpu.translate import Translator
 from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
 from weft.pallas.order import parallel_dims
 from weft.pallas.params import param
-from weft.runtime.in_flight import cpu_count
+from weft.runtime.cpu_run_limit import cpu_count
 
 SERIAL_WORK = 20_000
 """Below about so many vector operations (10 µs) a call stays on its thread."""

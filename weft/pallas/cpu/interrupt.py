@@ -14,7 +14,7 @@ import signal
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from weft.pallas.polls import counts
+from weft.pallas.spin_loops import counts
 
 if TYPE_CHECKING:
     from weft.pallas.cpu.translate import Translator

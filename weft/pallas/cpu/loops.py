@@ -9,8 +9,8 @@ from weft.core import dtypes
 from weft.pallas.cpu import math, scalar, types
 from weft.pallas.cpu.extremum import Extremum
 from weft.pallas.cpu.llvm import Function, Index
-from weft.pallas.cpu.stream import emit_copy, read_soon, strip_of
-from weft.pallas.cpu.turn import copy_turned, turned_dim
+from weft.pallas.cpu.nontemporal import emit_copy, read_soon, strip_of
+from weft.pallas.cpu.transpose_tiles import copy_turned, turned_dim
 from weft.pallas.cpu.values import Array, Buffer, Group, joined, row_major, same_indices, size_of
 
 

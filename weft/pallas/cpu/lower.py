@@ -5,23 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core import dtypes
-from weft.pallas.cpu import (  # noqa: F401  (rules)
-    arrays,
-    control,
-    divide,
-    dot,
+from weft.pallas.cpu import (
     engine,
-    gather,
-    refs,
-    sorting,
-    sync,
     types,
 )
 from weft.pallas.cpu.frame import emit_handler
 from weft.pallas.cpu.grid import Grid, emit_chunk
 from weft.pallas.cpu.llvm import Function, Module
 from weft.pallas.cpu.loops import Memory
-from weft.pallas.cpu.stream import emit_fence
+from weft.pallas.cpu.nontemporal import emit_fence
 from weft.pallas.cpu.threads import emit_grid
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from weft.pallas.cpu.frame import field, set_field
 from weft.pallas.cpu.llvm import Function, Index, Module
 from weft.pallas.cpu.threads import emit_spin
-from weft.pallas.polls import polls
+from weft.pallas.spin_loops import polls
 
 # The state of a kernel: its counters on cache lines of their own, then the records of its cores.
 PROGRESS, ABORT, RECORDS = 0, 64, 128

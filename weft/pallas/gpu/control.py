@@ -14,7 +14,7 @@ from weft.pallas.gpu.arrays import take
 from weft.pallas.gpu.emitter import BOOL, INT, Emitter, i32_attr, rule
 from weft.pallas.gpu.memory import LONG, barrier
 from weft.pallas.gpu.registers import Cell, held, holds, new_cell, update, values
-from weft.pallas.polls import polls
+from weft.pallas.spin_loops import polls
 
 # Programs and calls ------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from weft.pallas.interpret.memory import Buffer, Region, locate, locate_masked
 from weft.pallas.interpret.numpy_ops import function_of
 from weft.pallas.interpret.params import InterpretParams
 from weft.pallas.interpret.scheduler import Scheduler, Task, Wait
-from weft.pallas.polls import polls
+from weft.pallas.spin_loops import polls
 
 Steps = Generator[Wait | None, None, list]
 RULES: dict[str, tuple[Callable[..., Any], bool]] = {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition import shelter
-from weft.partition.layout import Atoms, Layout
-from weft.partition.local import Local, fill_padding
+from weft.partition import shardy_workarounds
+from weft.partition.axis_layout import Atoms, Layout
+from weft.partition.local_value import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.host import host_call, is_host_call
 from weft.partition.localize_rules.kernels import (
@@ -22,7 +22,7 @@ from weft.partition.localize_rules.shape import reshape
 def custom_call(lz: Localizer, op: ir.Operation) -> list[Local]:
     outs = lz.layouts(op)
     xs = lz.operands(op)
-    hidden = shelter.shown(op)
+    hidden = shardy_workarounds.shown(op)
     if hidden is not None:
         if hidden == "stablehlo.reshape":
             return reshape(lz, op)
@@ -59,10 +59,14 @@ def _chlo(
     lz: Localizer, op: ir.Operation, name: str, xs: list[Local], outs: list[Layout]
 ) -> list[Local]:
     """The CHLO operation again, on shards; top_k needs its last dimension whole."""
-    out = outs[0] if name in shelter.ELEMENTWISE else outs[0].without(len(outs[0].shape) - 1)
+    out = (
+        outs[0]
+        if name in shardy_workarounds.ELEMENTWISE
+        else outs[0].without(len(outs[0].shape) - 1)
+    )
     values = [lz.at(x, Layout(lz.mesh, x.layout.shape, out.dims)) for x in xs]
     types = [lz.e.type(out.local, r.type.element_type) for r in op.results]
-    made = lz.e.op(name, values, types, shelter.attributes_of(op))
+    made = lz.e.op(name, values, types, shardy_workarounds.attributes_of(op))
     results = [Local(r, out) for r in made.results]
     return lz.replace(op, *(lz.move(x, o) for x, o in zip(results, outs, strict=True)))
 

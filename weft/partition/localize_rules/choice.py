@@ -14,14 +14,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from weft._xla.mlir import ir
+from weft.partition.axis_layout import Layout
 from weft.partition.collect import trip_count
 from weft.partition.emit import Emitter
-from weft.partition.layout import Layout
-from weft.partition.local import Local
+from weft.partition.local_value import Local
 from weft.partition.localize import Localizer
 from weft.partition.localize_rules.collectives import MOVES, move_target
 from weft.partition.reshard import relayout, relayout_cost
-from weft.partition.tally import Tally
+from weft.partition.traffic_estimate import Tally
 from weft.partition.walk import WHY, attributes_of, only_user
 
 # A device may do this many more operations for each byte that it need not send: the balance of an

@@ -5,11 +5,11 @@ from __future__ import annotations
 from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition import reshard
+from weft.partition.axis_layout import Atoms, Layout
+from weft.partition.carry_linearity import WRITTEN
 from weft.partition.emit import Emitter
-from weft.partition.layout import Atoms, Layout
-from weft.partition.local import Local, fill_padding
+from weft.partition.local_value import Local, fill_padding
 from weft.partition.localize import Localizer, rule
-from weft.partition.updates import WRITTEN
 from weft.partition.walk import only_user
 
 MOVES = (

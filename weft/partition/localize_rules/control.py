@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
+from weft.partition.axis_layout import Layout
 from weft.partition.collect import trip_count
-from weft.partition.layout import Layout
-from weft.partition.local import Local
+from weft.partition.local_value import Local
 from weft.partition.localize import Localizer, rule
-from weft.partition.localize_rules.slices import arrive_as_used
+from weft.partition.localize_rules.loop_slices import arrive_as_used
 
 
 @rule("stablehlo.while")

@@ -9,10 +9,10 @@ import numpy as np
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
+from weft.partition.axis_layout import Atoms, Layout, free_of
 from weft.partition.collect import byte_size_of, bytes_sent
 from weft.partition.emit import Emitter
-from weft.partition.layout import Atoms, Layout, free_of
-from weft.partition.local import Local, fill_padding
+from weft.partition.local_value import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.choice import FLOPS_PER_BYTE, share
 from weft.partition.localize_rules.dot import comes_split, scattered_to

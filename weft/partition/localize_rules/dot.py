@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
+from weft.partition.axis_layout import Atoms, Layout, free_of
 from weft.partition.collect import byte_size_of, bytes_sent
-from weft.partition.layout import Atoms, Layout, free_of
-from weft.partition.local import Local, fill_padding
+from weft.partition.local_value import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.choice import FLOPS_PER_BYTE, chain_of, result_cost, share
 from weft.partition.localize_rules.collectives import move_target

@@ -6,8 +6,8 @@ import math
 
 from weft._xla.mlir import ir
 from weft.lowering.call_device import marked
-from weft.partition.layout import Layout
-from weft.partition.local import Local
+from weft.partition.axis_layout import Layout
+from weft.partition.local_value import Local
 from weft.partition.localize import Localizer
 
 _TARGETS = ("xla_ffi_python_", "xla_ffi_partitioned_python_", "xla_buffer_python_")

@@ -10,15 +10,15 @@ import numpy as np
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
+from weft.partition.axis_layout import Atoms, Layout, free_of
 from weft.partition.emit import Emitter
-from weft.partition.layout import Atoms, Layout, free_of
-from weft.partition.local import Local, index_mask, mask
+from weft.partition.local_value import Local, index_mask, mask
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.choice import chain_of, deliver, imagined
 from weft.partition.localize_rules.collectives import scatter_partial
 from weft.partition.localize_rules.reduction import combiner_kind
 from weft.partition.reshard import relayout, relayout_cost, reordered
-from weft.partition.tally import Tally
+from weft.partition.traffic_estimate import Tally
 
 
 def _own_start(lz: Localizer, layout: Layout, dim: int, element: ir.Type) -> ir.Value:

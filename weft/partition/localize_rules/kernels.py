@@ -8,7 +8,7 @@ from typing import Any
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition.layout import Atoms, Layout
+from weft.partition.axis_layout import Atoms, Layout
 from weft.partition.localize import Localizer
 from weft.partition.reshard import Local
 

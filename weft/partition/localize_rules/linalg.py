@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from weft._xla.mlir import ir
-from weft.partition.layout import Layout
-from weft.partition.local import Local
+from weft.partition.axis_layout import Layout
+from weft.partition.local_value import Local
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.choice import choose, deliver
 

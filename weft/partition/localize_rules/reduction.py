@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from weft._xla.mlir import ir
-from weft.partition.layout import Layout, free_of
-from weft.partition.local import Local, fill_padding
+from weft.partition.axis_layout import Layout, free_of
+from weft.partition.local_value import Local, fill_padding
 from weft.partition.localize import Localizer, rule
 
 KINDS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from weft._xla.mlir import ir
-from weft.partition.layout import Layout
-from weft.partition.local import Local
+from weft.partition.axis_layout import Layout
+from weft.partition.local_value import Local
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.windowed import held_window, listed, padding_of
 from weft.partition.simplify import never_selected

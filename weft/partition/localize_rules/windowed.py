@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from weft._xla.mlir import ir
+from weft.partition.axis_layout import Layout
 from weft.partition.emit import Emitter
-from weft.partition.layout import Layout
-from weft.partition.local import Local, fill_padding, index_mask, mask
+from weft.partition.local_value import Local, fill_padding, index_mask, mask
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.choice import choose, deliver
 from weft.partition.localize_rules.reduction import combiner_kind

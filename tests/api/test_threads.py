@@ -1,0 +1,73 @@
+"""Transformations in several threads at once do not see each other's traces."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+import weft
+import weft.numpy as jnp
+from tests.api.helpers import close
+from weft import lax
+
+X = np.array([0.5, -1.0, 2.0], np.float32)
+
+
+def test_each_thread_traces_its_own_functions():
+    barrier = threading.Barrier(4)
+
+    def work(k):
+        def f(x):
+            barrier.wait(timeout=30)  # all four threads are inside their traces here
+            return jnp.sum(jnp.sin(k * x))
+
+        results = []
+        for run in (weft.grad(f), weft.jit(weft.grad(f)), weft.vmap(weft.grad(f))):
+            x = np.stack([X, X]) if len(results) == 2 else X
+            results.append(np.asarray(run(x)))
+        return results
+
+    with ThreadPoolExecutor(4) as pool:
+        for k, (eager, jitted, batched) in enumerate(pool.map(work, range(1, 5)), 1):
+            want = k * np.cos(k * X)
+            for got in (eager, jitted):
+                close(got, want, 1e-4)
+            close(batched, np.stack([want, want]), 1e-4)
+
+
+def test_axis_names_of_one_thread_are_not_bound_in_another():
+    entered, done = threading.Event(), threading.Event()
+    seen = []
+
+    def mapped(x):
+        entered.set()
+        assert done.wait(timeout=30)
+        return lax.psum(x, "i")
+
+    def elsewhere():
+        assert entered.wait(timeout=30)
+        try:
+            lax.psum(1.0, "i")
+        except NameError as e:
+            seen.append(str(e))
+        done.set()
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    close(weft.vmap(mapped, axis_name="i")(X), np.full(3, X.sum()))
+    thread.join()
+    assert len(seen) == 1 and "no named axis is in scope" in seen[0]
+
+
+def test_one_jitted_function_called_first_by_many_threads_gives_one_answer():
+    calls = []
+
+    @weft.jit
+    def f(x):
+        calls.append(threading.get_ident())
+        return lax.scan(lambda c, a: (c * 0.5 + a, c), 0.0, x)[0]
+
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: float(f(X)), range(32)))
+    assert set(results) == {float(np.float32(((0.5 * 0.5) - 1.0) * 0.5 + 2.0))}
+    assert len(calls) <= 8

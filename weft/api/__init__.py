@@ -1,0 +1,1 @@
+"""Differentiation, batching, rules and per-device programs as users call them."""

@@ -1,0 +1,401 @@
+"""What custom_jvp and custom_vjp share: arguments, symbolic zeros, tracing functions with rules."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from weft.autodiff.jvp import tangent_aval
+from weft.autodiff.transpose import backward_pass
+from weft.autodiff.vmap import (
+    AxisData,
+    EqualDim,
+    batch_flat,
+    batch_jaxpr,
+    dims_in_front,
+    move_dim,
+    to_front,
+)
+from weft.core.aval import ShapedArray
+from weft.core.config import config
+from weft.core.errors import names_text
+from weft.core.jaxpr import ClosedJaxpr, eval_closed, jaxpr_axes
+from weft.core.primitive import Primitive
+from weft.core.state import axes_key
+from weft.core.trace import Tracer, closed_call_jaxpr, typeof
+from weft.core.tree import flatten
+
+
+def call_primitive(name: str, **rules: Any) -> Primitive:
+    """The op of calls of functions with rules: params call, jaxpr (the body, once traced) and
+    num_consts. Run, lowered and transposed it is its body; `rules` are jvp, batch, stage, …"""
+    return Primitive(
+        name,
+        impl=lambda *args, call, jaxpr, num_consts: (
+            call.fun(*args) if jaxpr is None else eval_closed(jaxpr, *args)
+        ),
+        abstract=lambda *avals, call, jaxpr, num_consts: list(jaxpr.out_avals),
+        effects=lambda avals, params: params["jaxpr"].effects,
+        transpose=lambda cts, *args, call, jaxpr, num_consts: backward_pass(
+            jaxpr.jaxpr, jaxpr.consts, args, cts
+        ),
+        lower=lambda ctx, *xs, call, jaxpr, num_consts: ctx.inline(jaxpr, *xs),
+        named_axes=lambda params: () if params["jaxpr"] is None else jaxpr_axes(params["jaxpr"]),
+        calls=True,
+        multiple_results=True,
+        own_types=True,
+        higher_order=True,
+        **rules,
+    )
+
+
+def batch_call(prim: Callable[[], Primitive], batched_call: Callable[..., Any]) -> Callable:
+    """The batching rule of such an op, whose rules are batched by a `batched_call`."""
+
+    def batch(
+        axis: AxisData,
+        args: Any,
+        dims: Any,
+        *,
+        call: Any,
+        jaxpr: ClosedJaxpr | None,
+        num_consts: int,
+    ) -> tuple:
+        if jaxpr is None:
+            batched = batched_call(call, axis, dims)
+            outs = prim().bind(*args, call=batched, jaxpr=None, num_consts=0)
+            return outs, batched.out_dims
+        moved, mask = to_front(args, dims)
+        varying = batch_jaxpr(jaxpr, axis, mask)[1]
+        inner, _ = batch_jaxpr(jaxpr, axis, mask, True)
+        out_dims = [EqualDim(0) if d is None else d for d in dims_in_front(varying)]
+        batched = batched_call(call, axis, [0 if m else None for m in mask], out_dims)
+        outs = prim().bind(*moved, call=batched, jaxpr=inner, num_consts=num_consts)
+        return outs, out_dims
+
+    return batch
+
+
+def batch_results(
+    outs: Sequence[Any], dims: Sequence[Any], axis: AxisData
+) -> tuple[list, list[int | None]]:
+    """Results of a call over a batch, all of them batched.
+
+    A rule is that of one example: it takes that example's tangents or cotangents, also of results
+    that do not depend on the example.
+    """
+    mapped = [dims[i] is None and isinstance(typeof(o), ShapedArray) for i, o in enumerate(outs)]
+    return (
+        [move_dim(o, None, 0, axis) if m else o for o, m in zip(outs, mapped, strict=True)],
+        [EqualDim(0) if m else d for d, m in zip(dims, mapped, strict=True)],
+    )
+
+
+class BatchedCall:
+    """A call over a batch; how its rules are batched, subclasses say."""
+
+    __slots__ = ("axis", "call", "dims", "name", "out_dims", "owner", "traces")
+
+    def __init__(
+        self, call: Any, axis: AxisData, dims: Sequence[Any], out_dims: Any = None
+    ) -> None:
+        self.call = call
+        self.name = call.name
+        self.owner = getattr(call, "owner", None)
+        self.axis = axis
+        self.dims = list(dims)
+        self.out_dims = out_dims  # known from the start where the call has a jaxpr
+        self.traces = None
+
+    def fun(self, *vals: Any) -> list:
+        outs, dims = batch_flat(self.call.fun, self.axis, vals, self.dims)
+        outs, self.out_dims = batch_results(outs, dims, self.axis)
+        return outs
+
+    def own(self, consts: Sequence[Any], primals: Sequence[Any]) -> Sequence[Any]:
+        """The values in front that the call takes. Others, before them, are those of its jaxpr."""
+        return consts[len(consts) + len(primals) - len(self.dims) :]
+
+
+class SymbolicZero:
+    """A zero tangent or cotangent that is not computed; it has a type only."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+    ndim = property(lambda self: self.aval.ndim)
+    size = property(lambda self: self.aval.size)
+
+    def instantiate(self) -> Any:
+        """The zero as an array."""
+        from weft.ops.special import instantiate_zero
+
+        return instantiate_zero(self.aval)
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.aval.str_short()})"
+
+    @staticmethod
+    def from_primal_value(val: Any) -> SymbolicZero:
+        """The zero tangent of a value."""
+        return zero_from_primal(val, symbolic_zeros=True)
+
+
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """The zero tangent of a value, as an array or as a `SymbolicZero`.
+
+    >>> import weft
+    >>> weft.custom_derivatives.zero_from_primal(weft.numpy.ones(2))
+    Array([0., 0.], dtype=float32)
+    >>> weft.custom_derivatives.zero_from_primal(weft.numpy.array([1, 2])).dtype
+    dtype([('float0', 'V')])
+    """
+    zero = SymbolicZero(tangent_aval(typeof(val)))
+    return zero if symbolic_zeros else zero.instantiate()
+
+
+def instantiate(aval: Any) -> Any:
+    return SymbolicZero(aval).instantiate()
+
+
+class Signature:
+    """How a function with custom rules is called: which arguments its rules differentiate."""
+
+    __slots__ = ("_plain", "_signature", "name", "nondiff", "who")
+
+    def __init__(
+        self, who: str, fun: Callable, nondiff_argnums: Any, nondiff_argnames: Any
+    ) -> None:
+        if not callable(fun):
+            raise TypeError(f"{who}: expected a function, got {type(fun).__name__}: {fun!r:.100}")
+        self.who = who
+        self.name = getattr(fun, "__name__", type(fun).__name__)
+        try:
+            self._signature: Any = inspect.signature(fun)
+        except (TypeError, ValueError):
+            self._signature = None
+        # Calls by position with all parameters given, which most are, need no binding.
+        self._plain = -1
+        names: list[str] = []
+        if self._signature is not None:
+            parameters = list(self._signature.parameters.values())
+            names = [p.name for p in parameters]
+            if all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
+                self._plain = len(parameters)
+        numbers = [nondiff_argnums] if isinstance(nondiff_argnums, int) else list(nondiff_argnums)
+        given = [nondiff_argnames] if isinstance(nondiff_argnames, str) else list(nondiff_argnames)
+        for name in given:
+            if name not in names:
+                raise ValueError(
+                    f"{who}: nondiff_argnames has {name!r}, but {self.name} has the parameters "
+                    f"{', '.join(names)}"
+                )
+            numbers.append(names.index(name))
+        self.nondiff = tuple(sorted({int(n) for n in numbers}))
+
+    def positional(self, args: tuple, kwargs: dict) -> tuple:
+        """All arguments by position, defaults included."""
+        if not kwargs and len(args) == self._plain:
+            return args
+        if self._signature is None:
+            if kwargs:
+                raise TypeError(
+                    f"{self.who}: the signature of {self.name} is unknown, so call it by position"
+                )
+            return args
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise TypeError(
+                f"{self.who}: keyword-only arguments {sorted(bound.kwargs)} of {self.name} cannot "
+                "be passed on to its rules; make them positional or close over them"
+            )
+        return bound.args
+
+    def split(self, args: tuple) -> tuple[tuple, tuple]:
+        """The differentiated arguments and the others."""
+        if not self.nondiff:
+            return args, ()
+        n = len(args)
+        numbers = {i + n if i < 0 else i for i in self.nondiff}
+        if max(numbers) >= n:
+            raise ValueError(
+                f"{self.who}: nondiff_argnums {self.nondiff} is out of range for the {n} "
+                f"arguments of {self.name}"
+            )
+        return (
+            tuple(a for i, a in enumerate(args) if i not in numbers),
+            tuple(args[i] for i in sorted(numbers)),
+        )
+
+    def join(self, dynamic: Sequence[Any], static: tuple) -> list:
+        """The arguments in their own order again."""
+        if not static:
+            return list(dynamic)
+        n = len(dynamic) + len(static)
+        numbers = {i + n if i < 0 else i for i in self.nondiff}
+        given, fixed = iter(dynamic), iter(static)
+        return [next(fixed) if i in numbers else next(given) for i in range(n)]
+
+
+class FlatCall:
+    """One call on flat arguments: the function, and how its arguments are put together."""
+
+    __slots__ = ("in_tree", "name", "out_tree", "owner", "static", "traces")
+
+    def __init__(self, owner: FunctionWithRules, in_tree: Any, static: tuple) -> None:
+        self.owner: Any = owner
+        self.name = owner._signature.name
+        self.in_tree = in_tree
+        self.static = static
+        self.traces = owner._traces
+        self.out_tree: Any = None
+
+    def fun(self, *leaves: Any) -> list:
+        owner = self.owner
+        args = owner._signature.join(self.in_tree.unflatten(leaves), self.static)
+        outs, self.out_tree = flatten(owner.fun(*args))
+        return outs
+
+
+class FunctionWithRules:
+    """What custom_jvp and custom_vjp functions are, apart from their rules."""
+
+    def __init__(
+        self,
+        fun: Callable,
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ) -> None:
+        callable_self: Any = self  # the kinds have a __call__
+        functools.update_wrapper(callable_self, fun)
+        self.fun = fun
+        self._signature = Signature(type(self).__name__, fun, nondiff_argnums, nondiff_argnames)
+        self._symbolic_zeros = False
+        self._traces: dict = {}
+        self._tracing_rules = False
+
+    def _apply(self, prim: Primitive, kind: type[FlatCall], args: tuple, kwargs: dict) -> Any:
+        args = self._signature.positional(args, kwargs)
+        dynamic, static = self._signature.split(args)
+        leaves, in_tree = flatten(dynamic)
+        call = kind(self, in_tree, static)
+        outs = prim.bind(*leaves, call=call, jaxpr=None, num_consts=0)
+        return call.out_tree.unflatten(outs)
+
+    @property
+    def nondiff_argnums(self) -> tuple[int, ...]:
+        """Positions of the arguments that the rules do not differentiate."""
+        return self._signature.nondiff
+
+    @property
+    def symbolic_zeros(self) -> bool:
+        """Whether zero tangents reach the rules as `SymbolicZero`."""
+        return self._symbolic_zeros
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        function: Any = self
+        return self if instance is None else functools.partial(function, instance)
+
+
+class Traced:
+    """A function traced to a jaxpr, with the tree of its result."""
+
+    __slots__ = ("consts", "jaxpr", "out_tree")
+
+    def __init__(self, jaxpr: ClosedJaxpr, consts: list, out_tree: Any) -> None:
+        self.jaxpr = jaxpr
+        self.consts = consts
+        self.out_tree = out_tree
+
+
+def trace_call(
+    call: Any, avals: Sequence[Any], functions: Sequence[Callable]
+) -> tuple[Traced, bool]:
+    """Traces `call.fun`; also says whether it, or one of `functions`, closes over tracers.
+
+    What does not is kept with `call.traces` and not traced again.
+    """
+    key = None
+    if call.traces is not None:
+        key = (call.in_tree, call.static, tuple(avals), config.trace_key(), axes_key())
+        try:
+            known = call.traces.get(key)
+        except TypeError:  # a nondiff argument without hash
+            known = key = None
+        if known is not None:
+            call.out_tree = known.out_tree
+            return known, False
+    jaxpr, consts = closed_call_jaxpr(call.fun, avals, call.name)
+    traced = Traced(jaxpr, consts, getattr(call, "out_tree", None))
+    closes = any(isinstance(c, Tracer) for c in consts) or any(map(closes_over_tracers, functions))
+    if key is not None and not closes:
+        call.traces[key] = traced
+    return traced, closes
+
+
+@contextmanager
+def tracing_rules(owner: Any) -> Iterator[None]:
+    """While the rules of a function that closes over tracers are traced."""
+    if owner is None:
+        yield
+        return
+    owner._tracing_rules = True
+    try:
+        yield
+    finally:
+        owner._tracing_rules = False
+
+
+def closes_over_tracers(fun: Any) -> bool:
+    """Whether a function's own closure, or arguments bound to it, hold tracers."""
+    values = [getattr(fun, "args", ()), getattr(fun, "keywords", {}) or {}]
+    for cell in getattr(fun, "__closure__", None) or ():
+        try:
+            values.append(cell.cell_contents)
+        except ValueError:  # not assigned yet
+            continue
+    try:
+        return any(isinstance(x, Tracer) for x in flatten(values)[0])
+    except (TypeError, ValueError):
+        return any(isinstance(x, Tracer) for x in values)
+
+
+def fitted(value: Any, want: Any, got: Any, varies: Callable[[str], str]) -> Any:
+    """What a rule returned, of a type that passed `check_type`, in exactly the type wanted.
+
+    varies(axes): what to say if it differs along mesh axes where it has to be equal.
+    """
+    if isinstance(value, bool | int | float | complex):
+        return want.dtype.type(value)
+    if got.dtype != want.dtype:
+        from weft.ops.elementwise_api import convert
+
+        value = convert(value, want.dtype)
+    if isinstance(want, ShapedArray) and want.mat is not got.mat:
+        from weft.ops.special import match_type
+
+        extra = got.mat.varying - want.mat.varying
+        if extra:
+            raise TypeError(varies(names_text(extra)))
+        value = match_type(value, want)
+    return value
+
+
+def check_type(
+    who: str, what: str, want: Any, got: Any, name: str, error: type[Exception] = TypeError
+) -> None:
+    """Raises if a rule's tangent or cotangent has not the type it must have."""
+    if not (isinstance(want, ShapedArray) and isinstance(got, ShapedArray)):
+        return
+    if got.shape != want.shape or (got.dtype != want.dtype and not got.weak_type):
+        raise error(
+            f"{who}: {what} {name} must have type {want.str_short()}, got {got.str_short()}"
+        )

@@ -1,0 +1,360 @@
+"""What `linearize` and `vjp` give: linear functions that are pytrees of the values they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft._xla import pytree
+from weft.api.backward import cotangents
+from weft.api.grad_arguments import Flat, fits, matched
+from weft.autodiff.jvp import Linearized, cotangent_aval, tangent_aval
+from weft.core import dtypes
+from weft.core.boundary import api_boundary
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.trace import typeof
+from weft.core.tree import flatten, names_in
+from weft.refs.accumulate import (
+    DidntWant,
+    DontWant,
+    GradRef,
+    GradValue,
+    NotNeeded,
+    NotSaveable,
+    check_refs,
+    is_mark,
+    is_ref,
+)
+
+
+class LinearProgram:
+    """A linearized function but for its residuals: the linear program and how to call it.
+
+    origins: for each residual the flat primal that it is, None where it was computed.
+    refs: the flat primals that are what refs held.
+    """
+
+    __slots__ = ("in_avals", "in_tree", "jaxpr", "name", "nonzero_in", "nonzero_out", "origins",
+                 "out_avals", "out_tree", "refs")  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        lin: Linearized,
+        in_avals: list,
+        flat: Flat,
+        primals: Sequence[Any] = (),
+        refs: Sequence[int] = (),
+    ) -> None:
+        self.name = name
+        self.jaxpr: Jaxpr = lin.jaxpr
+        self.nonzero_in, self.nonzero_out = lin.nonzero_in, lin.nonzero_out
+        self.in_avals, self.out_avals = in_avals, lin.out_avals
+        self.in_tree, self.out_tree = flat.in_tree, flat.out_tree
+        place = {id(x): i for i, x in reversed(list(enumerate(primals)))}
+        self.origins = [place.get(id(c)) for c in lin.consts]
+        self.refs = refs
+
+
+class Pushforward:
+    """The derivative that `linearize` gives: from tangents of the inputs to those of the output.
+
+    A pytree of its residuals, so that it passes in and out of jitted functions.
+    """
+
+    __slots__ = ("_program", "_residuals")
+
+    def __init__(self, program: LinearProgram, residuals: Sequence[Any]) -> None:
+        self._program = program
+        self._residuals = residuals
+
+    @api_boundary
+    def __call__(self, *tangents: Any) -> Any:
+        p = self._program
+        who = f"the linearized {p.name}"
+        leaves, tree = flatten(tangents)
+        if tree != p.in_tree:
+            raise TypeError(f"{who} takes tangents of structure {p.in_tree}, got {tree}")
+        want = [tangent_aval(a) for a in p.in_avals]
+        given = matched(leaves, want, p.nonzero_in, (who, tree, "tangents", "the primal"))
+        out_t = iter(eval_jaxpr(p.jaxpr, self._residuals, *given))
+        full = [
+            full_tangent(next(out_t) if nz else None, a)
+            for nz, a in zip(p.nonzero_out, p.out_avals, strict=True)
+        ]
+        return p.out_tree.unflatten(as_arrays(full))
+
+
+class Pullback:
+    """The function that `vjp` gives: from a cotangent of the output to those of the inputs.
+
+    A pytree of what it keeps, so that it passes in and out of jitted functions: of `args_res`, then
+    of `opaque_residuals`.
+    """
+
+    __slots__ = ("_args", "_program", "_residuals")
+
+    def __init__(self, program: LinearProgram, residuals: Sequence[Any]) -> None:
+        self._program = program
+        self._residuals = residuals
+        self._args: list | None = None  # args_res, once somebody has seen them
+
+    @property
+    def args_res(self) -> list:
+        """For each argument what is kept of it, in its structure.
+
+        `NotNeeded()` stands for values that the backward pass does not read, `NotSaveable()` for
+        those that saveable_args left out; assign these before the call.
+        """
+        if self._args is None:
+            p = self._program
+            flat: list[Any] = [NotNeeded()] * len(p.in_avals)
+            for x, i in zip(self._residuals, p.origins, strict=True):
+                if i is not None:
+                    flat[i] = x
+            self._args = list(p.in_tree.unflatten(flat))
+        return self._args
+
+    @args_res.setter
+    def args_res(self, values: Sequence[Any]) -> None:
+        self._args = list(values)
+
+    @property
+    def opaque_residuals(self) -> list:
+        """What the forward pass computed for the backward pass."""
+        pairs = zip(self._residuals, self._program.origins, strict=True)
+        return [x for x, i in pairs if i is None]
+
+    def replace(self, *, args_res: Sequence[Any]) -> Pullback:
+        """This function with other `args_res`.
+
+        >>> import weft
+        >>> _, f_vjp = weft.vjp(lambda w, x: w * x, 2.0, 3.0, saveable_args=(False, True))
+        >>> f_vjp.replace(args_res=[2.0, f_vjp.args_res[1]])(1.0)
+        (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
+        """
+        other = Pullback(self._program, self._residuals)
+        other._args = list(args_res)
+        return other
+
+    def _kept(self) -> Sequence[Any]:
+        """The residuals, with what was assigned to `args_res`."""
+        if self._args is None:
+            return self._residuals
+        p = self._program
+        given, tree = flatten(tuple(self._args), is_mark)
+        if tree != p.in_tree:
+            raise ValueError(
+                f"the vjp of {p.name}: args_res must have the structure of the primals, "
+                f"{p.in_tree}, got {tree}"
+            )
+        return [
+            x if i is None else given[i] for x, i in zip(self._residuals, p.origins, strict=True)
+        ]
+
+    def _complete(self) -> Sequence[Any]:
+        kept, p = self._kept(), self._program
+        if self._args is None and NotSaveable() not in map(_mark, kept):
+            return kept
+        for x, i in zip(kept, p.origins, strict=True):
+            if i is None:
+                continue
+            name = names_in(p.in_tree, "args_res")[i]
+            if is_mark(x):
+                raise ValueError(
+                    f"the vjp of {p.name}: {name} was not saved, as saveable_args said; restore it "
+                    f"before the call, f_vjp.{name} = value or f_vjp.replace(args_res=...)"
+                )
+            if not fits(typeof(x), p.in_avals[i]):
+                raise TypeError(
+                    f"the vjp of {p.name}: {name} must have the argument's type, "
+                    f"{p.in_avals[i].str_short()}, got {typeof(x).str_short()}"
+                )
+        return kept
+
+    @api_boundary
+    def __call__(self, cts: Any, *others: Any) -> Any:
+        p = self._program
+        if others:
+            raise TypeError(
+                f"the vjp of {p.name} takes one cotangent, of the function's whole output, got "
+                f"{1 + len(others)}; for an output of several parts give them in its structure "
+                f"{p.out_tree}, such as f_vjp((a, b))"
+            )
+        if p.refs:
+            raise ValueError(self._wants_ref(p.refs[0]))
+        return self._pull(cts, None)
+
+    def _wants_ref(self, i: int) -> str:
+        name = names_in(self._program.in_tree, "primals")[i]
+        return (
+            f"the vjp of {self._program.name}: {name} is a Ref, so its gradient must be "
+            "accumulated into a ref; bind one by with_refs, f_vjp.with_refs(grad_ref)(cotangent)"
+        )
+
+    def _pull(self, cts: Any, into: list | None) -> Any:
+        p = self._program
+        who = f"the vjp of {p.name}"
+        leaves, tree = flatten(cts)
+        if tree != p.out_tree:
+            raise ValueError(
+                f"{who} takes a cotangent of the output's structure {p.out_tree}, got {tree}"
+            )
+        want = [cotangent_aval(a) for a in p.out_avals]
+        given = matched(leaves, want, p.nonzero_out, (who, tree, "cotangent", "the output"))
+        return p.in_tree.unflatten(
+            full_cotangents(p.jaxpr, self._complete(), p.nonzero_in, p.in_avals, given, into)
+        )
+
+    def with_refs(self, *refs: Any) -> Callable[[Any], Any]:
+        """A function that adds cotangents of the inputs to refs, instead of returning them.
+
+        refs: for each primal a Ref of its cotangent's type, `weft.ad.GradValue()` to get the
+        cotangent, or `weft.ad.DontWant()` for none, which is then not computed; in the structure
+        of the primals. The cotangent of a primal that is itself a Ref can only go to a ref: it is
+        that of what the primal held before the function ran.
+
+        The function returns `weft.ad.GradRef()` for what went to a ref and `DidntWant()` for what
+        was not wanted. Raises ValueError for another structure, TypeError for a ref that
+        has not the cotangent's shape and dtype.
+
+        >>> import weft
+        >>> total = weft.new_ref(0.0)
+        >>> for x in (1.0, 2.0):
+        ...     _, f_vjp = weft.vjp(lambda v: v**2, x)
+        ...     _ = f_vjp.with_refs(total)(1.0)
+        >>> total[...]
+        Array(6., dtype=float32, weak_type=True)
+        """
+        p = self._program
+        if not refs:
+            return self
+        into = check_refs(f"with_refs of the vjp of {p.name}", p.in_tree, p.in_avals, refs)
+        for i in p.refs:
+            if isinstance(into[i], GradValue):
+                raise ValueError(self._wants_ref(i))
+
+        @api_boundary
+        def add_up(cts: Any) -> Any:
+            return self._pull(cts, into)
+
+        return add_up
+
+
+def _mark(x: Any) -> Any:
+    return x if is_mark(x) else None
+
+
+def saveable(flags: Any, tree: Any, who: str = "vjp: saveable_args") -> list[bool]:
+    """For each leaf of `tree` the flag that covers it, of bools in nested tuples.
+
+    Containers match by their number of children.
+    """
+    if isinstance(flags, bool):
+        return [flags] * tree.num_leaves
+    children = tree.children()
+    if not isinstance(flags, tuple | list) or len(flags) != len(children):
+        raise ValueError(
+            f"{who} must be a bool, or a tuple with an entry for each of the {len(children)} "
+            f"children of {tree}, got {flags!r}"
+        )
+    return [
+        flag
+        for i, (each, child) in enumerate(zip(flags, children, strict=True))
+        for flag in saveable(each, child, f"{who}[{i}]")
+    ]
+
+
+def leave_out(pullback: Pullback, flags: Sequence[bool]) -> Pullback:
+    """Without the residuals that are primals whose flag is False."""
+    program = pullback._program
+    pairs = zip(pullback._residuals, program.origins, strict=True)
+    return Pullback(program, [x if i is None or flags[i] else NotSaveable() for x, i in pairs])
+
+
+def _push_children(f: Pushforward) -> tuple[tuple, LinearProgram]:
+    return tuple(f._residuals), f._program
+
+
+def _pull_children(f: Pullback) -> tuple[tuple, tuple]:
+    kept, origins = f._kept(), f._program.origins
+    last = len(f._program.in_avals)  # what was computed comes behind all arguments
+    order = sorted(range(len(kept)), key=lambda k: last if origins[k] is None else origins[k])
+    given = tuple(k for k in order if not is_mark(kept[k]))
+    return tuple([kept[k] for k in given]), (f._program, given)
+
+
+def _pull_from(aux: tuple, children: Any) -> Pullback:
+    program, given = aux
+    residuals: list[Any] = [NotSaveable()] * len(program.origins)
+    for k, x in zip(given, children, strict=True):
+        residuals[k] = x
+    return Pullback(program, residuals)
+
+
+pytree.register_node(Pushforward, _push_children, Pushforward)
+pytree.register_node(Pullback, _pull_children, _pull_from)
+
+
+# Results ----------------------------------------------------------------------------------------
+
+
+def full_cotangents(
+    jaxpr: Jaxpr,
+    residuals: Sequence[Any],
+    nonzero_in: Sequence[bool],
+    in_avals: Sequence[Any],
+    cts: Sequence[Any] | None,
+    into: Sequence[Any] | None = None,
+) -> list:
+    """Cotangents for all flat inputs, zeros where there are none; cts None stands for a one.
+
+    into: for each flat input a ref that gets the cotangent, or a word about it.
+    """
+    chosen = None
+    if into is not None:
+        chosen = [
+            x if is_ref(x) else isinstance(x, GradValue)
+            for x, nz in zip(into, nonzero_in, strict=True)
+            if nz
+        ]
+    result = iter(cotangents(jaxpr, residuals, cts, chosen))
+    full: list[Any] = []
+    for i, (aval, nz) in enumerate(zip(in_avals, nonzero_in, strict=True)):
+        ct = next(result) if nz else None
+        if into is not None and not isinstance(into[i], GradValue):
+            full.append(DidntWant() if isinstance(into[i], DontWant) else GradRef())
+            continue
+        ct = zero_of(cotangent_aval(aval)) if ct is None else ct
+        full.append(as_weak(ct) if getattr(aval, "weak_type", False) else ct)
+    return full
+
+
+def zero_of(aval: Any) -> Any:
+    from weft.ops.special import instantiate_zero
+
+    return instantiate_zero(aval)
+
+
+def as_arrays(xs: Sequence[Any]) -> list:
+    """Python scalars among results made arrays."""
+    from weft.ops.as_array import as_array
+
+    return [as_array(x) for x in xs]
+
+
+def full_tangent(t: Any, of: Any) -> Any:
+    """The tangent of a result of type `of`: zeros if there is none, weakly typed if `of` is.
+
+    Inside the transformations tangents are never weakly typed, so that sums of them agree.
+    """
+    if t is None:
+        t = zero_of(tangent_aval(of))
+    return as_weak(t) if getattr(of, "weak_type", False) else t
+
+
+def as_weak(t: Any) -> Any:
+    from weft.ops.elementwise_api import convert
+
+    aval = typeof(t)
+    return t if aval.dtype == dtypes.float0 else convert(t, aval.dtype, weak_type=True)

@@ -1,0 +1,595 @@
+"""shard_map: a per-device program over the shards of global arrays."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from weft.api.shard_map_op import manual_mesh, manual_scope, shard_map_p
+from weft.core.aval import Mat, ShapedArray
+from weft.core.boundary import api_boundary
+from weft.core.caches import clearable
+from weft.core.config import disable_jit
+from weft.core.errors import names_text
+from weft.core.state import state
+from weft.core.trace import EVAL, closed_call_jaxpr, typeof
+from weft.core.tree import arg_names, broadcast_prefix, flatten, names_in
+from weft.driver.staging import check_callable, function_name
+from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text, context_mesh
+from weft.sharding.named import NamedSharding, type_sharding
+from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
+
+P = PartitionSpec
+
+
+class _Infer:
+    def __repr__(self) -> str:
+        return "Infer"
+
+
+INFER = _Infer()
+"""in_specs taken from the arguments' types, on meshes with explicit axes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Along:
+    """The spec of an array split along one dimension, which may be counted from its end."""
+
+    dim: int
+    axis: Any
+
+    def spec(self, aval: Any, what: Callable[[], str]) -> PartitionSpec:
+        if not aval.ndim:
+            raise ValueError(
+                f"{what()} is {self.dim}, but {aval.str_short()} is a scalar and has no dimension "
+                "to split; use None, or add one with x[None]"
+            )
+        if not -aval.ndim <= self.dim < aval.ndim:
+            raise ValueError(
+                f"{what()} is {self.dim}, which is out of bounds for {aval.str_short()}; it must "
+                f"be at least {-aval.ndim} and less than {aval.ndim}"
+            )
+        return P(*(None,) * (self.dim % aval.ndim), self.axis)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What a call of shard_map was given, for one function."""
+
+    fun: Callable
+    name: str
+    mesh: Mesh | AbstractMesh | None
+    in_specs: Any
+    out_specs: Any
+    axis_names: frozenset
+    check_vma: bool
+    key: tuple  # all of these but the function
+    has_static: bool  # some arguments have no spec: they reach the function as they are
+
+
+def shard_map(
+    f: Callable | None = None,
+    /,
+    *,
+    out_specs: Any,
+    in_specs: Any = INFER,
+    mesh: Mesh | AbstractMesh | None = None,
+    axis_names: Any = frozenset(),
+    check_vma: bool = True,
+) -> Any:
+    """Runs a function on every device, on its shards of the arguments.
+
+    in_specs, out_specs: pytree prefixes of the positional arguments and of the result, with a `P`
+    for each: a mesh axis named at a dimension splits it; along axes not named, arguments are given
+    whole to every device, and results must be equal on all devices; an argument with None instead
+    of a `P` reaches `f` as it is, whatever it is. mesh: the devices; None takes the mesh in
+    context; when all its axes are Explicit and manual, arguments must be split already as in_specs
+    say, and in_specs may be left out. axis_names: the axes that are manual in `f`; the others stay
+    with the partitioner; empty means all. check_vma: types track along which axes values vary,
+    results are checked, and differentiation communicates only where needed; False trusts out_specs.
+
+    Inside `f`, collectives communicate along the manual axes. shard_map may be nested.
+
+    Raises:
+      ValueError: a spec that does not fit its array or the mesh, or a result that varies over an
+      axis its out_specs does not name; the message names argument or result, and the fix.
+
+    Source: "sharded computation" per SPMD model; lowered to Shardy's `manual_computation`.
+
+    >>> import weft
+    >>> mesh = weft.make_mesh((4,), ("x",))
+    >>> f = weft.shard_map(lambda v: weft.lax.psum(v, "x"), mesh=mesh,
+    ...                    in_specs=weft.P("x"), out_specs=weft.P())
+    >>> x = weft.device_put(weft.numpy.arange(8), weft.NamedSharding(mesh, weft.P("x")))
+    >>> f(x)
+    Array([12, 16], dtype=int32)
+    """
+    if f is None:
+        return functools.partial(
+            shard_map,
+            out_specs=out_specs,
+            in_specs=in_specs,
+            mesh=mesh,
+            axis_names=axis_names,
+            check_vma=check_vma,
+        )
+    check_callable(f, "shard_map")
+    if mesh is not None and not isinstance(mesh, Mesh | AbstractMesh):
+        raise TypeError(
+            f"shard_map: mesh must be a weft.sharding.Mesh or AbstractMesh, got "
+            f"{type(mesh).__name__}: {mesh!r:.100}"
+        )
+    if isinstance(in_specs, list):
+        in_specs = tuple(in_specs)
+    import weft.collectives.casts  # noqa: F401  (operands of unequal axes are cast by it)
+
+    names = frozenset((axis_names,)) if isinstance(axis_names, str) else frozenset(axis_names)
+    given, tree = flatten((in_specs, out_specs), lambda v: v is None or _is_spec(v))
+    key = (mesh, tuple(given), tree, names, check_vma)
+    has_static = None in flatten(in_specs, lambda v: v is None or _is_spec(v))[0]
+    options = _Options(
+        f, function_name(f), mesh, in_specs, out_specs, names, check_vma, key, has_static
+    )
+
+    @functools.wraps(f)
+    @api_boundary
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            raise TypeError(
+                f"shard_map of {options.name}: in_specs describe positional arguments only, but "
+                f"{', '.join(kwargs)} was passed by keyword; pass it by position, or close over it"
+            )
+        if state.trace is EVAL:
+            return _jitted(options, args)
+        return _call(options, args)
+
+    return mapped
+
+
+def smap(
+    f: Callable | None = None, /, *, axis_name: Any, out_axes: Any, in_axes: Any = INFER
+) -> Any:
+    """shard_map over one axis of the mesh in context, told which dimension is split, as in vmap.
+
+    axis_name: the mesh axis that becomes manual in `f`. in_axes, out_axes: pytree prefixes of the
+    positional arguments and of the result, an int for each: the dimension split over the axis, or
+    None: given whole, or equal on all devices. Calls may be nested to take several axes.
+
+    Raises:
+      TypeError: several axes, or entries that are no ints. ValueError: no mesh is in context, a
+      dimension out of bounds, and what `shard_map` raises.
+
+    >>> import weft
+    >>> f = weft.smap(lambda v: v - weft.lax.pmean(v, "x"), axis_name="x", in_axes=0, out_axes=0)
+    >>> with weft.set_mesh(weft.make_mesh((4,), ("x",))):
+    ...     f(weft.reshard(weft.numpy.arange(4.0), weft.P("x")))
+    Array([-1.5, -0.5,  0.5,  1.5], dtype=float32)
+    """
+    if f is None:
+        return functools.partial(smap, axis_name=axis_name, out_axes=out_axes, in_axes=in_axes)
+    if isinstance(axis_name, tuple | list):
+        raise TypeError(
+            f"smap: axis_name is one mesh axis, got {axis_name!r}; use weft.shard_map for several"
+        )
+
+    def specs(axes: Any, what: str) -> Any:
+        entries, tree = flatten(axes, lambda v: v is None)
+        for entry in entries:
+            if entry is not None and not isinstance(entry, int):
+                raise TypeError(f"smap: {what} takes ints and None, got {entry!r}")
+        return tree.unflatten([P() if e is None else _Along(e, axis_name) for e in entries])
+
+    return shard_map(
+        f,
+        in_specs=in_axes if isinstance(in_axes, _Infer) else specs(in_axes, "in_axes"),
+        out_specs=specs(out_axes, "out_axes"),
+        axis_names={axis_name},
+    )
+
+
+_compiled: weakref.WeakKeyDictionary[Callable, dict] = clearable(weakref.WeakKeyDictionary())
+
+
+def _jitted(options: _Options, args: tuple) -> Any:
+    """Eager calls run compiled, one program for each function, specs and argument types.
+
+    `disable_jit` has no effect on the body: nothing else runs one program on every device.
+    """
+    leaves, tree = (list(args), None) if not options.has_static else flatten(args)
+    static: tuple = ()
+    if options.has_static:
+        who = f"shard_map of {options.name}: in_specs"
+        given = broadcast_prefix(options.in_specs, tree, who, _is_spec)
+        static = tuple((i, leaves[i]) for i, s in enumerate(given) if s is None)
+    dynamic = [x for i, x in enumerate(leaves) if all(i != k for k, _ in static)]
+    key: tuple = (options.key, tree, static)
+    try:
+        known = _compiled.setdefault(options.fun, {})
+        jitted = known.get(key)
+    except TypeError:  # a function without weak references, or a static argument without a hash
+        known, jitted, key = {}, None, ()
+    if jitted is None:
+        jitted = known[key] = _program(options, tree, static)
+    if not disable_jit:
+        return jitted(*dynamic)
+    with disable_jit(False):
+        return jitted(*dynamic)
+
+
+def _program(options: _Options, tree: Any, static: tuple) -> Callable:
+    """The jitted shard_map of a function, which it refers to weakly: `_compiled` keeps it."""
+    from weft.driver.jit import jit
+
+    fun = weakref.ref(options.fun) if options.fun in _compiled else lambda fun=options.fun: fun
+    bare = replace(options, fun=None)
+
+    def run(*given: Any) -> Any:
+        own = replace(bare, fun=fun())
+        if tree is None:
+            return _call(own, given)
+        leaves = list(given)
+        for i, x in static:
+            leaves.insert(i, x)
+        return _call(own, tree.unflatten(leaves))
+
+    run.__name__ = options.name
+    if tree is None:  # errors name arguments
+        with suppress(TypeError, ValueError):
+            run.__signature__ = inspect.signature(options.fun)  # type: ignore[attr-defined]
+    return jit(run)
+
+
+def _is_spec(x: Any) -> bool:
+    return isinstance(x, PartitionSpec | _Infer | _Along)
+
+
+# Mesh and axes --------------------------------------------------------------------------------
+
+
+def _resolve_mesh(options: _Options) -> tuple[Any, tuple, frozenset]:
+    """The mesh, the axes that become manual (in mesh order), and those that are already."""
+    who = f"shard_map of {options.name}"
+    mesh, context = options.mesh, context_mesh()
+    if mesh is None:
+        mesh = context
+        if mesh is None or mesh.empty:
+            raise ValueError(
+                f"{who}: there is no mesh; give mesh=..., or set one with weft.set_mesh(mesh)"
+            )
+    already = frozenset(context.manual_axes) if context is not None else frozenset()
+    if already and mesh is not context:
+        if mesh.shape != context.shape:
+            raise ValueError(
+                f"{who}: inside a shard_map over {context!r}, mesh must be that mesh, got "
+                f"{mesh!r}; leave mesh out and name the axes with axis_names"
+            )
+        mesh = context  # whose types say which axes are manual already
+    else:
+        already |= frozenset(mesh.manual_axes)
+    for name in options.axis_names:
+        if name not in mesh.shape:
+            raise ValueError(
+                f"{who}: axis_names contains {name!r}, which is not an axis of the mesh; its axes "
+                f"are {axes_text(mesh)}"
+            )
+        if name in already:
+            raise ValueError(
+                f"{who}: axis {name!r} is already manual here, by an enclosing shard_map; name "
+                f"only other axes: {sorted(set(mesh.axis_names) - already, key=str)}"
+            )
+    manual = tuple(
+        n for n in mesh.axis_names if n not in already and n in (options.axis_names or mesh.shape)
+    )
+    if not manual:
+        raise ValueError(
+            f"{who}: all axes of {mesh!r} are already manual, by an enclosing shard_map"
+        )
+    return mesh, manual, already
+
+
+# Specs ----------------------------------------------------------------------------------------
+
+
+def _check_spec(spec: Any, what: Callable[[], str], mesh: Any, manual: tuple) -> None:
+    """Whether it is a spec over manual axes; `what` names it in the error."""
+    if not isinstance(spec, PartitionSpec):
+        raise TypeError(
+            f"{what()} must be a PartitionSpec such as P('x') or P(), got {type(spec).__name__}: "
+            f"{spec!r:.100}"
+        )
+    if UNCONSTRAINED in spec.partitions:
+        raise ValueError(f"{what()} is {spec!r}: shard_map takes no UNCONSTRAINED dimensions")
+    for axis in (*(a for axes in spec.axes for a in axes), *spec.unreduced, *spec.reduced):
+        if axis not in mesh.shape:
+            raise ValueError(
+                f"{what()} is {spec!r}: {axis!r} is not an axis of the mesh; its axes are "
+                f"{axes_text(mesh)}"
+            )
+        if axis not in manual:
+            raise ValueError(
+                f"{what()} is {spec!r}: axis {axis!r} is not manual in this shard_map; specs "
+                "name only "
+                f"manual axes: {', '.join(map(repr, manual))}. Add it to axis_names, or leave "
+                "it out"
+            )
+
+
+def _local_aval(
+    aval: ShapedArray, spec: PartitionSpec, name: str, mesh: Any, manual: tuple, check_vma: bool
+) -> ShapedArray:
+    """The type of one device's shard."""
+    if len(spec) > aval.ndim:
+        raise ValueError(
+            f"{name} of type {aval.str_short()} has rank {aval.ndim}, but its in_specs {spec!r} "
+            f"has {len(spec)} entries; give at most one for each dimension"
+        )
+    shape = list(aval.shape)
+    for d, axes in enumerate(spec.axes):
+        parts = math.prod(mesh.shape[a] for a in axes)
+        if shape[d] % parts:
+            sizes = " x ".join(f"{a!r} (size {mesh.shape[a]})" for a in axes)
+            raise ValueError(
+                f"{name} of type {aval.str_short()}: dimension {d} of size {shape[d]} is split by "
+                f"in_specs {spec!r} over mesh axis {sizes}, which does not divide it; pad it to "
+                f"{-(-shape[d] // parts) * parts}, or do not split it"
+            )
+        shape[d] //= parts
+    mat = aval.mat
+    if check_vma:
+        mat = Mat(
+            mat.varying | spec.used_axes(),
+            mat.unreduced | spec.unreduced,
+            mat.reduced | spec.reduced,
+        )
+    sharding = _inner_sharding(aval, spec, tuple(shape), name, mesh, manual)
+    return ShapedArray(tuple(shape), aval.dtype, aval.weak_type, sharding, mat)
+
+
+def _inner_sharding(
+    aval: ShapedArray, spec: PartitionSpec, local: tuple, name: str, mesh: Any, manual: tuple
+) -> Any:
+    """What the type goes on to say inside: how the shard is split over other explicit axes."""
+    typed = aval.sharding
+    if typed is None or typed.mesh.shape != mesh.shape:
+        return None
+    inner = NamedSharding(manual_mesh(mesh, manual), typed.spec.without(manual))
+    for d, axes in enumerate(inner.spec.axes):
+        parts = math.prod(mesh.shape[a] for a in axes)
+        if local[d] % parts:
+            raise ValueError(
+                f"{name} of type {aval.str_short()}: in_specs {spec!r} leaves {local[d]} of "
+                f"dimension {d} on each device, which explicit mesh axis "
+                f"{', '.join(map(repr, axes))} cannot split into {parts} parts. Join it first: "
+                f"weft.reshard(x, {typed.spec.without(axes)!r})"
+            )
+    return type_sharding(inner, aval.ndim)
+
+
+def _infer_spec(aval: Any, manual: tuple) -> PartitionSpec:
+    """How the type says that an argument is split over the manual axes."""
+    sharding = getattr(aval, "sharding", None)
+    if sharding is None:
+        return P()
+    free = [a for a in sharding.mesh.axis_names if a not in manual]
+    return sharding.spec.without(free)
+
+
+def _check_placed(options: _Options, avals: list, specs: list, where: tuple, names: Any) -> None:
+    """With every axis explicit and manual, arguments must be split already as the specs say.
+
+    Explicit types move data only where the program says so. Specs over some of the axes, or over
+    a mesh that the partitioner shares, place their arguments.
+    """
+    mesh, manual, already = where
+    if already or len(manual) < len(mesh.axis_names) or not mesh.are_all_axes_explicit:
+        return
+    for i, (aval, spec) in enumerate(zip(avals, specs, strict=True)):
+        typed = getattr(aval, "sharding", None)
+        have = P() if typed is None else typed.spec
+        if have.padded(aval.ndim) is not spec.padded(aval.ndim):
+            raise ValueError(
+                f"shard_map of {options.name}: argument {names()[i]} of type {aval.str_short()} "
+                f"has the explicit sharding {have!r}, but its in_specs is {spec!r}: with explicit "
+                "axes nothing is moved unless the program says so. Move it: "
+                f"weft.reshard(x, {_target(spec, mesh)}); or leave in_specs out to take the "
+                "argument as it is; or give the mesh Auto axes: weft.make_mesh(..., "
+                f"axis_types=(weft.AxisType.Auto,) * {len(manual)})"
+            )
+
+
+def _target(spec: PartitionSpec, mesh: Any) -> str:
+    """How a spec is written as the target of reshard: with its mesh where none is in context."""
+    inside = context_mesh() is not None and context_mesh().shape == mesh.shape
+    return repr(spec) if inside else f"weft.sharding.NamedSharding(mesh, {spec!r})"
+
+
+def _arg_specs(options: _Options, args: tuple, leaves: list, tree: Any, where: tuple) -> list:
+    mesh, manual, _ = where
+    who = f"shard_map of {options.name}"
+
+    def names() -> list[str]:
+        return arg_names(options.fun, flatten((args, {}))[1])
+
+    given = options.in_specs
+    if isinstance(given, _Infer):
+        unknown = [a for a in manual if mesh.axis_type(a) is not AxisType.Explicit]
+        if unknown:
+            raise TypeError(
+                f"{who}: in_specs can be left out over Explicit axes only, whose types tell them, "
+                f"but mesh axis {names_text(unknown)} is {mesh.axis_type(unknown[0]).name}; give "
+                "in_specs, one P for each argument"
+            )
+        return [_infer_spec(typeof(x), manual) for x in leaves]
+    if isinstance(given, tuple) and len(given) != len(args):
+        raise ValueError(
+            f"{who}: in_specs has {len(given)} entries for {len(args)} arguments; give one for "
+            "each positional argument"
+        )
+
+    def what(i: int, given: str = "in_specs") -> str:
+        return f"{who}: {given} for {names()[i]}"
+
+    flat = broadcast_prefix(given, tree, f"{who}: in_specs", _is_spec)
+    for i, spec in enumerate(flat):
+        if isinstance(spec, _Along):
+            flat[i] = spec.spec(typeof(leaves[i]), partial(what, i, "in_axes"))
+        elif spec is not None:
+            _check_spec(spec, partial(what, i), mesh, manual)
+    return flat
+
+
+# The call -------------------------------------------------------------------------------------
+
+
+def _call(options: _Options, args: tuple) -> Any:
+    """Traces the per-device program and binds it."""
+    where = mesh, manual, _ = _resolve_mesh(options)
+    who = f"shard_map of {options.name}"
+    leaves, tree = flatten(args)
+    static_only = options.in_specs is None
+    specs: list = [None] * len(leaves)
+    if not static_only:
+        specs = _arg_specs(options, args, leaves, tree, where)
+    traced = [i for i, s in enumerate(specs) if s is not None]
+    operands = [leaves[i] for i in traced]
+    in_specs = [specs[i] for i in traced]
+    local = []
+    for i, x, spec in zip(traced, operands, in_specs, strict=True):
+        aval = typeof(x)
+        if not isinstance(aval, ShapedArray):
+            raise TypeError(f"{who}: argument leaf {i} is no array: {aval}")
+        try:
+            local.append(_local_aval(aval, spec, "", mesh, manual, options.check_vma))
+        except ValueError:
+            name = arg_names(options.fun, flatten((args, {}))[1])[i]
+            _local_aval(aval, spec, f"{who}: argument {name}", mesh, manual, options.check_vma)
+            raise
+    _check_placed(
+        options,
+        [typeof(x) for x in operands],
+        in_specs,
+        where,
+        lambda: [arg_names(options.fun, flatten((args, {}))[1])[i] for i in traced],
+    )
+    out: list = []
+
+    def flat_fun(*given: Any) -> list:
+        full = list(leaves)
+        for i, x in zip(traced, given, strict=True):
+            full[i] = x
+        result = options.fun(*tree.unflatten(full))
+        outs, out_tree = flatten(result)
+        flat = _result_specs(options, outs, out_tree, where)
+        out[:] = [out_tree, flat]
+        if options.check_vma:
+            outs = [_exact(o, s, manual) for o, s in zip(outs, flat, strict=True)]
+        return outs
+
+    with manual_scope(mesh, manual, options.check_vma):
+        closed, consts = closed_call_jaxpr(flat_fun, local, options.name)
+    out_tree, out_specs = out
+    outs = shard_map_p.bind(
+        *consts,
+        *operands,
+        jaxpr=closed,
+        mesh=mesh,
+        manual=manual,
+        in_specs=(P(),) * len(consts) + tuple(in_specs),
+        out_specs=tuple(out_specs),
+        check_vma=options.check_vma,
+    )
+    return out_tree.unflatten(outs)
+
+
+def _result_specs(options: _Options, outs: list, tree: Any, where: tuple) -> list:
+    """One checked spec for each result."""
+    mesh, manual, _ = where
+    who = f"shard_map of {options.name}"
+    flat = broadcast_prefix(options.out_specs, tree, f"{who}: out_specs", _is_spec)
+    names: list[str] = []
+
+    def name(i: int) -> str:
+        if not names:
+            names.extend(names_in(tree, "result"))
+        return names[i]
+
+    def what(i: int, given: str = "out_specs") -> str:
+        return f"{who}: {given} for {name(i)}"
+
+    for i, (x, spec) in enumerate(zip(outs, flat, strict=True)):
+        if isinstance(spec, _Along):
+            spec = flat[i] = spec.spec(typeof(x), partial(what, i, "out_axes"))
+        _check_spec(spec, partial(what, i), mesh, manual)
+        try:
+            aval = typeof(x)
+        except TypeError as e:
+            raise TypeError(f"{who}: {name(i)} is no array: {e}") from None
+        if not isinstance(aval, ShapedArray):
+            raise TypeError(
+                f"{who}: {name(i)} has type {aval} and cannot leave the devices before it has "
+                "arrived; call .done() on a future, weft.lax.precv on a token"
+            )
+        if len(spec) > aval.ndim:
+            raise ValueError(
+                f"{who}: {name(i)} of type {aval.str_short()} has rank {aval.ndim}, but its "
+                f"out_specs {spec!r} has {len(spec)} entries"
+                + (
+                    "; a scalar has no dimension to concatenate: add one with x[None], or use P()"
+                    if not aval.ndim
+                    else "; give at most one for each dimension"
+                )
+            )
+        if options.check_vma:
+            _check_result_type(who, name(i), aval, spec, manual)
+    return flat
+
+
+def _check_result_type(who: str, name: str, aval: Any, spec: PartitionSpec, manual: tuple) -> None:
+    """Along axes that the spec does not name, the result must be known to be equal."""
+    axes = [a for a in manual if a in aval.mat.varying and a not in spec.used_axes()]
+    axes = [a for a in axes if a not in spec.unreduced]
+    if axes:
+        listing = ", ".join(map(repr, axes))
+        one = names_text(axes)
+        raise ValueError(
+            f"{who}: {name} of type {aval.str_short()} varies over mesh axis {listing}, which its "
+            f"out_specs {spec!r} does not name: the result would be a different array on each "
+            f"device. Name the axis in out_specs to concatenate the parts, make the result equal "
+            f"with weft.lax.psum / pmean / pmax(x, {one}), or use check_vma=False if you know that "
+            "it is"
+        )
+    for kind in ("unreduced", "reduced"):
+        have, want = getattr(aval.mat, kind), getattr(spec, kind)
+        extra = [a for a in manual if a in have and a not in want]
+        if extra:
+            remedy = (
+                f"add it up with weft.lax.psum(x, {extra[0]!r}), or name the axis in "
+                f"out_specs: P(..., unreduced={{{extra[0]!r}}})"
+                if kind == "unreduced"
+                else f"name the axis in out_specs: P(..., reduced={{{extra[0]!r}}})"
+            )
+            raise ValueError(
+                f"{who}: {name} of type {aval.str_short()} is {kind} over mesh axis {extra[0]!r}, "
+                f"but its out_specs is {spec!r}; {remedy}"
+            )
+
+
+def _exact(x: Any, spec: PartitionSpec, manual: tuple) -> Any:
+    """The result with exactly the type its spec gives: promoted where the spec splits it."""
+    from weft.collectives.casts import as_state
+
+    for axes, to in (
+        (spec.used_axes(), "varying"),
+        (spec.unreduced, "unreduced"),
+        (spec.reduced, "reduced"),
+    ):
+        if axes:
+            x = as_state(x, tuple(a for a in manual if a in axes), to)
+    return x

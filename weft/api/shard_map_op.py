@@ -1,0 +1,601 @@
+"""The shard_map op: a per-device jaxpr over shards, under every transformation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from weft.autodiff.dependence import program_depends
+from weft.autodiff.jvp import cotangent_aval, jvp_jaxpr, linearize_jaxpr
+from weft.autodiff.transpose import is_undefined, transpose_jaxpr
+from weft.autodiff.vmap import AxisData, add_dim, batch_flat, batch_jaxpr, move_dim, to_front
+from weft.core import dtypes
+from weft.core.aval import Mat, ShapedArray
+from weft.core.config import disable_jit
+from weft.core.effects import Effect
+from weft.core.errors import names_text
+from weft.core.jaxpr import ClosedJaxpr, eval_closed, jaxpr_axes
+from weft.core.masks import pick, unpick
+from weft.core.primitive import Primitive
+from weft.core.state import AxisEntry, extend_axes
+from weft.core.trace import inside_manual, trace_to_jaxpr, typeof
+from weft.sharding.mesh import AbstractMesh, AxisType, context_mesh, use_abstract_mesh
+from weft.sharding.named import NamedSharding, type_sharding
+from weft.sharding.spec import PartitionSpec
+
+P = PartitionSpec
+Specs = tuple[PartitionSpec, ...]
+
+
+@contextmanager
+def manual_scope(mesh: Any, manual: tuple, check_vma: bool) -> Iterator[None]:
+    """Inside the body: the manual axes are in scope, and Manual in the mesh in context."""
+    entries = [AxisEntry(n, mesh.shape[n], "manual", mesh, check_vma) for n in manual]
+    with extend_axes(entries), use_abstract_mesh(manual_mesh(mesh, manual)):
+        yield
+
+
+def manual_mesh(mesh: Any, manual: tuple) -> AbstractMesh:
+    """The mesh in context inside the body, whose manual axes are Manual."""
+    types = dict.fromkeys(manual, AxisType.Manual)
+    outer = context_mesh()
+    if outer is not None and outer.shape == mesh.shape:
+        types |= dict.fromkeys(outer.manual_axes, AxisType.Manual)
+    return mesh.abstract_mesh.update_axis_types(types)
+
+
+def _closed_over(aval: Any) -> Any:
+    """Each device has the whole of a closed-over value along manual axes: so says its type."""
+    mesh, typed = context_mesh(), aval.sharding
+    if mesh is None or typed.mesh is mesh or not mesh.manual_axes or typed.mesh.shape != mesh.shape:
+        return aval
+    spec = typed.spec.without(mesh.manual_axes)
+    types = dict.fromkeys(mesh.manual_axes, AxisType.Manual)
+    inner = NamedSharding(typed.mesh.update_axis_types(types), spec)
+    return aval.update(sharding=type_sharding(inner, aval.ndim))
+
+
+inside_manual[:] = [_closed_over]
+
+
+def varying_axes(mat: Mat, manual: Sequence[Any]) -> tuple:
+    """The manual axes along which a value is not simply equal on all devices, in mesh order."""
+    return tuple(n for n in manual if n in mat.varying or n in mat.unreduced)
+
+
+def global_aval(aval: Any, spec: PartitionSpec, mesh: Any, manual: tuple) -> Any:
+    """The type of the array whose shards these are."""
+    shape = list(aval.shape)
+    for d, axes in enumerate(spec.axes):
+        shape[d] *= math.prod(mesh.shape[a] for a in axes)
+    gone = frozenset(manual)
+    mat = Mat(aval.mat.varying - gone, aval.mat.unreduced - gone, aval.mat.reduced - gone)
+    sharding = type_sharding(NamedSharding(mesh, whole_spec(aval, spec)), aval.ndim)
+    return ShapedArray(tuple(shape), aval.dtype, aval.weak_type, sharding, mat)
+
+
+def whole_spec(aval: Any, spec: PartitionSpec) -> PartitionSpec:
+    """How the array is split whose shards these are: by the spec, and inside by explicit types."""
+    if getattr(aval, "sharding", None) is None:
+        return spec
+    inner = aval.sharding.spec
+    return P(
+        *(spec.axes_of(d) + inner.axes_of(d) for d in range(aval.ndim)),
+        unreduced=spec.unreduced | inner.unreduced,
+        reduced=spec.reduced | inner.reduced,
+    )
+
+
+def _abstract(
+    *avals: Any, jaxpr: Any, mesh: Any, manual: tuple, out_specs: Specs, **params: Any
+) -> list:
+    return [
+        global_aval(a, s, mesh, manual) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)
+    ]
+
+
+def _effects(avals: Sequence[Any], params: dict[str, Any]) -> frozenset[Effect]:
+    return params["jaxpr"].effects
+
+
+def _named_axes(params: dict[str, Any]) -> frozenset:
+    return jaxpr_axes(params["jaxpr"]) - frozenset(params["manual"])
+
+
+def retraced(jaxpr: ClosedJaxpr, key: Any, fun: Callable, avals: Sequence[Any]) -> ClosedJaxpr:
+    """A jaxpr of fun(*flat arguments), made once for the jaxpr it derives from."""
+
+    def make() -> ClosedJaxpr:
+        traced, consts = trace_to_jaxpr(fun, avals, jaxpr.jaxpr.debug)
+        return ClosedJaxpr(traced, consts)
+
+    return jaxpr.memo(key, make)
+
+
+# Derivatives ----------------------------------------------------------------------------------
+
+
+def _jvp(
+    primals: Any, tangents: Any, *, jaxpr: Any, in_specs: Specs, out_specs: Specs, **params: Any
+) -> tuple:
+    nonzero = [t is not None for t in tangents]
+    with manual_scope(params["mesh"], params["manual"], params["check_vma"]):
+        pushed, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
+    outs = shard_map_p.bind(
+        *primals,
+        *(t for t in tangents if t is not None),
+        jaxpr=pushed,
+        in_specs=in_specs + tuple(pick(in_specs, nonzero)),
+        out_specs=out_specs + tuple(pick(out_specs, out_nonzero)),
+        **params,
+    )
+    n = len(out_specs)
+    return outs[:n], unpick(outs[n:], out_nonzero)
+
+
+def _linearize(
+    primals: Any,
+    tangents: Any,
+    *,
+    jaxpr: Any,
+    mesh: Any,
+    manual: tuple,
+    check_vma: bool,
+    in_specs: Specs,
+    out_specs: Specs,
+) -> tuple:
+    nonzero = [t is not None for t in tangents]
+    params = {"mesh": mesh, "manual": manual, "check_vma": check_vma}
+    with manual_scope(mesh, manual, check_vma):
+        split = linearize_jaxpr(jaxpr, nonzero)
+        residual_avals = split.tangent.in_avals[: len(split.residual_inputs)]
+        made = [i for i, p in enumerate(split.residual_inputs) if p is None]
+        differ = manual if check_vma else _differing(jaxpr, manual, (*in_specs, *out_specs))
+        specs = [_residual_spec(residual_avals[i], differ, check_vma) for i in made]
+        primal = _leaving(split.primal, len(out_specs), specs)
+        tangent = _entering(split.tangent, dict(zip(made, specs, strict=True)), mesh)
+    outs = shard_map_p.bind(
+        *primals, jaxpr=primal, in_specs=in_specs, out_specs=out_specs + tuple(specs), **params
+    )
+    n = len(out_specs)
+    residuals = split.residuals(primals, outs[n:])
+    rest_specs = iter(specs)
+    residual_specs = tuple(
+        next(rest_specs) if p is None else in_specs[p] for p in split.residual_inputs
+    )
+    given = [t for t in tangents if t is not None]
+    result = iter(
+        shard_map_p.bind(
+            *residuals,
+            *given,
+            jaxpr=tangent,
+            in_specs=residual_specs + tuple(pick(in_specs, nonzero)),
+            out_specs=tuple(pick(out_specs, split.nonzero_out)),
+            **params,
+        )
+    )
+    return outs[:n], [next(result) if nz else None for nz in split.nonzero_out]
+
+
+def _differing(jaxpr: ClosedJaxpr, manual: tuple, specs: Specs) -> tuple:
+    """The manual axes along which values of an untracked body may differ.
+
+    Along others all devices compute the same, so that a vmap can spread its examples over them.
+    """
+    if jaxpr.effects:
+        return manual
+    used = jaxpr_axes(jaxpr).union(*(s.used_axes() for s in specs))
+    return tuple(n for n in manual if n in used)
+
+
+def _residual_spec(aval: Any, manual: tuple, check_vma: bool) -> PartitionSpec:
+    """Residuals leave the body side by side along their first dimension where they differ."""
+    axes = varying_axes(aval.mat, manual) if check_vma else manual
+    return P(axes) if axes else P()
+
+
+def _leaving(primal: ClosedJaxpr, num_outs: int, specs: Sequence[PartitionSpec]) -> ClosedJaxpr:
+    """The primal jaxpr with residuals in the form in which they leave: rank 1 at least."""
+
+    def fun(*args: Any) -> list:
+        from weft.ops.shape import reshape
+
+        outs = eval_closed(primal, *args)
+        for k, spec in enumerate(specs, num_outs):
+            x, aval = outs[k], typeof(outs[k])
+            if spec and not aval.ndim:
+                x = reshape(x, (1,))
+            manual = spec.used_axes() | aval.mat.reduced
+            if aval.mat.unreduced & manual or aval.mat.reduced:
+                x = relabel_p.bind(
+                    x,
+                    mat=Mat(
+                        aval.mat.varying | aval.mat.unreduced & manual, aval.mat.unreduced - manual
+                    ),
+                )
+            outs[k] = x
+        return outs
+
+    if not any(
+        (s and not a.ndim) or a.mat.unreduced or a.mat.reduced
+        for s, a in zip(specs, primal.out_avals[num_outs:], strict=True)
+    ):
+        return primal
+    return retraced(primal, ("leaving", tuple(specs)), fun, primal.in_avals)
+
+
+def _entering(tangent: ClosedJaxpr, specs: dict[int, PartitionSpec], mesh: Any) -> ClosedJaxpr:
+    """The tangent jaxpr that takes residuals in the form in which they left."""
+    avals = list(tangent.in_avals)
+    for i, spec in specs.items():
+        a = avals[i]
+        if spec and not a.ndim:
+            sharding = a.sharding.with_dim(0) if a.sharding is not None else None
+            a = a.update(shape=(1,), sharding=sharding)
+        mat = a.mat
+        if mat.unreduced or mat.reduced:
+            used = spec.used_axes()
+            mat = Mat(mat.varying | (mat.unreduced & used), mat.unreduced - used)
+        avals[i] = a.update(mat=mat)
+    if avals == tangent.in_avals:
+        return tangent
+
+    def fun(*args: Any) -> list:
+        from weft.collectives.casts import as_state
+        from weft.ops.shape import reshape
+
+        full = list(args)
+        for i in specs:
+            want = tangent.in_avals[i]
+            x = full[i]
+            if typeof(x).shape != want.shape:
+                x = reshape(x, want.shape)
+            for name in ("unreduced", "reduced"):
+                axes = getattr(want.mat, name)
+                if axes:
+                    x = as_state(x, tuple(n for n in mesh.axis_names if n in axes), name)
+            full[i] = x
+        return eval_closed(tangent, *full)
+
+    return retraced(tangent, ("entering", tuple(specs.items())), fun, avals)
+
+
+relabel_p = Primitive(
+    "relabel",
+    abstract=lambda x, *, mat: x.update(mat=mat),
+    jvp="linear",
+    transpose=lambda ct, x, *, mat: [relabel_p.bind(ct, mat=cotangent_aval(x.aval).mat)],
+    batch=lambda axis, args, dims, *, mat: (relabel_p.bind(args[0], mat=mat), dims[0]),
+    lower=lambda ctx, x, *, mat: x,
+    own_types=True,
+)
+"""The per-device parts of a residual under another manual-axis type, on its way out of a body."""
+
+
+def _dual(spec: PartitionSpec) -> PartitionSpec:
+    """The spec of cotangents."""
+    if not spec.unreduced and not spec.reduced:
+        return spec
+    return spec.update(unreduced=spec.reduced, reduced=spec.unreduced)
+
+
+def _transpose(
+    cts: Any,
+    *args: Any,
+    jaxpr: Any,
+    mesh: Any,
+    manual: tuple,
+    check_vma: bool,
+    in_specs: Specs,
+    out_specs: Specs,
+) -> list:
+    linear = [is_undefined(a) for a in args]
+    nonzero = [ct is not None for ct in cts]
+    known = [not lin for lin in linear]
+    linear_specs = pick(in_specs, linear)
+    with manual_scope(mesh, manual, check_vma):
+        backward, ct_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
+        ct_avals = [cotangent_aval(a) for a in pick(jaxpr.in_avals, linear)]
+        kept_specs = tuple(pick(linear_specs, ct_nonzero))
+        ct_specs = tuple(pick(out_specs, nonzero))
+        if check_vma:
+            backward = _with_types(backward, pick(ct_avals, ct_nonzero))
+        else:
+            differ = _differing(jaxpr, manual, (*in_specs, *out_specs))
+            backward = _untyped(backward, sum(known), ct_specs, kept_specs, mesh, differ)
+    outs = shard_map_p.bind(
+        *pick(args, known),
+        *(ct for ct in cts if ct is not None),
+        jaxpr=backward,
+        mesh=mesh,
+        manual=manual,
+        check_vma=check_vma,
+        in_specs=tuple(pick(in_specs, known)) + tuple(map(_dual, ct_specs)),
+        out_specs=tuple(map(_dual, kept_specs)),
+    )
+    return unpick(unpick(outs, ct_nonzero), linear)
+
+
+def _with_types(backward: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
+    """The backward jaxpr whose results have exactly the cotangents' types."""
+    if all(a.mat is b.mat for a, b in zip(backward.out_avals, avals, strict=True)):
+        return backward
+
+    def fun(*args: Any) -> list:
+        from weft.collectives.casts import cast_to
+
+        outs = eval_closed(backward, *args)
+        return [cast_to(o, a.mat) for o, a in zip(outs, avals, strict=True)]
+
+    return retraced(backward, ("with_types", tuple(avals)), fun, backward.in_avals)
+
+
+def _untyped(
+    backward: ClosedJaxpr, known: int, ct_specs: Specs, specs: Specs, mesh: Any, differ: tuple
+) -> ClosedJaxpr:
+    """Without types, every device counts as one owner of an equal value.
+
+    A result's cotangent is divided among the devices that hold it whole; an argument's is added up
+    over the devices that were given it whole. differ: the axes for which this is not the same.
+    """
+    from weft.collectives.groups import Team
+    from weft.collectives.reduce import psum_p
+
+    def whole_over(spec: PartitionSpec) -> tuple:
+        return tuple(n for n in differ if n not in spec.used_axes() and mesh.shape[n] > 1)
+
+    def fun(*args: Any) -> list:
+        from weft.ops.elementwise_api import div
+
+        given = list(args)
+        for k, spec in enumerate(ct_specs, known):
+            count = math.prod(mesh.shape[n] for n in whole_over(spec))
+            aval = typeof(given[k])
+            if count > 1 and aval.dtype != dtypes.float0:
+                given[k] = div(given[k], aval.dtype.type(count))
+        outs = eval_closed(backward, *given)
+        for k, spec in enumerate(specs):
+            axes = whole_over(spec)
+            if axes:
+                over = Team(axes, tuple(mesh.shape[n] for n in axes))
+                outs[k] = psum_p.bind(outs[k], over=over)
+        return outs
+
+    return retraced(backward, ("untyped", ct_specs, specs, differ), fun, backward.in_avals)
+
+
+# Batching -------------------------------------------------------------------------------------
+
+
+def _batch(
+    axis: AxisData,
+    args: Any,
+    dims: Any,
+    *,
+    jaxpr: Any,
+    mesh: Any,
+    manual: tuple,
+    in_specs: Specs,
+    out_specs: Specs,
+    check_vma: bool,
+) -> tuple:
+    moved, batched = to_front(args, dims)
+    names = axis.spmd_name if isinstance(axis.spmd_name, tuple) else (axis.spmd_name,)
+    lead = tuple(n for n in names if n in manual)
+    if lead:
+        axis = _spread_axis(axis, lead, mesh, jaxpr, (*in_specs, *out_specs))
+    with manual_scope(mesh, manual, check_vma):
+        if lead and check_vma:
+            inner, out_batched = _batch_varying(jaxpr, axis, batched, lead)
+        else:
+            inner, out_batched = batch_jaxpr(jaxpr, axis, batched)
+
+    def with_lead(specs: Specs, keep: Sequence[bool]) -> Specs:
+        return tuple(
+            s.update(partitions=(lead or None, *s.partitions)) if b else s
+            for s, b in zip(specs, keep, strict=True)
+        )
+
+    outs = shard_map_p.bind(
+        *moved,
+        jaxpr=inner,
+        mesh=mesh,
+        manual=manual,
+        in_specs=with_lead(in_specs, batched),
+        out_specs=with_lead(out_specs, out_batched),
+        check_vma=check_vma,
+    )
+    return outs, [0 if b else None for b in out_batched]
+
+
+def _spread_axis(
+    axis: AxisData, lead: tuple, mesh: Any, jaxpr: ClosedJaxpr, specs: Specs
+) -> AxisData:
+    """The batch axis on one device, when spmd_axis_name spreads it over manual axes."""
+    for spec in specs:
+        if spec.used_axes() & frozenset(lead):
+            raise ValueError(
+                f"vmap: spmd_axis_name {lead!r} is already used by the spec {spec!r} of a "
+                "shard_map inside; use a mesh axis that its in_specs and out_specs leave free"
+            )
+    along = tuple(n for n in lead if n in jaxpr_axes(jaxpr))
+    if along:
+        raise ValueError(
+            f"vmap: a shard_map inside communicates along mesh axis {names_text(along)}, over "
+            "which spmd_axis_name spreads the examples; leave spmd_axis_name out, or give another "
+            "axis"
+        )
+    if axis.name is not None and axis.name in jaxpr_axes(jaxpr):
+        raise ValueError(
+            f"vmap: a shard_map inside communicates along axis_name {axis.name!r}, which "
+            f"spmd_axis_name spreads over mesh axis {lead!r}; leave spmd_axis_name out, or let the "
+            "shard_map communicate along the mesh axis"
+        )
+    parts = math.prod(mesh.shape[n] for n in lead)
+    if axis.size % parts:
+        raise ValueError(
+            f"vmap: the axis of size {axis.size} cannot be spread by spmd_axis_name over mesh axis "
+            f"{lead!r} of size {parts}; pad it to {-(-axis.size // parts) * parts}"
+        )
+    return AxisData(axis.name, axis.size // parts, axis.spmd_name, axis.varying)
+
+
+def _batch_varying(
+    jaxpr: ClosedJaxpr, axis: AxisData, batched: Sequence[bool], lead: tuple
+) -> tuple[ClosedJaxpr, list[bool]]:
+    """batch_jaxpr where batched values also vary over mesh axes: their types are found anew."""
+    from weft.collectives.casts import as_state
+
+    out_batched: list[bool] = []
+    varying = axis.varying | frozenset(lead)
+    axis = AxisData(axis.name, axis.size, axis.spmd_name, varying)
+    avals = [add_dim(a, 0, axis) if b else a for a, b in zip(jaxpr.in_avals, batched, strict=True)]
+
+    def fun(*args: Any) -> list:
+        dims = [0 if b else None for b in batched]
+        outs, out_dims = batch_flat(lambda *xs: eval_closed(jaxpr, *xs), axis, args, dims)
+        out_batched[:] = [d is not None for d in out_dims]
+        return [
+            o if d is None else as_state(move_dim(o, d, 0, axis), lead, "varying")
+            for o, d in zip(outs, out_dims, strict=True)
+        ]
+
+    traced, consts = trace_to_jaxpr(fun, avals, f"vmap({jaxpr.jaxpr.debug})")
+    return ClosedJaxpr(traced, consts), out_batched
+
+
+# Lowering and eager running -------------------------------------------------------------------
+
+
+def _lower(
+    ctx: Any,
+    *operands: Any,
+    jaxpr: ClosedJaxpr,
+    mesh: Any,
+    manual: tuple,
+    in_specs: Specs,
+    out_specs: Specs,
+    check_vma: bool,
+) -> list:
+    from weft.lowering.manual import manual_region, marked_sources, shard, unshard
+    from weft.lowering.module import ordered_effects
+
+    module, function = ctx.module, ctx.function
+    axes = tuple(n for n in manual if n not in module.manual_axes)
+    before = module.manual_axes
+    if module.mesh is not None:
+        _check_mesh(module.mesh, mesh)
+    if module.mesh is None or all(mesh.shape[n] == 1 for n in axes):
+        module.manual_axes = before | frozenset(axes)
+        try:
+            return ctx.inline(jaxpr, *operands)
+        finally:
+            module.manual_axes = before
+    axes = tuple(n for n in module.mesh.axis_names if n in axes)
+    effects = ordered_effects(jaxpr)
+    tokens = [function.tokens[e] for e in effects]
+    local_in = [ctx.type_of(a) for a in jaxpr.in_avals]
+
+    def body(*locals_: Any) -> list:
+        module.manual_axes = before | frozenset(axes)
+        untracked = module.untracked_axes
+        if not check_vma:
+            module.untracked_axes = untracked | frozenset(axes)
+        try:
+            for e, t in zip(effects, locals_, strict=False):
+                function.tokens[e] = t
+            with marked_sources(module):
+                outs = ctx.inline(jaxpr, *locals_[len(effects) :])
+            return [function.tokens[e] for e in effects] + list(outs)
+        finally:
+            module.manual_axes = before
+            module.untracked_axes = untracked
+
+    whole_out = ctx.out_types()
+    if not module.use_shardy:
+        given = [
+            shard(ctx, x, s, t, axes) for x, s, t in zip(operands, in_specs, local_in, strict=True)
+        ]
+        outs = body(*tokens, *given)[len(effects) :]
+        return [
+            unshard(ctx, x, s, t, axes) for x, s, t in zip(outs, out_specs, whole_out, strict=True)
+        ]
+    token = [t.type for t in tokens]
+    in_specs = tuple(map(whole_spec, jaxpr.in_avals, in_specs))
+    out_specs = tuple(map(whole_spec, jaxpr.out_avals, out_specs))
+    outs = manual_region(
+        ctx,
+        axes,
+        [*tokens, *operands],
+        [*(((), t) for t in token), *zip(in_specs, (x.type for x in operands), strict=True)],
+        [*(((), t) for t in token), *zip(out_specs, whole_out, strict=True)],
+        body,
+        [*token, *local_in],
+    )
+    for e in effects:
+        function.tokens[e] = outs.pop(0)
+    return outs
+
+
+def _check_mesh(program: Any, own: Any) -> None:
+    """One program has one mesh; a shard_map over another cannot be part of it."""
+    if program.shape != own.shape:
+        raise ValueError(
+            f"a shard_map over {own!r} is part of a program whose arguments are placed over "
+            f"{program!r}: one program has one mesh. Move the arguments to the shard_map's mesh "
+            "with weft.device_put, or give both the same axes"
+        )
+
+
+def _impl(*args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list:
+    from weft.driver.jit import jit
+
+    def make() -> Any:
+        def run_shard_map(*xs: Any) -> list:
+            return shard_map_p.bind(*xs, jaxpr=jaxpr, **params)
+
+        return jit(run_shard_map)
+
+    jitted = jaxpr.memo(("eager", *params.items()), make)
+    with disable_jit(False):  # nothing else runs one program on every device
+        return jitted(*args)
+
+
+def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:
+    jaxpr, mesh = params["jaxpr"], params["mesh"]
+
+    def shards(whole: Sequence[Any], specs: Sequence[Any]) -> list:
+        return [_shard(a, s, mesh) for a, s in zip(whole, specs, strict=True)]
+
+    for what, inner, whole, specs in (
+        ("the body", jaxpr.in_avals, avals, params["in_specs"]),
+        ("the results of the body", jaxpr.out_avals, outs, params["out_specs"]),
+    ):
+        yield what, [(a.shape, a.dtype) for a in inner], shards(whole, specs)
+
+
+def _shard(aval: Any, spec: Any, mesh: Any) -> tuple:
+    """Shape and dtype of what one device has of a value."""
+    parts = [math.prod(mesh.shape[n] for n in spec.axes_of(d)) for d in range(len(aval.shape))]
+    return tuple(d // n for d, n in zip(aval.shape, parts, strict=True)), aval.dtype
+
+
+shard_map_p = Primitive(
+    "shard_map",
+    abstract=_abstract,
+    effects=_effects,
+    jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
+    impl=_impl,
+    named_axes=_named_axes,
+    inner=_inner,
+    depends=lambda params, marked: program_depends(params["jaxpr"], marked),
+    multiple_results=True,
+    own_types=True,
+    higher_order=True,
+)

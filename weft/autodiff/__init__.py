@@ -1,0 +1,1 @@
+"""The mechanism of derivatives and batching: traces, transposition, dead code."""

@@ -1,0 +1,127 @@
+"""The types of values under way: what a start gives and its done, or receive, takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.caches import interned
+
+
+class UnderWay:
+    """A value being communicated. It has the value's shape and manual-axis type, but is no array.
+
+    A kind of its own says how it is named, `of(value)` gives the like with another value, and
+    `arrive` and `land` turn it into its value and back. Interned by what `_of` is given.
+    """
+
+    __slots__ = ("dtype", "key", "value")
+
+    sharding = None
+    weak_type = False
+    remedy = "take it"
+    _interned: dict[tuple, UnderWay] = interned({})
+
+    value: ShapedArray
+    dtype: np.dtype
+    key: tuple
+
+    @classmethod
+    def _of(cls, name: str, value: ShapedArray, *key: Any) -> Any:
+        """name: with the value's dtype it tells kinds apart, since compiled programs are found by
+        shape and dtype."""
+        self = cls._interned.get((cls, value, *key))
+        if self is None:
+            self = object.__new__(cls)
+            self.value, self.key = value, key
+            self.dtype = np.dtype([(name, value.dtype)])
+            cls._interned[cls, value, *key] = self
+        return self
+
+    def __reduce__(self) -> tuple:
+        return type(self), (*self.key, self.value)
+
+    def of(self, value: Any) -> Any:
+        """The same kind of type, of another value."""
+        kind: Any = type(self)
+        return kind(*self.key, value)
+
+    def arrive(self, x: Any) -> Any:
+        """The value, once it is here."""
+        raise TypeError(self)
+
+    def land(self, x: Any) -> Any:
+        """A value that is here already, where one under way is expected."""
+        raise TypeError(self)
+
+    def str_short(self) -> str:
+        raise TypeError(type(self))
+
+    def __repr__(self) -> str:
+        return self.str_short()
+
+    shape = property(lambda self: self.value.shape)
+    ndim = property(lambda self: self.value.ndim)
+    size = property(lambda self: self.value.size)
+    mat = property(lambda self: self.value.mat)
+
+    def update(self, **changes: Any) -> Any:
+        return self.of(self.value.update(**changes))
+
+    def strip_weak_type(self) -> Any:
+        return self
+
+    # What transformations ask of types that are no arrays.
+
+    def to_tangent(self) -> Any:
+        from weft.autodiff.jvp import tangent_aval
+
+        return self.of(tangent_aval(self.value))
+
+    def to_cotangent(self) -> ShapedArray:
+        """Cotangents are here already: they are sent the other way where the start was."""
+        from weft.autodiff.jvp import cotangent_aval
+
+        return cotangent_aval(self.value)
+
+    def instantiate_zero(self) -> Any:
+        from weft.ops.special import instantiate_zero
+
+        return self.land(instantiate_zero(self.value))
+
+    def ir_type(self) -> Any:
+        from weft.lowering.context import ir_type
+
+        return ir_type(self.value)
+
+    def remove_dim(self, dim: int) -> Any:
+        from weft.autodiff.vmap import remove_dim
+
+        return self.of(remove_dim(self.value, dim))
+
+    def add_dim(self, dim: int, size: int) -> Any:
+        from weft.autodiff.vmap import AxisData, add_dim
+
+        return self.of(add_dim(self.value, dim, AxisData(None, size)))
+
+    def moveaxis(self, x: Any, source: int, target: int) -> Any:
+        from weft.ops.shape import moveaxis
+
+        return self.land(moveaxis(self.arrive(x), source, target))
+
+    def broadcast_to_dim(self, x: Any, dim: int, size: int) -> Any:
+        from weft.ops.shape import broadcast_to_dim
+
+        return self.land(broadcast_to_dim(self.arrive(x), dim, size))
+
+
+def no_keys(who: str, x: ShapedArray) -> None:
+    """Values under way have plain elements."""
+    if dtypes.is_extended(x.dtype):
+        raise TypeError(
+            f"{who}: a value of type {x.str_short()} cannot be under way; send the words of the "
+            "keys, weft.random.key_data(keys), and wrap what arrives with weft.random.wrap_key_data"
+        )

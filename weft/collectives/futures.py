@@ -1,0 +1,70 @@
+"""What users hold of a value under way: a pytree node that is no array, and says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.collectives.async_types import UnderWay
+from weft.core.trace import typeof
+from weft.core.tree import flatten, tree_map
+
+
+class Held:
+    """Stands for values under way. Whatever computes with it raises, with `remedy`."""
+
+    __slots__ = ("_started",)
+
+    remedy: str
+
+    def __init__(self, started: Any) -> None:
+        self._started = started
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({tree_map(_type_text, self._started)})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise AttributeError(f"{self._under_way()} before {name!r} is asked for")
+
+    def __weft_array__(self) -> Any:
+        raise TypeError(f"{self._under_way()} before it is computed with")
+
+    def _under_way(self) -> str:
+        types = ", ".join(map(_type_text, flatten(self._started)[0]))
+        return f"a value of type {types} is under way: {self.remedy}"
+
+
+def _type_text(x: Any) -> str:
+    """The type of a value, or of what `eval_shape` gives for one."""
+    return str(x if isinstance(x, UnderWay) else typeof(x))
+
+
+def _refuse(*operands: Any) -> Any:
+    return next(x for x in operands if isinstance(x, Held)).__weft_array__()
+
+
+_BINARY = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift"
+_OTHER = (
+    "neg pos abs invert round getitem iter len contains array lt le gt ge eq ne "
+    "bool int float complex index"
+)
+for _name in _BINARY.split():
+    setattr(Held, f"__{_name}__", _refuse)
+    setattr(Held, f"__r{_name}__", _refuse)
+for _name in _OTHER.split():
+    setattr(Held, f"__{_name}__", _refuse)
+
+
+def register(kind: type[Held]) -> None:
+    """Makes a kind of them a pytree node."""
+    from weft._xla import pytree
+
+    def children(held: Held) -> tuple[tuple, None]:
+        return (held._started,), None
+
+    def made_of(_: None, children: Sequence[Any]) -> Held:
+        return kind(children[0])
+
+    pytree.register_node(kind, children, made_of)

@@ -1,0 +1,1 @@
+"""From a signature to a running program: jit, its key, its executable."""

@@ -1,0 +1,278 @@
+"""Running jaxprs and single ops: each by the program compiled for its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.caches import make_room
+from weft.core.config import config
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.primitive import Primitive
+from weft.core.state import LAYOUTS
+from weft.core.trace import (
+    EvalTrace,
+    Tracer,
+    array_method,
+    check_hashable,
+    check_not_leaked,
+    trace_to_jaxpr,
+    typeof,
+)
+from weft.driver.devices import committed_sharding
+from weft.driver.donation_guard import Guarded
+from weft.driver.program_key import Request
+from weft.runtime.dispatch import cached_call, fastpath
+from weft.runtime.executable import Executable, effects_barrier
+from weft.sharding.physical import without_trailing_nones
+from weft.sharding.spec import UNCONSTRAINED
+
+if TYPE_CHECKING:
+    from weft.driver.program import Program
+
+KEPT = 2048
+"""How many params of one op, and types of operands of each, have programs outside of jit."""
+
+
+def executable_for(
+    closed: ClosedJaxpr,
+    request: Request,
+    arg_names: Callable[[], Sequence[str]] = list,
+    result_names: Callable[[], Sequence[str]] | None = None,
+) -> tuple[Executable, list]:
+    """The executable of a jaxpr, and the constants to pass in front of its arguments.
+
+    arg_names, result_names: asked for where a program is made, for messages. A program whose
+    results have names is kept, for `.lower` to show.
+    """
+
+    def make() -> tuple:
+        if result_names is None:
+            from weft.driver.program import lower_program
+
+            program = lower_program(closed, request, arg_names=arg_names())
+        else:
+            program = program_for(closed, request, arg_names, result_names)
+        return _compiled(program, request), program.consts
+
+    return closed.memo(request.key("executable"), make)
+
+
+def program_for(
+    closed: ClosedJaxpr,
+    request: Request,
+    arg_names: Callable[[], Sequence[str]],
+    result_names: Callable[[], Sequence[str]],
+) -> Program:
+    """The lowered program of a jaxpr for the platform that calls run on."""
+
+    def make() -> Program:
+        from weft.driver.program import lower_program
+
+        return lower_program(closed, request, arg_names=arg_names(), result_names=result_names())
+
+    return closed.memo(request.key("program"), make)
+
+
+def executable_of(program: Program, closed: ClosedJaxpr, request: Request) -> Executable:
+    """The executable of a program lowered for a request: that of calls, if there were some."""
+    executable, program.consts = closed.memo(
+        request.key("executable"), lambda: (_compiled(program, request), program.consts)
+    )
+    program.executable = executable
+    return executable
+
+
+def _compiled(program: Program, request: Request) -> Executable:
+    from weft.driver.program import compile_program
+
+    if config.dump_ir_to is not None:
+        from weft.driver.dump_ir import dump_ir
+
+        dump_ir(program)
+    executable = compile_program(program)
+    placed = any(s is not None for s in request.shardings)
+    executable.committed = executable.committed or placed
+    return executable
+
+
+def placements(args: Sequence[Any]) -> tuple:
+    """The shardings of those arguments that are committed, None for the others."""
+    return tuple([without_trailing_nones(committed_sharding(x)) for x in args])
+
+
+def layouts_for(
+    who: str,
+    args: Sequence[Any],
+    asked: tuple | None = None,
+    n_out: int = 0,
+    names: Callable[[], Sequence[str]] = list,
+) -> tuple | None:
+    """The layouts of a program of these arguments: those asked of jit, else the arguments' own."""
+    if not LAYOUTS.in_use:
+        return None
+    from weft.runtime.layouts import held, resolved
+
+    return resolved(who, names, asked, [held(x) for x in args], n_out)
+
+
+def execute(
+    executable: Executable, consts: Sequence[Any], args: Sequence[Any], closed: Any
+) -> list:
+    """Runs an executable on any array-like arguments; results of extended dtypes are wrapped."""
+    flat = [getattr(a, "_base", a) for a in (*consts, *args)]
+    ordered = any(e.ordered for e in closed.effects)
+    if ordered:
+        effects_barrier()
+    outs = executable.call(flat)
+    if ordered:
+        effects_barrier()
+    outs = [
+        a.dtype.wrap(o) if isinstance(a, ShapedArray) and dtypes.is_extended(a.dtype) else o
+        for o, a in zip(outs, closed.out_avals, strict=True)
+    ]
+    if is_debugging():
+        from weft.driver.debug_nans import check_results
+
+        check_results(outs, closed, args)
+    return outs
+
+
+def is_debugging() -> bool:
+    return bool(config.debug_nans or config.debug_infs)
+
+
+def run_jaxpr(closed: ClosedJaxpr, args: Sequence[Any], params: dict[str, Any]) -> list:
+    """Runs the jit op eagerly, through a compiled dispatch function kept with the jaxpr."""
+    if config.disable_jit:
+        from weft.core.jaxpr import eval_closed
+
+        return eval_closed(closed, *args)
+    key = ("dispatch", *params.items())
+    return closed.memo(key, lambda: _jaxpr_function(closed, params))(*args)
+
+
+def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
+    name = params["name"]
+    if any(_is_open(s) for s in (*params["in_shardings"], *params["out_shardings"])):
+        closed, params = _within(closed, params)
+
+    def fun(*args: Any) -> list:
+        from weft.core.jaxpr import eval_closed
+
+        return eval_closed(closed, *args)
+
+    def miss(*args: Any) -> tuple:
+        check_not_leaked(args)
+        request = Request(
+            name,
+            placements(args),
+            params["in_shardings"],
+            params["out_shardings"],
+            params["donated"],
+            params["keep_unused"],
+            dict(params["options"]) or None,
+            params["partitioner"],
+            layouts_for(name, args, n_out=len(closed.out_avals)),
+        )
+        executable, consts = executable_for(closed, request)
+        result = execute(executable, consts, args, closed)
+        fast = None if is_debugging() else fastpath(executable, result, args, consts)
+        return result, fast, False
+
+    function = cached_call(fun, miss, cache_key=object(), name=name)
+    donated = [i for i, d in enumerate(params["donated"]) if d]
+    return Guarded(function, name, donated, ()) if donated else function
+
+
+def _is_open(sharding: Any) -> bool:
+    """Whether it leaves dimensions to propagation, as vmap's do, which no array can."""
+    spec = getattr(sharding, "spec", None)
+    return spec is not None and UNCONSTRAINED in spec.partitions
+
+
+def _within(closed: ClosedJaxpr, params: dict[str, Any]) -> tuple[ClosedJaxpr, dict[str, Any]]:
+    """A jaxpr that calls this one, with its shardings as constraints inside the program."""
+    from weft.driver.jit_op import jit_p
+
+    outer, consts = trace_to_jaxpr(
+        lambda *xs: jit_p.bind(*xs, jaxpr=closed, **params), closed.in_avals, params["name"]
+    )
+    free = {
+        "in_shardings": (None,) * len(closed.in_avals),
+        "out_shardings": (None,) * len(closed.out_avals),
+    }
+    return ClosedJaxpr(outer, consts), {**params, **free}
+
+
+# Eager ops --------------------------------------------------------------------------------------
+
+
+def dispatch_op(prim: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Runs one op eagerly: a compiled program for each (op, params, operand types)."""
+    return eager_call(prim, params)(*args)
+
+
+def eager_call(prim: Primitive, params: dict[str, Any]) -> Any:
+    """The compiled call that runs an op with these params."""
+    key = tuple(params.items())
+    try:
+        function = prim.eager_cache.get(key)
+    except TypeError:
+        check_hashable(prim, params)
+        raise
+    if function is None:
+        make_room(prim.eager_cache, KEPT)
+        function = prim.eager_cache[key] = op_function(prim, params)
+    return function
+
+
+def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
+    programs: dict[Any, ClosedJaxpr] = {}
+
+    def fun(*args: Any) -> Any:  # what the dispatch path calls under disable_jit
+        return miss(*args)[0]
+
+    def miss(*args: Any) -> tuple:
+        check_not_leaked(args)
+        methods = [array_method(a) for a in args]
+        args = tuple(a if m is None else m() for a, m in zip(args, methods, strict=True))
+        if any(isinstance(a, Tracer) for a in args):
+            raise TypeError(
+                f"{prim.name}: an operand is an object that stands for a differentiated or mapped "
+                "array; convert it first, weft.numpy.asarray(x)"
+            )
+        avals = tuple(typeof(a) for a in args)
+        key = (avals, config.trace_key())
+        closed = programs.get(key)
+        if closed is None:
+            jaxpr, consts = trace_to_jaxpr(
+                (lambda *xs: list(prim.bind(*xs, **params)))
+                if prim.multiple_results
+                else lambda *xs: [prim.bind(*xs, **params)],
+                avals,
+                prim.name,
+            )
+            make_room(programs, KEPT)
+            closed = programs[key] = ClosedJaxpr(jaxpr, consts)
+        n, n_out = len(args), len(closed.out_avals)
+        request = Request(
+            prim.name,
+            placements(args),
+            (None,) * n,
+            (None,) * n_out,
+            (False,) * n,
+            layouts=layouts_for(prim.name, args, n_out=n_out),
+        )
+        executable, consts = executable_for(closed, request)
+        outs = execute(executable, consts, args, closed)
+        result = outs if prim.multiple_results else outs[0]
+        fast = None if is_debugging() else fastpath(executable, result, args, consts)
+        return result, fast, False
+
+    return cached_call(fun, miss, cache_key=(prim.name, object()), name=prim.name)
+
+
+EvalTrace.dispatch = staticmethod(dispatch_op)  # type: ignore[assignment]

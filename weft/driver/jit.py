@@ -1,0 +1,606 @@
+"""jit: traces a function once for each signature and runs it compiled.
+
+A call goes through jaxlib's compiled dispatch; only a new signature, or a call among tracers,
+reaches the Python below.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft._xla.dispatch import PjitFunction as PjitFunctionType
+from weft.core.boundary import api_boundary
+from weft.core.caches import clearable, make_room
+from weft.core.cell import Cell
+from weft.core.config import config
+from weft.core.errors import kind_of
+from weft.core.events import TRACED, measured
+from weft.core.jaxpr import ClosedJaxpr, eval_closed
+from weft.core.state import axes_key, state
+from weft.core.trace import (
+    EVAL,
+    Tracer,
+    array_method,
+    check_not_leaked,
+    is_array_like,
+    trace_to_jaxpr,
+    typeof,
+)
+from weft.core.tree import (
+    PyTreeDef,
+    arg_names,
+    broadcast_prefix,
+    flatten,
+    flatten_fun,
+    names_in,
+    position_names,
+)
+from weft.driver.donation_guard import Guarded
+from weft.driver.execute import executable_for, execute, is_debugging, layouts_for, placements
+from weft.driver.jit_op import jit_p, typed_as
+from weft.driver.program_key import Request
+from weft.driver.staging import aval_of_spec, check_callable, function_name, split_static
+from weft.runtime.dispatch import cached_call, fastpath
+
+
+class _Unspecified:
+    def __repr__(self) -> str:
+        return "UNSPECIFIED"
+
+
+UNSPECIFIED = _Unspecified()
+_traces: weakref.WeakKeyDictionary = clearable(weakref.WeakKeyDictionary())
+"""Function -> its traces by signature. None may refer to the function or to its arguments."""
+
+KEPT = 4096
+"""How many signatures of one function are kept."""
+
+
+class Entry:
+    """A traced signature."""
+
+    __slots__ = (
+        "closed",
+        "consts",
+        "donated",
+        "in_shardings",
+        "in_tree",
+        "layouts",
+        "out_shardings",
+        "out_tree",
+        "statics",
+    )
+
+    closed: ClosedJaxpr
+    consts: list  # closed-over tracers and refs, passed in front of the arguments
+    in_tree: PyTreeDef  # of the dynamic (args, kwargs)
+    statics: tuple[int, ...]  # positions of the static arguments among all
+    out_tree: PyTreeDef
+    in_shardings: tuple
+    out_shardings: tuple
+    donated: tuple
+    layouts: tuple | None  # those asked of the arguments and of the results
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False, kw_only=True)
+class JitInfo:
+    """A jitted function's options, and its traces."""
+
+    fun: Callable
+    static_argnums: tuple[int, ...]
+    static_argnames: tuple[str, ...]
+    donate_argnums: tuple[int, ...]
+    donate_argnames: tuple[str, ...]
+    in_shardings: Any
+    out_shardings: Any
+    keep_unused: bool
+    inline: bool
+    options: Any
+    partitioner: str | None
+    name: str = ""
+    placement: object = None  # tells traces with these shardings, which need not hash, from others
+
+    def __post_init__(self) -> None:
+        self.name = function_name(self.fun)
+        if self.in_shardings is not None or self.out_shardings is not None:
+            self.placement = object()
+
+    @property
+    def dispatch_key(self) -> tuple:
+        """What tells jitted versions of one function apart."""
+        return (
+            self.static_argnums,
+            self.static_argnames,
+            self.donate_argnums,
+            self.donate_argnames,
+            self.keep_unused,
+            self.placement,
+            self.partitioner,
+            tuple(sorted((self.options or {}).items())),
+        )
+
+    def split(self, args: tuple, kwargs: dict) -> tuple[Callable, list, dict, tuple]:
+        """The function of dynamic arguments, those, and the static values."""
+        static_kwargs = {k: v for k, v in kwargs.items() if k in self.static_argnames}
+        n = len(args)
+        numbers = {i % n if -n <= i < n else i for i in self.static_argnums}
+        values = tuple((i, args[i]) for i in sorted(numbers) if i < n)
+        for where, value in (*values, *static_kwargs.items()):
+            if problem := self.unhashable(where, value):
+                raise ValueError(problem)
+        dynamic_kwargs = {k: v for k, v in kwargs.items() if k not in static_kwargs}
+        fun, dynamic = split_static(self.fun, args, sorted(i for i in numbers if i < n))
+        if static_kwargs:
+            fun = functools.partial(fun, **static_kwargs)
+        return fun, dynamic, dynamic_kwargs, (values, tuple(sorted(static_kwargs.items())))
+
+    def unhashable(self, where: int | str, value: Any) -> str:
+        """Why a static argument's value will not do, "" if it will."""
+        try:
+            hash(value)
+        except TypeError:
+            named = where if isinstance(where, str) else position_names(self.fun, where + 1)[where]
+            return (
+                f"jit of {self.name}: static argument {named!r} must be hashable, got "
+                f"{kind_of(value)}, {value!r:.60}; use a tuple instead of a list, or make the "
+                "argument dynamic by leaving it out of static_argnums and static_argnames"
+            )
+        return ""
+
+    def explain_unhashable(self, args: tuple, kwargs: dict) -> str:
+        """The message for a call with a static argument that does not hash."""
+        for i in self.static_argnums:
+            if -len(args) <= i < len(args) and (text := self.unhashable(i % len(args), args[i])):
+                return text
+        found = (self.unhashable(n, kwargs[n]) for n in self.static_argnames if n in kwargs)
+        return next(filter(None, found), "a static argument must be hashable")
+
+    def traced(self, args: tuple, kwargs: dict, specs: bool = False) -> tuple[Entry, list]:
+        """The entry for the arguments' signature, and the flat arguments."""
+        dynamic: Sequence[Any]
+        if self.static_argnums or self.static_argnames:
+            fun, dynamic, kwargs, static = self.split(args, kwargs)
+            statics = tuple([i for i, _ in static[0]])
+        else:
+            fun, dynamic, static, statics = self.fun, args, (), ()
+        leaves, in_tree = flatten((tuple(dynamic), kwargs))
+        type_of = aval_of_spec if specs else typeof
+        try:
+            avals = tuple([type_of(x) for x in leaves])
+        except TypeError:
+            self.check_leaves(leaves, in_tree, statics, type_of)
+            raise
+        key = (self.key, in_tree, avals, static, config.trace_key(), axes_key())
+        entries = self.entries
+        entry = entries.get(key)
+        if entry is None:
+            if config.explain_cache_misses:
+                from weft.driver.explain_miss import log_miss
+
+                log_miss(self.name, arg_names(self.fun, in_tree, statics), key, [*entries])
+            entry = self.trace(fun, in_tree, avals)
+            entry.statics = statics
+            make_room(entries, KEPT)
+            entries[key] = entry
+        return entry, leaves
+
+    @property
+    def key(self) -> tuple:
+        return self.donate_argnums, self.donate_argnames, self.placement
+
+    @property
+    def entries(self) -> dict:
+        try:
+            return _traces[self.fun]
+        except KeyError:
+            return _traces.setdefault(self.fun, {})
+        except TypeError:  # a function without weak references or hash
+            return _traces.setdefault(self, {})
+
+    def trace(self, fun: Callable, in_tree: PyTreeDef, avals: tuple) -> Entry:
+        if config.no_tracing:
+            types = ", ".join(a.str_short() for a in avals)
+            raise RuntimeError(
+                f"{self.name} would be traced for arguments of types ({types}), but "
+                "config.no_tracing forbids it: no call before had these types, static arguments "
+                "and options"
+            )
+        flat_fun, out = flatten_fun(fun, in_tree)
+        in_shardings, in_layouts = self.flat_shardings(
+            self.in_shardings, in_tree.children()[0], avals, "in_shardings"
+        )
+        if self.in_shardings is not None:
+            avals = tuple(typed_as(a, s) for a, s in zip(avals, in_shardings, strict=True))
+        with measured(TRACED, self.name):
+            jaxpr, consts = trace_to_jaxpr(flat_fun, avals, self.name)
+        entry = Entry()
+        tracers = [isinstance(c, Tracer | Cell) for c in consts]
+        entry.consts = [c for c, t in zip(consts, tracers, strict=True) if t]
+        if entry.consts:
+            hoisted = [v for v, t in zip(jaxpr.constvars, tracers, strict=True) if t]
+            kept = [v for v, t in zip(jaxpr.constvars, tracers, strict=True) if not t]
+            jaxpr = jaxpr.replace(constvars=kept, invars=[*hoisted, *jaxpr.invars])
+            consts = [c for c, t in zip(consts, tracers, strict=True) if not t]
+        entry.closed = ClosedJaxpr(jaxpr, consts)
+        entry.in_tree, entry.out_tree = in_tree, out.tree
+        n, n_const = len(avals), len(entry.consts)
+        entry.in_shardings = (None,) * n_const + in_shardings
+        entry.out_shardings, out_layouts = self.flat_shardings(
+            self.out_shardings, out.tree, entry.closed.out_avals, "out_shardings"
+        )
+        asked = any(in_layouts) or any(out_layouts)
+        entry.layouts = ((None,) * n_const + in_layouts, out_layouts) if asked else None
+        entry.donated = (False,) * n_const + self.flat_donated(in_tree, n)
+        return entry
+
+    def flat_shardings(
+        self, given: Any, tree: Any, avals: Sequence[Any], what: str
+    ) -> tuple[tuple, tuple]:
+        """The shardings that are given for these values, and the layouts."""
+        free = (None,) * len(avals)
+        if given is None:
+            return free, free
+        from weft.sharding.layout import Format, Layout
+        from weft.sharding.named import Sharding
+        from weft.sharding.physical import as_sharding
+        from weft.sharding.spec import PartitionSpec
+
+        def leaf(x: Any) -> bool:
+            return isinstance(x, Sharding | PartitionSpec | Format | _Unspecified)
+
+        flat = broadcast_prefix(given, tree, f"jit of {self.name}: {what}", leaf)
+        flat += [None] * (len(avals) - len(flat))
+        layouts = tuple([s.layout if type(s) is Format else None for s in flat])
+        for i, (x, aval) in enumerate(zip(layouts, avals, strict=True)):
+            if isinstance(x, Layout):
+                from weft.driver.program import physical
+
+                x.check_compatible_aval(physical(aval).shape, f"{what} of {self.name}, value {i}")
+        flat = [s.sharding if type(s) is Format else s for s in flat]
+        result = [
+            None if s is None or s is UNSPECIFIED else as_sharding(s, f"{what} of {self.name}")
+            for s in flat
+        ]
+        for s in result:
+            if PartitionSpec.UNCONSTRAINED in getattr(s, "spec", ()):
+                raise ValueError(
+                    f"{what} of {self.name}: {s.spec!r} leaves a dimension UNCONSTRAINED; use None "
+                    "or axis names, or no sharding to leave all dimensions to the partitioner"
+                )
+        return tuple(result), layouts
+
+    def flat_donated(self, in_tree: Any, n: int) -> tuple:
+        # Where debug_nans finds a NaN, the program runs again, op by op, on the same arguments.
+        if is_debugging() or not (self.donate_argnums or self.donate_argnames):
+            return (False,) * n
+        args_tree, kwargs_tree = in_tree.children()
+        flags: list[bool] = []
+        skipped = 0
+        children = args_tree.children()
+        total = len(children) + len(self.static_argnums)
+        statics = {i % total for i in self.static_argnums if total}
+        # A number past the end belongs to an argument that is given by its name.
+        donated = {i % total for i in self.donate_argnums if -total <= i < total}
+        position = 0
+        for child in children:
+            while position in statics:
+                position += 1
+                skipped += 1
+            flags += [position in donated] * child.num_leaves
+            position += 1
+        if kwargs_tree.num_leaves:
+            names = kwargs_tree.node_data()[1]
+            for name, child in zip(names, kwargs_tree.children(), strict=True):
+                flags += [name in self.donate_argnames] * child.num_leaves
+        return tuple(flags)
+
+    def check_leaves(
+        self, leaves: list, in_tree: PyTreeDef, statics: tuple[int, ...], type_of: Callable
+    ) -> None:
+        """Raises a TypeError that names the first argument without a type."""
+        names = arg_names(self.fun, in_tree, statics)
+        for x, name in zip(leaves, names, strict=True):
+            try:
+                type_of(x)
+            except TypeError as e:
+                if is_array_like(x):
+                    raise TypeError(f"jit of {self.name}: argument {name}: {e}") from None
+                raise TypeError(
+                    f"jit of {self.name}: argument {name} of type {type(x).__name__} is not an "
+                    f"array, a number or a pytree of them: {x!r:.100}. Mark it static "
+                    "(static_argnums, static_argnames), or register its type as a pytree"
+                ) from None
+
+    def leaf_names(self, entry: Entry) -> list[str]:
+        """Names of the flat dynamic arguments."""
+        return arg_names(self.fun, entry.in_tree, entry.statics)
+
+    def names(self, entry: Entry) -> tuple[Callable[[], list[str]], Callable[[], list[str]]]:
+        """What gives the names of a program's arguments, and of its results."""
+        return lambda: self.leaf_names(entry), lambda: names_in(entry.out_tree)
+
+    def layouts(self, entry: Entry, args: Sequence[Any]) -> tuple | None:
+        """The layouts of the program that these arguments need."""
+        n_out = len(entry.out_shardings)
+        return layouts_for(self.name, args, entry.layouts, n_out, lambda: self.leaf_names(entry))
+
+    def request(self, entry: Entry, placed: tuple, layouts: tuple | None) -> Request:
+        """What a call with arguments placed so, of these layouts, needs compiled."""
+        return Request(
+            self.name,
+            placed,
+            entry.in_shardings,
+            entry.out_shardings,
+            entry.donated,
+            self.keep_unused,
+            self.options,
+            self.partitioner,
+            layouts,
+        )
+
+    def params(self, entry: Entry) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "jaxpr": entry.closed,
+            "in_shardings": entry.in_shardings,
+            "out_shardings": entry.out_shardings,
+            "donated": entry.donated,
+            "keep_unused": self.keep_unused,
+            "options": tuple(sorted((self.options or {}).items())),
+            "partitioner": self.partitioner,
+        }
+
+    def call(self, args: tuple, kwargs: dict) -> tuple:
+        """What the compiled dispatch asks on a cache miss: (result, fast-path data, False)."""
+        entry, leaves = self.traced(args, kwargs)
+        operands = [*entry.consts, *leaves]
+        if state.trace is not EVAL or any(x.__class__ is Cell for x in operands):
+            if self.inline:
+                outs = eval_closed(entry.closed, *operands)
+            else:
+                outs = jit_p.bind(*operands, **self.params(entry))
+            return entry.out_tree.unflatten(outs), None, False
+        check_not_leaked(operands)
+        request = self.request(entry, placements(operands), self.layouts(entry, operands))
+        executable, consts = executable_for(entry.closed, request, *self.names(entry))
+        outs = execute(executable, consts, operands, entry.closed)
+        result = entry.out_tree.unflatten(outs)
+        fast = None
+        if not is_debugging() and not any(map(array_method, leaves)):
+            fast = fastpath(executable, result, leaves, consts)
+        return result, fast, False
+
+
+def _numbers(value: Any, what: str) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, int):
+        return (value,)
+    try:
+        result = tuple(int(v) for v in value)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"jit: {what} must be an int or a sequence of ints, got {value!r}"
+        ) from None
+    return result
+
+
+def _names(value: Any, what: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if not all(isinstance(v, str) for v in names):
+        raise TypeError(f"jit: {what} must be a string or strings, got {value!r}")
+    return names
+
+
+def _complete(fun: Callable, numbers: tuple, names: tuple, what: str) -> tuple[tuple, tuple]:
+    """Positions and names of the same arguments, each completed from the other."""
+    if not numbers and not names:
+        return (), ()
+    import inspect
+
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):
+        return numbers, names
+    positional = [
+        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
+    keywords = any(p.kind == p.VAR_KEYWORD for p in parameters)
+    for i in numbers:
+        if not variadic and not -len(positional) <= i < len(positional):
+            raise ValueError(
+                f"jit: {what}_argnums {i} is out of range for {function_name(fun)}, which takes "
+                f"{len(positional)} positional arguments"
+            )
+    known = {p.name for p in parameters}
+    for name in names:
+        if name not in known and not keywords:
+            raise ValueError(
+                f"jit: {what}_argnames {name!r} is not an argument of {function_name(fun)}; its "
+                f"arguments are {', '.join(sorted(known))}"
+            )
+    all_numbers = dict.fromkeys(numbers)
+    for name in names:
+        if name in positional:
+            all_numbers[positional.index(name)] = None
+    all_names = dict.fromkeys(names)
+    for i in numbers:
+        if -len(positional) <= i < len(positional):
+            p = positional[i]
+            if next(q for q in parameters if q.name == p).kind != inspect.Parameter.POSITIONAL_ONLY:
+                all_names[p] = None
+    return tuple(all_numbers), tuple(all_names)
+
+
+def _named(
+    fun: Callable, numbers: Any, names: Any, what: str
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The arguments that `{what}_argnums` and `{what}_argnames` name, each in both ways."""
+    return _complete(
+        fun, _numbers(numbers, f"{what}_argnums"), _names(names, f"{what}_argnames"), what
+    )
+
+
+def _on_device(device: Any, backend: str | None, in_shardings: Any) -> Any:
+    """The in_shardings that `device` and `backend` stand for."""
+    from weft.runtime.backend import devices
+    from weft.sharding.physical import SingleDeviceSharding
+
+    if in_shardings is not UNSPECIFIED:
+        raise ValueError("jit: give either device/backend or in_shardings, not both")
+    return SingleDeviceSharding(device if device is not None else devices(backend)[0])
+
+
+def jit(
+    fun: Callable | None = None,
+    *,
+    in_shardings: Any = UNSPECIFIED,
+    out_shardings: Any = UNSPECIFIED,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    inline: bool = False,
+    compiler_options: dict[str, Any] | None = None,
+    partitioner: str | None = None,
+) -> Any:
+    """Compiles a function with XLA, once for each signature of its arguments.
+
+    in_shardings, out_shardings: pytree prefixes of the positional arguments and of the result,
+    with Shardings, `weft.layout.Format`s, or `P`s of the mesh in context, or None where placement
+    is free.
+    static_argnums, static_argnames: arguments that are hashable Python values; a new value
+    traces anew. donate_argnums, donate_argnames: arguments whose buffers the results may take.
+    keep_unused: pass arguments the function does not read. inline: inside another jit, no
+    function boundary. compiler_options: XLA flags by name, of the outermost jit. partitioner:
+    'auto', 'weft' or 'xla' instead of `weft.config.partitioner`.
+
+    The jitted function has `.trace(*args)`, `.lower(*args)` and `.eval_shape(*args)`.
+
+    >>> import weft
+    >>> weft.jit(lambda x: x + 1)(2)
+    Array(3, dtype=int32, weak_type=True)
+    """
+    if fun is None:
+        return functools.partial(
+            jit,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+            keep_unused=keep_unused,
+            device=device,
+            backend=backend,
+            inline=inline,
+            compiler_options=compiler_options,
+            partitioner=partitioner,
+        )
+    check_callable(fun, "jit")
+    if partitioner not in (None, "auto", "weft", "xla"):
+        raise ValueError(f"jit: partitioner must be 'auto', 'weft' or 'xla', got {partitioner!r}")
+    if device is not None or backend is not None:
+        in_shardings = _on_device(device, backend, in_shardings)
+    numbers, names = _named(fun, static_argnums, static_argnames, "static")
+    donate_numbers, donate_names = _named(fun, donate_argnums, donate_argnames, "donate")
+    both = set(numbers) & set(donate_numbers)
+    if both:
+        raise ValueError(f"jit: arguments {sorted(both)} are both static and donated")
+    info = JitInfo(
+        fun=fun,
+        in_shardings=None if in_shardings is UNSPECIFIED else in_shardings,
+        out_shardings=None if out_shardings is UNSPECIFIED else out_shardings,
+        static_argnums=numbers,
+        static_argnames=names,
+        donate_argnums=donate_numbers,
+        donate_argnames=donate_names,
+        keep_unused=keep_unused,
+        inline=inline,
+        options=compiler_options,
+        partitioner=partitioner,
+    )
+
+    def miss(*args: Any, **kwargs: Any) -> tuple:
+        return info.call(args, kwargs)
+
+    compiled = cached_call(
+        fun,
+        miss,
+        static_argnums=numbers,
+        static_argnames=names,
+        cache_key=info.dispatch_key,
+        name=info.name,
+    )
+    compiled._jit_info = info
+    if not (numbers or names or donate_numbers or donate_names):
+        return compiled
+    explain = info.explain_unhashable if numbers or names else None
+    function = _GuardedJit(compiled, info.name, donate_numbers, donate_names, explain)
+    functools.update_wrapper(function, fun)
+    function._jit_info = info
+    return function
+
+
+class _GuardedJit(Guarded):
+    """A jitted function with donated or static arguments."""
+
+    __slots__ = ()
+    _call: Any
+    _jit_info: JitInfo
+    __qualname__: str
+
+    def __repr__(self) -> str:
+        return repr(self._call)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # pickled by name, as functions are
+
+    def _clear_cache(self) -> None:
+        self._call._clear_cache()
+
+    def _cache_size(self) -> int:
+        return self._call._cache_size()
+
+
+def _trace(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """The function traced for these arguments (arrays or `ShapeDtypeStruct`s), to be lowered."""
+    from weft.driver.stages import Traced
+
+    info: JitInfo = function._jit_info
+    entry, leaves = info.traced(args, kwargs, specs=True)
+    return Traced(info, entry, leaves)
+
+
+def _lower(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """The function lowered to StableHLO for these arguments."""
+    return _trace(function, *args, **kwargs).lower()
+
+
+def _eval_shape(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """The result's tree of `ShapeDtypeStruct`s."""
+    return _trace(function, *args, **kwargs).out_info
+
+
+def _clear_cache(function: Any) -> None:
+    """Forgets the function's traces and programs: its next call traces and compiles anew."""
+    function._jit_info.entries.clear()
+    function._clear_cache()
+
+
+for _name, _method in (("trace", _trace), ("lower", _lower), ("eval_shape", _eval_shape)):
+    _method.__qualname__ = f"<jit>.{_name}"  # no public function: errors are those of the call
+    for _class in (PjitFunctionType, _GuardedJit):
+        setattr(_class, _name, api_boundary(_method))
+for _class in (PjitFunctionType, _GuardedJit):
+    setattr(_class, "clear_cache", _clear_cache)  # noqa: B010 - neither is known to have it

@@ -1,0 +1,209 @@
+"""The jit op: a jaxpr called as one function, under every transformation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.autodiff.jvp import jvp_jaxpr, linearize_jaxpr
+from weft.autodiff.transpose import is_undefined, transpose_jaxpr
+from weft.autodiff.vmap import AxisData, batch_jaxpr, dims_in_front, to_front
+from weft.core.effects import Effect
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_axes
+from weft.core.masks import pick, unpick
+from weft.core.primitive import Primitive
+from weft.sharding.named import type_sharding
+
+Placements = tuple  # per flat operand or result a Sharding, or None where propagation decides
+
+
+def _abstract(*avals: Any, jaxpr: ClosedJaxpr, out_shardings: Placements, **params: Any) -> list:
+    if not any(out_shardings):
+        return list(jaxpr.out_avals)
+    return [typed_as(a, s) for a, s in zip(jaxpr.out_avals, out_shardings, strict=True)]
+
+
+def typed_as(aval: Any, sharding: Any) -> Any:
+    """The type of a value that jit places: Explicit axes of the sharding are part of it."""
+    typed = type_sharding(sharding, aval.ndim) if sharding is not None else None
+    return aval if typed is None or typed is aval.sharding else aval.update(sharding=typed)
+
+
+def _effects(avals: Sequence[Any], params: dict[str, Any]) -> frozenset[Effect]:
+    return params["jaxpr"].effects
+
+
+def _jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    jaxpr: Any,
+    in_shardings: Any,
+    out_shardings: Any,
+    donated: Any,
+    **params: Any,
+) -> tuple:
+    nonzero = [t is not None for t in tangents]
+    pushed, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
+    outs = jit_p.bind(
+        *primals,
+        *(t for t in tangents if t is not None),
+        jaxpr=pushed,
+        in_shardings=(*in_shardings, *pick(in_shardings, nonzero)),
+        out_shardings=(*out_shardings, *pick(out_shardings, out_nonzero)),
+        donated=(*donated, *pick(donated, nonzero)),
+        **params,
+    )
+    n = len(jaxpr.out_avals)
+    return outs[:n], unpick(outs[n:], out_nonzero)
+
+
+def _linearize(
+    primals: Any,
+    tangents: Any,
+    *,
+    jaxpr: Any,
+    in_shardings: Any,
+    out_shardings: Any,
+    donated: Any,
+    **params: Any,
+) -> tuple:
+    nonzero = [t is not None for t in tangents]
+    split = linearize_jaxpr(jaxpr, nonzero)
+    outs = jit_p.bind(
+        *primals,
+        jaxpr=split.primal,
+        in_shardings=in_shardings,
+        out_shardings=(*out_shardings, *(None,) * split.num_residuals),
+        donated=(False,) * len(primals),
+        **params,
+    )
+    n = len(jaxpr.out_avals)
+    residuals = split.residuals(primals, outs[n:])
+    given = [t for t in tangents if t is not None]
+    result = jit_p.bind(
+        *residuals,
+        *given,
+        jaxpr=split.tangent,
+        in_shardings=(*(None,) * len(residuals), *pick(in_shardings, nonzero)),
+        out_shardings=tuple(pick(out_shardings, split.nonzero_out)),
+        donated=(False,) * (len(residuals) + len(given)),
+        **params,
+    )
+    return outs[:n], unpick(result, split.nonzero_out)
+
+
+def _transpose(
+    cts: Any,
+    *args: Any,
+    jaxpr: Any,
+    in_shardings: Any,
+    out_shardings: Any,
+    donated: Any,
+    **params: Any,
+) -> list:
+    linear = [is_undefined(a) for a in args]
+    nonzero = [ct is not None for ct in cts]
+    backward, ct_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
+    known = [not lin for lin in linear]
+    ct_shardings = pick(in_shardings, linear)
+    n = sum(known) + sum(nonzero)
+    outs = jit_p.bind(
+        *pick(args, known),
+        *(ct for ct in cts if ct is not None),
+        jaxpr=backward,
+        in_shardings=(*pick(in_shardings, known), *pick(out_shardings, nonzero)),
+        out_shardings=tuple(pick(ct_shardings, ct_nonzero)),
+        donated=(False,) * n,
+        **params,
+    )
+    return unpick(unpick(outs, ct_nonzero), linear)
+
+
+def _batched(sharding: Any, batched: bool, axis: AxisData) -> Any:
+    """The sharding of a value with a batch dimension in front; None where it has no spec."""
+    if not batched:
+        return sharding
+    if not hasattr(sharding, "spec"):
+        return None
+    from weft.sharding.spec import PartitionSpec
+
+    lead = PartitionSpec.UNCONSTRAINED if axis.spmd_name is None else axis.spmd_name
+    return sharding.with_spec(PartitionSpec(lead, *sharding.spec))
+
+
+def _batch(
+    axis: AxisData,
+    args: Any,
+    dims: Any,
+    *,
+    jaxpr: Any,
+    in_shardings: Any,
+    out_shardings: Any,
+    **params: Any,
+) -> tuple:
+    moved, batched = to_front(args, dims)
+    inner, out_batched = batch_jaxpr(jaxpr, axis, batched)
+    outs = jit_p.bind(
+        *moved,
+        jaxpr=inner,
+        in_shardings=tuple(
+            _batched(s, b, axis) for s, b in zip(in_shardings, batched, strict=True)
+        ),
+        out_shardings=tuple(
+            _batched(s, b, axis) for s, b in zip(out_shardings, out_batched, strict=True)
+        ),
+        **params,
+    )
+    return outs, dims_in_front(out_batched)
+
+
+def _lower(
+    ctx: Any,
+    *operands: Any,
+    jaxpr: Any,
+    name: str,
+    in_shardings: Any,
+    out_shardings: Any,
+    **params: Any,
+) -> list:
+    from weft.lowering.sharding import constrain
+
+    if params["options"] not in ((), ctx.module.compiler_options):
+        raise ValueError(
+            f"jit of {name}: compiler_options={dict(params['options'])!r} is given inside of a "
+            "program that is compiled as a whole; give it to the outermost jit"
+        )
+    placed = [
+        constrain(ctx, x, s, a)
+        for x, s, a in zip(operands, in_shardings, jaxpr.in_avals, strict=True)
+    ]
+    outs = ctx.call(jaxpr, placed, name)
+    return [
+        constrain(ctx, x, s, a)
+        for x, s, a in zip(outs, out_shardings, jaxpr.out_avals, strict=True)
+    ]
+
+
+def _impl(*args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list:
+    from weft.driver.execute import run_jaxpr
+
+    return run_jaxpr(jaxpr, args, params)
+
+
+jit_p = Primitive(
+    "jit",
+    abstract=_abstract,
+    effects=_effects,
+    jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    lower=_lower,
+    impl=_impl,
+    named_axes=lambda params: jaxpr_axes(params["jaxpr"]),
+    calls=True,
+    multiple_results=True,
+    own_types=True,
+    higher_order=True,
+)

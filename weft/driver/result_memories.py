@@ -1,0 +1,45 @@
+"""Which results of a program are in another memory: those that it puts there, or leaves there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core.jaxpr import ClosedJaxpr, Var
+from weft.driver.jit_op import jit_p
+from weft.sharding.placement import device_put_p
+
+
+def in_other_memory(closed: ClosedJaxpr, given: Sequence[Any], asked: Sequence[Any]) -> list[Any]:
+    """The results' shardings as asked for, or else those that name another memory.
+
+    given: the arguments' shardings. None stands for a placement that propagation decides.
+    """
+    found = []
+    for sharding, origin in zip(asked, _origins(closed), strict=True):
+        if sharding is None:
+            sharding = given[origin] if isinstance(origin, int) else origin
+            sharding = sharding if getattr(sharding, "other_memory", None) else None
+        found.append(sharding)
+    return found
+
+
+def _origins(closed: ClosedJaxpr) -> tuple:
+    """For each result the argument that it is, or where device_put put it; None for others."""
+
+    def find() -> tuple:
+        known: dict[Var, Any] = {v: i for i, v in enumerate(closed.jaxpr.invars)}
+        for eqn in closed.eqns:
+            if eqn.primitive is device_put_p:
+                known[eqn.outvars[0]] = eqn.params["sharding"]
+            elif eqn.primitive is jit_p:
+                inner = _origins(eqn.params["jaxpr"])
+                for var, at, asked in zip(
+                    eqn.outvars, inner, eqn.params["out_shardings"], strict=True
+                ):
+                    atom = eqn.invars[at] if isinstance(at, int) else None
+                    at = known.get(atom) if isinstance(atom, Var) else at
+                    known[var] = at if asked is None else asked
+        return tuple(known.get(v) if isinstance(v, Var) else None for v in closed.jaxpr.outvars)
+
+    return closed.memo("origins", find)

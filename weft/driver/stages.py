@@ -1,0 +1,379 @@
+"""Ahead-of-time compilation: traced, lowered and compiled forms of a jitted function."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from weft.core.boundary import filter_traceback
+from weft.core.cell import Cell
+from weft.core.config import config
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.masks import unpick
+from weft.core.state import LAYOUTS
+from weft.core.trace import Tracer, array_method, typeof
+from weft.core.tree import PyTreeDef, flatten
+from weft.driver.devices import committed_sharding
+from weft.driver.donation_guard import Guarded
+from weft.driver.execute import executable_of, execute, is_debugging, program_for
+from weft.driver.program import (
+    Program,
+    compile_program,
+    lower_program,
+    misplaced,
+    misplaced_error,
+)
+from weft.driver.program_key import Request
+from weft.driver.staging import ShapeDtypeStruct, struct_of
+from weft.runtime.compile import check_options
+from weft.runtime.dispatch import cached_call, fastpath
+from weft.sharding.physical import without_trailing_nones
+
+
+@dataclass(frozen=True, slots=True)
+class ArgInfo:
+    """What a stage knows of one argument: its type, and whether its buffer is given away."""
+
+    aval: Any
+    donated: bool
+
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+
+
+class _Arguments:
+    """What all stages tell of the function's arguments."""
+
+    _entry: Any
+
+    @property
+    def in_tree(self) -> PyTreeDef:
+        """The tree of (args, kwargs), static arguments left out."""
+        return self._entry.in_tree
+
+    @property
+    def out_tree(self) -> PyTreeDef:
+        return self._entry.out_tree
+
+    def _arg_infos(self) -> list[ArgInfo]:
+        entry = self._entry
+        own = slice(len(entry.consts), None)  # behind what the function closes over
+        pairs = zip(entry.closed.in_avals[own], entry.donated[own], strict=True)
+        return [ArgInfo(aval, bool(donated)) for aval, donated in pairs]
+
+    @property
+    def args_info(self) -> Any:
+        """(args, kwargs) with an `ArgInfo` for each array."""
+        return self.in_tree.unflatten(self._arg_infos())
+
+    @property
+    def in_avals(self) -> Any:
+        """(args, kwargs) with the type of each array."""
+        return self.in_tree.unflatten([info.aval for info in self._arg_infos()])
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The flat positions of the arguments whose buffers are given away."""
+        return tuple(i for i, info in enumerate(self._arg_infos()) if info.donated)
+
+    @property
+    def out_info(self) -> Any:
+        """The result's tree with `ShapeDtypeStruct` leaves, with their shardings where known."""
+        results = zip(self._entry.closed.out_avals, self._placed_results(), strict=True)
+        return self.out_tree.unflatten([struct_of(aval, placed) for aval, placed in results])
+
+    def _placed_results(self) -> Sequence[Any]:
+        """The flat results' shardings as they are asked for, None for others."""
+        return self._entry.out_shardings
+
+
+class Traced(_Arguments):
+    """A function traced for given argument types. `.jaxpr`, `.out_info`, `.lower()`."""
+
+    def __init__(self, info: Any, entry: Any, leaves: list) -> None:
+        self._info = info
+        self._entry = entry
+        self._layouts = info.layouts(entry, [*entry.consts, *leaves])
+        self._placed = [
+            x.sharding if isinstance(x, ShapeDtypeStruct) else committed_sharding(x) for x in leaves
+        ]
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        return self._entry.closed
+
+    @property
+    def fun_name(self) -> str:
+        return self._info.name
+
+    @property
+    def out_avals(self) -> Any:
+        """The result's tree of types."""
+        return self.out_tree.unflatten(list(self._entry.closed.out_avals))
+
+    def _arg_names(self) -> list[str]:
+        """Names of the flat dynamic arguments."""
+        return self._info.leaf_names(self._entry)
+
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
+        """Lowers to StableHLO, for other platforms than the default one if asked."""
+        info, entry = self._info, self._entry
+        if entry.consts:
+            from weft.core.errors import leaked
+
+            if isinstance(entry.consts[0], Cell):
+                entry.consts[0].aval.ir_type()  # raises: it has no form outside of this process
+            raise leaked(entry.consts[0])
+        placed = tuple(map(without_trailing_nones, self._placed))
+        request = info.request(entry, placed, self._layouts)
+        names = info.names(entry)
+        if lowering_platforms is None:
+            return Lowered(program_for(entry.closed, request, *names), self, request)
+        of_args, of_results = names
+        program = lower_program(
+            entry.closed,
+            request,
+            platforms=lowering_platforms,
+            arg_names=of_args(),
+            result_names=of_results(),
+        )
+        return Lowered(program, self)
+
+
+class Lowered(_Arguments):
+    """A lowered function. `.as_text()`, `.stages`, `.compile()`."""
+
+    def __init__(self, program: Program, traced: Traced, request: Request | None = None) -> None:
+        self._program = program
+        self._traced = traced
+        self._entry = traced._entry
+        self._request = request  # that calls share, if the program is for their platform
+
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """The module's text, with sources if asked for: dialect 'stablehlo' (default) or 'hlo'."""
+        from weft._xla import mlir
+
+        if _is_hlo("as_text", dialect):
+            return mlir.to_hlo_text(self._program.module, metadata=debug_info)
+        return mlir.text(self._program.module, locations=debug_info)
+
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """The `ir.Module`, or jaxlib's `XlaComputation` for dialect 'hlo'."""
+        from weft._xla import mlir
+
+        module = self._program.module
+        return mlir.to_hlo(module) if _is_hlo("compiler_ir", dialect) else module
+
+    @property
+    def stages(self) -> Any:
+        """Every stage from jaxpr to optimized HLO, each printable; see docs/partitioning.md."""
+        from weft.driver.program_stages import ProgramStages
+
+        return ProgramStages(self._program, self._traced.jaxpr)
+
+    def arg_names(self) -> list[str]:
+        """Names of the flat arguments that the program reads, hoisted constants first."""
+        program = self._program
+        names = [f"constant {i}" for i in range(len(program.consts))] + self._traced._arg_names()
+        return [n for n, k in zip(names, program.kept, strict=True) if k]
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimates of flops and bytes accessed, by name."""
+        return self.compile().cost_analysis()
+
+    def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
+        """Compiles for the devices of the arguments' shardings; calls of the function share it.
+
+        compiler_options: XLA's options by name, besides those of `jit` and for this time only.
+        """
+        program = self._program
+        if compiler_options is not None:
+            check_options(compiler_options)
+            options = {**(program.options or {}), **compiler_options}
+            program = replace(program, options=options, executable=None)
+        elif self._request is not None and program.devices:
+            executable = executable_of(program, self._entry.closed, self._request)
+            return Compiled(executable, program, self._traced)
+        return Compiled(compile_program(program), program, self._traced)
+
+
+def _is_hlo(who: str, dialect: str | None) -> bool:
+    if dialect not in (None, "stablehlo", "hlo"):
+        raise ValueError(f"{who}: dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
+    return dialect == "hlo"
+
+
+class Compiled(_Arguments):
+    """A compiled function, to be called with arguments of exactly the traced types.
+
+    Static arguments are part of the program: the call takes the others only, by position or by
+    keyword as in the call that was lowered.
+    """
+
+    def __init__(self, executable: Any, program: Any, traced: Traced) -> None:
+        self._executable = executable
+        self._program = program
+        self._traced = traced
+        self._entry = traced._entry
+
+    def as_text(self) -> str:
+        """The optimized HLO."""
+        return self._executable.compiled.as_text()
+
+    def cost_analysis(self) -> Any:
+        return self._executable.compiled.cost_analysis()
+
+    def memory_analysis(self) -> Any:
+        """Bytes of arguments, outputs, temporaries and code on each device."""
+        return self._executable.compiled.memory_analysis()
+
+    def runtime_executable(self) -> Any:
+        return self._executable.xla
+
+    @property
+    def input_shardings(self) -> Any:
+        """The shardings of (args, kwargs); None for arguments the program does not read."""
+        return self.in_tree.unflatten(self._flat_shardings)
+
+    @functools.cached_property
+    def _flat_shardings(self) -> list:
+        flat = list(self._executable.in_shardings[len(self._program.consts) :])
+        if self._executable.kept_args is None:
+            return flat
+        return unpick(flat, self._program.kept[len(self._program.consts) :])
+
+    def _placed_results(self) -> Sequence[Any]:
+        own = self._executable.out_shardings
+        return own if self._executable.committed else [None] * len(own)
+
+    @property
+    def output_shardings(self) -> Any:
+        return self.out_tree.unflatten(list(self._executable.out_shardings))
+
+    @property
+    def input_formats(self) -> Any:
+        """(args, kwargs) with a `weft.layout.Format` for each array that the program reads."""
+        from weft.sharding.layout import Format
+
+        ins, _ = self._flat_layouts
+        return self.in_tree.unflatten(list(map(Format, ins, self._flat_shardings)))
+
+    @property
+    def output_formats(self) -> Any:
+        """The result's tree with a `weft.layout.Format` for each array."""
+        from weft.sharding.layout import Format
+
+        _, outs = self._flat_layouts
+        return self.out_tree.unflatten(list(map(Format, outs, self._executable.out_shardings)))
+
+    @functools.cached_property
+    def _flat_layouts(self) -> tuple[list, list]:
+        from weft.runtime.layouts import of_program
+
+        ins, outs = of_program(self._executable.xla)
+        ins = ins[len(self._program.consts) :]
+        if self._executable.kept_args is not None:
+            ins = unpick(ins, self._program.kept[len(self._program.consts) :])
+        return ins, outs
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._dispatch(*args, **kwargs)
+        except Exception as e:
+            if config.traceback_filtering != "off":
+                e.__traceback__ = filter_traceback(e.__traceback__)
+            raise  # bare, so that this frame does not show either
+
+    @functools.cached_property
+    def _dispatch(self) -> Callable[..., Any]:
+        info = self._traced._info
+
+        def miss(*args: Any, **kwargs: Any) -> tuple:
+            return self._run(args, kwargs)
+
+        function = cached_call(
+            lambda *args, **kwargs: self._run(args, kwargs)[0],
+            miss,
+            cache_key=object(),
+            name=info.name,
+        )
+        if info.donate_argnums or info.donate_argnames:
+            statics = self._entry.statics
+            total = len(self.in_tree.children()[0].children()) + len(statics)
+            places = [i % total for i in info.donate_argnums if -total <= i < total]
+            donated = tuple(i - sum(s < i for s in statics) for i in places)
+            return Guarded(function, info.name, donated, info.donate_argnames)
+        return function
+
+    def _run(self, args: tuple, kwargs: dict) -> tuple:
+        """(result, fast-path data, False), as the compiled dispatch asks on a cache miss."""
+        leaves, tree = flatten((args, kwargs))
+        if tree != self.in_tree:
+            raise TypeError(self._structure_error(args, kwargs, tree))
+        self._check(leaves)
+        if LAYOUTS.in_use:
+            self._check_layouts(leaves)
+        consts = self._program.consts
+        result = self.out_tree.unflatten(
+            execute(self._executable, consts, leaves, self._traced.jaxpr)
+        )
+        fast = None
+        if not is_debugging() and not any(map(array_method, leaves)):
+            fast = fastpath(self._executable, result, leaves, consts)
+        return result, fast, False
+
+    def _structure_error(self, args: tuple, kwargs: dict, tree: PyTreeDef) -> str:
+        """What differs between the arguments of a call and those that were lowered."""
+        info = self._traced._info
+        text = (
+            f"{info.name} was compiled for arguments of structure {self.in_tree}, called with "
+            f"{tree}"
+        )
+        takes, statics = len(self.in_tree.children()[0].children()), self._entry.statics
+        remedy = "part of the compiled program: leave it out of the call"
+        if named := [n for n in info.static_argnames if n in kwargs]:
+            return f"{text}. The static argument {named[0]!r} is {remedy}"
+        if statics and len(args) == takes + len(statics):
+            return f"{text}. The static argument at position {statics[0]} is {remedy}"
+        if len(args) != takes:
+            text += f". It takes {takes} by position, as the call that was lowered"
+        return text
+
+    def _check(self, leaves: list) -> None:
+        expected = self._entry.closed.in_avals
+        name = self._traced.fun_name
+        for i, (x, want, asked) in enumerate(
+            zip(leaves, expected, self._flat_shardings, strict=True)
+        ):
+            if isinstance(x, Tracer):
+                raise TypeError(
+                    f"{name} is compiled and cannot be transformed: argument {self._arg_name(i)} "
+                    "is a traced value. Call the jitted function under transformations"
+                )
+            got = typeof(x)
+            if (got.shape, got.dtype) != (want.shape, want.dtype):
+                raise TypeError(
+                    f"{name} was compiled for argument {self._arg_name(i)} of type "
+                    f"{want.str_short()}, called with {got.str_short()}"
+                )
+            have = committed_sharding(x)
+            if misplaced(got, asked, have):
+                who, text = f"argument {self._arg_name(i)}", f"it was compiled for {asked!r}"
+                raise misplaced_error(name, who, got, text, have)
+
+    def _check_layouts(self, leaves: list) -> None:
+        from weft.runtime.layouts import fits, held
+
+        for i, (x, want) in enumerate(zip(leaves, self._flat_layouts[0], strict=True)):
+            have = held(x)
+            if have is not None and want is not None and not fits(want, have):
+                raise ValueError(
+                    f"{self._traced.fun_name} was compiled for argument {self._arg_name(i)} with "
+                    f"{want!r}, called with {have!r}; move it with weft.device_put(x, format), "
+                    "where compiled.input_formats has the formats"
+                )
+
+    def _arg_name(self, i: int) -> str:
+        return self._traced._arg_names()[i]

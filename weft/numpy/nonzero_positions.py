@@ -1,0 +1,203 @@
+"""Positions as arrays: of what is nonzero, and between flat and multi-dimensional indices."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.trace import typeof
+from weft.numpy.common import (
+    aval_of,
+    cast,
+    concrete,
+    constant,
+    fill,
+    is_concrete,
+    is_free,
+    to_array,
+)
+from weft.numpy.selection import index_array, where
+from weft.ops import shape as ops
+
+_bool = dtypes.bool_
+
+
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple:
+    """For each dimension the indices of the nonzero elements.
+
+    size: a static number of indices, which makes the function traceable; missing ones are
+    fill_value (0 by default), extra ones are dropped. Source: numpy.nonzero.
+
+    >>> import weft
+    >>> weft.numpy.nonzero(weft.numpy.array([0, 3, 4]))
+    (Array([1, 2], dtype=int32),)
+    """
+    aval = aval_of("nonzero", a)
+    if aval.ndim == 0:
+        raise ValueError(
+            "weft.numpy.nonzero: a scalar has no indices; use weft.numpy.atleast_1d first"
+        )
+    index = dtypes.canonicalize_dtype(int)
+    fills = fill_value if isinstance(fill_value, tuple | list) else (fill_value,) * aval.ndim
+    if len(fills) != aval.ndim:
+        raise ValueError(
+            f"weft.numpy.nonzero: {len(fills)} fill values for {aval.ndim} "
+            "dimensions; give one number, or one for each dimension"
+        )
+    if size is None:
+        found = np.nonzero(concrete(a, "nonzero: a (without size)"))
+        return tuple(constant(i.astype(index)) for i in found)
+    size = operator.index(size)
+    if is_free(a):
+        found = np.nonzero(np.asarray(a))
+        if all(is_concrete(f) for f in fills if f is not None):
+            out = []
+            for i, f in zip(found, fills, strict=True):
+                full = np.full((size,), 0 if f is None else np.asarray(f), index)
+                full[: min(size, i.size)] = i[:size]
+                out.append(constant(full))
+            return tuple(out)
+    from weft.numpy import formulas
+    from weft.numpy import ufuncs as u
+    from weft.numpy.creation import arange
+    from weft.numpy.scans import cumsum
+
+    flat = ops.reshape(u.as_bool("nonzero", to_array(a)), (aval.size,))
+    if size == 0 or aval.size == 0:
+        flat_index = fill((size,), 0, index)
+        count = cast(np.int32(0), index)
+    else:
+        ranks = cumsum(cast(flat, index))
+        count = ranks[-1]
+        # The i-th nonzero element is at the number of elements whose rank is at most i.
+        slots = where(flat, u.subtract(ranks, 1), size)
+        base = fill((size,), 0, index)
+        flat_index = base.at[slots].set(arange(aval.size, dtype=index), mode="drop")
+    present = u.less(arange(size), count)
+    strides = [math.prod(aval.shape[d + 1 :]) for d in range(aval.ndim)]
+    out = []
+    for d, f in enumerate(fills):
+        i = formulas.remainder(
+            formulas.floor_divide(flat_index, max(strides[d], 1)), max(aval.shape[d], 1)
+        )
+        out.append(where(present, i, cast(0 if f is None else f, index)))
+    return tuple(out)
+
+
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The indices of nonzero elements in the flat array.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.flatnonzero(wnp.array([[0, 1], [2, 0]]))
+    Array([1, 2], dtype=int32)
+    """
+    from weft.numpy.shaping import ravel
+
+    return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The indices of nonzero elements, a row for each.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.argwhere(wnp.array([[0, 1], [2, 0]]))
+    Array([[0, 1],
+           [1, 0]], dtype=int32)
+    """
+    from weft.numpy.creation import zeros
+    from weft.numpy.joining import stack
+    from weft.numpy.shaping import atleast_1d
+
+    rank = aval_of("argwhere", a).ndim
+    found = nonzero(atleast_1d(a), size=size, fill_value=fill_value)
+    if rank == 0:
+        return zeros((found[0].shape[0], 0), dtypes.canonicalize_dtype(int))
+    return stack(list(found), axis=1)
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple:
+    """Indices into the flat array as indices of each dimension. Source: numpy.unravel_index.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.unravel_index(wnp.array([2, 5]), (2, 3))
+    (Array([0, 1], dtype=int32), Array([2, 2], dtype=int32))
+    """
+    from weft.numpy import formulas
+    from weft.numpy import ufuncs as u
+
+    shape = ops.check_shape(shape)
+    indices = to_array(indices)
+    if not dtypes.is_integer(typeof(indices).dtype):
+        raise TypeError(
+            f"weft.numpy.unravel_index: indices must be integers, got {typeof(indices).str_short()}"
+        )
+    total = math.prod(shape)
+    # Out of bounds indices are moved to the nearest in bounds.
+    index = formulas.clip(
+        where(u.less(indices, 0), u.add(indices, total), indices), 0, max(total - 1, 0)
+    )
+    out = []
+    for d in builtins.reversed(shape):
+        out.append(formulas.remainder(index, max(d, 1)))
+        index = formulas.floor_divide(index, max(d, 1))
+    return tuple(out[::-1])
+
+
+def ravel_multi_index(
+    multi_index: Sequence[Any],
+    dims: Sequence[int],
+    mode: Any = "raise",
+    order: str = "C",
+    *,
+    dtype: Any = None,
+) -> Any:
+    """Indices of each dimension as indices into the flat array. Source: numpy.ravel_multi_index.
+
+    >>> import weft.numpy as wnp
+    >>> wnp.ravel_multi_index((wnp.array([0, 1]), wnp.array([2, 0])), (2, 3))
+    Array([2, 3], dtype=int32)
+    """
+    from weft.numpy import formulas
+    from weft.numpy import ufuncs as u
+
+    if len(multi_index) != len(dims):
+        raise ValueError(
+            f"weft.numpy.ravel_multi_index: {len(multi_index)} index arrays for {len(dims)} "
+            "dimensions"
+        )
+    dims = ops.check_shape(dims, "dims")
+    modes = mode if isinstance(mode, tuple) else (mode,) * len(dims)
+    parts = []
+    for i, n, m in zip(multi_index, dims, modes, strict=True):
+        i = index_array("ravel_multi_index", i)
+        i = i if dtype is None else cast(i, np.dtype(dtype))
+        if m == "raise":
+            known = concrete(i, "ravel_multi_index: indices (with mode='raise')")
+            if known.size and (known.min() < 0 or known.max() >= n):
+                raise ValueError(
+                    f"weft.numpy.ravel_multi_index: an index is out of bounds for size {n}; "
+                    "use mode 'wrap' or 'clip'"
+                )
+        elif m == "wrap":
+            i = formulas.remainder(i, n)
+        elif m == "clip":
+            i = formulas.clip(i, 0, n - 1)
+        else:
+            raise ValueError(
+                f"weft.numpy.ravel_multi_index: mode must be 'raise', 'wrap' or 'clip', got {m!r}"
+            )
+        parts.append(i)
+    if order not in ("C", "F"):
+        raise ValueError(f"weft.numpy.ravel_multi_index: order must be 'C' or 'F', got {order!r}")
+    sizes = dims if order == "C" else dims[::-1]
+    parts = parts if order == "C" else parts[::-1]
+    out: Any = 0
+    for i, n in zip(parts, sizes, strict=True):
+        out = i if out.__class__ is int else u.add(u.multiply(out, n), i)
+    return out

@@ -1,0 +1,159 @@
+"""Values spaced evenly, or by a constant ratio: linspace, logspace, geomspace."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.trace import Tracer, typeof
+from weft.numpy.common import (
+    aval_of,
+    canonical,
+    cast,
+    constant,
+    is_free,
+    place,
+    static_int,
+    to_array,
+)
+from weft.ops.promote import broadcast_to as _broadcast_to
+from weft.ops.promote import promote_inexact
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: builtins.bool = True,
+    retstep: builtins.bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """num evenly spaced values from start to stop, along a new axis.
+
+    Source: numpy.linspace.
+
+    >>> import weft
+    >>> weft.numpy.linspace(0, 1, 3)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    num = _count(num, "linspace")
+    avals = [aval_of("linspace", v) for v in (start, stop)]
+    out_dtype = canonical(dtype, "linspace")
+    computed = dtypes.to_inexact(dtypes.promote_types([(a.dtype, a.weak_type) for a in avals])[0])
+    if out_dtype is None:
+        out_dtype = computed
+    if is_free(start) and is_free(stop):
+        wide = np.complex128 if dtypes.is_complex(computed) else np.float64
+        ends = np.asarray(start, wide), np.asarray(stop, wide)  # also those NumPy does not promote
+        values, step = np.linspace(*ends, num, endpoint=endpoint, retstep=True, axis=axis)
+        if dtypes.is_integer(out_dtype):
+            values = np.floor(values)
+        out = place(constant(np.asarray(values).astype(out_dtype)), device)
+        return (out, to_array(np.asarray(step).astype(computed)[()])) if retstep else out
+    out, step = _traced_linspace(start, stop, num, endpoint, computed)
+    if dtypes.is_integer(out_dtype):
+        from weft.ops.elementwise_api import floor
+
+        out = floor(out)
+    if axis:
+        from weft.numpy.shaping import moveaxis
+
+        out = moveaxis(out, 0, axis)
+    out = place(cast(out, out_dtype), device)
+    return (out, step) if retstep else out
+
+
+def _count(num: Any, name: str) -> int:
+    num = static_int(num, f"{name}: num")
+    if num < 0:
+        raise ValueError(f"weft.numpy.{name}: num must not be negative, got {num}")
+    return num
+
+
+def _traced_linspace(start: Any, stop: Any, num: int, endpoint: Any, dtype: Any) -> tuple:
+    from weft.numpy import ufuncs as u
+    from weft.numpy.joining import concatenate
+    from weft.ops.promote import broadcast_args
+
+    start, stop = cast(start, dtype), cast(stop, dtype)
+    shape = np.broadcast_shapes(typeof(start).shape, typeof(stop).shape)
+    start, stop = (_broadcast_to(v, shape) for v in broadcast_args(start, stop))
+    parts = num - 1 if endpoint else num
+    delta = u.subtract(stop, start)
+    step = u.true_divide(delta, float(parts)) if parts > 0 else to_array(dtype.type(np.nan))
+    real = np.dtype(np.float64) if dtype.itemsize > 8 else np.float32
+    t = (np.arange(num) / max(parts, 1)).astype(real).astype(dtype)
+    t = t.reshape((num,) + (1,) * len(shape))
+    out = u.add(u.multiply(start, u.subtract(dtype.type(1), t)), u.multiply(stop, t))
+    if endpoint and num > 1:
+        from weft.ops.slicing import slice_in_dim
+
+        last = _broadcast_to(stop, (1, *shape))
+        out = concatenate([slice_in_dim(out, 0, num - 1), last])
+    return out, step
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: builtins.bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """base to the power of evenly spaced exponents. Source: numpy.logspace.
+
+    >>> import weft
+    >>> weft.numpy.logspace(0, 2, 3).astype(int)
+    Array([  1,  10, 100], dtype=int32)
+    """
+    from weft.numpy.formulas import power
+
+    out = linspace(start, stop, num, endpoint, axis=axis)
+    values = power(base, cast(out, typeof(out).dtype))
+    return cast(values, canonical(dtype, "logspace") or typeof(values).dtype)
+
+
+def geomspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: builtins.bool = True,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """Values from start to stop with a constant ratio. Source: numpy.geomspace.
+
+    >>> import weft
+    >>> weft.numpy.geomspace(1, 8, 4).round(3)
+    Array([1., 2., 4., 8.], dtype=float32)
+    """
+    if not isinstance(start, Tracer) and not isinstance(stop, Tracer):
+        avals = [aval_of("geomspace", v) for v in (start, stop)]
+        promoted = dtypes.promote_types([(a.dtype, a.weak_type) for a in avals])[0]
+        target = canonical(dtype, "geomspace") or dtypes.to_inexact(promoted)
+        lo, hi = np.asarray(start), np.asarray(stop)
+        if lo.dtype.kind not in "biufc" or hi.dtype.kind not in "biufc":
+            lo, hi = lo.astype(np.float64), hi.astype(np.float64)
+        values = np.geomspace(lo, hi, _count(num, "geomspace"), endpoint, axis=axis)
+        return constant(np.asarray(values).astype(target))
+    from weft.numpy import ufuncs as u
+
+    start, stop = promote_inexact(start, stop)
+    sign = u.sign(start)
+    logs = linspace(
+        u.log(u.divide(start, sign)), u.log(u.divide(stop, sign)), num, endpoint, axis=0
+    )
+    out = u.multiply(u.exp(logs), sign)
+    if axis:
+        from weft.numpy.shaping import moveaxis
+
+        out = moveaxis(out, 0, axis)
+    return cast(out, canonical(dtype, "geomspace") or typeof(out).dtype)

@@ -1,0 +1,278 @@
+"""Exponentials, logarithms, powers, trigonometry, gamma and error functions, element by element."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.trace import typeof
+from weft.ops.arithmetic import (
+    _div,
+    _like,
+    _mul,
+    _one_minus,
+    _plus,
+    _square,
+    _times,
+    add_p,
+    and_p,
+    complex_p,
+    eq_p,
+    imag_p,
+    neg_p,
+    real_p,
+    select,
+    sub_p,
+)
+from weft.ops.base import (
+    FLOAT,
+    INEXACT,
+    elementwise,
+    scalar,
+)
+from weft.ops.complex_trig import complex_cos, complex_sin
+from weft.ops.dtype_casts import convert
+
+
+def _unary(name: str, hlo: str, derivative: Any, accepts: str = INEXACT) -> Any:
+    """derivative(x, out) -> factor of the tangent."""
+    return elementwise(
+        name, hlo, accepts=accepts, jvps=[lambda t, out, x: _mul(t, derivative(x, out))]
+    )
+
+
+def _accurate(name: str, hlo: str, jvp: Any, accepts: str = INEXACT, of_complex: Any = None) -> Any:
+    """An op that may be asked for an accuracy: a parameter that is there only if it was given.
+
+    of_complex: a formula for complex numbers, where XLA's is not good enough.
+    """
+
+    def lower(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
+        aval = ctx.avals_in[0]
+        if of_complex is not None and dtypes.is_complex(aval.dtype):
+            return ctx.lower_fun(of_complex, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
+        attrs = {} if accuracy is None else {"result_accuracy": ctx.attr(accuracy.attr_text())}
+        return ctx.op(hlo, [x], ctx.out_types(), attrs)[0]
+
+    rule = lambda t, out, x, **accuracy: jvp(t, out, x)
+    prim = elementwise(name, lower, accepts=accepts, jvps=[rule])
+    prim.hlo = hlo if of_complex is None else None
+    return prim
+
+
+exp_p = _accurate("exp", "stablehlo.exponential", lambda t, out, x: _mul(t, out))
+
+
+def _complex_exp2(x: Any) -> Any:
+    parts = (_times(p.bind(x), math.log(2)) for p in (real_p, imag_p))
+    return exp_p.bind(complex_p.bind(*parts))
+
+
+def _exp2_lower(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
+    aval = ctx.avals_in[0]
+    if dtypes.is_complex(aval.dtype):  # a product of complex numbers would make inf * 0
+        return ctx.lower_fun(_complex_exp2, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
+    log2 = ctx.splat(math.log(2), aval.shape, aval.dtype)
+    scaled = ctx.op("stablehlo.multiply", [x, log2], ctx.out_types())[0]
+    attrs = {} if accuracy is None else {"result_accuracy": ctx.attr(accuracy.attr_text())}
+    return ctx.op("stablehlo.exponential", [scaled], ctx.out_types(), attrs)[0]
+
+
+exp2_p = elementwise(
+    "exp2",
+    _exp2_lower,
+    accepts=INEXACT,
+    jvps=[lambda t, out, x, **accuracy: _mul(t, _times(out, math.log(2)))],
+)
+log_p = _accurate("log", "stablehlo.log", lambda t, out, x: _div(t, x))
+expm1_p = _accurate(
+    "expm1", "stablehlo.exponential_minus_one", lambda t, out, x: _mul(t, _plus(out, 1))
+)
+log1p_p = _accurate("log1p", "stablehlo.log_plus_one", lambda t, out, x: _div(t, _plus(x, 1)))
+tanh_p = _accurate("tanh", "stablehlo.tanh", lambda t, out, x: _mul(t, _one_minus(_square(out))))
+logistic_p = _accurate(
+    "logistic", "stablehlo.logistic", lambda t, out, x: _mul(t, _mul(out, _one_minus(out)))
+)
+sin_p = _accurate(
+    "sin",
+    "stablehlo.sine",
+    lambda t, out, x: _mul(t, cos_p.bind(x)),
+    of_complex=complex_sin,
+)
+cos_p = _accurate(
+    "cos",
+    "stablehlo.cosine",
+    lambda t, out, x: _mul(t, neg_p.bind(sin_p.bind(x))),
+    of_complex=complex_cos,
+)
+tan_p = _accurate("tan", "stablehlo.tan", lambda t, out, x: _mul(t, _plus(_square(out), 1)))
+asin_p = _unary("asin", "chlo.asin", lambda x, out: rsqrt_p.bind(_one_minus(_square(x))))
+acos_p = _unary(
+    "acos", "chlo.acos", lambda x, out: neg_p.bind(rsqrt_p.bind(_one_minus(_square(x))))
+)
+atan_p = elementwise(
+    "atan",
+    "chlo.atan",
+    accepts=INEXACT,
+    jvps=[lambda t, out, x: _div(t, _plus(_square(x), 1))],
+)
+sinh_p = _unary("sinh", "chlo.sinh", lambda x, out: cosh_p.bind(x))
+cosh_p = _unary("cosh", "chlo.cosh", lambda x, out: sinh_p.bind(x))
+asinh_p = _unary("asinh", "chlo.asinh", lambda x, out: rsqrt_p.bind(_plus(_square(x), 1)))
+acosh_p = _unary(
+    "acosh",
+    "chlo.acosh",
+    lambda x, out: _mul(rsqrt_p.bind(_plus(x, -1)), rsqrt_p.bind(_plus(x, 1))),
+)
+atanh_p = elementwise(
+    "atanh",
+    "chlo.atanh",
+    accepts=INEXACT,
+    jvps=[lambda t, out, x: _div(t, _one_minus(_square(x)))],
+)
+sqrt_p = _accurate("sqrt", "stablehlo.sqrt", lambda t, out, x: _times(_div(t, out), 0.5))
+rsqrt_p = _accurate(
+    "rsqrt", "stablehlo.rsqrt", lambda t, out, x: _mul(t, _times(_div(out, x), -0.5))
+)
+cbrt_p = _accurate(
+    "cbrt", "stablehlo.cbrt", lambda t, out, x: _times(_div(t, _square(out)), 1 / 3), FLOAT
+)
+_TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
+erf_p = _unary(
+    "erf",
+    "chlo.erf",
+    lambda x, out: _times(exp_p.bind(neg_p.bind(_square(x))), _TWO_OVER_SQRT_PI),
+    FLOAT,
+)
+erfc_p = _unary(
+    "erfc",
+    "chlo.erfc",
+    lambda x, out: _times(exp_p.bind(neg_p.bind(_square(x))), -_TWO_OVER_SQRT_PI),
+    FLOAT,
+)
+erf_inv_p = _unary(
+    "erf_inv",
+    "chlo.erf_inv",
+    lambda x, out: _times(exp_p.bind(_square(out)), math.sqrt(math.pi) / 2),
+    FLOAT,
+)
+lgamma_p = _unary("lgamma", "chlo.lgamma", lambda x, out: digamma_p.bind(x), FLOAT)
+digamma_p = _unary("digamma", "chlo.digamma", lambda x, out: _trigamma(x), FLOAT)
+
+
+def no_derivative(op: str, operand: str) -> Any:
+    """Raises: the op is not differentiated with respect to that operand."""
+    raise TypeError(
+        f"{op} has no derivative with respect to {operand}: wrap {operand} in "
+        "weft.lax.stop_gradient, or give a rule with weft.custom_jvp"
+    )
+
+
+def _trigamma(x: Any) -> Any:
+    return polygamma_p.bind(_like(scalar(1, x), x), x)
+
+
+polygamma_p = elementwise(
+    "polygamma",
+    "chlo.polygamma",
+    accepts=FLOAT,
+    jvps=[
+        lambda t, out, m, x: no_derivative("polygamma", "m"),
+        lambda t, out, m, x: _mul(t, polygamma_p.bind(_plus(m, 1), x)),
+    ],
+)
+
+
+def _power(x: Any, n: int) -> Any:
+    return integer_pow_p.bind(x, y=n)
+
+
+def _integer_pow_lower(ctx: Any, x: Any, *, y: int) -> Any:
+    types = ctx.out_types()
+    if y == 0:
+        return ctx.splat(1, ctx.avals_in[0].shape, ctx.avals_in[0].dtype)
+    n, acc, base = abs(y), None, x
+    while n:
+        if n & 1:
+            acc = base if acc is None else ctx.op("stablehlo.multiply", [acc, base], types)[0]
+        n >>= 1
+        if n:
+            base = ctx.op("stablehlo.multiply", [base, base], types)[0]
+    if y < 0:
+        one = ctx.splat(1, ctx.avals_in[0].shape, ctx.avals_in[0].dtype)
+        return ctx.op("stablehlo.divide", [one, acc], types)[0]
+    return acc
+
+
+def _integer_pow_jvp(t: Any, out: Any, x: Any, *, y: int) -> Any:
+    if y == 0:
+        return None
+    return _mul(t, x if y == 1 else _times(_power(x, y - 1) if y != 2 else x, y))
+
+
+integer_pow_p = elementwise("integer_pow", _integer_pow_lower, jvps=[_integer_pow_jvp])
+
+
+def _pow_abstract(x: ShapedArray, y: ShapedArray) -> ShapedArray:
+    from weft.ops.base import common_shape
+
+    if not dtypes.is_inexact(x.dtype):
+        raise TypeError(f"pow: the base must be a float or complex array, got {x.str_short()}")
+    if y.dtype != x.dtype and not dtypes.is_integer(y.dtype):
+        raise TypeError(
+            f"pow: the exponent must be an integer or of the base's dtype, got {x.str_short()} to "
+            f"the power {y.str_short()}"
+        )
+    return ShapedArray(common_shape("pow", (x, y)), x.dtype, x.weak_type and y.weak_type)
+
+
+def _pow_lower(ctx: Any, x: Any, y: Any) -> Any:
+    x, y = ctx.spread((x, y))
+    if ctx.avals_in[1].dtype != ctx.avals_in[0].dtype:
+        y = ctx.op("stablehlo.convert", [y], ctx.out_types())[0]
+    return ctx.op("stablehlo.power", [x, y], ctx.out_types())[0]
+
+
+def _pow_jvp_base(t: Any, out: Any, x: Any, y: Any) -> Any:
+    exponent: Any = y
+    if isinstance(y, int | float | np.generic):  # known on the host
+        if y == 0:
+            return None
+        return _mul(t, _times(pow_p.bind(x, scalar(exponent - 1, x)), y))
+    y_inexact = convert(y, typeof(x).dtype)
+    zero = scalar(0, typeof(x).dtype)
+    one = scalar(1, typeof(x).dtype)
+    # Only 0**0 needs another exponent, of which the factor y makes 0.
+    both_zero = and_p.bind(eq_p.bind(y_inexact, zero), eq_p.bind(x, zero))
+    safe_y = select(both_zero, _like(one, y_inexact), y_inexact)
+    lowered = pow_p.bind(x, sub_p.bind(safe_y, one))
+    factor = _mul(y_inexact, lowered)
+    return _mul(t, factor)
+
+
+def _pow_jvp_exponent(t: Any, out: Any, x: Any, y: Any) -> Any:
+    if not dtypes.is_inexact(typeof(y).dtype):
+        return None
+    zero = eq_p.bind(x, scalar(0, x))
+    one = _like(scalar(1, x), x)
+    log_x = log_p.bind(select(zero, one, x))
+    return _mul(t, _mul(out, log_x))
+
+
+pow_p = elementwise("pow", _pow_lower, jvps=[_pow_jvp_base, _pow_jvp_exponent])
+pow_p.abstract = _pow_abstract
+
+atan2_p = elementwise(
+    "atan2",
+    "stablehlo.atan2",
+    accepts=INEXACT,
+    jvps=[
+        lambda t, out, x, y: _mul(t, _div(y, add_p.bind(_square(x), _square(y)))),
+        lambda t, out, x, y: _mul(t, _div(neg_p.bind(x), add_p.bind(_square(x), _square(y)))),
+    ],
+)
+nextafter_p = elementwise("nextafter", "chlo.next_after", accepts=FLOAT)

@@ -1,0 +1,117 @@
+"""Adds up before devices do: of reductions that are only added to each other, one is left.
+
+The gradient of what several products read, such as the input of attention's three projections, is
+a sum of sums over devices. The same holds for differences, for maxima and minima, and for sums
+that are scattered.
+"""
+
+from __future__ import annotations
+
+from weft._xla.mlir import ir
+from weft.partition.carry_linearity import COMBINERS, WRITTEN
+from weft.partition.walk import WHY, attributes_of, combiner_of, inner_first, reasons
+
+_MOVES = ("stablehlo.reshape", "stablehlo.transpose", "stablehlo.negate")
+
+
+def join_sums(block: ir.Block) -> int:
+    """Joins the reductions of a function that are only added up; returns how many are gone."""
+    return sum(
+        _join(op)
+        for op in inner_first(block)
+        if op.name in COMBINERS or op.name == "stablehlo.subtract"
+    )
+
+
+def _join(op: ir.Operation) -> int:
+    kind = "stablehlo.add" if op.name == "stablehlo.subtract" else op.name
+    first, second = (_term(value, op, kind) for value in op.operands)
+    if first is not None and second is not None:
+        if first == second or not _alike(first, second):
+            return 0
+        terms = [first, second]
+        values = [_partial(op, i, term) for i, term in enumerate(terms)]
+        op.results[0].replace_all_uses_with(_reduce_total(op, op.name, values, terms))
+        _erase(op, *terms)
+        return 1
+    outer = first or second
+    if outer is None or op.name != kind:
+        return 0
+    # (whole + reduced) + reduced
+    number = 0 if outer is first else 1
+    inner = _maker(op.operands[1 - number], op)
+    if inner is None or inner.name != kind:
+        return 0
+    within = [_term(value, inner, kind) for value in inner.operands]
+    found = [(i, t) for i, t in enumerate(within) if t is not None and _alike(t, outer)]
+    if len(found) != 1:
+        return 0
+    [(place, term)] = found
+    whole = inner.operands[1 - place]
+    both = [term, outer]
+    values = [_partial(inner, place, term), _partial(op, number, outer)]
+    op.operands[number] = _reduce_total(op, kind, values, both)
+    op.operands[1 - number] = whole
+    _erase(inner, *both)
+    return 1
+
+
+def _erase(*operations: ir.Operation) -> None:
+    for op in operations:
+        op.erase()
+
+
+def _maker(value: ir.Value, user: ir.Operation) -> ir.Operation | None:
+    """The operation of the user's block that made a value for it alone."""
+    if isinstance(value.owner, ir.Block) or len(list(value.uses)) != 1:
+        return None
+    op = value.owner.operation
+    return op if op.block == user.block else None
+
+
+def _term(value: ir.Value, user: ir.Operation, kind: str) -> ir.Operation | None:
+    """The reduction by `kind` that a value comes from, where nothing else reads it on its way."""
+    op = _maker(value, user)
+    moved = False
+    while op is not None and op.name in _MOVES:
+        if op.name == "stablehlo.negate" and kind != "stablehlo.add":
+            return None
+        op, moved = _maker(op.operands[0], user), True
+    if op is None or len(op.operands) != 1 or WRITTEN in op.attributes:
+        return None
+    if op.name != "stablehlo.all_reduce" and (moved or op.name != "stablehlo.reduce_scatter"):
+        return None
+    return op if combiner_of(op) == kind else None
+
+
+def _alike(a: ir.Operation, b: ir.Operation) -> bool:
+    return a.name == b.name and attributes_of(a, WHY) == attributes_of(b, WHY)
+
+
+def _partial(op: ir.Operation, number: int, reduce: ir.Operation) -> ir.Value:
+    """The operand before it is reduced."""
+    if reduce.name == "stablehlo.reduce_scatter":
+        return reduce.operands[0]
+    reduce.results[0].replace_all_uses_with(reduce.operands[0])
+    return op.operands[number]
+
+
+def _reduce_total(
+    op: ir.Operation, name: str, values: list[ir.Value], reduces: list[ir.Operation]
+) -> ir.Value:
+    """Reduces the combination of two values, in front of `op`."""
+    here, last = ir.InsertionPoint(op), reduces[-1]
+    total = ir.Operation.create(
+        name, results=[values[0].type], operands=values, loc=op.location, ip=here
+    )
+    made = ir.Operation.create(
+        last.name,
+        results=[op.results[0].type],
+        operands=list(total.results),
+        attributes=attributes_of(last, WHY) | reasons(reduces),
+        regions=1,
+        loc=ir.Location.fused([r.location for r in reduces]),
+        ip=here,
+    )
+    last.regions[0].blocks[0].append_to(made.regions[0])
+    return made.results[0]

@@ -1,0 +1,120 @@
+"""Finds the way between two layouts that sends least: Dijkstra's algorithm over layouts.
+
+A step cuts shards further (free), gathers, exchanges two dimensions (all_to_all), or permutes whole
+shards. Slicing first and gathering last often saves most of what one gather would send.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from weft.partition.axis_layout import Atoms, DeviceMesh, Layout
+
+Dims = tuple[Atoms, ...]
+
+_MOST = 256  # layouts that a search looks at
+_ELEMENT = 256  # costs are whole numbers of this part of an element
+
+
+def cheapest(now: Layout, target: Layout, below: float, step: float) -> tuple[Layout, ...]:
+    """Layouts to pass one after the other, `target` last, or () where nothing sends less.
+
+    Args:
+      now, target: layouts that divide the shape evenly.
+      below: elements that the way must cost less than.
+      step: what one collective costs beside the elements that it sends, in elements.
+    """
+    known = now.mesh.ways
+    key = (now.shape, now.dims, target.dims, int(below), int(step * _ELEMENT))
+    if key not in known:
+        known[key] = _search(now, target, below, step) if _least(now, target) < below else ()
+    return tuple(Layout(now.mesh, now.shape, dims) for dims in known[key])
+
+
+def _least(now: Layout, target: Layout) -> int:
+    """Elements that some device lacks of its shard; no way sends less."""
+    both = np.ones(now.mesh.size, np.int64)
+    for d in range(len(now.shape)):
+        first, last = (
+            layout.mesh.coordinates(layout.dims[d]) * layout.local[d] for layout in (now, target)
+        )
+        inside = np.minimum(first + now.local[d], last + target.local[d]) - np.maximum(first, last)
+        both *= np.maximum(inside, 0)
+    return math.prod(target.local) - int(both.min())
+
+
+def _search(now: Layout, target: Layout, below: float, step: float) -> tuple[Dims, ...]:
+    mesh, shape, goal = now.mesh, now.shape, target.dims
+    total = math.prod(shape)
+    most, each = int(below * _ELEMENT), max(1, int(step * _ELEMENT))
+    best = {now.dims: 0}
+    made_from: dict[Dims, Dims] = {}
+    done: set[Dims] = set()
+    queue = [(0, 0, now.dims)]
+    number = 0
+    while queue and len(done) < _MOST:
+        cost, _, dims = heapq.heappop(queue)
+        if dims in done:
+            continue
+        done.add(dims)
+        if dims == goal:
+            way = [dims]
+            while way[-1] in made_from:
+                way.append(made_from[way[-1]])
+            return tuple(reversed(way[:-1]))
+        held = total // math.prod(mesh.count(a) for a in dims)
+        for after, sent in _steps(mesh, shape, goal, dims, held):
+            more = cost + sent * _ELEMENT + each * bool(sent)
+            if more < min(best.get(after, most), most):
+                best[after] = more
+                made_from[after] = dims
+                number += 1
+                heapq.heappush(queue, (more, number, after))
+    return ()
+
+
+def _steps(
+    mesh: DeviceMesh, shape: tuple[int, ...], goal: Dims, dims: Dims, held: int
+) -> Iterator[tuple[Dims, int]]:
+    """The layouts one step away, and the elements that each device sends for it."""
+    used = {i for a in dims for i in a}
+    counts = [mesh.count(a) for a in dims]
+    for d, atoms in enumerate(dims):
+        for i in range(len(mesh.atoms)):
+            if i not in used and shape[d] % (counts[d] * mesh.atoms[i].size) == 0:
+                yield (*dims[:d], (*atoms, i), *dims[d + 1 :]), 0
+        for k in range(len(atoms)):
+            gone = atoms[k:]
+            n = mesh.count(gone)
+            left = (*dims[:d], atoms[:k], *dims[d + 1 :])
+            yield left, held * (n - 1)
+            for other in range(len(dims)):
+                if other != d and shape[other] % (counts[other] * n) == 0:
+                    into = (*left[:other], left[other] + gone, *left[other + 1 :])
+                    yield into, held * (n - 1) // n
+    turned = _turned(mesh, goal, dims, counts)
+    if turned is not None and turned != dims:
+        yield turned, held
+
+
+def _turned(mesh: DeviceMesh, goal: Dims, dims: Dims, counts: list[int]) -> Dims | None:
+    """A layout of as many shards in each dimension, split along the axes of the goal first."""
+    wanted = {i for a in goal for i in a}
+    rest = [i for a in dims for i in a if i not in wanted]
+    rest += [i for i in range(len(mesh.atoms)) if i not in wanted and i not in rest]
+    out: list[Atoms] = []
+    for atoms, count in zip(goal, counts, strict=True):
+        take: Atoms = ()
+        n = 1
+        for i in (*atoms, *rest):
+            size = mesh.atoms[i].size
+            if n * size <= count and count % (n * size) == 0 and not any(i in a for a in out):
+                take, n = (*take, i), n * size
+        if n != count:
+            return None
+        out.append(take)
+    return tuple(out)

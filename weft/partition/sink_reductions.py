@@ -1,0 +1,277 @@
+"""Reduces what a loop adds up once, behind the loop.
+
+Where a loop does nothing with a carry but add all_reduces to it, as in the gradient of weights that
+every step uses, the sum over devices and the sum over steps change places: each device adds up its
+own terms, and one all_reduce behind the loop sends what each step did. The same holds
+
+- for every update that is linear in the carry and the reduced values: scaled, moved, written into a
+  row of a stack, a running mean, a decaying average;
+- for terms beside these that need no reduction: the first device of each group adds them;
+- for maxima and minima.
+
+Where the total is to be a sum over devices again, typed as unreduced, it is not reduced at all.
+
+The carry keeps its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weft._xla.mlir import ir
+from weft.partition.axis_layout import DeviceMesh, Layout
+from weft.partition.carry_linearity import (
+    COMBINERS,
+    KEPT,
+    Update,
+    constant_of,
+    identity,
+    is_identity,
+    read_update,
+)
+from weft.partition.classes import Typer, tile_classes
+from weft.partition.collect import byte_size, bytes_sent, trip_count
+from weft.partition.emit import Emitter
+from weft.partition.walk import WHY, attributes_of, combine_by, inner_first, reasons
+
+# Larger reductions wait for bandwidth: fewer of them that send as much gain nothing.
+_SMALL = 256 * 1024
+
+
+def reduce_behind_loops(
+    block: ir.Block, mesh: DeviceMesh, arguments: Sequence[Layout] | None = None
+) -> int:
+    """Moves all_reduces behind the loops of a function that add them up.
+
+    Args:
+      block: the function's; changed in place.
+      mesh: the devices.
+      arguments: layouts of the function's arguments, which tell where devices hold the same.
+
+    Returns:
+      How many.
+    """
+    agreement = _Agreement(block, mesh, arguments)
+    return sum(
+        _carry(op, i, agreement)
+        for op in inner_first(block)
+        if op.name == "stablehlo.while"
+        for i in range(len(op.operands))
+    )
+
+
+class _Agreement:
+    """Tells where the devices of groups hold the same; types the function when first asked."""
+
+    def __init__(
+        self, block: ir.Block, mesh: DeviceMesh, arguments: Sequence[Layout] | None
+    ) -> None:
+        self.block, self.mesh, self.arguments = block, mesh, arguments
+        self._typer: Typer | None = None
+
+    def on(self, value: ir.Value, groups: np.ndarray) -> bool:
+        if constant_of(value) is not None:
+            return True
+        if self._typer is None:
+            self._typer = self._typed()
+        classes = self._typer.types.get(value)
+        return classes is not None and bool((classes[groups] == classes[groups[:, :1]]).all())
+
+    def _typed(self) -> Typer:
+        typer = Typer(self.mesh, {})
+        given = [np.arange(self.mesh.size) for _ in self.block.arguments]
+        if self.arguments is not None:
+            given = [tile_classes(layout) for layout in self.arguments]
+        try:
+            typer.block(self.block, given)
+        except (TypeError, KeyError):  # a group that may not meet, or a call: nothing is known
+            typer.types.clear()
+        return typer
+
+    def forget(self, value: ir.Value) -> None:
+        """A new value may stand where one was that has gone."""
+        if self._typer is not None:
+            self._typer.types.pop(value, None)
+
+
+def _carry(loop: ir.Operation, number: int, agreement: _Agreement) -> int:
+    condition, body = (region.blocks[0] for region in loop.regions)
+    carry, total = body.arguments[number], list(body.operations)[-1].operation.operands[number]
+    if isinstance(total.owner, ir.Block) or list(condition.arguments[number].uses):
+        return 0
+    for combiner in COMBINERS:
+        if identity(combiner, carry.type.element_type) is None:
+            continue
+        update = read_update(carry, total, body, combiner)
+        if update is None:
+            continue
+        widest = _widest(update)
+        if widest is None or not (
+            _pays(update, carry.type, trip_count(loop), widest)
+            or all(_kept_again(use, widest) for use in loop.results[number].uses)
+        ):
+            return 0
+        if not _agreed(update, loop.operands[number], combiner, widest, agreement):
+            return 0
+        _Move(loop, number, combiner, widest, agreement).apply(update)
+        return len(update.reduces)
+    return 0
+
+
+# -- whether to move -------------------------------------------------------------------------------
+
+
+def _groups(reduce: ir.Operation) -> np.ndarray:
+    return np.array(reduce.attributes["replica_groups"])
+
+
+def _narrower(reduce: ir.Operation, widest: ir.Operation) -> bool:
+    return reduce.attributes["replica_groups"] != widest.attributes["replica_groups"]
+
+
+def _widest(update: Update) -> ir.Operation | None:
+    """The all_reduce whose groups are made of those of all the others; None if there is none."""
+    reduces = list(update.reduces.values())
+    if not any(_narrower(op, reduces[0]) for op in reduces):
+        return reduces[0]
+    widest = max(reduces, key=lambda op: _groups(op).shape[-1])
+    wide = _groups(widest)
+    place = np.full(int(wide.max()) + 1, -1)
+    place[wide] = np.arange(len(wide))[:, None]
+    for op in reduces:
+        rows = _groups(op)
+        if rows.max() >= len(place) or (place[rows] != place[rows[:, :1]]).any():
+            return None
+        if rows.size != wide.size or (place[rows] < 0).any():
+            return None
+    return widest
+
+
+def _pays(update: Update, carry: ir.Type, trips: int | None, widest: ir.Operation) -> bool:
+    """Whether one reduction of the carry sends less than the steps do, or as much at once."""
+    if trips is not None and trips < 2:
+        return False
+    each = [
+        bytes_sent("all_reduce", byte_size(op.operands[0].type), _groups(op).shape[-1])
+        for op in update.reduces.values()
+    ]
+    now = (trips or 1) * sum(each)
+    once = bytes_sent("all_reduce", byte_size(carry), _groups(widest).shape[-1])
+    return once < now or (once == now and byte_size(carry) <= _SMALL)
+
+
+def _agreed(
+    update: Update,
+    first: ir.Value,
+    combiner: str,
+    widest: ir.Operation,
+    agreement: _Agreement,
+) -> bool:
+    """Whether the devices of a group have the same of all that is not summed over them."""
+    values = [v for v, op in update.reduces.items() if _narrower(op, widest)]
+    values += [op.operands[number] for op, number in update.whole]
+    values += update.others
+    if not update.adds and not is_identity(first, combiner):
+        values.append(first)
+    if all(constant_of(v) is not None for v in values):
+        return True
+    groups = _groups(widest)
+    return all(agreement.on(v, groups) for v in values)
+
+
+# -- moving ----------------------------------------------------------------------------------------
+
+
+def _kept_again(use: ir.OpOperand, reduce: ir.Operation) -> ir.Operation | None:
+    """The operation that makes parts of a total again, as they were before it was reduced."""
+    op = use.owner.operation
+    while op.name == "stablehlo.optimization_barrier" and len(op.results) == 1:
+        uses = list(op.results[0].uses)
+        if len(uses) != 1:
+            return None
+        use = uses[0]
+        op = use.owner.operation
+    if KEPT not in op.attributes or use.operand_number != 1:
+        return None
+    return op if op.attributes[KEPT] == reduce.attributes["replica_groups"] else None
+
+
+class _Move:
+    """Moves the reductions of one carry of a loop."""
+
+    def __init__(
+        self,
+        loop: ir.Operation,
+        number: int,
+        combiner: str,
+        widest: ir.Operation,
+        agreement: _Agreement,
+    ) -> None:
+        self.loop, self.number, self.combiner, self.widest = loop, number, combiner, widest
+        self.agreement = agreement
+        self.e = Emitter.before(loop, agreement.mesh)
+        self.e.loc = widest.location
+        self.leaders = _groups(widest)[:, 0]
+
+    def apply(self, update: Update) -> None:
+        loop, number = self.loop, self.number
+        first = loop.operands[number]
+        for op, i in update.whole:
+            op.operands[i] = self._kept(op.operands[i], self.leaders, op)
+        behind = not update.adds or is_identity(first, self.combiner)
+        if not is_identity(first, self.combiner):
+            self.e.ip = ir.InsertionPoint(loop)
+            start = self._nothing(first) if update.adds else self._kept(first, self.leaders, loop)
+            loop.operands[number] = start
+        self._reduce(list(update.reduces.values()), None if behind else first)
+        for reduced, op in update.reduces.items():
+            term = op.operands[0]
+            if _narrower(op, self.widest):
+                rows = _groups(op)
+                term = self._kept(term, rows[np.isin(rows, self.leaders).any(axis=1)], op)
+            reduced.replace_all_uses_with(term)
+        for reduced, op in update.reduces.items():
+            self.agreement.forget(reduced)
+            op.erase()
+
+    def _reduce(self, reduces: list[ir.Operation], first: ir.Value | None) -> None:
+        """Reduces the loop's result and adds what devices started from, which may be their own."""
+        e, result = self.e, self.loop.results[self.number]
+        users = []
+        for use in list(result.uses):
+            if first is None and (kept := _kept_again(use, self.widest)) is not None:
+                kept.results[0].replace_all_uses_with(result)
+            else:
+                users.append((use.owner.operation, use.operand_number))
+        if not users:
+            return
+        e.ip = ir.InsertionPoint.after(self.loop)
+        attributes = attributes_of(self.widest, WHY) | reasons(reduces)
+        total = e.op("stablehlo.all_reduce", [result], [result.type], attributes, regions=1)
+        combine_by(total, self.combiner, result.type.element_type)
+        value = total.results[0]
+        if first is not None:
+            value = e.make(self.combiner, (first, value), result.type)
+        for user, place in users:
+            user.operands[place] = value
+
+    def _kept(self, value: ir.Value, devices: np.ndarray, op: ir.Operation) -> ir.Value:
+        """For an operation, a value on some devices; on the others nothing is added.
+
+        Maxima and minima may meet a value more than once.
+        """
+        if self.combiner != "stablehlo.add" or is_identity(value, self.combiner):
+            return value
+        e, mesh = self.e, self.agreement.mesh
+        e.ip = ir.InsertionPoint(op)
+        everything = tuple(range(len(mesh.atoms)))
+        here = e.lookup(everything, np.isin(mesh.partition_ids(np.arange(mesh.size)), devices))
+        here = e.broadcast(e.compare(here, e.const(1), "EQ"), value.type.shape)
+        return e.select(here, value, self._nothing(value))
+
+    def _nothing(self, value: ir.Value) -> ir.Value:
+        text = identity(self.combiner, value.type.element_type)
+        assert text is not None
+        return self.e.constant_text(text, value.type)

@@ -1,0 +1,1 @@
+"""Mutable references: reading, writing, views, discharge."""

@@ -1,1 +1,0 @@
-"""Program transformations: derivatives, batching, staging."""
