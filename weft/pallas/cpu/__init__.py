@@ -5,7 +5,7 @@ In the order in which a kernel passes through:
     lower                       a kernel call → IR text → code → custom call
     order, grid, threads        work of a program (weft/pallas/order.py says which run at once);
                                 blocks; chunks on XLA's pool of threads
-    tile, stream                a few rows at a time, to stay in cache; stores past the caches
+    tile, nontemporal           a few rows at a time, to stay in cache; stores past the caches
     mpmd, sync, waits           a thread for each core; semaphores, barriers, copies; how waits end
     translate                   the walk over a jaxpr; what lives when memory changes
     values, loops               arrays as formulas or memory; loops that store and reduce them
@@ -14,8 +14,9 @@ In the order in which a kernel passes through:
     complex_ops, small_floats   elements that are pairs of floats, or are computed in float32
     arrays, refs, control, gather, sorting
                                 rules of the other ops
-    dot, micro, groups          products, their register tile, words of several short numbers
-    turn, divide                transposes, quotients of rows
+    dot, microkernel, int8_dot  products, their register tile, words of several short numbers
+    transpose_tiles, invariant_division
+                                transposes, quotients of rows
     llvm, types, frame, engine  IR as text; XLA's call frame; compiling, linking, caches
 
 To add an elementwise op, add a row to the table in `scalar`: a function of registers to one.

@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core import dtypes
-from weft.pallas.cpu import (
+from weft.pallas.cpu import (  # noqa: F401  (rules)
+    arrays,
+    control,
+    dot,
     engine,
+    gather,
+    invariant_division,
+    refs,
+    sorting,
+    sync,
     types,
 )
 from weft.pallas.cpu.frame import emit_handler
