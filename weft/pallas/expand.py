@@ -10,7 +10,8 @@ from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ops.promote import broadcast_to
-from weft.pallas import dense, scalar_formulas, windows
+from weft.pallas import scalar_formulas, windows
+from weft.pallas.ir import OUTSIDE
 
 
 class _Context:
@@ -41,10 +42,10 @@ def formula(eqn: Eqn) -> ClosedJaxpr | None:
     make = windows.FORMULAS.get(eqn.primitive.name)
     if make is not None:
         return traced(eqn, lambda *args: make(eqn, *args))
-    function = dense.function(eqn) or scalar_formulas.FORMULAS.get(eqn.primitive.name)
+    function = scalar_formulas.FORMULAS.get(eqn.primitive.name)
     if function is not None:
         return traced(eqn, lambda *args: function(*args, **eqn.params))
-    return expanded(eqn)
+    return None if eqn.primitive.name in OUTSIDE else expanded(eqn)
 
 
 def traced(eqn: Eqn, function: Callable) -> ClosedJaxpr:

@@ -170,8 +170,21 @@ class UnsupportedKernelError(TypeError):
     """A backend cannot compile an op of a kernel."""
 
 
+OUTSIDE = frozenset(
+    (
+        *("cholesky", "eig", "eigh", "fft", "geqp3", "geqrf", "hessenberg"),
+        *("householder_product", "lapack", "lu"),
+        *("lu_pivots_to_permutation", "lu_solve", "ormqr", "qr", "schur", "svd"),
+        *("triangular_solve", "tridiagonal", "tridiagonal_solve"),
+    )
+)
+"""Ops that XLA computes by libraries, which kernels cannot call."""
+
+
 def unsupported(platform: str, call: KernelCall, eqn: Any, why: str = "") -> UnsupportedKernelError:
     """The error that a backend raises for an equation it cannot compile."""
+    if not why and eqn.primitive.name in OUTSIDE:
+        why = "decompositions and Fourier transforms are library calls; make them outside"
     return UnsupportedKernelError(
         f"kernel {call.name}: {eqn.primitive.name} ({eqn.source}) is not supported by the "
         f"{platform} backend{': ' + why if why else ''}. Write it with other ops, or run the "
