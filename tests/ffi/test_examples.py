@@ -109,7 +109,7 @@ def test_errors_of_a_handler_in_c_name_it():
 
     assert c_library.library
     call = weft.ffi.ffi_call("Saxpy", weft.ShapeDtypeStruct((2,), "float32"))
-    with pytest.raises(ValueError, match="'Saxpy' at .*expected one attribute, a number named a"):
+    with pytest.raises(ValueError, match="(?s)one attribute, a number named a.*'Saxpy' at"):
         call(np.ones(2, np.float32), np.ones(2, np.float32), b=1)
 
 

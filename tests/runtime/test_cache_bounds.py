@@ -20,7 +20,6 @@ FINITE = {
     "_xla/triton.py": {"load"},
     "core/dtypes.py": {"_join", "_promote"},
     "core/namespace.py": {"_maker"},
-    "ffi/unwinding.py": {"_libraries"},
     "lowering/context.py": {"bool_attr", "comparison_kind", "_small"},
     "numpy/determinants.py": {"_slogdet_by_qr"},
     "numpy/pseudo_inverse.py": {"_inverse"},

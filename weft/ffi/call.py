@@ -8,7 +8,6 @@ from typing import Any
 from weft.core.boundary import api_boundary
 from weft.core.trace import Tracer
 from weft.ffi import attributes as attrs
-from weft.ffi.blame import note_call
 from weft.ffi.checks import (
     alias_pairs,
     check_aliases,
@@ -17,6 +16,7 @@ from weft.ffi.checks import (
     operand_types,
     result,
 )
+from weft.ffi.native_errors import note_call
 from weft.ffi.op import VMAP_METHODS, emit_call, ffi_call_p
 from weft.ffi.registry import check_registered
 from weft.ffi.rule import ShardingRule, as_rule, batch_rule
@@ -228,7 +228,7 @@ def ffi_lowering(
         check_aliases(what, aliases, ctx.avals_in, ctx.avals_out, ins, outs)
         check_batch_dims(what, num_batch_dims, ctx.avals_in, ctx.avals_out)
         check_registered(call_target_name, ctx.module, ctx.eqn.source)
-        note_call(call_target_name, ctx.eqn.source)
+        note_call(ctx.module, call_target_name, ctx.eqn.source)
         return emit_call(
             ctx,
             operands,

@@ -14,12 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from weft.ffi.native_errors import name_errors
 from weft.ffi.registry import include_dir, pycapsule, register_ffi_target, register_ffi_type
 from weft.runtime.shared_files import host_cpu, write_whole
 
 _CXX_FLAGS = ("-O3", "-fPIC", "-shared")
 _MARCH = "-march=native"
 _HANDLER = re.compile(r"XLA_FFI_DEFINE_HANDLER(?:_SYMBOL|_AUTO)?\s*\(\s*(\w+)")
+
+
+_HEADER = Path(__file__).parent / "include" / "weft" / "ffi.h"
 
 
 class BuildError(RuntimeError):
@@ -121,6 +125,8 @@ def build(
     if not cuda and any(f.suffix != ".c" for f in files):
         command_flags.append("-std=c++17")
     command_flags += [f"-I{d}" for d in (include_dir(), *include_dirs)]
+    if any(map(_HANDLER.search, texts)):
+        command_flags += ["-include", str(_HEADER)]
     command_flags += list(flags)
     key = _digest(program, command_flags, libraries, texts)
     stem = name or files[0].stem
@@ -152,6 +158,9 @@ def build(
             capsule = pycapsule(library.function(symbol))
         else:
             capsule = {stage: pycapsule(library.function(s)) for stage, s in symbol.items()}
+        for s in [symbol] if isinstance(symbol, str) else symbol.values():
+            with contextlib.suppress(ValueError):  # not compiled with weft/ffi.h
+                name_errors(target, ctypes.c_char_p.in_dll(handle, f"{s}_called"))
         register_ffi_target(target, capsule, platform)
     library.targets = tuple(chosen)
     return library

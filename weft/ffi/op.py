@@ -12,7 +12,7 @@ from weft.core.jaxpr import NO_EFFECTS
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ffi import attributes as attrs
-from weft.ffi.blame import note_call
+from weft.ffi.native_errors import note_call
 from weft.ffi.registry import check_registered, is_batch_partitionable, let_partition, name_for
 from weft.ffi.rule import ShardingRule, batch_rule
 from weft.runtime.cpu_joint_failure import calls_of, failing_together
@@ -164,7 +164,7 @@ def _lower(ctx: Any, *operands: Any, callback: tuple | None, **params: Any) -> l
         params.update(_host_callback(ctx, params["target"], *callback))
     else:
         check_registered(params["target"], ctx.module, ctx.eqn.source)
-        note_call(params["target"], ctx.eqn.source)
+        note_call(ctx.module, params["target"], ctx.eqn.source)
     return emit_call(ctx, operands, ctx.avals_in, ctx.avals_out, **params)
 
 

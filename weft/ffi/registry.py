@@ -8,7 +8,7 @@ from typing import Any
 
 from weft._xla import ffi as _xla
 from weft._xla.client import XlaRuntimeError, platform_of
-from weft.ffi import blame
+from weft.ffi import native_errors
 from weft.runtime.cpu_joint_failure import Calls
 
 _FUNCTION: type = type(ctypes.pythonapi.Py_IncRef).__base__  # of all ctypes functions
@@ -69,10 +69,7 @@ def register_ffi_target(
     else:
         _check_capsule(name, fn, "")
     here = _xla.platform_name(platform) == "Host"
-    if api_version == 1 and here:
-        given = fn
-        fn = _named(name, fn)
-    elif api_version == 1 and not all(map(blame.answers, _capsules(fn))):
+    if api_version == 1 and not here and not all(map(native_errors.answers, _capsules(fn))):
         raise ValueError(
             f"register_ffi_target: {name!r} does not answer as handlers of XLA's typed FFI do; "
             "define it with XLA_FFI_DEFINE_HANDLER_SYMBOL, or register it with api_version=0"
@@ -83,15 +80,11 @@ def register_ffi_target(
         raise ValueError(f"register_ffi_target: XLA refuses {name!r}: {_advice(str(e))}") from e
     _platforms.setdefault(name, set()).add(_xla.platform_name(platform))
     if api_version == 1 and here:
-        _handlers.setdefault(name, (given, kwargs.get("traits", 0)))
+        _handlers.setdefault(name, (fn, kwargs.get("traits", 0)))
 
 
 def register_kernel(name: str, capsule: Any) -> None:
-    """Registers machine code of weft's own for the CPU, whose errors name themselves.
-
-    No Python runs where it fails: it may fail because of an interrupt, which Python would raise
-    there and then.
-    """
+    """Registers machine code of weft's own for the CPU, whose errors name themselves."""
     _xla.register_target(name, capsule, "cpu", 1)
     _platforms.setdefault(name, set()).add(_xla.platform_name("cpu"))
     _handlers.setdefault(name, (capsule, 0))
@@ -102,12 +95,6 @@ def _capsules(fn: Any) -> list:
     return list(fn.values()) if isinstance(fn, dict) else [fn]
 
 
-def _named(name: str, fn: Any, **options: bool) -> Any:
-    if isinstance(fn, dict):
-        return {stage: blame.named(name, c, **options) for stage, c in fn.items()}
-    return blame.named(name, fn, **options)
-
-
 def name_for(calls: Calls | None, name: str) -> str:
     """The name by which a program calls a target: another one where it is to fail as a whole."""
     if calls is None or name not in _handlers:
@@ -115,7 +102,9 @@ def name_for(calls: Calls | None, name: str) -> str:
     other = name + _TOGETHER
     if name not in _together:
         fn, traits = _handlers[name]
-        _xla.register_target(other, _named(name, fn, failing_together=True), "cpu", 1, traits)
+        wrap = lambda capsule: native_errors.failing_together(name, capsule)
+        fn = {stage: wrap(c) for stage, c in fn.items()} if isinstance(fn, dict) else wrap(fn)
+        _xla.register_target(other, fn, "cpu", 1, traits)
         _together.add(name)
     if name in _partitioned:
         let_partition(other)
@@ -242,7 +231,7 @@ def registered_targets(platform: str = "cpu") -> list[str]:
     True
     """
     known = _xla.registered_targets(platform) - {n + _TOGETHER for n in _together}
-    return sorted(n for n in known if not n.startswith(blame.PROBE))
+    return sorted(n for n in known if not n.startswith(native_errors.PROBE))
 
 
 def check_registered(name: str, module: Any, source: Any) -> None:

@@ -134,6 +134,7 @@ class Executable:
         except (XlaRuntimeError, RuntimeError, ValueError) as error:
             self._explain(placed, error)
             known = host_calls.explained(error)
+            host_calls.note_sites(known, self.compiled.keep_alive or ())
             if known is not error:
                 raise known from None
             raise

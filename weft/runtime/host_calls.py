@@ -27,13 +27,23 @@ _late: list[BaseException] = []
 _MARK = re.compile(r"\[host error (\d+)\]")
 
 
-_invalid: collections.deque[str] = collections.deque(maxlen=64)
+class CallSite:
+    """A native call of a program: `describe()` names its target and lines.
+
+    Among what a program keeps alive, for the notes of the program's errors.
+    """
+
+    __slots__ = ("describe",)
+
+    def __init__(self, describe: Callable[[], str]) -> None:
+        self.describe = describe
 
 
-def note_invalid(message: str) -> None:
-    """Remembers that a native handler refused its arguments with this message."""
-    if message not in _invalid:
-        _invalid.append(message)
+def note_sites(error: BaseException, kept: Sequence[Any]) -> None:
+    """Adds the native calls of a program that failed to an error that names none of them."""
+    sites = [k.describe() for k in kept if type(k) is CallSite]
+    if sites and "ffi_call of " not in str(error):
+        error.add_note("the program calls native code: " + "; ".join(dict.fromkeys(sites)))
 
 
 class HostCallError(RuntimeError):
@@ -116,7 +126,7 @@ def explained(error: BaseException) -> BaseException:
     if found is not None and int(found[1]) in _raised:
         original, traceback = _raised[int(found[1])]
         return original.with_traceback(traceback)
-    if not isinstance(error, ValueError) and any(m in text for m in _invalid):
+    if not isinstance(error, ValueError) and text.startswith("INVALID_ARGUMENT"):
         return ValueError(text).with_traceback(error.__traceback__)
     return error
 

@@ -22,7 +22,8 @@ In the order in which a kernel passes through:
 To add an elementwise op, add a row to the table in `scalar`: a function of registers to one.
 Any other op gets a rule, `@rule(name)` on a function (translator, eqn, *operands) -> Array. An op
 whose StableHLO lowering is a formula of other ops (`ctx.lower_fun`) needs neither; elements.py and
-windows.py in weft/pallas have formulas of others, for all backends. What has none raises `UnsupportedKernelError` with the op, the user's line and the remedy.
+windows.py in weft/pallas have formulas of others, for all backends. What has none raises
+`UnsupportedKernelError` with the op, the user's line and the remedy.
 """
 
 from weft.pallas.cpu.lower import lower

@@ -7,14 +7,14 @@ import pytest
 
 import weft
 from tests.processes import python
-from weft.ffi import blame, ffi_call, machine
+from weft.ffi import ffi_call, native_errors
 
 BAD, GOOD = -np.ones(4, np.float32), np.ones(4, np.float32)
 
 
 @pytest.fixture(autouse=True)
 def no_calls_of_other_tests(monkeypatch):
-    monkeypatch.setattr(blame, "_sites", {})
+    monkeypatch.setattr(native_errors, "_sites", {})
     weft.clear_caches()
 
 
@@ -22,7 +22,7 @@ def checked_sqrt(x, **options):
     return ffi_call("CheckedSqrt", weft.ShapeDtypeStruct(x.shape, "float32"), **options)(x)
 
 
-WORDS = r"ffi_call of 'CheckedSqrt' at .*test_blame\.py:\d+ \(.*\): x has a negative element"
+WORDS = r"ffi_call of 'CheckedSqrt' at .*native_errors\.py:\d+ \(.*\): x has a negative element"
 
 
 def test_an_eager_error_names_target_and_line():
@@ -63,10 +63,10 @@ def test_an_error_in_the_background_shows_where_the_result_is_read(read):
 def test_several_lines_are_listed():
     f = weft.jit(lambda x: ffi_call("Fail", x)(x, code=np.int32(3)))
     g = weft.jit(lambda x: ffi_call("Fail", x)(x, code=np.int32(3)))
-    with pytest.raises(ValueError, match=r"'Fail' at .*test_blame\.py:\d+ \(.*\): as asked"):
+    with pytest.raises(ValueError, match=r"'Fail' at .*native_errors\.py:\d+ \(.*\): as asked"):
         f(GOOD)
     with pytest.raises(
-        ValueError, match=r"'Fail' at one of .*test_blame.*, .*test_blame.*as asked"
+        ValueError, match=r"'Fail' at one of .*test_native_errors.*, .*test_native_errors.*as asked"
     ):
         g(GOOD)
 
@@ -101,27 +101,16 @@ def test_the_traceback_ends_in_the_users_code():
 
     with pytest.raises(ValueError) as e:
         checked_sqrt(BAD)
-    assert "test_blame.py" in traceback.extract_tb(e.value.__traceback__)[0].filename
+    assert "test_native_errors.py" in traceback.extract_tb(e.value.__traceback__)[0].filename
 
 
-@pytest.mark.parametrize("obstacle", ["another processor", "no executable memory"])
-def test_where_nothing_can_be_wrapped_handlers_are_registered_as_they_are(
-    handlers, monkeypatch, obstacle
-):
-    def refuse(*args, **kwargs):
-        raise PermissionError("no executable memory")
-
-    if obstacle == "another processor":
-        monkeypatch.setattr(blame.platform, "machine", lambda: "riscv64")
-    else:
-        monkeypatch.setattr(machine.mmap, "mmap", refuse)
-        monkeypatch.setattr(machine, "_free", [])
-        monkeypatch.setattr(machine, "_refused", False)
-    name = f"Bare {obstacle}"
-    weft.ffi.register_ffi_target(name, weft.ffi.pycapsule(handlers.CheckedSqrt))
-    np.testing.assert_array_equal(ffi_call(name, GOOD)(GOOD), GOOD)
-    with pytest.raises(ValueError, match="INVALID_ARGUMENT: x has a negative element"):
-        ffi_call(name, GOOD)(BAD)
+def test_a_handler_compiled_without_the_header_gets_a_note_of_the_programs_calls():
+    source, flags = Path(__file__).parent / "handlers.cc", ["-O1", "-DWEFT_FFI_H_"]
+    weft.ffi.build(source, targets={"Bare": "CheckedSqrt"}, flags=flags)
+    f = weft.jit(lambda x: ffi_call("Bare", x)(x))
+    with pytest.raises(ValueError, match="INVALID_ARGUMENT: x has a negative element") as e:
+        f(BAD)
+    assert "'Bare' at " in e.value.__notes__[0] and "test_native_errors.py" in e.value.__notes__[0]
 
 
 def test_what_a_handler_throws_is_an_error_of_the_call():

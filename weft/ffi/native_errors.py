@@ -1,0 +1,243 @@
+"""Errors of native handlers: which call failed, and programs that fail on all devices.
+
+An `ffi::Error` holds only the handler's own words, and XLA adds none (jaxlib 0.10.2). A handler
+that was compiled with weft/ffi/include/weft/ffi.h, as `weft.ffi.build` does, adds the text that
+`note_call` writes into its library: the target and the lines that call it. For other handlers the
+error gets a note with the call sites of the program, where it passes through Python.
+
+Programs over several CPU devices must fail as a whole (weft/runtime/cpu_joint_failure.py), so they call the
+target by a second name: a function of Python around the handler, which records an error, makes the
+results NaN, and tells XLA of success.
+
+Source: xla/ffi/api/c_api.h, API version 0.3; later minor versions (0.5 in jaxlib 0.12) only add
+members behind these.
+"""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import math
+from typing import Any
+
+from weft._xla import ffi as _xla
+from weft._xla.client import XlaRuntimeError
+from weft.runtime import cpu_joint_failure
+from weft.runtime.host_calls import CallSite
+
+_VERSION = (0, 3)
+_WORD = 8
+_FRAME_EXTENSION, _FRAME_API, _FRAME_STAGE = 1, 2, 4  # words of XLA_FFI_CallFrame
+_FRAME_RESULT_COUNT, _FRAME_RESULTS = 12, 14
+_EXECUTE = 3  # XLA_FFI_ExecutionStage
+_API_ERROR_CREATE, _API_ERROR_DESTROY = 6 * _WORD, 8 * _WORD  # offsets in XLA_FFI_Api
+_LISTED = 3
+_INVALID_ARGUMENT = 3  # XLA_FFI_Error_Code
+
+_kept: list[Any] = []  # what registered targets run on: for the life of the process
+
+# Call sites ---------------------------------------------------------------------------------------
+
+_sites: dict[str, dict[str, None]] = {}
+"""Target -> the lines of the user's programs that call it, in order."""
+
+_named: dict[str, list[Any]] = {}
+"""Target -> the pointers in its handlers' libraries to what errors are to say of the call."""
+
+
+def note_call(module: Any, target: str, source: Any) -> None:
+    """Remembers that a program, whose module is under construction, calls a target at a line."""
+    _sites.setdefault(target, {})[str(source)] = None
+    module.keepalives.append(CallSite(lambda: describe(target)))
+    text = describe(target).encode()
+    if _named.get(target):
+        _kept.append(text)  # a handler that runs now may read the text before
+    for pointer in _named.get(target, ()):
+        pointer.value = text
+
+
+def name_errors(target: str, pointer: Any) -> None:
+    """Makes a handler say the target's call sites: pointer is its library's `<symbol>_called`."""
+    _named.setdefault(target, []).append(pointer)
+
+
+def describe(target: str) -> str:
+    """The target and where it is called from, for messages."""
+    lines = list(_sites.get(target, ()))
+    if not lines:
+        return f"ffi_call of {target!r}"
+    if len(lines) == 1:
+        return f"ffi_call of {target!r} at {lines[0]}"
+    more = f", or {len(lines) - _LISTED} other places" if len(lines) > _LISTED else ""
+    return f"ffi_call of {target!r} at one of {', '.join(lines[-_LISTED:])}{more}"
+
+
+# Failing together ---------------------------------------------------------------------------------
+
+
+class _ErrorArgs(ctypes.Structure):
+    """XLA_FFI_Error_Create_Args."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("extension_start", ctypes.c_void_p),
+        ("message", ctypes.c_char_p),
+        ("errc", ctypes.c_int),
+    )
+
+
+class _Error(ctypes.Structure):
+    """XLA_FFI_Error_Destroy_Args."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("extension_start", ctypes.c_void_p),
+        ("error", ctypes.c_void_p),
+    )
+
+
+class _Buffer(ctypes.Structure):
+    """XLA_FFI_Buffer."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("extension_start", ctypes.c_void_p),
+        ("dtype", ctypes.c_int),
+        ("data", ctypes.c_void_p),
+        ("rank", ctypes.c_int64),
+        ("dims", ctypes.POINTER(ctypes.c_int64)),
+    )
+
+
+_CreateError = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_ErrorArgs))
+_DestroyError = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Error))
+_Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
+
+_REMEMBERED = 256  # errors that a handler made and did not return
+_CODES = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+]
+_BYTES = {
+    **dict.fromkeys((4, 8, 11), 4),
+    **dict.fromkeys((5, 9, 12, 15), 8),
+    **dict.fromkeys((3, 7, 10, 16), 2),
+    18: 16,
+    17: 0,
+}
+"""Bytes of an element by XLA_FFI_DataType; of the others 1, as the CPU unpacks small numbers."""
+_FLOATS = frozenset((10, 11, 12, 15, 16, 18, 19, 20))
+
+
+def failing_together(target: str, capsule: Any) -> Any:
+    """A capsule of a function that runs the handler, records its error, and succeeds.
+
+    It runs on threads of XLA's own, where no signal reaches Python.
+    """
+    handler = _Handler(_xla.address(capsule))
+    made: collections.OrderedDict[int, tuple[str, int]] = collections.OrderedDict()
+    tables: dict[int, Any] = {}
+
+    def run(frame: Any) -> int:
+        api = frame[_FRAME_API] or 0
+        if (frame[_FRAME_STAGE] or 0) & 0xFFFFFFFF != _EXECUTE:
+            return handler(frame) or 0
+        if api not in tables:
+            tables[api] = _recording_table(target, api, made)
+        frame[_FRAME_API] = ctypes.addressof(tables[api])
+        error = handler(frame) or 0
+        frame[_FRAME_API] = api
+        if not error:
+            return 0
+        message, code = made.pop(error, (f"{describe(target)} failed", 2))
+        said = f"{_CODES[code] if code < len(_CODES) else code}: {message}"
+        kind = ValueError if code == _INVALID_ARGUMENT else XlaRuntimeError
+        if not cpu_joint_failure.record(target, kind(said)):
+            return error
+        _write_blanks(frame)
+        destroy = _DestroyError(ctypes.c_void_p.from_address(api + _API_ERROR_DESTROY).value or 0)
+        destroy(ctypes.pointer(_Error(ctypes.sizeof(_Error), None, error)))
+        return 0
+
+    function = _Handler(run)
+    _kept.extend((capsule, function))
+    return _xla.capsule(function)
+
+
+def _recording_table(target: str, api: int, made: collections.OrderedDict) -> Any:
+    """A copy of XLA's table of functions; errors made through it are in `made` by address."""
+    size = ctypes.c_size_t.from_address(api).value
+    copy = (ctypes.c_char * size).from_buffer_copy(ctypes.string_at(api, size))
+    entry = ctypes.c_void_p.from_buffer(copy, _API_ERROR_CREATE)
+    original = _CreateError(entry.value or 0)
+
+    def create(args: Any) -> int:
+        given = args[0]
+        message = (given.message or b"").decode(errors="replace")
+        if not message.startswith("ffi_call of "):
+            message = f"{describe(target)}: {message}"
+        error = original(args)
+        made[error] = message, given.errc
+        while len(made) > _REMEMBERED:
+            made.popitem(last=False)
+        return error
+
+    function = _CreateError(create)
+    _kept.append(function)
+    entry.value = ctypes.cast(function, ctypes.c_void_p).value
+    return copy
+
+
+def _write_blanks(frame: Any) -> None:
+    """Makes the results of a call NaN, integers 0."""
+    for i in range(frame[_FRAME_RESULT_COUNT] or 0):
+        address = ctypes.c_void_p.from_address(frame[_FRAME_RESULTS] + i * _WORD).value or 0
+        buffer = _Buffer.from_address(address)
+        size = math.prod(buffer.dims[d] for d in range(buffer.rank))
+        size *= _BYTES.get(buffer.dtype, 1)
+        if buffer.data and size:
+            ctypes.memset(buffer.data, 255 if buffer.dtype in _FLOATS else 0, size)
+
+
+# Registration -------------------------------------------------------------------------------------
+
+PROBE = "weft_ffi_probe_"
+"""What the names of targets begin with that were registered to be asked only."""
+
+
+def answers(capsule: Any) -> bool:
+    """Whether a function behaves as a handler of the typed FFI when it is asked for its metadata.
+
+    The plugins of GPUs take what any other function returns for an error, and end the process.
+    """
+    handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(_xla.address(capsule))
+    said: list[tuple[int, int]] = []
+
+    def ask(frame: Any) -> None:
+        # The metadata, to be filled in, are in the frame's extension, behind its header.
+        metadata = ctypes.c_void_p.from_address(frame[_FRAME_EXTENSION] + 3 * _WORD).value or 0
+        version = (ctypes.c_int * 2).from_address(metadata + 3 * _WORD)
+        version[:] = [-1, -1]
+        handler(ctypes.cast(frame, ctypes.c_void_p))
+        said.append(tuple(version))
+        version[:] = list(_VERSION)
+
+    probe = _Handler(ask)
+    _kept.append(probe)
+    _xla.register_target(f"{PROBE}{len(_kept)}", _xla.capsule(probe))
+    return said != [(-1, -1)]
