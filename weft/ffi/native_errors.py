@@ -5,9 +5,9 @@ that was compiled with weft/ffi/include/weft/ffi.h, as `weft.ffi.build` does, ad
 `note_call` writes into its library: the target and the lines that call it. For other handlers the
 error gets a note with the call sites of the program, where it passes through Python.
 
-Programs over several CPU devices must fail as a whole (weft/runtime/cpu_joint_failure.py), so they call the
-target by a second name: a function of Python around the handler, which records an error, makes the
-results NaN, and tells XLA of success.
+Programs over several CPU devices must fail as a whole (weft/runtime/cpu_joint_failure.py), so they
+call the target by a second name: a function of Python around the handler, which records an error,
+makes the results NaN, and tells XLA of success.
 
 Source: xla/ffi/api/c_api.h, API version 0.3; later minor versions (0.5 in jaxlib 0.12) only add
 members behind these.
