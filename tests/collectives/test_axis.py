@@ -107,3 +107,47 @@ def test_an_axis_of_no_examples_has_no_results(name):
 def test_nothing_can_be_split_among_no_examples(call):
     with pytest.raises(ValueError, match="there are none to split it among"):
         weft.vmap(call, axis_name="i")(NONE)
+
+
+ALONG_NONE = {
+    "psum": lambda v: lax.psum(v, ()),
+    "pmean": lambda v: lax.pmean(v, ()),
+    "pmax": lambda v: lax.pmax(v, ()),
+    "pmin": lambda v: lax.pmin(v, []),
+    "pcast": lambda v: lax.pcast(v, (), to="varying"),
+    "all_gather": lambda v: lax.all_gather(v, ()),
+    "all_gather, axis": lambda v: lax.all_gather(v, [], axis=1),
+    "all_gather, tiled": lambda v: lax.all_gather(v, (), tiled=True),
+    "all_gather to invarying": lambda v: lax.all_gather(v, (), to="invarying"),
+    "all_gather to reduced": lambda v: lax.all_gather(v, (), to="reduced"),
+    "psum_scatter": lambda v: lax.psum_scatter(v, ()),
+    "psum_scatter, tiled": lambda v: lax.psum_scatter(v, (), tiled=True, scatter_dimension=1),
+    "ppermute": lambda v: lax.ppermute(v, (), [(0, 0)]),
+    "pshuffle": lambda v: lax.pshuffle(v, (), [0]),
+    "pbroadcast": lambda v: lax.pbroadcast(v, (), 0),
+    "all_to_all": lambda v: lax.all_to_all(v, (), 0, 0, tiled=True),
+    "psum_start": lambda v: lax.psum_start(v, ()).done(),
+    "all_gather_start": lambda v: lax.all_gather_start(v, ()).done(),
+    "all_gather_start, tiled": lambda v: lax.all_gather_start(v, (), tiled=True).done(),
+    "psum_scatter_start": lambda v: lax.psum_scatter_start(v, ()).done(),
+    "ppermute_start": lambda v: lax.ppermute_start(v, (), [(0, 0)]).done(),
+    "pbroadcast_start": lambda v: lax.pbroadcast_start(v, (), 0).done(),
+    "all_to_all_start": lambda v: lax.all_to_all_start(v, (), 0, 0, tiled=True).done(),
+}
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+def test_along_no_axes_every_collective_gives_its_operand(check_vma):
+    v = np.arange(16, dtype=np.float32).reshape(8, 2)
+    f = weft.shard_map(
+        lambda v: {name: call(v) for name, call in ALONG_NONE.items()},
+        mesh=mesh_of(THREE, THREE.names),
+        in_specs=P(("a", "b")),
+        out_specs=P(("a", "b")),
+        check_vma=check_vma,
+    )
+    for name, got in f(v).items():
+        np.testing.assert_array_equal(got, v, err_msg=name)
+    for name, call in ALONG_NONE.items():
+        got = weft.vmap(call, axis_name="i")(v[:, None])
+        np.testing.assert_array_equal(got, v[:, None], err_msg=f"{name} under vmap")

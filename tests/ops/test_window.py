@@ -1,5 +1,6 @@
 """Windows against NumPy's sliding windows, with pooling's gradients."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -63,6 +64,54 @@ CASES = [case(op, name) for op in OPS for name in WINDOWS]
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
 def test_values_batches_and_derivatives(case, rng):
+    check(case, rng)
+
+
+STARTED = {
+    "add": (lax.add, np.add, 1.5),
+    "mul": (lax.mul, np.multiply, 2.0),
+    "max": (lax.max, np.maximum, 1.0),
+    "a function": (lambda a, b: a + b - 0.5 * a * b, lambda a, b: a + b - 0.5 * a * b, 0.25),
+}
+
+
+def windows_of_elements(x, dims, strides, pads, base=(1, 1), dilation=(1, 1)):
+    """The elements of the operand in each window, without those of the padding."""
+    inside = np.zeros([(d - 1) * b + 1 for d, b in zip(x.shape, base, strict=True)], int)
+    inside[:: base[0], :: base[1]] = np.arange(1, x.size + 1).reshape(x.shape)
+    inside = np.pad(inside, pads)
+    extents = [(w - 1) * d + 1 for w, d in zip(dims, dilation, strict=True)]
+    shape = [(n - e) // s + 1 for n, e, s in zip(inside.shape, extents, strides, strict=True)]
+    for i, j in itertools.product(*map(range, shape)):
+        a, b = i * strides[0], j * strides[1]
+        picked = inside[a : a + extents[0] : dilation[0], b : b + extents[1] : dilation[1]]
+        yield x.reshape(-1)[picked[picked > 0] - 1]
+
+
+def started_case(op, name):
+    fun, ufunc, init = STARTED[op]
+    window = WINDOWS[name]
+
+    def ref(x, start):
+        shape = lax.reduce_window_shape_tuple(x.shape, *window)
+        folds = [functools.reduce(ufunc, w, start) for w in windows_of_elements(x, *window)]
+        return np.array(folds).reshape(shape)
+
+    return Case(
+        f"reduce_window from {init} by {op}",
+        lambda x, start: lax.reduce_window(x, start, fun, *window),
+        ref,
+        (X, np.array(init)),
+        (0, 1),
+        name,
+        order2=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "case", [started_case(op, name) for op in STARTED for name in WINDOWS], ids=lambda c: c.id
+)
+def test_windows_start_with_the_initial_value_and_padding_adds_nothing(case, rng):
     check(case, rng)
 
 

@@ -152,7 +152,8 @@ def all_gather(
     axis: where the parts are put together. tiled: False stacks them along a new dimension
     `axis`; True concatenates them along the existing one. axis_index_groups: lists of indices of
     equal size that gather among themselves, in the order listed. to: the result's state along
-    the axes, 'varying', 'invarying' or 'reduced' (its cotangent is then unreduced).
+    the axes, 'varying', 'invarying' or 'reduced' (its cotangent is then unreduced). An empty tuple
+    of axes gives x itself.
 
     Raises:
       NameError: an axis is not in scope. ValueError: groups that do not cover the axis or differ in
@@ -188,6 +189,8 @@ def all_gather(
 
     def leaf_of(leaf: Any) -> Any:
         leaf = operand("all_gather", leaf)
+        if not over.names:  # along no axis there is nothing to stack or to concatenate
+            return leaf
         ndim = typeof(leaf).ndim
         if tiled and not ndim:
             raise ValueError(

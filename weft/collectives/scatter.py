@@ -130,6 +130,7 @@ def psum_scatter(
     scatter_dimension: the dimension that is split among the devices. tiled: False needs its size
     to be the number of devices and removes it; True keeps it, divided by that number.
     axis_index_groups: lists of indices of equal size that are summed separately; parts go by rank.
+    An empty tuple of axes gives x itself.
 
     Type: varying or unreduced → varying.
 
@@ -157,7 +158,10 @@ def psum_scatter(
     tiled = flag("psum_scatter", "tiled", tiled)
 
     def leaf_of(leaf: Any) -> Any:
-        leaf = counted(operand("psum_scatter", leaf))
+        leaf = operand("psum_scatter", leaf)
+        if not over.names:  # along no axis there is nothing to add up or to split
+            return leaf
+        leaf = counted(leaf)
         aval = typeof(leaf)
         if not aval.ndim:
             raise ValueError(

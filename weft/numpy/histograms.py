@@ -93,11 +93,10 @@ def digitize(x: Any, bins: Any, right: builtins.bool = False, *, method: str | N
 
         return zeros_like(to_array(x), dtypes.canonicalize_dtype(int))
     side = "right" if not right else "left"
-    other = "left" if not right else "right"
     method = method or "scan"
     bins = to_array(bins)
     up = searchsorted(bins, x, side=side, method=method)
-    down = u.subtract(n, searchsorted(joining.rev(bins, (0,)), x, side=other, method=method))
+    down = u.subtract(n, searchsorted(joining.rev(bins, (0,)), x, side=side, method=method))
     return where(u.greater_equal(bins[-1], bins[0]), up, cast(down, typeof(up).dtype))
 
 

@@ -451,7 +451,8 @@ def var(
 ) -> Any:
     """The variance: the mean squared distance from the mean, divided by n - ddof.
 
-    mean: the mean along the axis, if known (with keepdims). Source: numpy.var.
+    mean: the mean along the axis, if known (with keepdims). Where n - ddof is not positive, the
+    result is nan. Source: numpy.var.
 
     >>> import weft
     >>> weft.numpy.var(weft.numpy.array([1.0, 3.0]))
@@ -488,11 +489,12 @@ def var(
     total = ops.reduce_sum_p.bind(d, axes=axes) if axes else to_array(d)
     real = typeof(total).dtype
     if n.__class__ is int and isinstance(ddof, int | float | np.number):
-        divisor: Any = np.asarray(builtins.max(n - ddof, 0)).astype(real)[()]
+        divisor: Any = np.asarray(n - ddof if n > ddof else np.nan).astype(real)[()]
     else:
-        from weft.numpy.ufuncs import maximum
+        from weft.numpy.selection import where as choose
 
-        divisor = cast(maximum(subtract(cast(n, real), ddof), 0), real)
+        degrees = subtract(cast(n, real), ddof)
+        divisor = cast(choose(ew.gt_p.bind(degrees, ew.scalar(0, degrees)), degrees, np.nan), real)
     x = cast(ew.div_p.bind(total, divisor), out_dtype)
     return _keep(x, full.shape, axes) if keepdims else x
 

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from weft.autodiff.vmap import batch_flat, in_front
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -15,6 +17,7 @@ from weft.core.trace import typeof
 from weft.ops.base import NUMBER, canonical_axis, check_kind
 from weft.ops.combiner import elementwise_combine, is_identity, monoid_of, trace_combiner
 from weft.ops.conv_shapes import Dims, Pads, dilated, padtype_to_pads, window_count
+from weft.ops.elementwise import and_p, select
 from weft.ops.joining import pad
 from weft.ops.reduce import highest, lowest
 from weft.ops.shape import broadcast_in_dim
@@ -265,11 +268,29 @@ def _fold_windows(values: Sequence[Any], jaxpr: ClosedJaxpr, window: dict) -> li
     """The same by elementwise ops, which have all rules."""
     operands, inits = _split(values)
     views = window_views(operands, inits, window)
-    shape = typeof(views[0][0]).shape
+    in_shape, shape = typeof(operands[0]).shape, typeof(views[0][0]).shape
     total = [broadcast_in_dim(i, shape, ()) for i in inits]
-    for view in views:
-        total = elementwise_combine(jaxpr, total, view)
+    for offset, view in zip(window_offsets(window), views, strict=True):
+        combined = elementwise_combine(jaxpr, total, view)
+        covered = _covered(offset, in_shape, shape, window)
+        if covered is not None:  # XLA combines no padding, which only shapes the windows
+            combined = [select(covered, c, t) for c, t in zip(combined, total, strict=True)]
+        total = combined
     return total
+
+
+def _covered(offset: Dims, in_shape: Dims, shape: Dims, window: dict) -> Any:
+    """Which windows have an element of the operand at this offset; None for all of them."""
+    mask = None
+    for d, size in enumerate(in_shape):
+        base, (low, _) = window["base_dilation"][d], window["padding"][d]
+        position = np.arange(shape[d]) * window["window_strides"][d] - low
+        position += offset[d] * window["window_dilation"][d]
+        real = (position >= 0) & (position % base == 0) & (position < size * base)
+        if not real.all():
+            along = broadcast_in_dim(real, shape, (d,))
+            mask = along if mask is None else and_p.bind(mask, along)
+    return mask
 
 
 def _generic_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **window: Any) -> tuple:
@@ -325,7 +346,8 @@ def reduce_window(
 
     Args:
       operand: an array, or a pytree of arrays of one shape.
-      init_value: scalars of the same structure; they also fill the padding.
+      init_value: scalars of the same structure, with which every window starts; padding adds
+        nothing to them.
       computation: f(x, y) on scalars of that structure, associative.
       window_dimensions, window_strides, base_dilation, window_dilation: a positive integer for
         every dimension.
