@@ -115,6 +115,51 @@ def test_windows_start_with_the_initial_value_and_padding_adds_nothing(case, rng
     check(case, rng)
 
 
+SPLIT_WINDOWS = [
+    ((2, 1), (1, 1), ((1, 0), (0, 0))),
+    ((3, 2), (2, 1), ((1, 1), (0, 1))),
+    ((3, 1), (1, 1), ((2, 2), (0, 0)), (1, 1), (2, 1)),
+    ((8, 1), (1, 1), ((7, 0), (0, 0))),
+]
+STARTED_MONOIDS = {
+    "add": (lax.add, np.add, 1.5, np.float64),
+    "mul": (lax.mul, np.multiply, 2.0, np.float64),
+    "max": (lax.max, np.maximum, 0.5, np.float64),
+    "min": (lax.min, np.minimum, 0.5, np.float64),
+    "and": (lax.bitwise_and, np.bitwise_and, 6, np.int32),
+    "or": (lax.bitwise_or, np.bitwise_or, 8, np.int32),
+    "xor": (lax.bitwise_xor, np.bitwise_xor, 5, np.int32),
+}
+
+
+@pytest.mark.parametrize("name", STARTED_MONOIDS)
+def test_initial_values_count_once_however_the_operand_is_split(name):
+    fun, ufunc, init, dtype = STARTED_MONOIDS[name]
+    mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.sharding.AxisType.Auto,))
+    x = (R.permutation(24).reshape(8, 3) / (7 if dtype is np.float64 else 1)).astype(dtype)
+
+    def all_of_them(x, start):
+        return [
+            lax.reduce(x, start, fun, (0,)),
+            lax.reduce(x, start, fun, (0, 1)),
+            lax.reduce(x, start, fun, ()),
+            *(lax.reduce_window(x, start, fun, *window) for window in SPLIT_WINDOWS),
+        ]
+
+    wants = [ufunc.reduce(x, axis=a, initial=init) for a in (0, (0, 1))] + [ufunc(init, x)]
+    for window in SPLIT_WINDOWS:
+        shape = lax.reduce_window_shape_tuple(x.shape, *window)
+        folds = [ufunc.reduce(w, initial=init) for w in windows_of_elements(x, *window)]
+        wants.append(np.reshape(folds, shape))
+    with weft.enable_x64(True):
+        split = weft.device_put(x, weft.NamedSharding(mesh, weft.P("x")))
+        static = weft.jit(lambda x: all_of_them(x, dtype(init)))(split)
+        traced = weft.jit(all_of_them)(split, dtype(init))
+    for got in (static, traced):
+        for g, w in zip(got, wants, strict=True):
+            np.testing.assert_allclose(g, w, rtol=1e-12)
+
+
 def test_several_operands_reduce_together():
     """The greatest element with its index, and the index's initial value differentiates too."""
 

@@ -13,7 +13,7 @@ from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.tree import tree_map
 from weft.ops.base import REAL, canonical_axes, canonical_axis, check_kind
-from weft.ops.combiner import fold, is_identity, monoid_of, trace_combiner
+from weft.ops.combiner import combine_start, fold, monoid_of, trace_combiner
 from weft.ops.joining import concatenate
 from weft.ops.reduce import (
     Axes,
@@ -201,20 +201,16 @@ reduce_p = Primitive(
 )
 
 
-def _ones(dtype: Any) -> Any:
-    return dtype.type(True) if dtypes.is_bool(dtype) else ~dtype.type(0)
-
-
 _MONOIDS = {
-    # The op on two scalars -> (the reduction by it, its identity).
-    "add": (reduce_sum_p, lambda d: d.type(0)),
-    "mul": (reduce_prod_p, lambda d: d.type(1)),
-    "max": (reduce_max_p, lowest),
-    "min": (reduce_min_p, highest),
-    "and": (reduce_and_p, _ones),
-    "or": (reduce_or_p, lambda d: d.type(0)),
-    "xor": (reduce_xor_p, lambda d: d.type(0)),
+    "add": reduce_sum_p,
+    "mul": reduce_prod_p,
+    "max": reduce_max_p,
+    "min": reduce_min_p,
+    "and": reduce_and_p,
+    "or": reduce_or_p,
+    "xor": reduce_xor_p,
 }
+"""The reduction by each combiner that is one op."""
 
 
 def reduce(
@@ -228,7 +224,8 @@ def reduce(
 
     Args:
       operands: an array, or a pytree of arrays of one shape.
-      init_values: scalars of the same structure and dtypes: an identity of the computation.
+      init_values: scalars of the same structure and dtypes; where dimensions are split over
+        devices, an identity of the computation, unless that is one op such as add or max.
       computation: f(x, y) on scalars of that structure, associative and commutative.
       dimensions: those to combine over.
 
@@ -246,9 +243,9 @@ def reduce(
     flat, inits, tree, jaxpr = trace_combiner("reduce", computation, operands, init_values)
     axes = canonical_axes(tuple(dimensions), typeof(flat[0]).ndim, "dimensions")
     monoid = _MONOIDS.get(monoid_of(jaxpr) or "") if len(flat) == 1 else None
-    dtype = typeof(flat[0]).dtype
-    if monoid is not None and is_identity(inits[0], monoid[1](dtype)):
-        outs = [monoid[0].bind(flat[0], axes=axes)] if axes else flat
+    if monoid is not None:
+        outs = [monoid.bind(flat[0], axes=axes)] if axes else flat
+        outs = [combine_start(jaxpr, inits[0], outs[0])]
     else:
         outs = reduce_p.bind(*flat, *inits, jaxpr=jaxpr, dimensions=axes)
     return tree.unflatten(outs)

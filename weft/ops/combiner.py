@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.core.tree import flatten
 from weft.ops.joining import concatenate
+from weft.ops.reduce import highest, lowest
+from weft.ops.shape import broadcast_in_dim
 from weft.ops.slicing import slice_in_dim
 
 
@@ -78,7 +81,38 @@ def monoid_of(jaxpr: ClosedJaxpr) -> str | None:
     if set(eqn.invars) != set(inner.invars) or eqn.outvars != inner.outvars or eqn.params:
         return None
     name = eqn.primitive.name
-    return name if name in ("add", "mul", "max", "min", "and", "or", "xor") else None
+    return name if name in IDENTITIES else None
+
+
+def _all_ones(dtype: Any) -> Any:
+    return dtype.type(True) if dtypes.is_bool(dtype) else ~dtype.type(0)
+
+
+IDENTITIES: dict[str, Callable[[Any], Any]] = {
+    "add": lambda dtype: dtype.type(0),
+    "mul": lambda dtype: dtype.type(1),
+    "max": lowest,
+    "min": highest,
+    "and": _all_ones,
+    "or": lambda dtype: dtype.type(0),
+    "xor": lambda dtype: dtype.type(0),
+}
+"""What each combiner that is one op leaves every value as it is with, by dtype."""
+
+
+def combine_start(jaxpr: ClosedJaxpr, init: Any, result: Any) -> Any:
+    """The reduction `result`, which started from the identity, started from `init` instead.
+
+    A reduction over split dimensions starts on every device: it must start from the identity.
+    """
+    dtype = typeof(result).dtype
+    name = monoid_of(jaxpr)
+    assert name is not None
+    if is_identity(init, IDENTITIES[name](dtype)):
+        return result
+    return elementwise_combine(jaxpr, [broadcast_in_dim(init, typeof(result).shape, ())], [result])[
+        0
+    ]
 
 
 def is_identity(value: Any, identity: Any) -> bool:

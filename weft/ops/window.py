@@ -15,7 +15,13 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.base import NUMBER, canonical_axis, check_kind
-from weft.ops.combiner import elementwise_combine, is_identity, monoid_of, trace_combiner
+from weft.ops.combiner import (
+    IDENTITIES,
+    combine_start,
+    elementwise_combine,
+    monoid_of,
+    trace_combiner,
+)
 from weft.ops.conv_shapes import Dims, Pads, dilated, padtype_to_pads, window_count
 from weft.ops.elementwise import and_p, select
 from weft.ops.joining import pad
@@ -326,9 +332,9 @@ reduce_window_p = Primitive(
 )
 
 _MONOIDS = {
-    "add": (reduce_window_sum_p, lambda dtype: dtype.type(0)),
-    "max": (reduce_window_max_p, lowest),
-    "min": (reduce_window_min_p, highest),
+    "add": reduce_window_sum_p,
+    "max": reduce_window_max_p,
+    "min": reduce_window_min_p,
 }
 
 
@@ -347,7 +353,8 @@ def reduce_window(
     Args:
       operand: an array, or a pytree of arrays of one shape.
       init_value: scalars of the same structure, with which every window starts; padding adds
-        nothing to them.
+        nothing to them. Where dimensions are split over devices, an identity of the computation,
+        unless that is one op such as add or max.
       computation: f(x, y) on scalars of that structure, associative.
       window_dimensions, window_strides, base_dilation, window_dilation: a positive integer for
         every dimension.
@@ -379,11 +386,16 @@ def reduce_window(
         "base_dilation": base,
         "window_dilation": dilation,
     }
-    prim, identity = _MONOIDS.get(monoid_of(jaxpr) or "", (None, None))
+    monoid = monoid_of(jaxpr)
+    if monoid is None:
+        return tree.unflatten(reduce_window_p.bind(*flat, *inits, jaxpr=jaxpr, **window))
     dtype = typeof(flat[0]).dtype
-    if prim is not None and not dtypes.is_bool(dtype) and is_identity(inits[0], identity(dtype)):
-        return tree.unflatten([prim.bind(flat[0], **window)])
-    return tree.unflatten(reduce_window_p.bind(*flat, *inits, jaxpr=jaxpr, **window))
+    prim = None if dtypes.is_bool(dtype) else _MONOIDS.get(monoid)
+    if prim is not None:
+        out = prim.bind(flat[0], **window)
+    else:
+        [out] = reduce_window_p.bind(flat[0], IDENTITIES[monoid](dtype), jaxpr=jaxpr, **window)
+    return tree.unflatten([combine_start(jaxpr, inits[0], out)])
 
 
 def cumulative_window(size: int, axis: int, ndim: int, reverse: bool) -> dict:

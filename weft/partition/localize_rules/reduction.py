@@ -45,6 +45,8 @@ def reduce(lz: Localizer, op: ir.Operation) -> list[Local]:
         values.append(fill_padding(e, moved, dims, init).value)
     across = tuple(i for d in dims for i in layout.dims[d])
     kind = combiner_kind(op.regions[0])
+    if kind in ("and", "or") and values[0].type.element_type.width > 1:
+        kind = None  # XLA's all_reduce takes and, or of booleans only (jaxlib 0.10.2)
     result = outs[0]
     got = lz.keep(op, values + inits, [Layout(lz.mesh, o.shape, result.dims) for o in outs])
     if across and kind:
