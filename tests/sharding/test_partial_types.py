@@ -250,3 +250,76 @@ def test_partial_sums_beside_axes_of_type_auto_cross_the_ends_of_programs():
 def test_an_unreduced_array_is_printed_by_its_placement():
     text = repr(in_parts(split(X)))
     assert text.startswith("Array(float32[4,4]") and "unreduced={'x'}" in text
+
+
+GRID = [P(d, None) for d in (None, "x", "y", ("x", "y"))]
+PLACES = GRID + [
+    P(d, None, unreduced=sums)
+    for d in (None, "x", "y")
+    for sums in ({"x"}, {"y"}, {"x", "y"})
+    if d not in sums
+]
+
+
+def value_of(a):
+    """The array its shards stand for: sums over unreduced axes, equal copies along free ones."""
+    mesh, sums = a.sharding.mesh, a.sharding.spec.unreduced
+    at = {device: c for c, device in np.ndenumerate(mesh.devices)}
+    totals = {}
+    for shard in a.addressable_shards:
+        rest = tuple(
+            i for i, n in zip(at[shard.device], mesh.axis_names, strict=True) if n not in sums
+        )
+        _, total = totals.get(rest, (None, 0))
+        totals[rest] = (shard.index, total + np.asarray(shard.data))
+    out = np.full(a.shape, np.nan)
+    for index, total in totals.values():
+        known = out[index]
+        assert np.isnan(known).all() or np.array_equal(known, total), "copies differ"
+        out[index] = total
+    return out
+
+
+@pytest.mark.parametrize("start", GRID, ids=str)
+def test_every_placement_with_and_without_sums_keeps_the_value(start):
+    mesh = weft.make_mesh((2, 2), ("x", "y"))
+    x = np.arange(1.0, 9.0, dtype=np.float32).reshape(4, 2)
+
+    def there_and_on(v):
+        return [
+            [weft.reshard(weft.reshard(v, through), to) for to in PLACES] for through in PLACES
+        ]
+
+    asked = [[weft.NamedSharding(mesh, to) for to in PLACES] for _ in PLACES]
+    with weft.set_mesh(mesh):
+        v = weft.device_put(x, weft.NamedSharding(mesh, start))
+        for through in PLACES:
+            there = weft.reshard(v, through)
+            assert there.sharding.spec.unreduced == through.unreduced
+            np.testing.assert_array_equal(value_of(there), x, err_msg=f"{through}")
+            asked_for = weft.NamedSharding(mesh, through)
+            direct = weft.jit(lambda v: v, out_shardings=asked_for)(v)
+            assert direct.sharding.spec.unreduced == through.unreduced
+            np.testing.assert_array_equal(value_of(direct), x, err_msg=f"{through}")
+        outs = weft.jit(there_and_on, out_shardings=asked)(v)
+    for through, row in zip(PLACES, outs, strict=True):
+        for to, out in zip(PLACES, row, strict=True):
+            assert out.sharding.spec.unreduced == to.unreduced
+            np.testing.assert_array_equal(value_of(out), x, err_msg=f"{through} then {to}")
+
+
+@pytest.mark.parametrize(
+    ("body", "axis"),
+    [(lambda v: v * 0 + 1, None), (lambda v: np.float32(1), "x"), (lambda v: v[:1], "y")],
+)
+def test_a_result_that_is_no_sum_over_an_axis_cannot_be_called_one(body, axis):
+    mesh = weft.make_mesh((2, 2), ("x", "y"))
+    with weft.set_mesh(mesh):
+        v = weft.reshard(np.ones((2, 2), np.float32), P("x"))
+        sums = {"x", "y"} if axis == "y" else {"x"}
+        f = weft.shard_map(body, in_specs=P("x"), out_specs=P(unreduced=sums))
+        if axis is None:
+            np.testing.assert_array_equal(weft.reshard(f(v), P()), np.full((1, 2), 2.0))
+            return
+        with pytest.raises(ValueError, match=rf"does not vary over mesh axis '{axis}'.*pcast"):
+            f(v)

@@ -579,6 +579,17 @@ def _check_result_type(who: str, name: str, aval: Any, spec: PartitionSpec, manu
                 f"{who}: {name} of type {aval.str_short()} is {kind} over mesh axis {extra[0]!r}, "
                 f"but its out_specs is {spec!r}; {remedy}"
             )
+    mat = aval.mat
+    equal = [
+        a for a in manual if a in spec.unreduced and a not in mat.varying and a not in mat.unreduced
+    ]
+    if equal:
+        raise ValueError(
+            f"{who}: {name} of type {aval.str_short()} does not vary over mesh axis {equal[0]!r}, "
+            f"but its out_specs {spec!r} says that it is a sum over it: every device's equal value "
+            f"would be added up. Leave the axis out of unreduced; or, to count the value once for "
+            f"each device, cast it first: weft.lax.pcast(x, {equal[0]!r}, to='varying')"
+        )
 
 
 def _exact(x: Any, spec: PartitionSpec, manual: tuple) -> Any:

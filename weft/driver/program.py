@@ -461,7 +461,7 @@ def compile_program(program: Program) -> Executable:
         ins = _final(program, program.in_shardings, program.jaxpr.in_avals, compiled, "parameter")
         outs = _final(program, program.out_shardings, program.jaxpr.out_avals, compiled, "output")
     outs = [
-        _as_asked(asked, a, _on_typed_mesh(a, s))
+        _as_asked(asked, a, _on_typed_mesh(a, s, asked))
         for asked, a, s in zip(program.asked, program.jaxpr.out_avals, outs, strict=True)
     ]
     donated = list(program.donated)
@@ -504,7 +504,7 @@ def _typed(aval: Any, sharding: Any) -> Any:
     return aval.update(sharding=type_sharding(sharding, aval.ndim))
 
 
-def _on_typed_mesh(aval: Any, sharding: Any) -> Any:
+def _on_typed_mesh(aval: Any, sharding: Any, asked: Any) -> Any:
     """The result's sharding over a mesh with the axis types that its own type has."""
     typed = getattr(aval, "sharding", None)
     if typed is None or type(sharding) is not NamedSharding:
@@ -517,8 +517,9 @@ def _on_typed_mesh(aval: Any, sharding: Any) -> Any:
         own = Mesh(devices, typed.mesh.axis_names, typed.mesh.axis_types)
         return typed.update(mesh=own, memory_kind=sharding.memory_kind)
     own = mesh.update(axis_types=typed.mesh.axis_types)
-    # Which sums are due is said by types alone: beside Auto axes, XLA found the rest.
-    spec = sharding.spec.update(unreduced=typed.spec.unreduced, reduced=typed.spec.reduced)
+    # Which sums are due, out_shardings or the type say: beside Auto axes, XLA found the rest.
+    sums = asked.spec if type(asked) is NamedSharding else typed.spec
+    spec = sharding.spec.update(unreduced=sums.unreduced, reduced=sums.reduced)
     return sharding.update(mesh=own, spec=spec)
 
 

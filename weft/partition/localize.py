@@ -390,6 +390,16 @@ class Localizer:
         value.owner.attributes[KEPT] = e.groups(atoms)
         return Local(value, layout, (atoms, "add"))
 
+    def as_sum(self, x: Local, layout: Layout, atoms: Atoms) -> Local:
+        """The value as a partial sum over exactly these atoms, whatever it is one over now."""
+        due, kind = x.partial or ((), "add")
+        ending = tuple(i for i in due if kind != "add" or i not in atoms)
+        value = self.e.all_reduce(x.value, ending, kind) if ending else x.value
+        kept = tuple(i for i in atoms if i not in due or i in ending)
+        x = Local(value, x.layout)
+        x = self.keep_on_first(x, layout, kept) if kept else self.move(x, layout)
+        return Local(x.value, layout, (tuple(atoms), "add") if atoms else None)
+
     def _why(self, op: ir.Operation) -> str:
         """The reason `explain` wrote on the op, or what the op's own rule does."""
         if WHY in op.attributes:

@@ -157,9 +157,12 @@ def _place_now(prim: Callable[[], Primitive]) -> Callable:
 
 def _reshard_lower(ctx: Any, x: Any, *, sharding: NamedSharding) -> Any:
     own = ctx.avals_in[0].sharding
-    if sharding.spec.unreduced and (own is None or not own.spec.unreduced):
-        # The operand is whole here, and only from here on a partial sum.
+    due: frozenset = own.spec.unreduced if own is not None else frozenset()
+    if sharding.spec.unreduced - due:
+        # Only from here on a sum over these axes; sums over others that end here come first, as
+        # Shardy ends the process on a reshard that has both (jaxlib 0.10.2).
         own = own or sharding.with_spec(sharding.spec.update(unreduced=()))
+        own = own.with_spec(own.spec.update(unreduced=due & sharding.spec.unreduced))
         x = ctx.constrain(x, own, ctx.avals_in[0], by_type=True)
     by_type = not sharding.spec.used_axes() & set(sharding.mesh.auto_axes)
     return ctx.constrain(x, sharding, ctx.avals_out[0], by_type=by_type)

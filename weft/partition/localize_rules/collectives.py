@@ -30,7 +30,10 @@ def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
     """
     out = move_target(lz, op)
     x = lz.local(op.operands[0])
-    still = x.partial if x.partial and lz.unreduced(_sharding(op)) else None
+    wanted = lz.unreduced(_sharding(op))
+    if x.partial and wanted and set(x.partial[0]) != set(wanted):
+        return lz.replace(op, lz.as_sum(x, move_target(lz, op), wanted))
+    still = x.partial if x.partial and wanted else None
     if not still:
         x = lz.complete(op.operands[0])
         if _next_in_chain(op):
@@ -121,20 +124,21 @@ def scatter_partial(e: Emitter, x: Local, scattered: dict[int, Atoms]) -> Local:
 @rule("sdy.replicated_to_unreduced")
 def replicated_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
     """The first device of each group keeps the value, the others hold zero."""
-    x = lz.complete(op.operands[0])
-    out = move_target(lz, op)
-    axes = lz.atoms(sdy.axis_refs(op.attributes["axes"]))
-    return lz.replace(op, lz.keep_on_first(x, out, axes))
+    x = lz.local(op.operands[0])
+    return lz.replace(op, lz.as_sum(x, move_target(lz, op), lz.unreduced(_sharding(op))))
 
 
 @rule("sdy.sharded_to_unreduced")
 def sharded_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
     """Each device puts its shard into zeros of the whole dimension."""
-    x = lz.complete(op.operands[0])
     out = move_target(lz, op)
+    wanted = lz.unreduced(_sharding(op))
+    x = lz.local(op.operands[0])
+    due = tuple(i for i in x.partial[0] if i in wanted) if x.partial else ()
+    x = lz.as_sum(x, x.layout, due)  # with the sums that stay open
     e = lz.e
     value, layout = x.value, x.layout
-    across: Atoms = ()
+    across: Atoms = due
     for d, atoms in enumerate(x.layout.dims):
         gone = atoms[len(out.dims[d]) :]
         if not gone:

@@ -66,10 +66,11 @@ def function_return(lz: Localizer, op: ir.Operation) -> list[Local]:
     """Results may stay partial sums where the signature says unreduced."""
     for i, (value, layout) in enumerate(zip(op.operands, lz.returns[-1], strict=True)):
         x = lz.local(value)
-        if not (x.partial and lz.result_unreduced[i]):
-            x = lz.complete(value)
-            if lz.result_unreduced[i]:
-                x = lz.keep_on_first(x, x.layout, lz.result_unreduced[i])
+        x = (
+            lz.as_sum(x, x.layout, lz.result_unreduced[i])
+            if lz.result_unreduced[i]
+            else lz.complete(value)
+        )
         op.operands[i] = lz.at(Local(x.value, x.layout), layout)
     return []
 
@@ -85,9 +86,8 @@ def manual_computation(lz: Localizer, op: ir.Operation) -> list[Local]:
     outputs = sdy.per_value(op.attributes["out_shardings"])
     for value, sharding, argument in zip(op.operands, inputs, block.arguments, strict=True):
         atoms = lz.unreduced(sharding)
-        x = lz.local(value) if atoms else lz.complete(value)
-        if atoms and not x.partial:
-            x = lz.keep_on_first(x, x.layout, atoms)
+        x = lz.local(value)
+        x = lz.as_sum(x, x.layout, atoms) if atoms else lz.complete(value)
         layout = lz.layout(sharding, x.layout.shape)
         moved = lz.at(Local(x.value, x.layout), layout)
         inner = Layout(lz.mesh, argument.type.shape, _free_dims(layout, manual))
