@@ -286,9 +286,7 @@ def test_every_placement_with_and_without_sums_keeps_the_value(start):
     x = np.arange(1.0, 9.0, dtype=np.float32).reshape(4, 2)
 
     def there_and_on(v):
-        return [
-            [weft.reshard(weft.reshard(v, through), to) for to in PLACES] for through in PLACES
-        ]
+        return [[weft.reshard(weft.reshard(v, through), to) for to in PLACES] for through in PLACES]
 
     asked = [[weft.NamedSharding(mesh, to) for to in PLACES] for _ in PLACES]
     with weft.set_mesh(mesh):
