@@ -23,7 +23,7 @@ from weft.ops.combiner import (
     trace_combiner,
 )
 from weft.ops.conv_shapes import Dims, Pads, dilated, padtype_to_pads, window_count
-from weft.ops.elementwise import and_p, select
+from weft.ops.elementwise_api import and_p, select
 from weft.ops.joining import pad
 from weft.ops.reduce import highest, lowest
 from weft.ops.shape import broadcast_in_dim
