@@ -17,6 +17,7 @@ LAYERS = (
     "sharding",
     "lowering",
     "partition",
+    "native",
     "runtime",
     "autodiff",
     "ops",

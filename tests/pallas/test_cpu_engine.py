@@ -12,7 +12,7 @@ import weft
 import weft.numpy as wnp
 from weft import lax
 from weft import pallas as pl
-from weft.pallas.cpu import engine
+from weft.native import engine
 from weft.pallas.cpu.lower import kernel_text
 from weft.pallas.order import parallel_dims
 
@@ -48,7 +48,7 @@ def test_another_process_takes_the_code_from_disk(tmp_path):
     program = textwrap.dedent("""
         import numpy as np, weft
         from weft import pallas as pl
-        from weft.pallas.cpu import engine
+        from weft.native import engine
         def kernel(x, out):
             out[...] = x[...] * 3
         out = pl.pallas_call(kernel, weft.ShapeDtypeStruct((4,), "float32"))(np.ones(4, "f4"))

@@ -24,7 +24,7 @@ FINITE = {
     "numpy/determinants.py": {"_slogdet_by_qr"},
     "numpy/pseudo_inverse.py": {"_inverse"},
     "ops/special_functions.py": {"_bessel_coefficients"},
-    "pallas/cpu/engine.py": {"host"},
+    "native/engine.py": {"host"},
     "pallas/cpu/interrupt.py": {"counter_address"},
     "pallas/cpu/nontemporal.py": {"last_cache_bytes"},
     "pallas/gpu/emitter.py": {"element_type"},

@@ -63,6 +63,7 @@ class Program:
     host_callbacks: list = field(default_factory=list)
     keepalives: list = field(default_factory=list)
     inspections: list = field(default_factory=list)
+    has_marks: bool = False  # whether operations are marked for weft/native
     diverges: bool = False  # on CPU devices, with axes left to a partitioner
     stages: Any = None
     executable: Executable | None = None
@@ -344,6 +345,7 @@ def _emit(program: Program, result_names: Sequence[str], whole_sums: bool) -> No
     program.host_callbacks = lowered.host_callbacks
     program.keepalives = lowered.keepalives
     program.inspections = lowered.inspections
+    program.has_marks = lowered.has_marks
     program.diverges = lowered.parts_diverge and "cpu" in program.platforms
 
 
@@ -431,6 +433,10 @@ def compile_program(program: Program) -> Executable:
     local = program.stages is not None and program.stages.local is not None
     module = program.stages.local if local else program.module
     module = call_device.settle(program, module, local)
+    if program.has_marks and config.native_ops and (local or not multi):
+        from weft.native.rewrite import rewrite
+
+        module = rewrite(module)
     if program.layouts is not None and local:
         from weft.runtime.layouts import set_layouts
 

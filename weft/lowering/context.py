@@ -24,6 +24,9 @@ _create = ir.Operation.create
 ATTRIBUTES = 16384
 """How many attributes and types of a kind are kept: making one again takes a microsecond."""
 
+MARK = "weft.native"
+"""The attribute of operations that weft/native may replace: a rule's name, and a number for it."""
+
 _DIRECTIONS = {"stablehlo.maximum": "GT", "stablehlo.minimum": "LT"}
 
 
@@ -359,6 +362,12 @@ class RuleContext:
 
     def i32(self, value: int) -> ir.Attribute:
         return int_attr(int(value), 32)
+
+    def mark(self, operation: ir.Operation, rule: str, number: int = 0) -> None:
+        """Marks an operation that a rule of weft/native may replace where the CPU runs it."""
+        if self.module.platforms == ("cpu",):
+            operation.attributes[MARK] = string_attr(f"{rule} {number}")
+            self.module.has_marks = True
 
     def string(self, text: str) -> ir.Attribute:
         return string_attr(text)

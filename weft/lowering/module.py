@@ -84,6 +84,7 @@ class ModuleContext:
         self._locations: dict[tuple, ir.Location] = {}
         self._inlined: dict[tuple, ClosedJaxpr] = {}  # for `lower_parts`
         self._channel = 0
+        self.has_marks = False  # whether operations are marked for weft/native
         operation = self.module.operation
         operation.attributes["sym_name"] = string_attr(f"jit_{_symbol(name)}")
         operation.attributes["mhlo.num_partitions"] = int_attr(num_partitions, 32)

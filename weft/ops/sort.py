@@ -113,6 +113,7 @@ def _sort_lower(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_k
 
     types = [ctx.tensor((), dtype) for dtype in held for _ in range(2)]
     ctx.region(operation, 0, types, comparator)
+    ctx.mark(operation, "sort", num_keys)
     return convert(operation.results, ctx.out_types())
 
 

@@ -17,7 +17,7 @@ In the order in which a kernel passes through:
     dot, microkernel, int8_dot  products, their register tile, words of several short numbers
     transpose_tiles, invariant_division
                                 transposes, quotients of rows
-    llvm, types, frame, engine  IR as text; XLA's call frame; compiling, linking, caches
+    llvm, types, frame          IR as text; XLA's call frame; weft/native/engine.py compiles it
 
 To add an elementwise op, add a row to the table in `scalar`: a function of registers to one.
 Any other op gets a rule, `@rule(name)` on a function (translator, eqn, *operands) -> Array. An op

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.core import dtypes
+from weft.native.engine import host
 from weft.pallas.cpu import arrays, loops, types
-from weft.pallas.cpu.engine import host
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory
 from weft.pallas.cpu.values import Array, Buffer

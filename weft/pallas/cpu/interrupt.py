@@ -51,7 +51,7 @@ def counter_address() -> int:
 
 
 def _put_before_python(counter: int, before: ctypes.c_void_p) -> None:
-    from weft.pallas.cpu.engine import link_text
+    from weft.native.engine import link_text
 
     handler = link_text(
         f"""define void @interrupted(i32 %signal, ptr %information, ptr %context) #0 {{

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core import dtypes
+from weft.native import engine
 from weft.pallas.cpu import (  # noqa: F401  (rules)
     arrays,
     control,
     dot,
-    engine,
     gather,
     invariant_division,
     refs,

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from weft.native.engine import host
 from weft.pallas.cpu import vectors
-from weft.pallas.cpu.engine import host
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.types import float_constant
 

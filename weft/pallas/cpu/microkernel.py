@@ -6,8 +6,8 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+from weft.native.engine import host
 from weft.pallas.cpu import types
-from weft.pallas.cpu.engine import host
 from weft.pallas.cpu.int8_dot import Grouping
 from weft.pallas.cpu.llvm import Function, Module
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.core.jaxpr import open_jaxpr
-from weft.pallas.cpu.engine import host
+from weft.native.engine import host
 from weft.pallas.cpu.llvm import Function, Index
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.pallas.cpu.engine import host
+from weft.native.engine import host
 from weft.pallas.cpu.frame import ERROR_DESTROY, SCHEDULE, field, set_field
 from weft.pallas.cpu.llvm import Function, Module
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.native.engine import host
 from weft.pallas.cpu import types
-from weft.pallas.cpu.engine import host
 from weft.pallas.cpu.llvm import Function, Index, Module
 from weft.pallas.cpu.values import Buffer
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from weft.pallas.cpu.engine import host
+from weft.native.engine import host
 from weft.pallas.cpu.llvm import Function, Module
 from weft.pallas.cpu.types import float_constant
 

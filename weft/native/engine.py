@@ -6,6 +6,7 @@ import hashlib
 import os
 import tempfile
 import threading
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,21 @@ def compile_text(text: str, symbol: str, opt: int = 2) -> int:
     The same text is compiled once a process; its machine code is also kept on disk, so that
     another process only links it.
     """
-    key, symbols = key_of(text), _symbols(text)
+    return compile_keyed(key_of(text), lambda: text, symbol, opt, _symbols(text))
+
+
+def compile_keyed(
+    key: str,
+    text: Callable[[], str],
+    symbol: str,
+    opt: int = 2,
+    symbols: Mapping[str, int] | None = None,
+) -> int:
+    """As `compile_text`, for a text that is only made where no machine code of its key is kept.
+
+    symbols: addresses of what the code shares with this process.
+    """
+    symbols = symbols or {}
     with _lock:
         address = _addresses.get(key)
         if address is not None:
@@ -96,7 +111,7 @@ def compile_text(text: str, symbol: str, opt: int = 2) -> int:
             address = _link(file.read_bytes(), symbol, key, symbols)
             statistics["from_disk"] += 1
         except (OSError, RuntimeError):  # not there, or not what was written
-            code = _assemble(text, opt)
+            code = _assemble(text(), opt)
             statistics["compiled"] += 1
             address = _link(code, symbol, f"{key} new", symbols)
             _keep(file, code)
@@ -158,7 +173,7 @@ def _symbols(text: str) -> dict[str, int]:
     return {interrupt.COUNTER: interrupt.counter_address()} if interrupt.COUNTER in text else {}
 
 
-def _link(code: bytes, symbol: str, key: str, symbols: dict[str, int]) -> int:
+def _link(code: bytes, symbol: str, key: str, symbols: Mapping[str, int]) -> int:
     llvm = host().llvm
     library = llvm.JITLibraryBuilder().add_object_img(code).export_symbol(symbol)
     for name, address in symbols.items():

@@ -1,0 +1,13 @@
+"""Operations that weft computes itself on the CPU, where XLA's code for them is slow.
+
+A lowering rule marks what it emits (`ctx.mark`) with the name of a rule in `rewrite`. Behind
+partitioning, so on the shapes of one device, marked operations are replaced by faster StableHLO or
+by calls of native kernels; derivatives, batching and sharding have happened before.
+`weft.config.native_ops` switches it off.
+
+    rewrite                 the table of rules, and the walk over a program
+    calls                   kernels → targets of XLA's custom calls
+    language, parallel      kernels as typed Python functions → LLVM IR; loops over threads
+    engine                  LLVM IR → machine code, kept in memory and on disk
+    kernels/                the kernels, which Python never runs
+"""

@@ -1,0 +1,87 @@
+"""Custom calls of kernels: compiled when a program first needs them, for all shapes at once."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from weft._xla import ffi
+from weft._xla.mlir import ir
+from weft.partition.emit import Emitter
+
+_FOLDER = Path(__file__).parent
+_registered: dict[tuple, str] = {}
+_lock = threading.Lock()
+
+
+@cache
+def has_compiler() -> bool:
+    """Whether kernels can be compiled here: llvmlite is the extra `kernels`."""
+    from importlib.util import find_spec
+
+    return find_spec("llvmlite") is not None
+
+
+@cache
+def _digest(*names: str) -> str:
+    """A hash of files of this folder."""
+    state = hashlib.sha256()
+    for name in names:
+        state.update((_FOLDER / name).read_bytes())
+    return state.hexdigest()
+
+
+def target(file: str, entry: str, bindings: dict[str, str | int]) -> str:
+    """The custom-call target of a kernel, compiled for its bindings and registered."""
+    from weft.native import engine
+    from weft.native.parallel import threads
+
+    bindings = {**bindings, "THREADS": threads()}
+    request = (file, entry, *sorted(bindings.items()))
+    with _lock:
+        name = _registered.get(request)
+        if name is None:
+            path = f"kernels/{file}.py"
+            files = _digest(path, "language.py", "parallel.py")
+            key = engine.key_of(f"{files} {request}")
+
+            def text() -> str:
+                from weft.native.language import Unit
+
+                return Unit((_FOLDER / path).read_text("utf-8"), bindings).text(entry)
+
+            address = engine.compile_keyed(key, text, "handler")
+            name = f"weft_native_{entry}_{key[:16]}"
+            ffi.register_target(name, ffi.capsule(address), "cpu", 1)
+            _registered[request] = name
+    return name
+
+
+def call(
+    e: Emitter,
+    name: str,
+    operands: Sequence[ir.Value],
+    results: Sequence[ir.Type],
+    parameters: Sequence[int] = (),
+) -> list[ir.Value]:
+    """Emits the call of a target; the kernel finds the parameters behind the buffers."""
+
+    def layouts(types: Sequence[ir.Type]) -> ir.Attribute:
+        texts = []
+        for t in types:
+            order = ", ".join(str(d) for d in reversed(range(t.rank)))
+            texts.append(f"dense<[{order}]> : tensor<{t.rank}xindex>")
+        return e.attr(f"[{', '.join(texts)}]")
+
+    listing = ", ".join(map(str, parameters))
+    attributes = {
+        "call_target_name": ir.StringAttr.get(name, context=e.context),
+        "api_version": e.attr("4 : i32"),
+        "backend_config": e.attr(f"{{parameters = array<i64: {listing}>}}"),
+        "operand_layouts": layouts([x.type for x in operands]),
+        "result_layouts": layouts(results),
+    }
+    return list(e.op("stablehlo.custom_call", operands, results, attributes).results)

@@ -1,0 +1,48 @@
+"""Replaces marked operations of a device's program by what is faster on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft._xla import mlir
+from weft._xla.mlir import ir
+from weft.lowering.context import MARK
+from weft.partition.emit import Emitter
+from weft.partition.stages import clone
+from weft.partition.walk import functions, inner_first
+
+Rule = Callable[[Emitter, ir.Operation, int], Sequence[ir.Value] | None]
+"""(emitter in front of the operation, operation, number) → its results, or None to leave it."""
+
+
+def rules() -> dict[str, Rule]:
+    """The rules by name; loaded for programs with marked operations only."""
+    from weft.native import sorting
+
+    return {"sort": sorting.sort}
+
+
+def rewrite(module: ir.Module) -> ir.Module:
+    """The program with what is faster; the same module where nothing is marked."""
+    with mlir.context(), mlir.unknown_location():
+        if not any(True for _ in _marked(module)):
+            return module
+        module = clone(module)
+        table = rules()
+        for op in list(_marked(module)):
+            name, number = op.attributes[MARK].value.split()
+            del op.attributes[MARK]
+            results = table[name](Emitter.before(op, None), op, int(number))
+            if results is not None:
+                for old, new in zip(op.results, results, strict=True):
+                    old.replace_all_uses_with(new)
+                op.erase()
+    return module
+
+
+def _marked(module: ir.Module) -> Any:
+    for function in functions(module).values():
+        for op in inner_first(function.regions[0].blocks[0]):
+            if MARK in op.attributes:
+                yield op
