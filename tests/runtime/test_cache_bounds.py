@@ -25,6 +25,8 @@ FINITE = {
     "numpy/pseudo_inverse.py": {"_inverse"},
     "ops/special_functions.py": {"_bessel_coefficients"},
     "native/engine.py": {"host"},
+    "native/calls.py": {"_digest", "has_compiler"},
+    "native/parallel.py": {"threads"},
     "pallas/cpu/interrupt.py": {"counter_address"},
     "pallas/cpu/nontemporal.py": {"last_cache_bytes"},
     "pallas/gpu/emitter.py": {"element_type"},

@@ -14,6 +14,8 @@ from typing import Any
 _lock = threading.Lock()
 _addresses: dict[str, int] = {}
 _alive: list[Any] = []  # machine code: XLA keeps what is registered for the life of the process
+shared: dict[str, Callable[[], int]] = {}
+"""Names that code may use of this process, and what gives their addresses."""
 statistics = {"compiled": 0, "from_disk": 0, "from_memory": 0}
 
 
@@ -168,9 +170,7 @@ def link_text(text: str, symbol: str) -> int:
 
 def _symbols(text: str) -> dict[str, int]:
     """The addresses of what code shares with this process."""
-    from weft.pallas.cpu import interrupt
-
-    return {interrupt.COUNTER: interrupt.counter_address()} if interrupt.COUNTER in text else {}
+    return {name: address() for name, address in shared.items() if name in text}
 
 
 def _link(code: bytes, symbol: str, key: str, symbols: Mapping[str, int]) -> int:

@@ -14,6 +14,7 @@ import signal
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from weft.native import engine
 from weft.pallas.spin_loops import counts
 
 if TYPE_CHECKING:
@@ -51,9 +52,7 @@ def counter_address() -> int:
 
 
 def _put_before_python(counter: int, before: ctypes.c_void_p) -> None:
-    from weft.native.engine import link_text
-
-    handler = link_text(
+    handler = engine.link_text(
         f"""define void @interrupted(i32 %signal, ptr %information, ptr %context) #0 {{
           atomicrmw add ptr inttoptr (i64 {counter} to ptr), i64 1 seq_cst
           %before = load ptr, ptr inttoptr (i64 {ctypes.addressof(before)} to ptr)
@@ -71,3 +70,6 @@ def _put_before_python(counter: int, before: ctypes.c_void_p) -> None:
         before.value = action[0]
         action[0] = handler
         sigaction(signal.SIGINT, action, None)
+
+
+engine.shared[COUNTER] = counter_address
