@@ -1,4 +1,4 @@
-"""Sorts by native kernels, or by XLA where these are switched off, against stable sorts of NumPy."""
+"""Sorts by native kernels, or by XLA where these are off, against stable sorts of NumPy."""
 
 import ml_dtypes
 import numpy as np
