@@ -9,7 +9,7 @@ CUDA   := $(VENV)/cuda/.ready
 TPU    := $(VENV)/tpu/.ready
 JOBS   ?= 2
 
-.PHONY: demo test bench lint types format clean env cuda tpu
+.PHONY: demo test test-elsewhere bench lint types format clean env cuda tpu
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -47,6 +47,10 @@ demo: $(READY)
 
 test: $(READY) $(CUDA) $(TPU)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q $(ARGS)
+
+# Other instruction sets, numbers of cores, hash seeds and orders: tests/elsewhere.py.
+test-elsewhere: $(READY) $(CUDA) $(TPU)
+	$(BIN)/python -m tests.elsewhere $(ARGS)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks --write docs/performance.md $(ARGS)

@@ -2,6 +2,7 @@
 and folders for what is compiled that are not the user's."""
 
 import os
+import random
 import tempfile
 
 os.environ.setdefault("WEFT_NUM_CPU_DEVICES", "8")
@@ -9,8 +10,17 @@ compiled = os.path.join(tempfile.gettempdir(), f"weft-tests-{os.getuid()}")
 os.environ.setdefault("WEFT_KERNEL_CACHE_DIR", os.path.join(compiled, "kernels"))
 os.environ.setdefault("WEFT_BUILD_CACHE_DIR", os.path.join(compiled, "ffi"))
 
+# What tests/elsewhere.py varies; set before XLA counts the cores.
+if cores := os.environ.get("WEFT_TEST_CORES"):
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(cores)])
+
 # Loaded here: pytest would put the module `all_to_all` where its function stands in the package.
 import weft.collectives  # noqa: E402, F401
 
 # Functions that these list are doctested where they are defined.
 collect_ignore_glob = ["weft/__init__.py", "weft/*/__init__.py"]
+
+
+def pytest_collection_modifyitems(items):
+    if seed := os.environ.get("WEFT_TEST_ORDER"):
+        random.Random(int(seed)).shuffle(items)

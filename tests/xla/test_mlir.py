@@ -1,5 +1,8 @@
 """The shared MLIR context: types, parsing, printing, passes."""
 
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -63,3 +66,12 @@ def test_locations_carry_file_line_and_name():
 def test_arrays_too_large_for_xla_are_refused_and_the_process_lives(shape):
     with pytest.raises(ValueError, match=r"shape \(.*\) and dtype float32 is too large"):
         mlir.tensor_type(shape, np.dtype(np.float32))
+
+
+def test_the_context_has_all_that_xla_loads_into_it_before_threads_share_it():
+    program = """
+from weft._xla import mlir
+for name in ("mhlo", "tt", "sdy", "stablehlo"):
+    mlir.context().get_dialect_descriptor(name)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

@@ -14,9 +14,11 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import (
     _chlo,
     _jax_mlir_ext,
+    _mlirHlo,
     _mosaic_gpu_ext,
     _sdy,
     _stablehlo,
+    _triton_ext,
 )
 
 __all__ = [
@@ -41,7 +43,10 @@ _contexts: list[ir.Context] = []
 
 
 def context() -> ir.Context:
-    """The process-wide context: builtin, func, stablehlo, chlo and sdy dialects loaded."""
+    """The process-wide context, into which nothing is loaded after it is made.
+
+    A context may be read by any number of threads, XLA's among them, while none loads a dialect.
+    """
     try:
         return _contexts[0]
     except IndexError:
@@ -59,6 +64,10 @@ def _new_context() -> ir.Context:
     _stablehlo.register_dialect(made)
     _chlo.register_dialect(made)
     _sdy.register_dialect(made)
+    _triton_ext.register_dialect(made)
+    # XLA:CPU converts modules through MHLO and would load it (jaxlib 0.10 to 0.12): of threads that
+    # compile first, that ended the process.
+    _mlirHlo.register_mhlo_dialect(made)
     # Without this extension the `inline` pass refuses func.call.
     _mosaic_gpu_ext.register_inliner_extensions(made)
     made.load_all_available_dialects()

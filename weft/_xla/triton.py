@@ -1,23 +1,12 @@
-"""The Triton dialect in the shared MLIR context, and its pointer type."""
+"""The pointer type of the Triton dialect."""
 
 from __future__ import annotations
 
-import functools
-
-from weft._xla.mlir import context, ir
-
-
-@functools.cache
-def load() -> None:
-    """Registers the dialect, once."""
-    from jaxlib.mlir._mlir_libs import _triton_ext
-
-    _triton_ext.register_dialect(context())
+from weft._xla.mlir import ir
 
 
 def pointer_type(element: ir.Type) -> ir.Type:
     """A pointer to elements in global memory."""
     from jaxlib.mlir._mlir_libs import _triton_ext
 
-    load()
     return _triton_ext.PointerType.get(element, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -21,6 +22,18 @@ statistics = {"compiled": 0, "from_disk": 0, "from_memory": 0}
 
 VECTOR_FUNCTIONS = "@llvm.compiler.used"
 """In the text of modules with functions to be written into loops once these are vectors."""
+
+
+_V2 = "64bit cmov cx16 cx8 fxsr mmx popcnt sahf sse sse2 sse3 ssse3 sse4.1 sse4.2 x87"
+_V3 = _V2 + " avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave"
+_LIMITS = {"SSE4_2": ("x86-64-v2", {*_V2.split()}), "AVX2": ("x86-64-v3", {*_V3.split()})}
+"""Processors, and what they can do, for the values of XLA's --xla_cpu_max_isa."""
+
+
+def _limit() -> tuple[str, set[str]] | None:
+    """What XLA is told to limit its own code to, which holds for kernels, too."""
+    asked = re.findall(r"--xla_cpu_max_isa=(\w+)", os.environ.get("XLA_FLAGS", ""))
+    return _LIMITS.get(asked[-1].upper()) if asked else None
 
 
 class Host:
@@ -42,7 +55,12 @@ class Host:
         self.llvm = llvm
         self.name = llvm.get_host_cpu_name()
         self.features = llvm.get_host_cpu_features()
+        limit = _limit() if "sse2" in self.features else None
+        if limit is not None:
+            self.name = limit[0]
+            self.features.update(dict.fromkeys(self.features.keys() - limit[1], False))
         flat = self.features.flatten()
+        on = self.able
         self.machine = llvm.Target.from_default_triple().create_target_machine(
             cpu=self.name, features=flat, opt=3, reloc="pic", codemodel="small", jit=True
         )
@@ -53,9 +71,13 @@ class Host:
         )
         self.triple = self.machine.triple
         self.fingerprint = f"{llvmlite.__version__} {llvm.llvm_version_info} {self.name} {flat}"
-        on = {name for name, there in self.features.items() if there}
         self.vector_bytes = 64 if "avx512f" in on else 32 if "avx2" in on else 16
         self.registers = 32 if "avx512f" in on or not {"sse2"} & on else 16
+
+    @property
+    def able(self) -> set[str]:
+        """The names of the features that are there."""
+        return {name for name, there in self.features.items() if there}
 
     def attributes(self) -> str:
         """The attribute group of every function of a kernel."""

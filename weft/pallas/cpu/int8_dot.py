@@ -71,7 +71,7 @@ def grouping(left: Any, right: Any, result: Any) -> Grouping | None:
     own = host()
     if not own.triple.startswith("x86_64"):
         return None
-    on = {name for name, there in own.features.items() if there}
+    on = own.able
     names = left.name, right.name
     if names == ("bfloat16", "bfloat16") and result == dtypes.float32:
         wide = "avx512bf16" in on and "avx512vl" in on

@@ -343,7 +343,7 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
         return complex_ops.convert(f, value, old, new)
     if types.is_float8(old):
         return convert(f, widen(f, value, old), dtypes.float32, new)
-    if types.is_float8(new):
+    if types.is_float8(new) or (new.name == "bfloat16" and old != dtypes.float32):
         return narrow(f, convert(f, value, old, dtypes.float32), new)
     a, b = types.register(old), types.register(new)
     if new.name == "bool":
@@ -353,6 +353,8 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
     if types.is_float(old) and types.is_float(new):
         if types.is_small_float(old) and types.is_small_float(new):
             return narrow(f, widen(f, value, old), new)
+        if new.name == "bfloat16":
+            return narrow(f, value, new)
         return f.op(f"{'fpext' if new.itemsize > old.itemsize else 'fptrunc'} {a} {value} to {b}")
     if types.is_float(old):
         if types.is_small_float(old):

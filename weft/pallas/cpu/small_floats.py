@@ -1,8 +1,9 @@
 """Floats of 16 and 8 bits: as float32, in which they are computed, and back.
 
-LLVM converts 16 bits. A float of 8 bits is an i8 in registers; its value comes from a table, its
-code from rounding the float32's bits (to nearest, ties to even; subnormals by adding a number whose
-last bit is theirs; P. Micikevicius et al., "FP8 formats for deep learning", 2022).
+LLVM converts 16 bits where the processor does. A float of 8 bits is an i8 in registers; its value
+comes from a table, its code from rounding the float32's bits (to nearest, ties to even; subnormals
+by adding a number whose last bit is theirs; P. Micikevicius et al., "FP8 formats for deep
+learning", 2022).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.pallas.cpu import types
+from weft.pallas.cpu.engine import host
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.math import Real
 
@@ -36,6 +38,8 @@ def _table(f: Function, dtype: Any) -> str:
 
 def narrow(f: Function, value: str, dtype: Any) -> str:
     """A float32 as a small float."""
+    if dtype.name == "bfloat16" and not _has_bfloat16():
+        return _upper_half(f, value)
     if not types.is_float8(dtype):
         return f.op(f"fptrunc float {value} to {types.register(dtype)}")
     if dtype.name == "float8_e8m0fnu":
@@ -71,6 +75,24 @@ def narrow(f: Function, value: str, dtype: Any) -> str:
         answer = str(special) if unsigned_zero else m.integer("or", sign, special)
         signed = f.op(f"select i1 {condition}, i32 {answer}, i32 {signed}")
     return f.op(f"trunc i32 {signed} to i8")
+
+
+def _has_bfloat16() -> bool:
+    """Whether LLVM converts to bfloat16 without a call of compiler-rt, which jaxlib lacks."""
+    own = host()
+    return not own.triple.startswith("x86") or {"avx512bf16", "avx512vl"} <= own.able
+
+
+def _upper_half(f: Function, value: str) -> str:
+    """A float32 rounded to the bfloat16 that is its upper half, to nearest, ties to even."""
+    m = Real(f, "float")
+    bits = m.bits(value)
+    odd = m.integer("and", m.integer("lshr", bits, 16), 1)
+    rounded = m.integer("add", m.integer("add", bits, odd), 0x7FFF)
+    quiet = m.integer("or", bits, 0x400000)  # a NaN stays one, whatever its lower half
+    chosen = f.op(f"select i1 {m.compare('uno', value, value)}, i32 {quiet}, i32 {rounded}")
+    half = f.op(f"trunc i32 {m.integer('lshr', chosen, 16)} to i16")
+    return f.op(f"bitcast i16 {half} to bfloat")
 
 
 def _power_of_two(f: Function, value: str) -> str:

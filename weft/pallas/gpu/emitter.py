@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weft._xla import mlir, triton
+from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -470,6 +470,3 @@ def _location(eqn: Eqn) -> ir.Location:
         return mlir.unknown_location()
     line, column = source.position()
     return mlir.file_location(source.file, line, column, eqn.primitive.name)
-
-
-triton.load()
