@@ -9,6 +9,7 @@ import weft
 import weft.numpy as wnp
 from weft import lax
 from weft import pallas as pl
+from weft.pallas.cpu import small_floats
 from weft.pallas.ir import UnsupportedKernelError
 
 FLOAT8 = ["e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz"]
@@ -251,3 +252,26 @@ def test_floats_that_are_powers_of_two_scale_blocks(rng):
     scale = np.abs(x).max(1, keepdims=True).astype(dtype).astype("f4")
     np.testing.assert_array_equal(got[3], x / scale)
     np.testing.assert_array_equal(got[4], codes[110:160])
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_bfloat16_is_rounded_to_nearest_on_processors_that_do_and_do_not(monkeypatch, rng, able):
+    if not able:
+        monkeypatch.setattr(small_floats, "_has_bfloat16", lambda: False)
+    bits = np.concatenate([
+        rng.integers(0, 2**32, 4000, np.uint32),
+        np.array([0, 1 << 31, 0x7F800000, 0xFF800000, 0x7F800001, 0xFFFFFFFF], np.uint32),
+        np.arange(0x3F800000, 0x3F800000 + (1 << 18), 0x1000, np.uint32),  # ties
+        np.array([0x7F7F7FFF, 0x7F7F8000, 0x7F7FFFFF], np.uint32),  # the last before infinity
+    ])  # fmt: skip
+    x = bits.view(np.float32)
+    usual = (np.abs(x) >= np.finfo(np.float32).tiny) | (x == 0) | np.isnan(x)
+    x = x[usual]
+
+    def kernel(x, out):
+        out[...] = x[...].astype(ml_dtypes.bfloat16)
+
+    got = run(kernel, shape(len(x), dtype=ml_dtypes.bfloat16), x)
+    with np.errstate(invalid="ignore"):  # of NaN, which stays one
+        want = x.astype(ml_dtypes.bfloat16).astype(np.float32)
+    np.testing.assert_array_equal(got.astype(np.float32), want)

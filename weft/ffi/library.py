@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from weft.runtime.shared_files import host_cpu, write_whole
 
 _CXX_FLAGS = ("-O3", "-fPIC", "-shared")
 _MARCH = "-march=native"
+_building = threading.Lock()
 _HANDLER = re.compile(r"XLA_FFI_DEFINE_HANDLER(?:_SYMBOL|_AUTO)?\s*\(\s*(\w+)")
 
 
@@ -131,17 +133,18 @@ def build(
     key = _digest(program, command_flags, libraries, texts)
     stem = name or files[0].stem
     listing = folder / f"{stem}-{key}.headers"
-    path = _library_path(listing)
-    handle = None
-    if path is not None and path.exists():
-        with contextlib.suppress(OSError):  # a damaged file is made again
-            handle = ctypes.CDLL(str(path))
-    if path is None or handle is None:
-        path = _compile(program, command_flags, files, libraries, listing, verbose)
-        try:
-            handle = ctypes.CDLL(str(path))
-        except OSError as e:
-            raise BuildError(f"build: the new library cannot be loaded: {e}") from None
+    with _building:  # threads that build the same library load the same file
+        path = _library_path(listing)
+        handle = None
+        if path is not None and path.exists():
+            with contextlib.suppress(OSError):  # a damaged file is made again
+                handle = ctypes.CDLL(str(path))
+        if path is None or handle is None:
+            path = _compile(program, command_flags, files, libraries, listing, verbose)
+            try:
+                handle = ctypes.CDLL(str(path))
+            except OSError as e:
+                raise BuildError(f"build: the new library cannot be loaded: {e}") from None
     library = Library(path, handle, ())
     for type_name, given_symbols in (types or {}).items():
         symbols = [given_symbols] if isinstance(given_symbols, str) else list(given_symbols)
