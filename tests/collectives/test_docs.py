@@ -4,7 +4,7 @@ import doctest
 from pathlib import Path
 
 from tests.gpu_machine import use_plugin
-from weft.collectives.states import TABLE
+from weft.core.manual_states import TABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "collectives.md"
 

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.autodiff.jvp import cotangent_aval
-from weft.autodiff.transpose import UndefinedPrimal, Unwanted, backward_pass
+from weft.autodiff.transpose import backward_pass
 from weft.core.caches import clearable, make_room
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var, subjaxprs
 from weft.core.state import state
 from weft.core.trace import EVAL
+from weft.core.undefined import UndefinedPrimal, Unwanted
 
 LARGEST = 64
 """Longer programs run op by op: compiling them as a whole would take long."""
@@ -67,7 +68,7 @@ def _run(
 
 def one_like(aval: Any) -> Any:
     """The cotangent 1 of a value of this type."""
-    from weft.ops.special import match_type
+    from weft.autodiff.zeros import match_type
 
     return match_type(aval.dtype.type(1), cotangent_aval(aval))
 

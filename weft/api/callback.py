@@ -95,7 +95,7 @@ def _batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple:
             f"vmap_method; give one of {', '.join(map(repr, VMAP_METHODS))}"
         )
     if effect is None and method in ("expand_dims", "broadcast_all", "legacy_vectorized"):
-        from weft.ops.shape import expand_dims
+        from weft.autodiff.shape import expand_dims
 
         moved = []
         for x, d in zip(args, dims, strict=True):
@@ -126,8 +126,8 @@ def _batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple:
 
 
 def _unrolled(axis: AxisData, args: list, batched: list[bool], params: dict) -> tuple:
+    from weft.autodiff.shape import expand_dims
     from weft.ops.joining import concatenate
-    from weft.ops.shape import expand_dims
     from weft.ops.slicing import index_in_dim
 
     rows = []

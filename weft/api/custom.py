@@ -10,13 +10,13 @@ from weft.api.custom_common import SymbolicZero, zero_from_primal
 from weft.api.custom_jvp import custom_jvp, custom_jvp_p
 from weft.api.custom_vjp import CustomVJPPrimal, custom_vjp, custom_vjp_p
 from weft.autodiff.jvp import cotangent_aval, filled_cotangents, filled_tangents
-from weft.autodiff.transpose import is_undefined
 from weft.autodiff.vmap import AxisData, batch_jaxpr, move_dim, to_front
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, eval_closed, eval_jaxpr, jaxpr_axes
 from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, trace_to_jaxpr, typeof
 from weft.core.tree import flatten, flatten_fun
+from weft.core.undefined import is_undefined
 
 
 @api_boundary

@@ -135,7 +135,7 @@ class SymbolicZero:
 
     def instantiate(self) -> Any:
         """The zero as an array."""
-        from weft.ops.special import instantiate_zero
+        from weft.autodiff.zeros import instantiate_zero
 
         return instantiate_zero(self.aval)
 
@@ -380,7 +380,7 @@ def fitted(value: Any, want: Any, got: Any, varies: Callable[[str], str]) -> Any
 
         value = convert(value, want.dtype)
     if isinstance(want, ShapedArray) and want.mat is not got.mat:
-        from weft.ops.special import match_type
+        from weft.autodiff.zeros import match_type
 
         extra = got.mat.varying - want.mat.varying
         if extra:

@@ -272,8 +272,8 @@ class custom_jvp(FunctionWithRules):  # noqa: N801  (the public name is JAX's)
         """Sets one rule for each argument: `jvp(tangent, output, *primals)`, None for a zero."""
         if self._signature.nondiff:
             raise TypeError("defjvps does not take nondiff_argnums; use defjvp")
+        from weft.autodiff.zeros import add_any
         from weft.core.tree import tree_map
-        from weft.ops.special import add_any
 
         def is_zero(tangent: Any) -> bool:
             return all(t.__class__ is SymbolicZero for t in flatten(tangent)[0])

@@ -21,7 +21,6 @@ from weft.api.custom_common import (
 )
 from weft.api.custom_jvp import closed_over_text
 from weft.autodiff.jvp import cotangent_aval, has_tangent, tangent_aval
-from weft.autodiff.transpose import is_undefined
 from weft.autodiff.vmap import AxisData, batch_flat, move_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -31,6 +30,7 @@ from weft.core.masks import unpick
 from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten, names_in
+from weft.core.undefined import is_undefined
 
 
 def _is_complex(aval: Any) -> bool:

@@ -182,7 +182,7 @@ def sequential_vmap(f: Callable) -> custom_vmap:
 
     @mapped.def_vmap
     def rule(axis_size: int, in_batched: list, *args: Any) -> tuple:
-        from weft.ops.control.mapping import map as sequential_map
+        from weft.api.mapping import map as sequential_map
 
         leaves, tree = flatten(args)
         flags = flatten(tuple(in_batched))[0]

@@ -39,7 +39,7 @@ def _basis(leaves: Sequence[Any]) -> list:
 
 def _split(array: Any, leaves: Sequence[Any], axis: int) -> list:
     """Splits the basis dimension of a result into the leaves' shapes."""
-    from weft.ops.shape import reshape
+    from weft.autodiff.shape import reshape
     from weft.ops.slicing import slice_in_dim
 
     if getattr(array, "dtype", None) == dtypes.float0:

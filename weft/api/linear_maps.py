@@ -331,7 +331,7 @@ def full_cotangents(
 
 
 def zero_of(aval: Any) -> Any:
-    from weft.ops.special import instantiate_zero
+    from weft.autodiff.zeros import instantiate_zero
 
     return instantiate_zero(aval)
 

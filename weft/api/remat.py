@@ -10,7 +10,7 @@ from weft.api import checkpoint_policies as checkpoint_policies
 from weft.api.checkpoint_policies import Offload
 from weft.autodiff.dce import dce_closed, dce_jaxpr
 from weft.autodiff.jvp import jvp_jaxpr, linearize_jaxpr
-from weft.autodiff.transpose import is_undefined, transpose_jaxpr
+from weft.autodiff.transpose import transpose_jaxpr
 from weft.autodiff.vmap import AxisData, batch_jaxpr, dims_in_front, to_front
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
@@ -31,6 +31,7 @@ from weft.core.state import state
 from weft.core.trace import is_array_like, trace_to_jaxpr, typeof
 from weft.core.trace_body import trace_body
 from weft.core.tree import arg_names, flatten, tree_map
+from weft.core.undefined import is_undefined
 from weft.driver.jit_op import jit_p
 from weft.driver.staging import check_callable, split_static
 

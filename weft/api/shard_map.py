@@ -594,7 +594,7 @@ def _check_result_type(who: str, name: str, aval: Any, spec: PartitionSpec, manu
 
 def _exact(x: Any, spec: PartitionSpec, manual: tuple) -> Any:
     """The result with exactly the type its spec gives: promoted where the spec splits it."""
-    from weft.collectives.casts import as_state
+    from weft.autodiff.manual_casts import as_state
 
     for axes, to in (
         (spec.used_axes(), "varying"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.autodiff.dependence import program_depends
 from weft.autodiff.jvp import cotangent_aval, jvp_jaxpr, linearize_jaxpr
-from weft.autodiff.transpose import is_undefined, transpose_jaxpr
+from weft.autodiff.transpose import transpose_jaxpr
 from weft.autodiff.vmap import AxisData, add_dim, batch_flat, batch_jaxpr, move_dim, to_front
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
@@ -21,6 +21,7 @@ from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
 from weft.core.state import AxisEntry, extend_axes
 from weft.core.trace import inside_manual, trace_to_jaxpr, typeof
+from weft.core.undefined import is_undefined
 from weft.sharding.mesh import AbstractMesh, AxisType, context_mesh, use_abstract_mesh
 from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.spec import PartitionSpec
@@ -200,7 +201,7 @@ def _leaving(primal: ClosedJaxpr, num_outs: int, specs: Sequence[PartitionSpec])
     """The primal jaxpr with residuals in the form in which they leave: rank 1 at least."""
 
     def fun(*args: Any) -> list:
-        from weft.ops.shape import reshape
+        from weft.autodiff.shape import reshape
 
         outs = eval_closed(primal, *args)
         for k, spec in enumerate(specs, num_outs):
@@ -243,8 +244,8 @@ def _entering(tangent: ClosedJaxpr, specs: dict[int, PartitionSpec], mesh: Any) 
         return tangent
 
     def fun(*args: Any) -> list:
-        from weft.collectives.casts import as_state
-        from weft.ops.shape import reshape
+        from weft.autodiff.manual_casts import as_state
+        from weft.autodiff.shape import reshape
 
         full = list(args)
         for i in specs:
@@ -324,7 +325,7 @@ def _with_types(backward: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
         return backward
 
     def fun(*args: Any) -> list:
-        from weft.collectives.casts import cast_to
+        from weft.autodiff.manual_casts import cast_to
 
         outs = eval_closed(backward, *args)
         return [cast_to(o, a.mat) for o, a in zip(outs, avals, strict=True)]
@@ -446,7 +447,7 @@ def _batch_varying(
     jaxpr: ClosedJaxpr, axis: AxisData, batched: Sequence[bool], lead: tuple
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """batch_jaxpr where batched values also vary over mesh axes: their types are found anew."""
-    from weft.collectives.casts import as_state
+    from weft.autodiff.manual_casts import as_state
 
     out_batched: list[bool] = []
     varying = axis.varying | frozenset(lead)

@@ -55,7 +55,7 @@ def cotangent_aval(aval: Any) -> Any:
 
 def filled_tangents(primals: Sequence[Any], tangents: Sequence[Any]) -> list:
     """The tangents of the values, zeros where there are none."""
-    from weft.ops.special import instantiate_zero
+    from weft.autodiff.zeros import instantiate_zero
 
     return [
         instantiate_zero(tangent_aval(typeof(p))) if t is None else t
@@ -65,7 +65,7 @@ def filled_tangents(primals: Sequence[Any], tangents: Sequence[Any]) -> list:
 
 def filled_cotangents(avals: Sequence[Any], cts: Sequence[Any]) -> list:
     """The cotangents of values of the types, zeros where there are none."""
-    from weft.ops.special import instantiate_zero
+    from weft.autodiff.zeros import instantiate_zero
 
     return [
         instantiate_zero(cotangent_aval(a)) if ct is None else ct
@@ -177,7 +177,7 @@ class JVPTrace:
         tracer = JVPTracer(self, primal, tangent)
         mat = tracer.aval.mat
         if mat is not NO_MAT and typeof(tangent).mat is not mat:
-            from weft.collectives.casts import cast_to
+            from weft.autodiff.manual_casts import cast_to
 
             with current_trace(self.rule_trace):
                 tracer.tangent = cast_to(tangent, mat)
@@ -202,7 +202,7 @@ def _linear_rule(
     linear = linear_operands(prim, primals, params)
     if all(tangents[i] is None for i in linear):
         return out, [None] * len(out) if prim.multiple_results else None
-    from weft.ops.special import zeros_like
+    from weft.autodiff.zeros import zeros_like
 
     operands = list(primals)
     for i in linear:
@@ -246,7 +246,7 @@ class RuleTrace(DualTrace):
         if not prim.multiple_results:
             return outs
         from weft.autodiff.dependence import depends
-        from weft.ops.special import instantiate_zero
+        from weft.autodiff.zeros import instantiate_zero
 
         eqn = frame.eqns[-1]
         if [getattr(o, "variable", None) for o in outs] != eqn.outvars:
@@ -380,8 +380,8 @@ def jvp_jaxpr(
 def _jvp_jaxpr(
     jaxpr: ClosedJaxpr, nonzero: Sequence[bool], instantiate: Sequence[bool]
 ) -> tuple[ClosedJaxpr, list[bool]]:
+    from weft.autodiff.zeros import instantiate_zero
     from weft.core.trace import trace_to_jaxpr
-    from weft.ops.special import instantiate_zero
 
     out_nonzero: list[bool] = []
     n = len(jaxpr.in_avals)
@@ -444,7 +444,7 @@ def linearize_jaxpr(
 def _linearize_jaxpr(
     jaxpr: ClosedJaxpr, nonzero: Sequence[bool], instantiate: Sequence[bool]
 ) -> LinearizedJaxpr:
-    from weft.ops.special import instantiate_zero
+    from weft.autodiff.zeros import instantiate_zero
 
     primal_trace = StagingTrace(jaxpr.jaxpr.debug)
     frame = StagingTrace(f"linear({jaxpr.jaxpr.debug})")

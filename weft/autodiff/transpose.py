@@ -11,35 +11,7 @@ from weft.core.errors import ShardingTypeError
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, assign
 from weft.core.state import state
 from weft.core.trace import trace_to_jaxpr, typeof
-
-
-class _NotLinear(TypeError):
-    """A transpose rule asked for the value of an operand in which its op should be linear."""
-
-
-class UndefinedPrimal:
-    """A linear operand in a transpose rule: only its type is known."""
-
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: Any) -> None:
-        self.aval = aval
-
-    def __repr__(self) -> str:
-        return f"UndefinedPrimal({self.aval.str_short()})"
-
-    def __weft_array__(self) -> Any:
-        raise _NotLinear(f"the value of a linear operand, {self!r}, is not known")
-
-
-class Unwanted(UndefinedPrimal):
-    """A linear argument of a program whose cotangent is not needed."""
-
-    __slots__ = ()
-
-
-def is_undefined(x: Any) -> bool:
-    return x.__class__ is UndefinedPrimal
+from weft.core.undefined import NotLinear, UndefinedPrimal, Unwanted, is_undefined
 
 
 def backward_pass(
@@ -56,7 +28,7 @@ def backward_pass(
     Equations without linear operands are evaluated first, so jaxprs that mix nonlinear and
     linear work, such as rematerialized bodies, transpose too.
     """
-    from weft.ops.special import add_any
+    from weft.autodiff.zeros import add_any
 
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     linear: set[Any] = set()
@@ -153,7 +125,7 @@ def _transpose_eqn(eqn: Eqn, cts: list, linear: set[Any], env: dict[Any, Any]) -
     out_cts = cts if prim.multiple_results else cts[0]
     try:
         return prim.transpose(out_cts, *ins, **eqn.params)
-    except _NotLinear:
+    except NotLinear:
         raise TypeError(_not_linear(eqn)) from None
     except ShardingTypeError:
         if prim.higher_order:  # an inner program has its own types
@@ -246,7 +218,7 @@ def _evaluate_nonlinear(eqn: Eqn, linear: set[Any], env: dict[Any, Any]) -> None
     An inner program may compute both, as the derivative of a checkpoint does. The others do not
     depend on linear operands, for which zeros do.
     """
-    from weft.ops.special import instantiate_zero
+    from weft.autodiff.zeros import instantiate_zero
 
     marked = [v.__class__ is Var and v in linear for v in eqn.invars]
     outs = depends(eqn, marked)
@@ -285,7 +257,7 @@ def _transpose_jaxpr(
     nonzero_cts: Sequence[bool],
     instantiate: Sequence[bool],
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    from weft.ops.special import instantiate_zero
+    from weft.autodiff.zeros import instantiate_zero
 
     avals = [a for a, lin in zip(jaxpr.in_avals, linear, strict=True) if not lin]
     avals += [cotangent_aval(a) for a, nz in zip(jaxpr.out_avals, nonzero_cts, strict=True) if nz]

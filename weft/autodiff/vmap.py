@@ -202,14 +202,14 @@ def batch_flat(
 
 def move_dim(x: Any, source: Dim, target: int, axis: AxisData) -> Any:
     """The value with its batch dimension at `target`; an unbatched one is broadcast."""
-    from weft.ops.shape import broadcast_to_dim, moveaxis
+    from weft.autodiff.shape import broadcast_to_dim, moveaxis
 
     if source is None:
         if getattr(x, "dtype", None) == dtypes.float0:
             return np.broadcast_to(x, (*x.shape[:target], axis.size, *x.shape[target:]))
         x = broadcast_to_dim(x, target, axis.size)
         if axis.varying:
-            from weft.collectives.casts import as_state
+            from weft.autodiff.manual_casts import as_state
 
             return as_state(x, tuple(sorted(axis.varying, key=str)), "varying")
         return x if axis.spmd_name is None else _spread(x, target, axis)
@@ -285,7 +285,7 @@ def in_front(axis: AxisData, args: Sequence[Any], dims: Sequence[Dim]) -> list:
 
 def to_front(args: Sequence[Any], dims: Sequence[Dim]) -> tuple[list, list[bool]]:
     """Batched values with their batch dimension in front, and which values are batched."""
-    from weft.ops.shape import moveaxis
+    from weft.autodiff.shape import moveaxis
 
     moved = [a if d is None else moveaxis(a, d, 0) for a, d in zip(args, dims, strict=True)]
     return moved, [d is not None for d in dims]

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.manual_casts import varying_over
+from weft.autodiff.op_families import canonical_axis
 from weft.collectives.arguments import flag, operand
-from weft.collectives.casts import varying_over
 from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
     Split,
@@ -26,13 +27,12 @@ from weft.collectives.groups import (
     team_of,
 )
 from weft.collectives.scatter import check_divides
-from weft.collectives.states import VARYING, result_mat, result_type
 from weft.collectives.vma_promotion import varying_operand
 from weft.core.aval import ShapedArray
+from weft.core.manual_states import VARYING, result_mat, result_type
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
-from weft.ops.base import canonical_axis
 
 
 def _abstract(x: ShapedArray, *, over: Team, split: int, concat: int, tiled: bool) -> ShapedArray:
@@ -101,7 +101,7 @@ def _batch(
 
 
 def _batch_own(axis: Any, x: Any, dim: Any, over: Team, at: int, to: int, tiled: bool) -> Any:
-    from weft.ops.shape import moveaxis, reshape
+    from weft.autodiff.shape import moveaxis, reshape
 
     x = batch_in_front(x, dim, axis.size)
     s = split(over, axis.name)

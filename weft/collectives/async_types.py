@@ -88,7 +88,7 @@ class UnderWay:
         return cotangent_aval(self.value)
 
     def instantiate_zero(self) -> Any:
-        from weft.ops.special import instantiate_zero
+        from weft.autodiff.zeros import instantiate_zero
 
         return self.land(instantiate_zero(self.value))
 
@@ -108,12 +108,12 @@ class UnderWay:
         return self.of(add_dim(self.value, dim, AxisData(None, size)))
 
     def moveaxis(self, x: Any, source: int, target: int) -> Any:
-        from weft.ops.shape import moveaxis
+        from weft.autodiff.shape import moveaxis
 
         return self.land(moveaxis(self.arrive(x), source, target))
 
     def broadcast_to_dim(self, x: Any, dim: int, size: int) -> Any:
-        from weft.ops.shape import broadcast_to_dim
+        from weft.autodiff.shape import broadcast_to_dim
 
         return self.land(broadcast_to_dim(self.arrive(x), dim, size))
 

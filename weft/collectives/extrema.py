@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.op_families import ANY, check_kind
 from weft.collectives.arguments import check_operand
 from weft.collectives.axis import axis_index
 from weft.collectives.explicit_batch import joining
@@ -27,14 +28,13 @@ from weft.collectives.reduce import (
     psum_p,
     split_axes,
 )
-from weft.collectives.states import INVARYING, result_mat, result_type
 from weft.collectives.vma_promotion import check_varies, varying_operand
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.manual_states import INVARYING, result_mat, result_type
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
-from weft.ops.base import ANY, check_kind
 from weft.ops.reduce import highest, lowest, reduce_max, reduce_min, reduce_sum
 
 
@@ -78,8 +78,8 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         primals: Sequence[Any], tangents: Sequence[Any], *, over: Team, dims: tuple[int, ...]
     ) -> tuple:
         """The tangent is the mean of those of the members that attain the extremum."""
+        from weft.autodiff.shape import broadcast_in_dim
         from weft.ops.elementwise_api import convert, div, eq, mul
-        from weft.ops.shape import broadcast_in_dim
 
         (x,), (t,) = primals, tangents
         out = prim.bind(x, over=over, dims=dims)
@@ -224,9 +224,9 @@ def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
 
 
 def _index_of(x: Any, axis_name: Any, extremum: Callable) -> Any:
+    from weft.autodiff.shape import broadcast_in_dim
+    from weft.autodiff.zeros import stop_gradient
     from weft.ops.elementwise_api import bitwise_or, eq, ne, select
-    from weft.ops.shape import broadcast_in_dim
-    from weft.ops.special import stop_gradient
 
     x = stop_gradient(x)
     best = eq(x, extremum(x, axis_name))

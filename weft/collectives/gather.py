@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.manual_casts import as_state, varying_over
+from weft.autodiff.op_families import canonical_axis
 from weft.collectives.arguments import check_index, flag, operand
-from weft.collectives.casts import as_state, varying_over
 from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
     Team,
@@ -24,7 +25,10 @@ from weft.collectives.groups import (
     split,
     team_of,
 )
-from weft.collectives.states import (
+from weft.collectives.vma_promotion import varying_operand
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.manual_states import (
     INVARYING,
     REDUCED,
     UNREDUCED,
@@ -33,13 +37,9 @@ from weft.collectives.states import (
     result_mat,
     result_type,
 )
-from weft.collectives.vma_promotion import varying_operand
-from weft.core import dtypes
-from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
-from weft.ops.base import canonical_axis
 
 # all_gather -----------------------------------------------------------------------------------
 
@@ -77,7 +77,7 @@ def _transpose(ct: Any, x: Any, *, over: Team, axis: int, tiled: bool, to: str) 
 def _batch(
     batch_axis: Any, args: Any, dims: Any, *, over: Team, axis: int, tiled: bool, to: str
 ) -> tuple:
-    from weft.ops.shape import moveaxis, reshape
+    from weft.autodiff.shape import moveaxis, reshape
 
     (x,), (dim,) = args, dims
     if batch_axis.name not in over.names:
@@ -236,7 +236,7 @@ def _slice_batch(
 
 def _own_part(batch_axis: Any, x: Any, dim: Any, *, over: Team, axis: int, tiled: bool) -> tuple:
     """vmap over an own axis: every example takes the row of its index."""
-    from weft.ops.shape import moveaxis, reshape
+    from weft.autodiff.shape import moveaxis, reshape
 
     s = split(over, batch_axis.name)
     lead = 0 if dim is None else 1
@@ -255,10 +255,10 @@ def _own_part(batch_axis: Any, x: Any, dim: Any, *, over: Team, axis: int, tiled
 
 def _slice_lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> Any:
     def own(x: Any) -> Any:
+        from weft.autodiff.shape import reshape
         from weft.collectives.axis import axis_index_p
         from weft.ops.dynamic_slicing import dynamic_slice_in_dim
         from weft.ops.elementwise_api import mul
-        from weft.ops.shape import reshape
 
         aval = typeof(x)
         part = aval.shape[axis] // over.size
@@ -294,10 +294,10 @@ def _broadcast_abstract(x: ShapedArray, *, over: Team, source: int) -> ShapedArr
 
 def _broadcast_transpose(ct: Any, x: Any, *, over: Team, source: int) -> list:
     """The source gets the sum of all cotangents, the others nothing."""
+    from weft.autodiff.zeros import zeros_like
     from weft.collectives.axis import axis_index_p
     from weft.collectives.reduce import psum_p
     from weft.ops.elementwise_api import eq, select
-    from weft.ops.special import zeros_like
 
     total = psum_p.bind(varying_over(ct, over.tracked), over=over)
     total = varying_over(total, over.tracked)
@@ -338,6 +338,7 @@ def _broadcast_by_sum(ctx: Any, x: Any, over: Team, source: int) -> Any:
     aval = ctx.avals_in[0]
 
     def masked_sum(x: Any) -> Any:
+        from weft.autodiff.zeros import zeros_like
         from weft.collectives.axis import axis_index_p
         from weft.collectives.reduce import psum_p
         from weft.ops.elementwise_api import (
@@ -349,7 +350,6 @@ def _broadcast_by_sum(ctx: Any, x: Any, over: Team, source: int) -> Any:
             real,
             select,
         )
-        from weft.ops.special import zeros_like
 
         untyped = over.untracked()
         here = eq(axis_index_p.bind(over=untyped), np.int32(source))

@@ -478,9 +478,9 @@ def split(team: Team, name: Any) -> Split:
 
 def take_static(x: Any, index: np.ndarray) -> Any:
     """Rows of x by constant indices: as it is, a slice or a transposition where that does it."""
+    from weft.autodiff.shape import reshape, transpose
     from weft.core.trace import typeof
     from weft.ops.dynamic_slicing import index_take
-    from weft.ops.shape import reshape, transpose
     from weft.ops.slicing import slice_in_dim
 
     shape = typeof(x).shape
@@ -502,6 +502,6 @@ def take_static(x: Any, index: np.ndarray) -> Any:
 
 def batch_in_front(x: Any, dim: int | None, size: int) -> Any:
     """The operand with its batch dimension in front, broadcast if it has none."""
-    from weft.ops.shape import broadcast_to_dim, moveaxis
+    from weft.autodiff.shape import broadcast_to_dim, moveaxis
 
     return broadcast_to_dim(x, 0, size) if dim is None else moveaxis(x, dim, 0)

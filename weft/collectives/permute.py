@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.manual_casts import varying_over
 from weft.collectives.arguments import check_index, operand
 from weft.collectives.async_types import UnderWay, no_keys
-from weft.collectives.casts import varying_over
 from weft.collectives.explicit_batch import joining
 from weft.collectives.futures import Held, register
 from weft.collectives.groups import (
@@ -25,11 +25,11 @@ from weft.collectives.groups import (
     split,
     team_of,
 )
-from weft.collectives.states import VARYING, result_mat
 from weft.collectives.vma_promotion import varying_operand
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable, make_room
+from weft.core.manual_states import VARYING, result_mat
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import flatten, tree_map
@@ -92,9 +92,9 @@ class _Routes:
 
 
 def _batch(axis: Any, args: Any, dims: Any, *, over: Team, perm: Pairs) -> tuple:
+    from weft.autodiff.zeros import full
     from weft.ops.elementwise_api import convert
     from weft.ops.joining import concatenate
-    from weft.ops.special import full
 
     (x,), (dim,) = args, dims
     if axis.name not in over.names:
@@ -142,11 +142,11 @@ def _lower_gathered(ctx: Any, x: Any, over: Team, perm: Pairs) -> Any:
     """
 
     def received(x: Any) -> Any:
+        from weft.autodiff.zeros import zeros_like
         from weft.collectives.axis import axis_index_p
         from weft.collectives.gather import all_gather_p
         from weft.ops.dynamic_slicing import dynamic_index_in_dim
         from weft.ops.elementwise_api import ge, select
-        from weft.ops.special import zeros_like
 
         team = over.untracked()
         sources = np.full(over.size, -1, np.int32)

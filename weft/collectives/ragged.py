@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.autodiff.transpose import is_undefined
+from weft.autodiff.manual_casts import varying_over
 from weft.collectives import arguments
 from weft.collectives.all_to_all import all_to_all_p
-from weft.collectives.casts import varying_over
 from weft.collectives.explicit_batch import joining
 from weft.collectives.extrema import pmax_p
 from weft.collectives.groups import (
@@ -21,13 +20,14 @@ from weft.collectives.groups import (
     named_axes,
     team_of,
 )
-from weft.collectives.states import VARYING, result_mat
 from weft.collectives.vma_promotion import check_varies
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
 from weft.core.errors import names_text
+from weft.core.manual_states import VARYING, result_mat
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.core.undefined import is_undefined
 
 # The operands after operand and output, all int vectors of one length K: slice i goes to the device
 # of rank i // (K / group size).
@@ -44,7 +44,7 @@ def _abstract(
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
-    from weft.ops.special import zeros_like
+    from weft.autodiff.zeros import zeros_like
 
     out = ragged_all_to_all_p.bind(*primals, **params)
     given = [
@@ -60,8 +60,8 @@ def _exchange_indices(x: Any, over: Team) -> Any:
 
 def _transpose(ct: Any, operand: Any, output: Any, *indices: Any, over: Team, add: bool) -> list:
     """Slices go back to where they came from; there, overlapping ones add up."""
+    from weft.autodiff.zeros import full, zeros_like
     from weft.ops.elementwise_api import select
-    from weft.ops.special import full, zeros_like
 
     sources, sends, targets, receives = (varying_over(x, over.tracked) for x in indices)
     ct = varying_over(ct, over.tracked)
@@ -91,8 +91,8 @@ def _transpose(ct: Any, operand: Any, output: Any, *indices: Any, over: Team, ad
 
 def _covers(starts: Any, sizes: Any, rows: Any, first: Any, width: int) -> tuple[Any, Any]:
     """bool[K, R]: whether slice i writes row r in this round; int[K, R]: with which row of it."""
+    from weft.autodiff.shape import broadcast_in_dim
     from weft.ops.elementwise_api import bitwise_and, ge, lt, sub
-    from weft.ops.shape import broadcast_in_dim
 
     shape = (typeof(starts).shape[0], typeof(rows).shape[0])
     at = sub(broadcast_in_dim(rows, shape, (1,)), broadcast_in_dim(starts, shape, (0,)))
@@ -112,7 +112,7 @@ def _covered_rows(starts: Any, sizes: Any, count: int) -> Any:
 
 
 def _along_rows(rows: Any, shape: tuple[int, ...]) -> Any:
-    from weft.ops.shape import broadcast_in_dim
+    from weft.autodiff.shape import broadcast_in_dim
 
     return broadcast_in_dim(rows, shape, (0,))
 
@@ -127,10 +127,10 @@ def exchange(
     takes one round of whole slices: more bytes, but differentiable. The first round is outside of
     the loop, where nothing copies the output to carry it.
     """
+    from weft.autodiff.zeros import full
     from weft.ops.control.loops import fori_loop
     from weft.ops.elementwise_api import add as plus
     from weft.ops.elementwise_api import div, mul
-    from weft.ops.special import full
 
     sources, sends, targets, receives = indices
     most = min(typeof(operand).shape[0], typeof(output).shape[0])
@@ -157,9 +157,9 @@ def exchange(
 
 def _starts_and_longest(targets: Any, sends: Any, over: Team) -> tuple[Any, Any]:
     """Where the slices that arrive begin, and the length of the longest that anyone sends."""
+    from weft.autodiff.shape import broadcast_in_dim, reshape
     from weft.ops.joining import concatenate
     from weft.ops.reduce import reduce_max
-    from weft.ops.shape import broadcast_in_dim, reshape
     from weft.ops.slicing import slice as slice_
 
     longest = reduce_max(sends, (0,))
@@ -176,9 +176,9 @@ def _starts_and_longest(targets: Any, sends: Any, over: Team) -> tuple[Any, Any]
 
 def _slices(operand: Any, starts: Any, first: Any, width: int) -> Any:
     """[K, width, …]: from every slice its rows first … first + width; past its end, anything."""
+    from weft.autodiff.shape import broadcast_in_dim, reshape
     from weft.ops.dynamic_slicing import index_take
     from weft.ops.elementwise_api import add
-    from weft.ops.shape import broadcast_in_dim, reshape
 
     shape = typeof(operand).shape
     k = typeof(starts).shape[0]
@@ -191,11 +191,11 @@ def _slices(operand: Any, starts: Any, first: Any, width: int) -> Any:
 
 def _write(out: Any, block: Any, starts: Any, sizes: Any, first: Any, width: int, add: bool) -> Any:
     """The received rows in their places."""
+    from weft.autodiff.shape import reshape
     from weft.ops.dynamic_slicing import index_take
     from weft.ops.elementwise_api import add as plus
     from weft.ops.elementwise_api import select
     from weft.ops.reduce import reduce_max, reduce_or
-    from weft.ops.shape import reshape
 
     shape = typeof(out).shape
     k = typeof(starts).shape[0]
@@ -212,9 +212,9 @@ def _write(out: Any, block: Any, starts: Any, sizes: Any, first: Any, width: int
 
 def _add_rows(out: Any, flat: Any, starts: Any, sizes: Any, first: Any, width: int) -> Any:
     """The received rows added to those in their places."""
+    from weft.autodiff.shape import broadcast_in_dim, reshape
     from weft.ops.elementwise_api import add, lt, select
     from weft.ops.scatter import ScatterDimensionNumbers, scatter_add
-    from weft.ops.shape import broadcast_in_dim, reshape
 
     shape = typeof(out).shape
     k = typeof(starts).shape[0]
@@ -229,8 +229,8 @@ def _add_rows(out: Any, flat: Any, starts: Any, sizes: Any, first: Any, width: i
 
 def _batch(axis: Any, args: Any, dims: Any, *, over: Team, add: bool) -> tuple:
     """Arrays batched alone take the batch along as columns; else the exchange is batched."""
+    from weft.autodiff.shape import broadcast_to_dim, moveaxis
     from weft.autodiff.vmap import batch_flat
-    from weft.ops.shape import broadcast_to_dim, moveaxis
 
     if axis.name not in over.names and all(d is None for d in dims[2:]):
         moved = [

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.manual_casts import as_state, varying_over
+from weft.autodiff.op_families import NUMBER, canonical_axis, check_kind
 from weft.collectives.arguments import check_operand
-from weft.collectives.casts import as_state, varying_over
 from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
     Split,
@@ -24,20 +25,19 @@ from weft.collectives.groups import (
     take_static,
     team_of,
 )
-from weft.collectives.states import (
+from weft.collectives.vma_promotion import check_varies
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.manual_states import (
     INVARYING,
     UNREDUCED,
     VARYING,
     result_mat,
     state_over,
 )
-from weft.collectives.vma_promotion import check_varies
-from weft.core import dtypes
-from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
-from weft.ops.base import NUMBER, canonical_axis, check_kind
 from weft.ops.reduce import reduce_sum
 
 
@@ -64,11 +64,11 @@ def lower_all_reduce(
 
 
 def _reduce_gathered(x: Any, over: Team, local: Callable, neutral: Any) -> Any:
+    from weft.autodiff.shape import broadcast_in_dim
     from weft.collectives.axis import axis_index_p
     from weft.collectives.gather import all_gather_p
     from weft.ops.dynamic_slicing import dynamic_index_in_dim
     from weft.ops.elementwise_api import select
-    from weft.ops.shape import broadcast_in_dim
 
     team = over.whole().untracked()
     number, _ = index_in_group(over)
@@ -90,8 +90,8 @@ def combines(s: Split) -> bool:
 
 def grouped(x: Any, s: Split, neutral: Callable[[Any], Any]) -> Any:
     """x[n, …] as [slots, members, …]: the device's batch by groups, filled up with `neutral`."""
+    from weft.autodiff.shape import broadcast_in_dim, expand_dims, reshape
     from weft.ops.elementwise_api import select
-    from weft.ops.shape import broadcast_in_dim, expand_dims, reshape
 
     if s.slots == 1:
         return expand_dims(x, (0,))
@@ -110,8 +110,8 @@ def grouped(x: Any, s: Split, neutral: Callable[[Any], Any]) -> Any:
 
 def _equal_rows(slot: Any, slots: int) -> Any:
     """bool[slots, n]: whether batch index j belongs to slot k."""
+    from weft.autodiff.shape import broadcast_in_dim
     from weft.ops.elementwise_api import eq
-    from weft.ops.shape import broadcast_in_dim
 
     numbers = np.arange(slots, dtype=np.int32)[:, None]
     if isinstance(slot, np.ndarray):
@@ -126,7 +126,7 @@ def _abstract(x: ShapedArray, *, over: Team) -> ShapedArray:
 
 
 def _batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], *, over: Team) -> tuple:
-    from weft.ops.shape import squeeze
+    from weft.autodiff.shape import squeeze
 
     (x,), (dim,) = args, dims
     if axis.name not in over.names:
@@ -173,6 +173,11 @@ psum_p = Primitive(
     named_axes=named_axes,
     own_types=True,
 )
+
+
+def psum_over_axes(x: Any, axes: tuple, sizes: tuple[int, ...]) -> Any:
+    """The sum of a value over manual axes of the given sizes whose types are tracked."""
+    return psum_p.bind(x, over=Team(axes, sizes, None, axes))
 
 
 # Public functions -----------------------------------------------------------------------------

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.manual_casts import varying_over
+from weft.autodiff.op_families import NUMBER, canonical_axis, check_kind
 from weft.collectives.arguments import flag, operand
-from weft.collectives.casts import varying_over
 from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
     Team,
@@ -21,14 +22,13 @@ from weft.collectives.groups import (
     split,
     team_of,
 )
-from weft.collectives.states import UNREDUCED, VARYING, result_mat, result_type, state_over
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.errors import names_text
+from weft.core.manual_states import UNREDUCED, VARYING, result_mat, result_type, state_over
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
-from weft.ops.base import NUMBER, canonical_axis, check_kind
 
 
 def scattered_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
@@ -54,8 +54,8 @@ def _transpose(ct: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> list:
 
 
 def _batch(batch_axis: Any, args: Any, dims: Any, *, over: Team, axis: int, tiled: bool) -> tuple:
+    from weft.autodiff.shape import moveaxis, reshape
     from weft.collectives.reduce import sum_of_slots
-    from weft.ops.shape import moveaxis, reshape
 
     (x,), (dim,) = args, dims
     if batch_axis.name not in over.names:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.collectives.casts import varying_over
+from weft.autodiff.manual_casts import varying_over
 from weft.collectives.groups import Team
-from weft.collectives.states import INVARYING
 from weft.core.config import config
 from weft.core.errors import made_at, names_text
+from weft.core.manual_states import INVARYING
 from weft.core.trace import Tracer, typeof
 
 _IS_OPERAND = "the result is the operand itself, so the call can be left out"

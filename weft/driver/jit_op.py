@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.autodiff.jvp import jvp_jaxpr, linearize_jaxpr
-from weft.autodiff.transpose import is_undefined, transpose_jaxpr
+from weft.autodiff.transpose import transpose_jaxpr
 from weft.autodiff.vmap import AxisData, batch_jaxpr, dims_in_front, to_front
 from weft.core.effects import Effect
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_axes
 from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
+from weft.core.undefined import is_undefined
 from weft.sharding.named import type_sharding
 
 Placements = tuple  # per flat operand or result a Sharding, or None where propagation decides

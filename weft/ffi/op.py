@@ -60,7 +60,7 @@ def _jvp(primals: Any, tangents: Any, *, target: str, **params: Any) -> tuple:
 
 
 def _batch(axis: Any, args: Any, dims: Any, **params: Any) -> tuple:
-    from weft.ops.shape import broadcast_to_dim, expand_dims, moveaxis
+    from weft.autodiff.shape import broadcast_to_dim, expand_dims, moveaxis
 
     method, target = params["vmap_method"], params["target"]
     if method is None:
@@ -142,8 +142,8 @@ def _grown(layout: tuple | None) -> tuple | None:
 
 
 def _batch_sequential(axis: Any, args: Any, dims: Any, params: dict[str, Any]) -> tuple:
+    from weft.autodiff.shape import moveaxis
     from weft.ops.control.scan import scan
-    from weft.ops.shape import moveaxis
 
     moved = [a if d is None else moveaxis(a, d, 0) for a, d in zip(args, dims, strict=True)]
     batched = [d is not None for d in dims]

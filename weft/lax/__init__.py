@@ -26,7 +26,7 @@ _HOMES = {
         bessel_i0e bessel_i1e betainc igamma igamma_grad_a igammac random_gamma_grad zeta
     """,
     "weft.ops.composite": "log2 one_minus_square",
-    "weft.ops.shape": """
+    "weft.autodiff.shape": """
         broadcast broadcast_in_dim broadcast_shapes broadcast_to_rank broadcasted_iota expand_dims
         iota reshape squeeze transpose
     """,
@@ -35,7 +35,7 @@ _HOMES = {
         after_all broadcast_like collapse composite dce_sink dtype empty full full_like mulhi
         shape_as_value split stack stage tile unstack
     """,
-    "weft.ops.special": "create_token optimization_barrier stop_gradient",
+    "weft.autodiff.zeros": "create_token optimization_barrier stop_gradient",
     "weft.ops.reduce": """
         reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor
     """,
@@ -73,8 +73,8 @@ _HOMES = {
     "weft.ops.control.cond": "cond platform_dependent switch",
     "weft.ops.control.loops": "fori_loop while_loop",
     "weft.ops.control.scan": "scan",
-    "weft.ops.control.mapping": "associative_scan map",
-    "weft.ops.control.solves": "custom_linear_solve custom_root",
+    "weft.api.mapping": "associative_scan map",
+    "weft.api.linear_solves": "custom_linear_solve custom_root",
     "weft.collectives": """
         all_gather all_gather_start all_to_all all_to_all_start axis_index axis_size pargmax
         pargmin pbroadcast pbroadcast_start pcast pmax pmean pmin ppermute ppermute_start precv
@@ -93,7 +93,7 @@ _PRIMITIVES = {
     "weft.ops.control.cond_op": "cond_p",
     "weft.ops.control.loops": "while_p",
     "weft.ops.control.scan": "scan_p",
-    "weft.ops.special": "copy_p",
+    "weft.autodiff.zeros": "copy_p",
     "weft.collectives.axis": "axis_index_p",
     "weft.collectives.reduce": "psum_p",
     "weft.collectives.extrema": "pmax_p pmin_p",

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import weft.numpy as wnp
+from weft.autodiff.op_families import FLOAT, REAL, canonical_axis, elementwise, scalar
+from weft.autodiff.shape import broadcast_in_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.numpy.common import strong
 from weft.ops import elementwise_api as ew
-from weft.ops.base import FLOAT, REAL, canonical_axis, elementwise, scalar
 from weft.ops.promote import promote, promote_inexact
-from weft.ops.shape import broadcast_in_dim
 from weft.ops.slicing import slice_in_dim
 
 _FLOATS = dtypes.FLOATS

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as wnp
+from weft.autodiff.shape import broadcasted_iota, expand_dims, reshape, transpose
+from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.nn.softmax import logsumexp, softmax_p
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_to
-from weft.ops.shape import broadcasted_iota, expand_dims, reshape, transpose
-from weft.ops.special import stop_gradient
 
 
 def dot_product_attention(

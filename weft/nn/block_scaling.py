@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as wnp
+from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.caches import clearable
 from weft.core.trace import typeof
 from weft.nn.functions import scaled_matmul
 from weft.ops import elementwise_api as ew
-from weft.ops.base import canonical_axis
 
 
 @dataclass(frozen=True, eq=False)

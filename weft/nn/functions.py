@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as wnp
+from weft.autodiff.op_families import canonical_axis
+from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.nn.softmax import log_softmax, logmeanexp, logsumexp, softmax
 from weft.ops import elementwise_api as ew
-from weft.ops.base import canonical_axis
-from weft.ops.shape import broadcast_in_dim, broadcasted_iota
 
 
 def standardize(

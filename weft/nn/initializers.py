@@ -10,10 +10,10 @@ import numpy as np
 
 import weft.numpy as wnp
 from weft import random
+from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.namespace import seal, with_example
-from weft.ops.base import canonical_axis
 
 Axes = int | Sequence[int]
 

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as wnp
+from weft.autodiff.op_families import canonical_axes
+from weft.autodiff.shape import broadcast_in_dim_p, expand_dims
+from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops import elementwise_api as ew
-from weft.ops.base import canonical_axes
 from weft.ops.promote import promote_inexact
 from weft.ops.reduce import reduce_max_p, reduce_sum_p
-from weft.ops.shape import broadcast_in_dim_p, expand_dims
-from weft.ops.special import stop_gradient
 
 Axes = tuple[int, ...]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_in_dim, reshape, squeeze
 from weft.core import dtypes
 from weft.core.boundary import show_user_frames
 from weft.core.errors import ShapeError
@@ -38,7 +39,6 @@ from weft.ops import scatter as scatters
 from weft.ops.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from weft.ops.joining import pad_p, rev_p
 from weft.ops.scatter_apply import scatter_apply
-from weft.ops.shape import broadcast_in_dim, reshape, squeeze
 from weft.ops.slicing import slice_p
 
 Shape = tuple[int, ...]

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff import shape as ops
+from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
 from weft.numpy.common import aval_of, axes_of, canonical, cast, check_array, inexact, to_array
 from weft.ops import elementwise_api as ew
 from weft.ops import joining
-from weft.ops import shape as ops
-from weft.ops.base import canonical_axis
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote, promote_inexact
 from weft.ops.slicing import slice_in_dim

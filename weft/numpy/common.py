@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 import weft.driver.jit  # noqa: F401  (eager ops run through it)
+from weft.autodiff.op_families import canonical_axes
+from weft.autodiff.shape import broadcast_in_dim_p
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.source import warn
@@ -15,10 +17,8 @@ from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, typeof
 from weft.numpy.refusals import refuse_out
 from weft.ops.as_array import as_array
-from weft.ops.base import canonical_axes
 from weft.ops.elementwise_api import convert, convert_element_type_p
 from weft.ops.promote import promote_inexact
-from weft.ops.shape import broadcast_in_dim_p
 
 INEXACT = dtypes.FLOATS | dtypes.COMPLEX
 INTEGERS = dtypes.SIGNED | dtypes.UNSIGNED

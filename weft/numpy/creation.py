@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_in_dim_p, check_shape, iota_p
 from weft.core import dtypes
 from weft.core.aval import NO_MAT
 from weft.core.errors import ShapeError
@@ -30,7 +31,6 @@ from weft.numpy.common import (
 )
 from weft.ops.compound import stand_like, vary_like
 from weft.ops.promote import broadcast_to as _broadcast_to
-from weft.ops.shape import broadcast_in_dim_p, check_shape, iota_p
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import put_host
 
@@ -123,7 +123,7 @@ def array(
         x = _from_other(object, dtype)
     aval = typeof(x)
     if ndmin > aval.ndim:
-        from weft.ops.shape import reshape
+        from weft.autodiff.shape import reshape
 
         x = reshape(x, (1,) * (ndmin - aval.ndim) + aval.shape)
     return x if device is None and out_sharding is None else place(x, device, out_sharding)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import builtins
 from typing import Any, NamedTuple
 
+from weft.autodiff import shape as ops
 from weft.core.trace import typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, cast, check_array, inexact, strong, to_array
 from weft.numpy.selection import where
 from weft.numpy.shaping import matrix_transpose
-from weft.ops import shape as ops
 from weft.ops.promote import promote_inexact
 
 

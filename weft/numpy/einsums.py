@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy.common import canonical, cast, check_array, refuse_out, to_array
 from weft.ops import reduce as reductions
-from weft.ops import shape as ops
 from weft.ops.dot import dot_general, sharding_in_parts
 from weft.ops.promote import promote
 from weft.sharding.explicit import in_parts, placed, reshard

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff import shape as ops
+from weft.autodiff.op_families import canonical_axes
 from weft.core import dtypes
 from weft.core.namespace import seal
 from weft.core.trace import typeof
@@ -27,8 +29,6 @@ from weft.numpy.refusals import refuse
 from weft.ops import elementwise_api as ew
 from weft.ops import fft as fft_ops
 from weft.ops import joining
-from weft.ops import shape as ops
-from weft.ops.base import canonical_axes
 from weft.ops.slicing import slice_in_dim
 
 _FORWARD = ("FFT", "RFFT")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy.common import (
@@ -49,7 +50,6 @@ from weft.numpy.ufuncs import (
 )
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_args, promote
-from weft.ops.special import stop_gradient
 
 # Division -------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy.common import (
@@ -22,7 +23,6 @@ from weft.numpy.common import (
     to_array,
 )
 from weft.ops import joining
-from weft.ops import shape as ops
 
 
 def bincount(

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_shapes
 from weft.core import dtypes, errors
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
 from weft.core.trace import Tracer, array_method, typeof
 from weft.numpy.traced_windows import WindowInIndex
 from weft.ops.joining import rev_p
-from weft.ops.shape import broadcast_shapes
 from weft.ops.slicing import slice_p
 
 Shape = tuple[int, ...]
@@ -522,7 +522,7 @@ def _with_masks(x: Any, index: tuple) -> tuple[Any, Plan, list, Shape]:
 
 def _with_scalar_bools(x: Any, index: tuple) -> tuple[Any, Plan, list, Shape]:
     """A scalar boolean is a new dimension of size 0 or 1."""
-    from weft.ops.shape import expand_dims
+    from weft.autodiff.shape import expand_dims
 
     new: list[Any] = []
     dims: list[int] = []

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_in_dim, reshape_p
+from weft.autodiff.zeros import full
 from weft.core import dtypes
 from weft.core.boundary import show_user_frames
 from weft.core.state import state
@@ -23,8 +25,6 @@ from weft.ops.gather import (
 )
 from weft.ops.joining import concatenate_p
 from weft.ops.promote import broadcast_to
-from weft.ops.shape import broadcast_in_dim, reshape_p
-from weft.ops.special import full
 
 Shape = tuple[int, ...]
 CLIP = GatherScatterMode.CLIP

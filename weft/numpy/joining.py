@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff import shape as ops
+from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
 from weft.numpy.common import (
@@ -28,8 +30,6 @@ from weft.numpy.common import (
     to_array,
 )
 from weft.ops import joining
-from weft.ops import shape as ops
-from weft.ops.base import canonical_axis
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote
 from weft.ops.slicing import slice_in_dim

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff import shape as ops
+from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.namespace import seal
 from weft.core.trace import typeof
@@ -40,8 +42,6 @@ from weft.numpy.refusals import refuse
 from weft.numpy.selection import where
 from weft.numpy.shaping import matrix_transpose  # noqa: F401
 from weft.ops import elementwise_api as ew
-from weft.ops import shape as ops
-from weft.ops.base import canonical_axis
 from weft.ops.promote import promote_inexact
 
 

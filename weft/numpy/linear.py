@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff import shape as ops
+from weft.autodiff.op_families import canonical_axes, canonical_axis
 from weft.core import dtypes
 from weft.core.errors import ShapeError, mark_dimensions
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, canonical, cast, check_array, refuse_out, to_array
 from weft.numpy.einsums import einsum, einsum_path
-from weft.ops import shape as ops
-from weft.ops.base import canonical_axes, canonical_axis
 from weft.ops.dot import dot_general
 from weft.ops.promote import promote
 

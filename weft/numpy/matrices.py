@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_in_dim_p, check_shape, iota_p
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.state import state
@@ -31,7 +32,6 @@ from weft.numpy.creation import (
 )
 from weft.numpy.ufuncs import filled_like
 from weft.ops.promote import broadcast_to as _broadcast_to
-from weft.ops.shape import broadcast_in_dim_p, check_shape, iota_p
 
 # Diagonals and triangles ----------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ def vander(x: Any, N: int | None = None, increasing: builtins.bool = False) -> A
     n = aval.shape[0] if N is None else static_int(N, "vander: N")
     powers = np.arange(n, dtype=np.int32)
     powers = powers if increasing else powers[::-1]
-    from weft.ops.shape import reshape
+    from weft.autodiff.shape import reshape
 
     x = reshape(to_array(x), (aval.shape[0], 1))
     return power(x, powers.astype(aval.dtype) if dtypes.is_integer(aval.dtype) else powers)
@@ -221,7 +221,7 @@ def meshgrid(
         raise ValueError(f"weft.numpy.meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
     if not copy:
         raise ValueError("weft.numpy.meshgrid: copy=False is not possible, arrays have no views")
-    from weft.ops.shape import reshape
+    from weft.autodiff.shape import reshape
 
     rank = len(xi)
     order = list(range(rank))
@@ -277,7 +277,7 @@ def ix_(*args: Any) -> tuple:
     >>> [i.shape for i in weft.numpy.ix_(weft.numpy.arange(3), weft.numpy.arange(2))]
     [(3, 1), (1, 2)]
     """
-    from weft.ops.shape import reshape
+    from weft.autodiff.shape import reshape
 
     out = []
     for i, a in enumerate(args):

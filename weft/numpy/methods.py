@@ -357,7 +357,7 @@ def _view(self: Any, dtype: Any = None, type: Any = None) -> Any:
         return _view_complex(self, old, new)
     if new.itemsize == old.itemsize:
         return ops.bitcast_convert_type(self, new)
-    from weft.ops.shape import reshape
+    from weft.autodiff.shape import reshape
 
     shape = self.aval.shape
     if not shape:

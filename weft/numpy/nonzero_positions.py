@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy.common import (
@@ -23,7 +24,6 @@ from weft.numpy.common import (
     to_array,
 )
 from weft.numpy.selection import index_array, where
-from weft.ops import shape as ops
 
 _bool = dtypes.bool_
 

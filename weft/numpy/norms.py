@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff import shape as ops
 from weft.core.trace import typeof
 from weft.numpy import formulas
 from weft.numpy import ufuncs as u
@@ -17,7 +18,6 @@ from weft.numpy.reductions import max as max_
 from weft.numpy.reductions import min as min_
 from weft.numpy.reductions import sum
 from weft.numpy.selection import where
-from weft.ops import shape as ops
 
 
 def _magnitudes(x: Any) -> Any:

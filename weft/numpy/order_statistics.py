@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy import rounding
@@ -25,7 +26,6 @@ from weft.numpy.common import (
     to_array,
 )
 from weft.ops import joining
-from weft.ops import shape as ops
 from weft.ops import sort as sorts
 from weft.ops.promote import promote_inexact
 from weft.ops.slicing import slice_in_dim

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff import shape as ops
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, cast, concrete, convert, to_array
 from weft.ops import joining
-from weft.ops import shape as ops
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.slicing import slice_in_dim
 

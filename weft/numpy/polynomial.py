@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import cast, check_array, concrete, static_int, to_array
 from weft.ops import joining
-from weft.ops import shape as ops
 from weft.ops.promote import promote, promote_inexact
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_shapes, reshape
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.trace import typeof
@@ -26,7 +27,6 @@ from weft.ops import elementwise_api as ew
 from weft.ops import reduce as ops
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote_inexact
-from weft.ops.shape import broadcast_shapes, reshape
 
 _bool = dtypes.bool_
 
@@ -424,7 +424,7 @@ def average(
                 f"weft.numpy.average: weights of shape {wval.shape} do not match the axes "
                 f"{axes} of an array of shape {aval.shape}"
             )
-        from weft.ops.shape import transpose
+        from weft.autodiff.shape import transpose
 
         order = tuple(int(i) for i in np.argsort(axes))
         weights = reshape(

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from weft.autodiff.shape import reshape
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, aval_of, axes_of, canonical, cast, fill, refuse_out, to_array
@@ -14,7 +15,6 @@ from weft.numpy.nan_reductions import without_nan
 from weft.numpy.reductions import _bool, all, sum, sum_dtype
 from weft.ops import elementwise_api as ew
 from weft.ops import reduce as ops
-from weft.ops.shape import reshape
 
 # Positions of extrema -------------------------------------------------------------------------
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff import shape as ops
+from weft.autodiff.op_families import canonical_axis
+from weft.autodiff.shape import broadcast_shapes
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, axes_of, cast, check_array, concrete, refuse_out, to_array
 from weft.ops import elementwise_api as ew
-from weft.ops import shape as ops
-from weft.ops.base import canonical_axis
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote, promote_numpy
-from weft.ops.shape import broadcast_shapes
 
 _bool = dtypes.bool_
 

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.autodiff import shape as ops
+from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy.common import (
@@ -22,8 +24,6 @@ from weft.numpy.common import (
     to_array,
 )
 from weft.ops import joining
-from weft.ops import shape as ops
-from weft.ops.base import canonical_axis
 from weft.ops.promote import promote
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff import shape as ops
+from weft.autodiff.op_families import canonical_axes, canonical_axis
+from weft.autodiff.shape import check_shape
 from weft.core.trace import Tracer, typeof
 from weft.numpy.common import aval_of, axes_of, check_array, place, to_array
 from weft.ops import joining
-from weft.ops import shape as ops
-from weft.ops.base import canonical_axes, canonical_axis
 from weft.ops.promote import broadcast_to as _broadcast_to
-from weft.ops.shape import check_shape
 
 
 def iterable(y: Any) -> builtins.bool:

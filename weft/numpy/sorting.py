@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff import shape as ops
+from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy.common import (
@@ -22,9 +24,7 @@ from weft.numpy.common import (
 )
 from weft.ops import elementwise_api as ew
 from weft.ops import joining
-from weft.ops import shape as ops
 from weft.ops import sort as sorts
-from weft.ops.base import canonical_axis
 from weft.ops.slicing import slice_in_dim
 
 
@@ -224,11 +224,11 @@ def searchsorted(
     >>> weft.numpy.searchsorted(weft.numpy.array([1, 3, 5]), weft.numpy.array([3, 4]))
     Array([1, 2], dtype=int32)
     """
+    from weft.autodiff.zeros import stop_gradient
     from weft.numpy import ufuncs as u
     from weft.numpy.selection import take
     from weft.ops.control.scan import scan
     from weft.ops.promote import promote
-    from weft.ops.special import stop_gradient
 
     if side not in ("left", "right"):
         raise ValueError(f"weft.numpy.searchsorted: side must be 'left' or 'right', got {side!r}")

@@ -150,8 +150,8 @@ class ufunc(functools.partial):
     def outer(self, A: Any, B: Any, /) -> Any:
         """The function of every pair of elements of A and B."""
         self._check_binary("outer")
+        from weft.autodiff.shape import reshape
         from weft.numpy.common import to_array
-        from weft.ops.shape import reshape
 
         A, B = to_array(A), to_array(B)
         return self(reshape(A, A.shape + (1,) * B.ndim), reshape(B, (1,) * A.ndim + B.shape))

@@ -7,14 +7,14 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.autodiff import shape as ops
+from weft.autodiff.op_families import canonical_axis
+from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, cast, to_array
-from weft.ops import shape as ops
-from weft.ops.base import canonical_axis
 from weft.ops.promote import broadcast_to as _broadcast_to
-from weft.ops.special import stop_gradient
 
 Core = tuple[str, ...]
 

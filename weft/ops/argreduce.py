@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.autodiff.op_families import REAL, canonical_axes, canonical_axis, check_kind
+from weft.autodiff.shape import broadcast_in_dim, moveaxis, reshape
 from weft.autodiff.vmap import batch_flat, in_front
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -12,7 +14,6 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.tree import tree_map
-from weft.ops.base import REAL, canonical_axes, canonical_axis, check_kind
 from weft.ops.combiner import combine_start, fold, monoid_of, trace_combiner
 from weft.ops.joining import concatenate
 from weft.ops.reduce import (
@@ -27,7 +28,6 @@ from weft.ops.reduce import (
     reduce_sum_p,
     reduce_xor_p,
 )
-from weft.ops.shape import broadcast_in_dim, moveaxis, reshape
 
 # argmax, argmin --------------------------------------------------------------------------------
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.autodiff.transpose import is_undefined
-from weft.autodiff.vmap import in_front
-from weft.core import dtypes
-from weft.core.aval import ShapedArray
-from weft.core.primitive import Primitive
-from weft.core.trace import typeof
-from weft.ops.base import (
+from weft.autodiff.op_families import (
     ANY,
     BITS,
     COMPLEX,
@@ -25,6 +19,12 @@ from weft.ops.base import (
     scalar,
     unbroadcast,
 )
+from weft.autodiff.vmap import in_front
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.core.undefined import is_undefined
 from weft.ops.dtype_casts import complex_dtype, convert, real_dtype
 
 # Short forms used in derivative rules ----------------------------------------------------------
@@ -55,7 +55,7 @@ def _div(x: Any, y: Any) -> Any:
 
 
 def _like(c: Any, x: Any) -> Any:
-    from weft.ops.shape import broadcast_in_dim
+    from weft.autodiff.shape import broadcast_in_dim
 
     return broadcast_in_dim(c, typeof(x).shape, ())
 
@@ -252,7 +252,7 @@ def _select_transpose(ct: Any, which: Any, *cases: Any) -> list:
 
 
 def _select_batch(axis: Any, args: Any, dims: Any) -> tuple:
-    from weft.ops.shape import broadcast_in_dim
+    from weft.autodiff.shape import broadcast_in_dim
 
     if dims[0] is None and typeof(args[0]).ndim == 0:
         return select_n_p.bind(args[0], *in_front(axis, args[1:], dims[1:])), 0

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_in_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
@@ -14,7 +15,6 @@ from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.core.tree import flatten
 from weft.ops.joining import concatenate
 from weft.ops.reduce import highest, lowest
-from weft.ops.shape import broadcast_in_dim
 from weft.ops.slicing import slice_in_dim
 
 
@@ -124,8 +124,8 @@ def is_identity(value: Any, identity: Any) -> bool:
 
 def elementwise_combine(jaxpr: ClosedJaxpr, left: Sequence[Any], right: Sequence[Any]) -> list:
     """The combiner on arrays, element by element."""
+    from weft.autodiff.shape import reshape
     from weft.autodiff.vmap import AxisData, batch_flat, move_dim
-    from weft.ops.shape import reshape
 
     shape = typeof(left[0]).shape
     size = int(np.prod(shape, dtype=np.int64))
@@ -140,7 +140,7 @@ def fold(jaxpr: ClosedJaxpr, operands: Sequence[Any], axis: int) -> list:
 
     The size along the axis must be positive; the dimension is dropped.
     """
-    from weft.ops.shape import squeeze
+    from weft.autodiff.shape import squeeze
 
     operands = list(operands)
     size = typeof(operands[0]).shape[axis]

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from weft.autodiff.op_families import scalar
 from weft.ops.arithmetic import (
     _like,
     _mul,
@@ -29,7 +30,6 @@ from weft.ops.arithmetic import (
     real_p,
     select,
 )
-from weft.ops.base import scalar
 
 _LARGE = 20.0  # from here on, cosh and |sinh| are exp(|y|) / 2 to the last bit of a float64
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from weft.autodiff.op_families import FLOAT, elementwise
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import FLOAT, elementwise
 from weft.ops.elementwise_api import (
     _like,
     _mul,

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.op_families import INTEGER, canonical_axis, elementwise
+from weft.autodiff.shape import _place, broadcast_in_dim, check_shape, expand_dims, reshape, squeeze
 from weft.core import dtypes
 from weft.core.aval import TOKEN, ShapedArray
 from weft.core.effects import Effect
@@ -15,11 +17,9 @@ from weft.core.primitive import Primitive
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, typeof
 from weft.core.tree import flatten, tree_map
-from weft.ops.base import INTEGER, canonical_axis, elementwise
 from weft.ops.elementwise_api import convert
 from weft.ops.joining import concatenate
 from weft.ops.promote import promote_lax
-from weft.ops.shape import _place, broadcast_in_dim, check_shape, expand_dims, reshape, squeeze
 
 # split -----------------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ def vary_like(x: Any, aval: Any) -> Any:
     axes = aval.mat.varying
     if not axes:
         return x
-    from weft.collectives.casts import cast_to
+    from weft.autodiff.manual_casts import cast_to
     from weft.core.aval import Mat
 
     return cast_to(x, Mat(axes))
@@ -315,7 +315,7 @@ def mulhi(x: Any, y: Any, /) -> Any:
 
 def stage(x: Any, /) -> Any:
     """The value in the current trace: traced where one is active, else an array."""
-    from weft.ops.special import copy_p
+    from weft.autodiff.zeros import copy_p
 
     return copy_p.bind(x)
 
@@ -359,7 +359,7 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
 
     XLA still drops it; with prevent_mlir_dce the value passes an optimization barrier first.
     """
-    from weft.ops.special import optimization_barrier
+    from weft.autodiff.zeros import optimization_barrier
 
     tree_map(dce_sink_p.bind, optimization_barrier(val) if prevent_mlir_dce else val)
 

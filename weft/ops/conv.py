@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import bind_placed, transpose
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.ops.conv_op import conv_general_dilated_p
@@ -22,7 +23,6 @@ from weft.ops.conv_shapes import (
 from weft.ops.dot import dot_general
 from weft.ops.joining import rev
 from weft.ops.precision import canonical_precision
-from weft.ops.shape import bind_placed, transpose
 
 
 def _ints(name: str, values: Sequence[int] | None, count: int) -> Dims:

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from weft.autodiff.transpose import is_undefined
+from weft.autodiff.op_families import bilinear_jvp
+from weft.autodiff.shape import moveaxis, reshape
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import bilinear_jvp
+from weft.core.undefined import is_undefined
 from weft.ops.conv_shapes import ConvDimensionNumbers, Dims, Pads, dilated, window_count
 from weft.ops.dot import in_bytes
 from weft.ops.dtype_casts import convert
 from weft.ops.joining import rev
 from weft.ops.precision import precision_attrs, product_dtype, swapped
-from weft.ops.shape import moveaxis, reshape
 
 
 def _abstract(

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.op_families import INEXACT, NUMBER, canonical_axis, check_kind
 from weft.core.aval import ShapedArray
 from weft.core.dtypes import is_complex
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import INEXACT, NUMBER, canonical_axis, check_kind
 from weft.ops.composite import logaddexp
 from weft.ops.elementwise_api import add, max, min, mul
 from weft.ops.joining import concatenate, pad, rev

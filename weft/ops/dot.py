@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from weft.autodiff.transpose import is_undefined
+from weft.autodiff.op_families import bilinear_jvp, canonical_axes
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.errors import ShapeError, ShardingTypeError, mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import bilinear_jvp, canonical_axes
+from weft.core.undefined import is_undefined
 from weft.ops.dtype_casts import convert
 from weft.ops.precision import (
     CanonicalPrecision,
@@ -140,7 +140,7 @@ def _transpose(
 
         result = convert(result, linear.dtype)
     if permutation is not None:
-        from weft.ops.shape import transpose_p
+        from weft.autodiff.shape import transpose_p
 
         result = transpose_p.bind(result, permutation=permutation)
     return [result, None] if left else [None, result]

@@ -129,7 +129,7 @@ def bit_width(dtype: Any) -> int:
 
 
 def _bitcast_batch(axis: Any, args: Any, dims: Any, *, new_dtype: Any) -> tuple:
-    from weft.ops.shape import moveaxis
+    from weft.autodiff.shape import moveaxis
 
     return bitcast_convert_type_p.bind(moveaxis(args[0], dims[0], 0), new_dtype=new_dtype), 0
 

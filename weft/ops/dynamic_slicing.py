@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from weft.autodiff.transpose import ct_aval_of, is_undefined
+from weft.autodiff.op_families import canonical_axis
+from weft.autodiff.transpose import ct_aval_of
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
-from weft.ops.base import canonical_axis
+from weft.core.undefined import is_undefined
 from weft.ops.slicing import index_in_dim, slice_p, static_ints
 
 Shape = tuple[int, ...]
@@ -129,15 +130,15 @@ def _dynamic_slice_abstract(
 
 
 def _dynamic_slice_transpose(ct: Any, x: Any, *starts: Any, slice_sizes: Shape) -> list:
-    from weft.ops.special import instantiate_zero
+    from weft.autodiff.zeros import instantiate_zero
 
     zeros = instantiate_zero(ct_aval_of(x))
     return [dynamic_update_slice_p.bind(zeros, ct, *starts), *[None] * len(starts)]
 
 
 def _dynamic_slice_batch(axis: Any, args: Any, dims: Any, *, slice_sizes: Shape) -> tuple:
+    from weft.autodiff.shape import moveaxis
     from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
-    from weft.ops.shape import moveaxis
 
     (x, *starts), (dim, *start_dims) = args, dims
     if all(d is None for d in start_dims):
@@ -163,8 +164,8 @@ def stack_starts(
     axis: Any, starts: Any, dims: Any, sizes: Shape, shape: Shape, dim: int | None
 ) -> tuple[Shape, Any]:
     """Batched start indices as one (batch, k) array, for the k dimensions in which windows move."""
+    from weft.autodiff.shape import broadcast_in_dim
     from weft.ops.joining import concatenate
-    from weft.ops.shape import broadcast_in_dim
 
     example = shape if dim is None else shape[:dim] + shape[dim + 1 :]
     moved = tuple(d for d in range(len(sizes)) if sizes[d] != example[d])
@@ -300,7 +301,7 @@ def dynamic_index_in_dim(
     >>> weft.lax.dynamic_index_in_dim(weft.numpy.arange(5), 2, keepdims=False)
     Array(2, dtype=int32)
     """
-    from weft.ops.shape import squeeze
+    from weft.autodiff.shape import squeeze
 
     axis = canonical_axis(axis, typeof(operand).ndim)
     out = dynamic_slice_in_dim(
@@ -323,7 +324,7 @@ def _update_abstract(x: ShapedArray, update: ShapedArray, *starts: ShapedArray) 
 
 
 def _update_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> list:
-    from weft.ops.special import zeros_like
+    from weft.autodiff.zeros import zeros_like
 
     ct_x = ct_update = None
     aval = update.aval if is_undefined(update) else typeof(update)
@@ -461,7 +462,7 @@ def dynamic_update_index_in_dim(
     >>> weft.lax.dynamic_update_index_in_dim(weft.numpy.zeros(3), 1.0, 1, axis=0)
     Array([0., 1., 0.], dtype=float32)
     """
-    from weft.ops.shape import expand_dims
+    from weft.autodiff.shape import expand_dims
 
     aval = typeof(operand)
     axis = canonical_axis(axis, aval.ndim)
@@ -480,9 +481,9 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
     The result has the indices' dimension first, then the operand's other dimensions. Negative
     indices count from the end, others are clamped.
     """
+    from weft.autodiff.shape import expand_dims
     from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
     from weft.ops.joining import concatenate
-    from weft.ops.shape import expand_dims
 
     aval = typeof(src)
     axes = tuple(canonical_axis(a, aval.ndim) for a in axes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from weft.autodiff.op_families import PYTHON_NUMBERS, scalar, scalar_for
 from weft.core import dtypes
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
@@ -58,7 +59,6 @@ from weft.ops.arithmetic import (
     sub_p,
     xor_p,
 )
-from weft.ops.base import PYTHON_NUMBERS, scalar, scalar_for
 from weft.ops.dtype_casts import (
     bit_width,
     bitcast_convert_type,

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.op_families import linear_unary
+from weft.autodiff.shape import moveaxis
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import linear_unary
 from weft.ops.elementwise_api import complex_dtype, conjugated, convert, mul, real, real_dtype
 from weft.ops.joining import pad
-from weft.ops.shape import moveaxis
 
 
 class FftType(enum.Enum):

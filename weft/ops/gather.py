@@ -196,8 +196,8 @@ def _gather_transpose(
     mode: GatherScatterMode,
     fill_value: Any,
 ) -> list:
+    from weft.autodiff.zeros import instantiate_zero
     from weft.ops.scatter import scatter_add, scatter_dimensions
-    from weft.ops.special import instantiate_zero
 
     zeros = instantiate_zero(ct_aval_of(operand))
     total = scatter_add(
@@ -227,7 +227,7 @@ def _gather_batch(
     indices_are_sorted: bool,
     **params: Any,
 ) -> tuple:
-    from weft.ops.shape import moveaxis
+    from weft.autodiff.shape import moveaxis
 
     (operand, indices), (od, idim) = args, dims
     d = dimension_numbers
@@ -288,9 +288,9 @@ def _filled(
     **params: Any,
 ) -> Any:
     """A gather in FILL_OR_DROP mode, as a gather and a select."""
+    from weft.autodiff.shape import broadcast_in_dim
     from weft.ops.elementwise_api import and_p, convert, ge_p, le_p, select
     from weft.ops.reduce import reduce_and
-    from weft.ops.shape import broadcast_in_dim
 
     d = dimension_numbers
     aval, index_aval = typeof(operand), typeof(indices)

@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.autodiff.transpose import is_undefined
-from weft.autodiff.vmap import in_front
-from weft.core import dtypes
-from weft.core.aval import ShapedArray
-from weft.core.errors import ShapeError, mark_difference, mark_dimensions
-from weft.core.primitive import Primitive
-from weft.core.trace import typeof
-from weft.ops.base import (
+from weft.autodiff.op_families import (
     PYTHON_NUMBERS,
     batch_in_front,
     canonical_axes,
@@ -22,7 +15,14 @@ from weft.ops.base import (
     linear_unary,
     scalar_for,
 )
-from weft.ops.shape import broadcast_in_dim
+from weft.autodiff.shape import broadcast_in_dim
+from weft.autodiff.vmap import in_front
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.errors import ShapeError, mark_difference, mark_dimensions
+from weft.core.primitive import Primitive
+from weft.core.trace import typeof
+from weft.core.undefined import is_undefined
 
 Shape = tuple[int, ...]
 

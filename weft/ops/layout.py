@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.autodiff.op_families import linear_unary
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
-from weft.ops.base import linear_unary
 from weft.sharding.layout import Layout
 from weft.sharding.text import batch_rule_text
 

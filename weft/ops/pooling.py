@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.op_families import batch_in_front
+from weft.autodiff.shape import broadcast_in_dim
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import batch_in_front
 from weft.ops.conv_shapes import Dims, Pads, dilated
 from weft.ops.joining import pad
 from weft.ops.reduce import highest, lowest
-from weft.ops.shape import broadcast_in_dim
 from weft.ops.window import window_attrs, window_offsets, window_shape, window_views, with_dimension
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_in_dim, broadcast_shapes, reshape
 from weft.core import dtypes
 from weft.core.aval import Mat
 from weft.core.config import config
 from weft.core.source import warn
 from weft.core.trace import typeof
-from weft.ops.shape import broadcast_in_dim, broadcast_shapes, reshape
 
 _SCALARS = frozenset((bool, int, float, complex))
 _FITS = {
@@ -134,7 +134,7 @@ def _cast_before(x: Any, mats: list[Mat]) -> Any:
 
     A cast to varying is a sum in the backward pass: of the operand's size, if it stands here.
     """
-    from weft.collectives.casts import as_state
+    from weft.autodiff.manual_casts import as_state
 
     aval = typeof(x)
     if dtypes.is_extended(aval.dtype):

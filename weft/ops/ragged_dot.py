@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weft.autodiff.op_families import canonical_axis
+from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota, moveaxis, reshape, transpose
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.ops.base import canonical_axis
 from weft.ops.cumulative import cumsum
 from weft.ops.dot import DotDimensionNumbers, dot_general
 from weft.ops.dynamic_slicing import dynamic_slice_in_dim
 from weft.ops.elementwise_api import bitwise_and, convert, ge, lt, mul, select, sub
-from weft.ops.shape import broadcast_in_dim, broadcasted_iota, moveaxis, reshape, transpose
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from weft.autodiff.op_families import ANY, BITS, NUMBER, canonical_axes, check_kind
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import ANY, BITS, NUMBER, canonical_axes, check_kind
 
 Axes = tuple[int, ...]
 
@@ -60,7 +60,7 @@ def reduction(
 
 
 def _sum_transpose(ct: Any, x: Any, *, axes: Axes) -> list:
-    from weft.ops.shape import bind_placed, broadcast_in_dim_p
+    from weft.autodiff.shape import bind_placed, broadcast_in_dim_p
 
     kept = tuple(i for i in range(x.aval.ndim) if i not in axes)
     shape = x.aval.shape
@@ -89,7 +89,7 @@ def _extremum_jvp(primals: Any, tangents: Any, *, axes: Axes, prim: Primitive) -
 
 
 def _spread_back(reduced: Any, like: Any, axes: Axes) -> Any:
-    from weft.ops.shape import broadcast_in_dim
+    from weft.autodiff.shape import broadcast_in_dim
 
     kept = tuple(i for i in range(like.ndim) if i not in axes)
     return broadcast_in_dim(reduced, like.shape, kept)
@@ -141,12 +141,12 @@ reduce_min_p = reduction(
 
 def _prod_jvp(primals: Any, tangents: Any, *, axes: Axes) -> tuple:
     """Each element's factor is the product of the others: products before times after it."""
+    from weft.autodiff.shape import reshape, transpose
+    from weft.autodiff.zeros import full
     from weft.ops.cumulative import cumprod
     from weft.ops.elementwise_api import mul
     from weft.ops.joining import concatenate
-    from weft.ops.shape import reshape, transpose
     from weft.ops.slicing import slice_in_dim
-    from weft.ops.special import full
 
     (x,), (t,) = primals, tangents
     out = reduce_prod_p.bind(x, axes=axes)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_to_dim, check_shape
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.shape import broadcast_to_dim, check_shape
 
 
 class RandomAlgorithm(enum.IntEnum):
@@ -139,8 +139,8 @@ rng_uniform_p = Primitive(
 
 def _map_uniform(axis: Any, args: Any, dims: Any, shape: tuple) -> tuple:
     """One draw per element of the batch: the op takes scalar bounds only."""
+    from weft.autodiff.shape import expand_dims
     from weft.ops.joining import concatenate
-    from weft.ops.shape import expand_dims
     from weft.ops.slicing import index_in_dim
 
     draws = []

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.autodiff.transpose import is_undefined
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.core.undefined import is_undefined
 from weft.ops.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -158,8 +158,8 @@ def batched_dimensions(
 
 def _batch(prim_of: Callable[[], Primitive]) -> Callable:
     def batch(axis: Any, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> tuple:
+        from weft.autodiff.shape import moveaxis
         from weft.autodiff.vmap import move_dim
-        from weft.ops.shape import moveaxis
 
         (operand, indices, updates), (od, idim, ud) = args, dims
         operand = move_dim(operand, od, 0, axis)
@@ -222,7 +222,7 @@ def _lower(hlo: str | None) -> Callable:
 
 
 def _zeros(x: Any) -> Any:
-    from weft.ops.special import zeros_like
+    from weft.autodiff.zeros import zeros_like
 
     return zeros_like(x)
 
@@ -277,9 +277,9 @@ def _set_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
     t_operand, _, t_updates = tangents
     if t_updates is not None and not params["unique_indices"]:
         # Where indices repeat, one update wins, and its tangent must too: find it by its number.
+        from weft.autodiff.shape import iota, reshape
+        from weft.autodiff.zeros import full
         from weft.ops.elementwise_api import add, eq, select
-        from weft.ops.shape import iota, reshape
-        from weft.ops.special import full
 
         aval = typeof(updates)
         number = add(reshape(iota(dtypes.int32, aval.size), aval.shape), np.int32(1))
@@ -308,7 +308,7 @@ def _set_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: 
     ct_operand = ct_updates = None
     shape = _shape_of(updates)
     if is_undefined(operand):
-        from weft.ops.special import full
+        from weft.autodiff.zeros import full
 
         zeros = full(shape, 0, typeof(ct).dtype)
         ct_operand = scatter_p.bind(ct, indices, zeros, **params)
@@ -333,8 +333,8 @@ def _other_factors(indices: Any, updates: Any, operand: Any, params: dict) -> An
 
     Exact where factors are zero: an element's zeros are counted apart from its other factors.
     """
+    from weft.autodiff.zeros import full
     from weft.ops.elementwise_api import convert, div, eq, select, sub
-    from weft.ops.special import full
 
     aval = typeof(updates)
     shape = typeof(operand).shape
@@ -353,8 +353,8 @@ def _other_factors(indices: Any, updates: Any, operand: Any, params: dict) -> An
 
 
 def _mul_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
+    from weft.autodiff.zeros import add_any
     from weft.ops.elementwise_api import mul
-    from weft.ops.special import add_any
 
     operand, indices, updates = primals
     t_operand, _, t_updates = tangents
@@ -388,8 +388,8 @@ scatter_mul_p = _prim("scatter_mul", "stablehlo.multiply", _mul_jvp, _mul_transp
 def _extremum_jvp(prim_of: Callable[[], Primitive]) -> Callable:
     def jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
         """All that reach the extremum share the tangent equally."""
+        from weft.autodiff.zeros import add_any
         from weft.ops.elementwise_api import convert, div, eq, mul
-        from weft.ops.special import add_any
 
         operand, indices, updates = primals
         t_operand, _, t_updates = tangents

@@ -32,8 +32,8 @@ def _apply_abstract(
 def _apply_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:
     """Carries the Jacobian of the scalars along: element by element, out tangent = J in tangent."""
     from weft.autodiff.jvp import has_tangent, tangent_aval
+    from weft.autodiff.zeros import add_any, full
     from weft.ops.elementwise_api import mul
-    from weft.ops.special import add_any, full
 
     *operands, indices = primals
     n = len(operands)
@@ -62,7 +62,7 @@ def _apply_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any
 def _with_jacobian(jaxpr: ClosedJaxpr, active: list[int], given: list[int]) -> ClosedJaxpr:
     """(scalars, columns of a matrix J) -> (f(scalars), the columns of f'(scalars) J)."""
     from weft.autodiff.jvp import jvp_flat, tangent_aval
-    from weft.ops.special import instantiate_zero
+    from weft.autodiff.zeros import instantiate_zero
 
     n = len(jaxpr.in_avals)
 
@@ -95,8 +95,8 @@ def _apply_batch(
     update_shape: Shape,
     **params: Any,
 ) -> tuple:
+    from weft.autodiff.shape import moveaxis
     from weft.autodiff.vmap import move_dim
-    from weft.ops.shape import moveaxis
 
     (*operands, indices), (*ods, idim) = args, dims
     operands = [move_dim(x, d, 0, axis) for x, d in zip(operands, ods, strict=True)]
@@ -166,8 +166,8 @@ def scatter_apply(
     >>> lax.scatter_apply(x, indices, lambda v: v * 3, dnums, update_shape=(3,))
     Array([ 0.,  3., 18.], dtype=float32)
     """
+    from weft.autodiff.shape import broadcast_in_dim
     from weft.ops.elementwise_api import convert
-    from weft.ops.shape import broadcast_in_dim
 
     aval = typeof(operand)
     element = ShapedArray((), aval.dtype)

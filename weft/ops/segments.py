@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.op_families import scalar
+from weft.autodiff.shape import reshape
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
-from weft.ops.base import scalar
 from weft.ops.compound import full
 from weft.ops.joining import concatenate
 from weft.ops.reduce import highest, lowest, reduce_max, reduce_min, reduce_prod, reduce_sum
@@ -21,7 +22,6 @@ from weft.ops.scatter import (
     scatter_min,
     scatter_mul,
 )
-from weft.ops.shape import reshape
 
 # name → (scatter, reduction of buckets, identity of a dtype)
 _KINDS: dict[str, tuple[Callable, Callable, Callable[[Any], Any]]] = {

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.op_families import batch_in_front, canonical_axis
+from weft.autodiff.shape import broadcasted_iota, expand_dims, reshape
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.tree import flatten
-from weft.ops.base import batch_in_front, canonical_axis
 from weft.ops.gather import GatherDimensionNumbers, gather
-from weft.ops.shape import broadcasted_iota, expand_dims, reshape
 
 
 def take_along(x: Any, indices: Any, axis: int) -> Any:

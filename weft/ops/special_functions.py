@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from weft.autodiff.jvp import filled_tangents, jvp_flat
+from weft.autodiff.op_families import FLOAT, elementwise, scalar
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import FLOAT, elementwise, scalar
 from weft.ops.elementwise_api import (
     _like,
     _mul,
@@ -118,13 +119,17 @@ def _not(x: Any) -> Any:
     return not_p.bind(x)
 
 
+def _jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list, list]:
+    """Results and tangents, zeros where a result does not depend on the arguments."""
+    outs, out_tangents = jvp_flat(fun, list(primals), list(tangents))
+    return outs, filled_tangents(outs, out_tangents)
+
+
 def _with_tangents(step: Callable, count: int) -> Callable:
     """The step on (values, tangents): the derivative of the iteration along with it."""
 
     def dual(*state: Any) -> tuple:
-        from weft.api.grad import jvp
-
-        values, tangents = jvp(step, state[:count], state[count:])
+        values, tangents = _jvp(step, state[:count], state[count:])
         return (*values, *tangents)
 
     return dual
@@ -192,9 +197,7 @@ def _fraction(a: Any, x: Any, active: Any, derivative: bool) -> tuple:
         top, bottom = add(x, one), mul(z, x)
         return zero, y, z, one, x, top, bottom, div(top, bottom)
 
-    from weft.api.grad import jvp
-
-    values, tangents = jvp(initial, (a,), (one,))
+    values, tangents = _jvp(initial, (a,), (one,))
     end = _iterate(_with_tangents(step, 8), (*values, *tangents), done, active)
     return end[7], end[15]
 
@@ -273,7 +276,7 @@ random_gamma_grad_p = _formula(
 def _spread(a: Any, x: Any) -> tuple[Any, Any]:
     """Both operands in the shape of the one that has one."""
     shape = typeof(a) if typeof(a).ndim else typeof(x)
-    from weft.ops.shape import broadcast_in_dim
+    from weft.autodiff.shape import broadcast_in_dim
 
     return tuple(
         v if typeof(v).ndim == shape.ndim else broadcast_in_dim(v, shape.shape, ()) for v in (a, x)
@@ -341,11 +344,9 @@ def _beta_fraction(a: Any, b: Any, x: Any, active: Any, derivative: str | None) 
 
     if not derivative:
         return _iterate(step, initial(a, b), done, active)[2], None
-    from weft.api.grad import jvp
-
     zero = _full(a, 0)
     along = (one, zero) if derivative == "a" else (zero, one)
-    values, tangents = jvp(initial, (a, b), along)
+    values, tangents = _jvp(initial, (a, b), along)
     end = _iterate(_with_tangents(step, 6), (*values, *tangents), done, active)
     return end[2], end[8]
 

@@ -7,6 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.op_families import (
+    FLOAT,
+    INEXACT,
+    elementwise,
+    scalar,
+)
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.trace import typeof
@@ -27,12 +33,6 @@ from weft.ops.arithmetic import (
     real_p,
     select,
     sub_p,
-)
-from weft.ops.base import (
-    FLOAT,
-    INEXACT,
-    elementwise,
-    scalar,
 )
 from weft.ops.complex_trig import complex_cos, complex_sin
 from weft.ops.dtype_casts import convert
@@ -218,7 +218,7 @@ integer_pow_p = elementwise("integer_pow", _integer_pow_lower, jvps=[_integer_po
 
 
 def _pow_abstract(x: ShapedArray, y: ShapedArray) -> ShapedArray:
-    from weft.ops.base import common_shape
+    from weft.autodiff.op_families import common_shape
 
     if not dtypes.is_inexact(x.dtype):
         raise TypeError(f"pow: the base must be a float or complex array, got {x.str_short()}")

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.op_families import NUMBER, canonical_axis, check_kind
+from weft.autodiff.shape import broadcast_in_dim
 from weft.autodiff.vmap import batch_flat, in_front
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import NUMBER, canonical_axis, check_kind
 from weft.ops.combiner import (
     IDENTITIES,
     combine_start,
@@ -26,7 +27,6 @@ from weft.ops.conv_shapes import Dims, Pads, dilated, padtype_to_pads, window_co
 from weft.ops.elementwise_api import and_p, select
 from weft.ops.joining import pad
 from weft.ops.reduce import highest, lowest
-from weft.ops.shape import broadcast_in_dim
 
 
 def _check_window(name: str, shape: Sequence[int], **given: Sequence[Any]) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_in_dim_p
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from weft.core.ref import AbstractRef, whole
 from weft.core.source import UNKNOWN
 from weft.core.trace import typeof
-from weft.ops.shape import broadcast_in_dim_p
 from weft.refs.ops import get_p
 
 

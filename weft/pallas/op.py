@@ -137,7 +137,7 @@ def _is_semaphore(ref: AbstractRef) -> bool:
 
 def _push(primals: Any, tangents: Any, call: KernelCall) -> tuple[list, KernelCall, list[bool]]:
     """Operands and kernel of the derivative, and which outputs have tangents."""
-    from weft.ops.special import instantiate_zero
+    from weft.autodiff.zeros import instantiate_zero
 
     if call.is_mpmd:
         raise TypeError(

@@ -42,13 +42,13 @@ def _convolution(eqn: Eqn, x: Any, y: Any) -> Any:
 
 def _convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequence[int]) -> Any:
     """The convolution as other ops, summed in `dtype`; shape: of the result."""
+    from weft.autodiff.shape import moveaxis, transpose
+    from weft.autodiff.zeros import full
     from weft.ops.control.loops import fori_loop
     from weft.ops.dot import dot_general
     from weft.ops.dynamic_slicing import dynamic_slice
     from weft.ops.joining import pad
-    from weft.ops.shape import moveaxis, transpose
     from weft.ops.slicing import slice as window_of
-    from weft.ops.special import full
 
     ls, rs, os = params["dimension_numbers"]
     groups, batch_groups = params["feature_group_count"], params["batch_group_count"]

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import check_shape
 from weft.core import dtypes
 from weft.core.config import config
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
 from weft.ops.elementwise_api import convert
-from weft.ops.shape import check_shape
 from weft.random import rbg, threefry  # noqa: F401  (they register their generators)
 from weft.random.keys import Generator, KeyType, find_generator
 from weft.random.primitives import (

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import reshape
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_args, broadcast_to
-from weft.ops.shape import reshape
 from weft.ops.slicing import slice_in_dim
 from weft.random.api import check_key
 from weft.random.sampling import (
@@ -160,7 +160,7 @@ def truncated_normal(
 
 
 def _truncated_normal(key: Any, lower: Any, upper: Any, *, shape: tuple, dtype: Any) -> Any:
-    from weft.ops.special import stop_gradient
+    from weft.autodiff.zeros import stop_gradient
 
     root2 = dtype.type(np.sqrt(2))
     low, high = ew.convert(lower, dtype), ew.convert(upper, dtype)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as wnp
+from weft.autodiff.op_families import canonical_axis
+from weft.autodiff.shape import expand_dims, moveaxis, reshape
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.ops import elementwise_api as ew
-from weft.ops.base import canonical_axis
 from weft.ops.promote import broadcast_to, promote_inexact
-from weft.ops.shape import expand_dims, moveaxis, reshape
 from weft.ops.slicing import slice_in_dim
 from weft.random.api import check_key
 from weft.random.basic import randint, unit_uniform
@@ -263,7 +263,7 @@ def _geometric(key: Any, p: Any, *, shape: tuple, dtype: Any) -> Any:
 
 def _full(shape: tuple, value: Any, dtype: Any, like: Any) -> Any:
     """A constant array with the manual-axis type of another value, as a loop's carry must have."""
-    from weft.ops.special import full, match_type
+    from weft.autodiff.zeros import full, match_type
 
     return match_type(full(shape, value, dtype), typeof(like).update(shape=shape, dtype=dtype))
 
@@ -353,7 +353,7 @@ def _poisson_rejection(key: Any, lam: Any, shape: tuple, dtype: Any, limit: int)
 
 def _vary(key: Any, like: Any) -> Any:
     """The key with the manual-axis type of the parameters, as a loop's carry must keep its type."""
-    from weft.ops.special import match_type
+    from weft.autodiff.zeros import match_type
 
     aval = typeof(key)
     return match_type(key, aval.update(mat=typeof(like).mat))

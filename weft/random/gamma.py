@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.autodiff.shape import moveaxis, reshape
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_to
-from weft.ops.shape import moveaxis, reshape
 from weft.random.api import check_key
 from weft.random.basic import real_normal, unit_uniform
 from weft.random.primitives import random_split_p
@@ -67,7 +67,7 @@ def _one_sample(key: Any, alpha: Any, log_space: bool) -> Any:
 
 def _like(value: Any, x: Any) -> Any:
     """The constant with the manual-axis type of x: the carry of a loop must not change type."""
-    from weft.ops.special import match_type
+    from weft.autodiff.zeros import match_type
 
     return match_type(value, typeof(x))
 

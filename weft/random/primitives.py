@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from weft.autodiff.op_families import batch_elementwise, common_shape
+from weft.autodiff.shape import moveaxis
 from weft.autodiff.vmap import AxisData
 from weft.core import dtypes, trace
 from weft.core.aval import ShapedArray
@@ -14,9 +16,7 @@ from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import PRIMITIVES, Primitive
 from weft.core.trace import trace_to_jaxpr, typeof
-from weft.ops.base import batch_elementwise, common_shape
 from weft.ops.reduce import reduce_and_p, reduce_or_p
-from weft.ops.shape import moveaxis
 from weft.random.keys import Generator, KeyType
 
 

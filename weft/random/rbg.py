@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.autodiff.shape import reshape
 from weft.core import dtypes
 from weft.ops.elementwise_api import convert, xor_p
 from weft.ops.joining import concatenate
-from weft.ops.shape import reshape
 from weft.ops.slicing import slice_in_dim
 from weft.random import threefry
 from weft.random.keys import Generator

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_shapes, reshape
+from weft.autodiff.shape import check_shape as canonical_shape
 from weft.core import dtypes
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
 from weft.ops.promote import broadcast_to
-from weft.ops.shape import broadcast_shapes, reshape
-from weft.ops.shape import check_shape as canonical_shape
 from weft.ops.slicing import slice_in_dim
 from weft.random.api import check_key
 from weft.random.primitives import (

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.op_families import batch_elementwise
+from weft.autodiff.shape import broadcast_in_dim, iota_p, reshape
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import batch_elementwise
 from weft.ops.elementwise_api import add_p as add
 from weft.ops.elementwise_api import (
     convert,
@@ -29,7 +30,6 @@ from weft.ops.elementwise_api import (
 )
 from weft.ops.joining import concatenate
 from weft.ops.promote import broadcast_to
-from weft.ops.shape import broadcast_in_dim, iota_p, reshape
 from weft.ops.slicing import slice_in_dim
 from weft.random.keys import Generator
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft._xla import pytree
+from weft.autodiff.shape import expand_dims, reshape
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.cell import Cell
@@ -18,7 +19,6 @@ from weft.ops.as_array import as_array
 from weft.ops.elementwise_api import convert
 from weft.ops.joining import rev
 from weft.ops.promote import broadcast_to
-from weft.ops.shape import expand_dims, reshape
 from weft.refs import ops as ops
 from weft.refs import views
 from weft.refs.indexing import Index, compose, parse_index
@@ -401,7 +401,7 @@ def _value(ref: Ref, value: Any, what: str) -> Any:
         value = convert(value, dtype)
     varying = ref.ref_aval.mat.varying
     if varying - typeof(value).mat.varying:
-        from weft.collectives.casts import varying_over
+        from weft.autodiff.manual_casts import varying_over
 
         value = varying_over(value, tuple(sorted(varying, key=str)))
     return value

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_shapes
 from weft.core import dtypes
 from weft.core.ref import At, Indexer, Pick, Window
 from weft.core.trace import Tracer, is_array_like, typeof
-from weft.ops.shape import broadcast_shapes
 
 Shape = tuple[int, ...]
 

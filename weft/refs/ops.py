@@ -50,8 +50,8 @@ def _batch_operands(
     args: the ref, `num_values` values, the index operands, and mask and other if there are any;
     those and the values get the batch dimension where the result has it.
     """
+    from weft.autodiff.shape import moveaxis
     from weft.autodiff.vmap import move_dim
-    from weft.ops.shape import moveaxis
 
     end = 1 + num_values + indexer.num_operands
     index, index_dims = args[1 + num_values : end], dims[1 + num_values : end]

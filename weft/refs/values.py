@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import reshape, transpose
 from weft.core.ref import At, Indexer, Pick, Window
 from weft.core.trace import typeof
 from weft.ops.as_array import as_array
 from weft.ops.dynamic_slicing import dynamic_slice, dynamic_update_slice
 from weft.ops.elementwise_api import select
 from weft.ops.promote import broadcast_to
-from weft.ops.shape import reshape, transpose
 
 Shape = tuple[int, ...]
 

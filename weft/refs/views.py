@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import reshape, transpose
 from weft.core import dtypes
 from weft.core.ref import At, Indexer, Pick, Window, whole
 from weft.core.trace import typeof
 from weft.ops.as_array import as_array
 from weft.ops.promote import broadcast_to
-from weft.ops.shape import reshape, transpose
 from weft.refs.indexing import compose
 
 Shape = tuple[int, ...]
@@ -254,8 +254,8 @@ def _by_picks(
     shape: Shape, old: Shape, indexer: Indexer, operands: Sequence[Any]
 ) -> tuple[Indexer, list]:
     """Every element by its own place."""
+    from weft.autodiff.shape import broadcasted_iota
     from weft.ops.elementwise_api import div, rem
-    from weft.ops.shape import broadcasted_iota
 
     result = indexer.shape
     axes = _axes(indexer)

@@ -13,6 +13,7 @@ import numpy as np
 
 from weft._xla import config as _xla_config
 from weft._xla.sharding import DeviceList
+from weft.core import provided
 from weft.core.caches import interned
 from weft.core.state import State, state
 
@@ -355,9 +356,7 @@ def _check_devices(flat: tuple) -> None:
 
 
 def _unpickle_mesh(platform: str | None, ids: np.ndarray, names: tuple, types: tuple) -> Mesh:
-    from weft.runtime.backend import devices
-
-    by_id = {d.id: d for d in devices(platform)} if platform else {}
+    by_id = {d.id: d for d in provided.devices(platform)} if platform else {}
     missing = [i for i in ids.flat if int(i) not in by_id]
     if missing:
         raise ValueError(
@@ -396,9 +395,7 @@ def make_mesh(
     names = _names(axis_names)
     _check_names(names, shape, "axis_shapes")
     if devices is None:
-        from weft.runtime.backend import devices as all_devices
-
-        devices = all_devices()
+        devices = provided.devices()
     needed = math.prod(shape)
     if needed > len(devices):
         raise ValueError(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft._xla import sharding as _xla
+from weft.core import provided
 from weft.core.caches import clearable, interned
 from weft.sharding.mesh import Mesh, get_mesh
 from weft.sharding.named import (
@@ -94,14 +95,12 @@ def make_single_device_sharding(
 
 
 def _rebuild_single(platform: str, device_id: int, memory_kind: str | None) -> Any:
-    from weft.runtime.backend import devices
-
-    for device in devices(platform):
+    devices = provided.devices(platform)
+    for device in devices:
         if device.id == device_id:
             return SingleDeviceSharding(device, memory_kind=memory_kind)
     raise ValueError(
-        f"this process has no {platform} device {device_id}; it has "
-        f"{[d.id for d in devices(platform)]}"
+        f"this process has no {platform} device {device_id}; it has {[d.id for d in devices]}"
     )
 
 
@@ -166,9 +165,7 @@ class GSPMDSharding(_xla.MultiDeviceShardingBase):
 
 
 def _rebuild_gspmd(devices: list, proto: bytes, memory_kind: str | None) -> Any:
-    from weft.runtime.backend import devices as all_devices
-
-    by_id = {(d.platform, d.id): d for d in all_devices(devices[0][0])}
+    by_id = {(d.platform, d.id): d for d in provided.devices(devices[0][0])}
     message = _xla.OpSharding()
     message.ParseFromString(proto)
     chosen = [by_id[d] for d in devices]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.core import provided
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import EvalTrace, typeof
@@ -76,10 +77,8 @@ def _mesh_cast_impl(x: Any, *, mesh: AbstractMesh | None) -> Any:
     sharding = getattr(x, "sharding", None)
     if type(sharding) is not NamedSharding:
         return x
-    from weft.runtime.device_put import put_array
-
     types = (AxisType.Auto,) * sharding.mesh.ndim if mesh is None else mesh.axis_types
-    return put_array(x, sharding.update(mesh=sharding.mesh.update(axis_types=types)))
+    return provided.put_array(x, sharding.update(mesh=sharding.mesh.update(axis_types=types)))
 
 
 mesh_cast_p = Primitive(
@@ -142,15 +141,13 @@ def _place_now(prim: Callable[[], Primitive]) -> Callable:
     """The eager rule: a transfer; a compiled program for partial sums and open dimensions."""
 
     def impl(x: Any, *, sharding: Any, **params: Any) -> Any:
-        from weft.runtime.device_put import device_put
-
         sharding = _concrete(x, sharding)
         own = getattr(getattr(x, "sharding", None), "spec", None)
         spec = getattr(sharding, "spec", None)
         partial = any(s is not None and s.unreduced for s in (own, spec))
         if partial or (spec is not None and UNCONSTRAINED in spec.partitions):
             return EvalTrace.dispatch(prim(), (x,), {"sharding": sharding, **params})
-        return device_put(x, sharding)
+        return provided.device_put(x, sharding)
 
     return impl
 
@@ -235,9 +232,7 @@ def _device_put_lower(ctx: Any, x: Any, *, sharding: Any, src: Any) -> Any:
 
 
 def _device_put_impl(x: Any, *, sharding: Any, src: Any) -> Any:
-    from weft.runtime.device_put import device_put
-
-    return device_put(x, _concrete(x, sharding))
+    return provided.device_put(x, _concrete(x, sharding))
 
 
 def _device_put_transpose(ct: Any, x: Any, *, sharding: Any, src: Any) -> list:

@@ -261,8 +261,8 @@ def needed_eqns(eqns: Sequence[Eqn], outputs: Iterable[Any]) -> list[Eqn]:
 
 def select_rows(which: Any, *cases: Any) -> Any:
     """Each example's own case, by a batch of indices or booleans; all have the batch in front."""
+    from weft.autodiff.shape import broadcast_in_dim
     from weft.ops.elementwise_api import select_n_p
-    from weft.ops.shape import broadcast_in_dim
 
     aval = typeof(cases[0])
     if hasattr(aval, "arrive"):  # values under way are chosen among once they are here

@@ -9,7 +9,7 @@ from typing import Any
 from weft.autodiff.dce import dce_jaxpr
 from weft.autodiff.dependence import program_depends
 from weft.autodiff.jvp import jvp_jaxpr, linearize_jaxpr
-from weft.autodiff.transpose import is_undefined, transpose_jaxpr
+from weft.autodiff.transpose import transpose_jaxpr
 from weft.autodiff.vmap import AxisData, batch_jaxpr, dims_in_front, move_dim, to_front
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
@@ -18,6 +18,7 @@ from weft.core.jaxpr import ClosedJaxpr, Eqn, Var
 from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.core.undefined import is_undefined
 from weft.ops.control.common import eager, join_axes, ordered_effects_of, select_rows
 from weft.ops.control.divergence import check_derivative
 
@@ -137,8 +138,8 @@ def _split_branches(branches: Branches, nonzero: tuple[bool, ...]) -> _Split:
 
 def _with_slots(closed: ClosedJaxpr, n_out: int, slots: list, at: list[int]) -> ClosedJaxpr:
     """The branch giving its residuals at slots `at`, zeros in the others."""
+    from weft.autodiff.zeros import instantiate_zero
     from weft.core.trace import trace_to_jaxpr
-    from weft.ops.special import instantiate_zero
 
     unused = [i for i in range(len(slots)) if i not in at]
     j = closed.jaxpr
@@ -244,7 +245,7 @@ def _differentiated_where(taken: Any, x: Any) -> Any:
 
     There the branch may have none, and its cotangent, 0, times infinity would be NaN.
     """
-    from weft.ops.special import stop_gradient
+    from weft.autodiff.zeros import stop_gradient
 
     aval = typeof(x)
     if hasattr(aval, "arrive") or aval.dtype not in dtypes.FLOATS | dtypes.COMPLEX:

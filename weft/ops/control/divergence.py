@@ -24,7 +24,7 @@ from weft.core.tree import flatten, tree_map
 
 def vary(x: Any, axes: frozenset) -> Any:
     """The value as varying over the axes; partial sums stay what they are."""
-    from weft.collectives.casts import as_state
+    from weft.autodiff.manual_casts import as_state
 
     mat = getattr(typeof(x), "mat", None)
     if mat is None or axes <= mat.varying:

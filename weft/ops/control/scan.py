@@ -142,7 +142,7 @@ def _holds_ref(x: Any) -> bool:
 
 def _over_rows(f: Callable, xs: Any) -> tuple[Callable, Any]:
     """A body and xs without refs: in their places stand the numbers of their rows."""
-    from weft.ops.shape import iota
+    from weft.autodiff.shape import iota
 
     leaves, tree = flatten(xs, _holds_ref)
 
@@ -250,8 +250,8 @@ def _retyped(x: Any, dtype: Any, convert: Callable) -> Any:
 
 def _scan_in_python(f: Callable, init: Any, xs: list, tree: Any, n: int, reverse: bool) -> tuple:
     """The loop op by op, for `disable_jit`."""
+    from weft.autodiff.shape import expand_dims
     from weft.ops.joining import concatenate
-    from weft.ops.shape import expand_dims
     from weft.ops.slicing import index_in_dim
 
     carry, ys = init, []

@@ -14,13 +14,14 @@ from weft.autodiff.jvp import (
     jvp_jaxpr,
     linearize_jaxpr,
 )
-from weft.autodiff.transpose import is_undefined, transpose_jaxpr
+from weft.autodiff.transpose import transpose_jaxpr
 from weft.autodiff.vmap import AxisData, add_dim, batch_jaxpr, move_dim, remove_dim
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Var, eval_jaxpr
 from weft.core.masks import closed_under, pick, unpick
 from weft.core.primitive import Primitive
 from weft.core.source import UNKNOWN
 from weft.core.state import state
+from weft.core.undefined import is_undefined
 from weft.ops.control.common import (
     carry_fixpoint,
     dependents,
@@ -333,7 +334,7 @@ def _backward_body(
     num_carry: int,
 ) -> _Backward:
     """Accumulators of the constants' cotangents, then cotangents of the carry, are carried."""
-    from weft.ops.special import add_any_p
+    from weft.autodiff.zeros import add_any_p
 
     end = num_consts + num_carry
     lin_consts, lin_carry, lin_xs = linear[:num_consts], linear[num_consts:end], linear[end:]
@@ -393,7 +394,7 @@ def _transpose(
     num_consts: int,
     num_carry: int,
 ) -> list:
-    from weft.ops.special import instantiate_zero
+    from weft.autodiff.zeros import instantiate_zero
 
     end = num_consts + num_carry
     undefined = [is_undefined(x) for x in args]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.autodiff.shape import moveaxis
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
@@ -13,7 +14,6 @@ from weft.ops.linalg import tpu
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import adjoint, diagonal, matmul, of_diagonal, transpose, tril
 from weft.ops.linalg.triangular import triangular_solve
-from weft.ops.shape import moveaxis
 
 
 def on_matrices(prim_of: Any) -> Any:

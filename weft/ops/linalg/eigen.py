@@ -6,6 +6,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.autodiff.shape import broadcast_in_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -26,7 +27,6 @@ from weft.ops.linalg.matrix import (
     scale_columns,
     spread,
 )
-from weft.ops.shape import broadcast_in_dim
 from weft.ops.slicing import slice_in_dim
 
 
@@ -175,11 +175,11 @@ def _eig_jvp(
     derivatives: bool,
 ) -> tuple:
     """dw = diag(V^-1 dA V); vectors keep norm 1 and a real largest component, as LAPACK's do."""
+    from weft.autodiff.shape import broadcasted_iota
     from weft.ops.argreduce import argmax
     from weft.ops.elementwise_api import abs, imag, real
     from weft.ops.linalg.lu import solve
     from weft.ops.reduce import reduce_sum
-    from weft.ops.shape import broadcasted_iota
 
     (x,), (t,) = primals, tangents
     if (left or right) and not derivatives:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from weft._xla import cuda, ffi
+from weft.autodiff.op_families import batch_in_front, check_kind
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import batch_in_front, check_kind
 from weft.sharding.text import batch_rule_text
 
 _PREFIX = {
@@ -209,8 +209,8 @@ INFO: Result = ((), dtypes.int32)
 
 def or_nan(ok: Any, x: Any) -> Any:
     """x where the batch's `ok` holds, else NaN."""
+    from weft.autodiff.shape import broadcast_in_dim
     from weft.ops.elementwise_api import select_n_p
-    from weft.ops.shape import broadcast_in_dim
 
     aval = typeof(x)
     nan = broadcast_in_dim(aval.dtype.type(np.nan), aval.shape, ())

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.autodiff.transpose import is_undefined
+from weft.autodiff.op_families import batch_in_front
+from weft.autodiff.shape import broadcast_in_dim, reshape
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import batch_in_front
+from weft.core.undefined import is_undefined
 from weft.ops.elementwise_api import add, ge, neg, sub
 from weft.ops.joining import pad
 from weft.ops.linalg import tpu
@@ -20,7 +21,6 @@ from weft.ops.linalg.cholesky import on_matrices
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import column, eye, matmul, tril, triu
 from weft.ops.linalg.triangular import triangular_solve
-from weft.ops.shape import broadcast_in_dim, reshape
 from weft.ops.slicing import slice_in_dim
 from weft.ops.sort import take_along
 
@@ -142,10 +142,10 @@ def _pivots_lower(ctx: Any, pivots: Any, *, permutation_size: int) -> Any:
 
     On a GPU by jaxlib's kernel: a loop would start some for each swap.
     """
+    from weft.autodiff.shape import broadcasted_iota, transpose
     from weft.ops.control.loops import fori_loop
     from weft.ops.dynamic_slicing import dynamic_index_in_dim
     from weft.ops.elementwise_api import eq, select
-    from weft.ops.shape import broadcasted_iota, transpose
 
     aval = ctx.avals_in[0]
     *batch, k = aval.shape
@@ -257,7 +257,7 @@ def _solve_lower(
         y = triangular_solve(
             packed, y, left_side=True, lower=True, unit_diagonal=True, transpose_a=True
         )
-        from weft.ops.shape import broadcasted_iota
+        from weft.autodiff.shape import broadcasted_iota
 
         aval = typeof(permutation)
         iota = broadcasted_iota(aval.dtype, aval.shape, aval.ndim - 1)
@@ -290,7 +290,7 @@ def solve(a: Any, b: Any) -> Any:
     >>> solve(weft.numpy.array([[2.0, 0.0], [0.0, 4.0]]), weft.numpy.array([2.0, 2.0]))
     Array([1. , 0.5], dtype=float32)
     """
-    from weft.ops.special import stop_gradient_p
+    from weft.autodiff.zeros import stop_gradient_p
 
     check_matrix("solve", typeof(a), square=True)
     packed, _, permutation = lu_p.bind(stop_gradient_p.bind(a))

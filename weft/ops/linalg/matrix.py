@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_in_dim, reshape
+from weft.autodiff.shape import transpose as permute
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.ops.dot import dot_general
 from weft.ops.elementwise_api import conjugated, convert, mul, real, select
 from weft.ops.precision import Precision
-from weft.ops.shape import broadcast_in_dim, reshape
-from weft.ops.shape import transpose as permute
 
 
 def transpose(x: Any) -> Any:

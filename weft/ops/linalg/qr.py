@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.op_families import batch_in_front
+from weft.autodiff.shape import broadcast_in_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import batch_in_front
 from weft.ops.elementwise_api import add, sub
 from weft.ops.joining import concatenate, pad
 from weft.ops.linalg import tpu
@@ -29,7 +30,6 @@ from weft.ops.linalg.matrix import (
     triu,
 )
 from weft.ops.linalg.triangular import triangular_solve
-from weft.ops.shape import broadcast_in_dim
 from weft.ops.slicing import slice_in_dim
 
 # Reflectors ------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def _qr(x: Any, pivoting: bool, full_matrices: bool) -> list:
         q = eye(x, m) if full_matrices else broadcast_in_dim(aval.dtype.type(0), (*batch, m, 0), ())
         r = broadcast_in_dim(aval.dtype.type(0), (*batch, k, n), ())
         if pivoting:
-            from weft.ops.shape import broadcasted_iota
+            from weft.autodiff.shape import broadcasted_iota
 
             pivots = [broadcasted_iota(dtypes.int32, (*batch, n), len(batch))]
         return [q, r, *pivots]

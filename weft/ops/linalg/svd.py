@@ -6,6 +6,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
+from weft.autodiff.shape import broadcast_in_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -27,7 +28,6 @@ from weft.ops.linalg.matrix import (
     scale_rows,
     spread,
 )
-from weft.ops.shape import broadcast_in_dim
 from weft.ops.slicing import slice_in_dim
 
 

@@ -56,14 +56,14 @@ def svd_by_polar(x: Any, full: bool, vectors: bool) -> list:
     Source: Nakatsukasa and Higham, "Stable and efficient spectral divide and conquer algorithms for
     the symmetric eigenvalue decomposition and the SVD" (2013).
     """
-    from weft.ops.control.mapping import map as map_
+    from weft.ops.control.scan import scan
     from weft.ops.linalg.eigen import eigh
     from weft.ops.linalg.polar import qdwh
     from weft.ops.linalg.qr import qr
 
     aval = typeof(x)
     if aval.ndim > 2:
-        return list(map_(lambda one: tuple(svd_by_polar(one, full, vectors)), x))
+        return list(scan(lambda _, one: (None, svd_by_polar(one, full, vectors)), None, x)[1])
     m, n = aval.shape
     if m < n:
         s, *rest = svd_by_polar(adjoint(x), full, vectors)

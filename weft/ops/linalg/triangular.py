@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from weft.autodiff.transpose import is_undefined
+from weft.autodiff.op_families import batch_in_front
+from weft.autodiff.shape import moveaxis, reshape
 from weft.autodiff.vmap import in_front
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import batch_in_front
+from weft.core.undefined import is_undefined
 from weft.ops.elementwise_api import add, conjugated, eq, mul, neg, sub
 from weft.ops.joining import concatenate
 from weft.ops.linalg import tpu
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import column, matmul, scale_rows, transpose, tril, triu
-from weft.ops.shape import moveaxis, reshape
 from weft.ops.slicing import slice_in_dim
 
 # triangular_solve ------------------------------------------------------------------------------

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.op_families import canonical_axes, canonical_axis, linear_unary
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.errors import ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import canonical_axes, canonical_axis, linear_unary
 
 Shape = tuple[int, ...]
 

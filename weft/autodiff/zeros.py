@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.op_families import batch_elementwise, linear_unary, unbroadcast
 from weft.core import dtypes
 from weft.core.aval import TOKEN, AbstractToken, ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.base import batch_elementwise, linear_unary, unbroadcast
 
 
 def _add_abstract(x: Any, y: Any) -> Any:
@@ -70,7 +70,7 @@ def match_type(x: Any, aval: Any) -> Any:
     if not isinstance(aval, ShapedArray):
         return x
     if aval.mat is not typeof(x).mat:
-        from weft.collectives.casts import cast_to
+        from weft.autodiff.manual_casts import cast_to
 
         x = cast_to(x, aval.mat)
     if aval.sharding is not None and typeof(x).sharding != aval.sharding:
@@ -82,7 +82,7 @@ def match_type(x: Any, aval: Any) -> Any:
 
 def full(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
     """An array of one repeated scalar."""
-    from weft.ops.shape import broadcast_in_dim
+    from weft.autodiff.shape import broadcast_in_dim
 
     if not isinstance(value, np.generic) or value.dtype != dtype:
         value = np.asarray(value).astype(dtype)[()]

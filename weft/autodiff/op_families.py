@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.autodiff.transpose import is_undefined
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.errors import ShapeError
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.core.undefined import is_undefined
 
 # Kinds of dtypes an op accepts.
 ANY = "any"
@@ -173,7 +173,7 @@ def batch_elementwise(
         for d, r in zip(dims, ranks, strict=True)
     ):
         return prim.bind(*args, **params), dim
-    from weft.ops.shape import moveaxis
+    from weft.autodiff.shape import moveaxis
 
     rank = max(r - (d is not None) for d, r in zip(dims, ranks, strict=True))
     shape = next(
@@ -201,7 +201,7 @@ def _lower_elementwise(hlo: str) -> Callable:
 
 
 def _add_any(x: Any, y: Any) -> Any:
-    from weft.ops.special import add_any
+    from weft.autodiff.zeros import add_any
 
     return add_any(x, y)
 
@@ -224,7 +224,7 @@ def bilinear_jvp(prim: Callable[[], Primitive]) -> Callable:
 
 
 def _broadcast(x: Any, shape: tuple[int, ...], dims: tuple[int, ...] = ()) -> Any:
-    from weft.ops.shape import broadcast_in_dim
+    from weft.autodiff.shape import broadcast_in_dim
 
     return broadcast_in_dim(x, shape, dims)
 

@@ -33,8 +33,8 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     if batch_size is None:
         return scan(derived(f, "map", _Step), None, xs)[1]
     from weft.api.vmap_api import vmap
+    from weft.autodiff.shape import reshape
     from weft.ops.joining import concatenate
-    from weft.ops.shape import reshape
     from weft.ops.slicing import slice_in_dim
 
     if not isinstance(batch_size, int) or batch_size < 1:
@@ -92,7 +92,7 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
     Array([0, 1, 3, 6], dtype=int32)
     """
     check_function("associative_scan", "fn", fn)
-    from weft.ops.base import canonical_axis
+    from weft.autodiff.op_families import canonical_axis
     from weft.ops.joining import concatenate, rev
 
     leaves, tree = flatten(elems)
@@ -162,8 +162,8 @@ def _range(x: Any, dim: int, start: int, stop: int) -> Any:
 
 def _interleave(even: Any, odd: Any, dim: int) -> Any:
     """even[0], odd[0], even[1], … along a dimension; even may be one longer."""
+    from weft.autodiff.shape import reshape
     from weft.ops.joining import concatenate
-    from weft.ops.shape import reshape
 
     a, b = typeof(even).shape, typeof(odd).shape
     n = b[dim]

@@ -9,8 +9,8 @@ from tests.spmd_reference import Machine
 from weft import P, lax
 from weft.collectives import gather
 from weft.collectives.groups import Team
-from weft.collectives.states import CASTS, DUAL, STATES, TABLE
 from weft.core.jaxpr import Var
+from weft.core.manual_states import CASTS, DUAL, STATES, TABLE
 from weft.core.primitive import PRIMITIVES
 
 N = 4

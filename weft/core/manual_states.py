@@ -9,11 +9,13 @@ values are reduced and the other way round.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weft.collectives.groups import Team
 from weft.core.aval import Mat, ShapedArray
 from weft.core.errors import ShardingTypeError, names_text
+
+if TYPE_CHECKING:
+    from weft.collectives.groups import Team
 
 INVARYING, VARYING, UNREDUCED, REDUCED = "invarying", "varying", "unreduced", "reduced"
 STATES = (INVARYING, VARYING, UNREDUCED, REDUCED)

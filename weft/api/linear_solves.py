@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from weft.autodiff.transpose import is_undefined, linear_transpose_flat
+from weft.autodiff.transpose import linear_transpose_flat
 from weft.autodiff.vmap import AxisData, batch_jaxpr, move_dim, to_front
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten
+from weft.core.undefined import is_undefined
 from weft.ops.control.common import check_function, join_axes
 
 # The op solves A x = b. Operands: the constants of four jaxprs, in the order of `_PARTS`, then b.
@@ -40,8 +41,8 @@ def _jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) -> tuple:
     """A dx = db - dA x: the tangent solves the same system."""
     from weft.api.custom_vmap import push_inline
     from weft.autodiff.jvp import filled_tangents
+    from weft.autodiff.zeros import add_any
     from weft.ops.elementwise_api import neg_p
-    from weft.ops.special import add_any
 
     outs = linear_solve_p.bind(*primals, counts=counts, **params)
     parts, b = _constants(primals, counts)
@@ -199,7 +200,7 @@ def custom_linear_solve(
     if transpose_solve is not None:
 
         def flat_vecmat(*cts: Any) -> list:
-            from weft.ops.special import instantiate_zero
+            from weft.autodiff.zeros import instantiate_zero
 
             found = linear_transpose_flat(flat_matvec, avals)(cts)
             return [
@@ -307,8 +308,8 @@ def custom_root(
         if all(t is None for t in moved):
             return (x, aux), (_zeros(x), still)
         from weft.autodiff.jvp import tangent_aval
+        from weft.autodiff.zeros import instantiate_zero
         from weft.ops.elementwise_api import neg_p
-        from weft.ops.special import instantiate_zero
 
         rhs = [
             instantiate_zero(tangent_aval(typeof(v))) if t is None else neg_p.bind(t)

@@ -1,0 +1,23 @@
+"""Functions of upper rooms that lower rooms call: each is named here, and loads when first called.
+
+A mesh asks for the devices there are, an eager placement for a transfer: what answers stands above
+the rooms that ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+
+def _provided(module: str, name: str) -> Callable:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(import_module(module), name)(*args, **kwargs)
+
+    return call
+
+
+devices = _provided("weft.runtime.backend", "devices")
+device_put = _provided("weft.runtime.device_put", "device_put")
+put_array = _provided("weft.runtime.device_put", "put_array")
