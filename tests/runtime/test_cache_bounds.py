@@ -17,7 +17,6 @@ FINITE = {
     "_xla/mlir.py": {"element_type", "unknown_location", "_numpy_dtypes"},
     "_xla/passes.py": {"_registered"},
     "_xla/tpu.py": {"_load"},
-    "_xla/triton.py": {"load"},
     "core/dtypes.py": {"_join", "_promote"},
     "core/namespace.py": {"_maker"},
     "lowering/context.py": {"bool_attr", "comparison_kind", "_small"},
