@@ -67,6 +67,12 @@ def for_values(*shardings: Any) -> Any:
     return ir.Attribute.parse(text, shardings[0].context)
 
 
+def target_of(op: Any) -> Any:
+    """The sharding that one of Shardy's collectives, reshards or constraints asks for."""
+    short = op.name in ("sdy.reshard", "sdy.sharding_constraint")
+    return op.attributes["sharding" if short else "out_sharding"]
+
+
 def axis_refs(attribute: Any) -> list[AxisRef]:
     """The axes of an axis-ref list, which has no class in the bindings (jaxlib 0.10.2)."""
     found = re.findall(r'"([^"]+)"(?::\((\d+)\)(\d+))?', str(attribute))

@@ -10,9 +10,8 @@ from __future__ import annotations
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.emit import Emitter
+from weft.partition.ops import facts
 from weft.partition.walk import attributes_of, combine_by, combiner_of
-
-_REDUCTIONS = ("stablehlo.all_reduce", "stablehlo.reduce_scatter")
 
 
 def send_bytes(op: ir.Operation, mesh: DeviceMesh) -> ir.Operation | None:
@@ -34,7 +33,7 @@ def send_bytes(op: ir.Operation, mesh: DeviceMesh) -> ir.Operation | None:
             shape[d] //= per_byte
         kinds.append(e.type(shape, byte))
     made = e.op(op.name, sent, kinds, attributes_of(op), regions=len(op.regions))
-    if op.name in _REDUCTIONS:
+    if facts(op).combines:
         combine_by(made, combiner_of(op), byte)
     for old, new, d in zip(op.results, made.results, dims, strict=True):
         value = e.convert(new, element) if d is None else _unpack(e, new, d, per_byte, element)
@@ -51,7 +50,7 @@ def _bits(kind: ir.Type) -> int:
 
 def _packed_dim(op: ir.Operation, value: ir.Value, result: ir.Value, per_byte: int) -> int | None:
     """A dimension whose elements stay together by bytes on their way, the minor ones first."""
-    if op.name in _REDUCTIONS or 8 % _bits(value.type):
+    if facts(op).combines or 8 % _bits(value.type):
         return None
     groups = 1
     if op.name == "stablehlo.all_to_all":

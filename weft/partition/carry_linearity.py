@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, byte_size_of
+from weft.partition.ops import facts, linear_operands, named, neutral
 from weft.partition.walk import combiner_of
 
 WRITTEN = "weft.written"  # on a collective that the user wrote: it stays where it is
@@ -18,24 +19,8 @@ KEPT = "weft.kept"  # on a select: it keeps a value on the first device of each 
 
 _DEEPEST = 200  # operations that an update is followed through
 
-COMBINERS = ("stablehlo.add", "stablehlo.maximum", "stablehlo.minimum")
-
-_MOVES = ("stablehlo.reshape", "stablehlo.transpose", "stablehlo.broadcast_in_dim")
-_EITHER = ("stablehlo.multiply", "stablehlo.dot_general")  # linear in one of two operands
-# Linear in these operands together; the others are factors, predicates and indices.
-_LINEAR = {
-    "stablehlo.add": (0, 1),
-    "stablehlo.subtract": (0, 1),
-    "stablehlo.multiply": (0, 1),
-    "stablehlo.dot_general": (0, 1),
-    "stablehlo.divide": (0,),
-    "stablehlo.negate": (0,),
-    "stablehlo.reverse": (0,),
-    "stablehlo.slice": (0,),
-    "stablehlo.dynamic_slice": (0,),
-    "stablehlo.dynamic_update_slice": (0, 1),
-    "stablehlo.select": (1, 2),
-}
+# What may wait for the end of a loop: repeated terms change nothing, or zeros can stand for them.
+COMBINERS = tuple(sorted(named(lambda row: row.idempotent or row.neutral == "zero")))
 
 
 @dataclass(slots=True)
@@ -103,9 +88,9 @@ class _Reader:
             return alone and combiner_of(op) == self.combiner
         linear = linear_in(op, self.combiner)
         found = [i for i in linear if self.is_sum(op.operands[i], depth)]
-        if op.name in _EITHER and len(found) == 2:  # a product of sums is none: one is complete
+        if facts(op).bilinear and len(found) == 2:  # a product of sums is none: one is complete
             found = [max(found, key=lambda i: byte_size(op.operands[i].type))]
-        self.operands[value] = tuple(found) if op.name in _EITHER else linear
+        self.operands[value] = tuple(found) if facts(op).bilinear else linear
         return bool(found)
 
     def read(self, total: ir.Value) -> Update:
@@ -147,29 +132,27 @@ class _Reader:
 
 def linear_in(op: ir.Operation, combiner: str) -> tuple[int, ...]:
     """The operands in which together an operation keeps what `combiner` combines, if any."""
-    name = op.name
+    row = facts(op)
     if len(op.results) != 1:
         return ()
-    if name in _MOVES:
-        return (0,)
+    if row.moves:
+        return linear_operands(op)
     if combiner != "stablehlo.add":
-        return (0, 1) if name == combiner else ()
+        return (0, 1) if op.name == combiner else ()
     ends = [v.type for v in (*op.operands[:1], *op.results)]
     if not op.operands or not all(isinstance(t, ir.RankedTensorType) for t in ends):
         return ()  # a constant, or what handles tokens and futures
     now, then = (t.element_type for t in ends)
-    if name == "stablehlo.convert":
-        return (0,) if _widens(now, then) else ()
-    if name == "stablehlo.concatenate":
-        return tuple(range(len(op.operands)))
-    if name == "stablehlo.reduce":
-        return (0,) if _adds_up(op) else ()
+    if row.rounds and not (op.name == "stablehlo.convert" and _widens(now, then)):
+        return ()
+    if op.name == "stablehlo.reduce" and not _adds_up(op):
+        return ()
     integer = isinstance(then, ir.IntegerType)
-    if (name == "stablehlo.divide" and integer) or (
-        name == "stablehlo.dot_general" and now != then
+    if (op.name == "stablehlo.divide" and integer) or (
+        op.name == "stablehlo.dot_general" and now != then
     ):
         return ()
-    return _LINEAR.get(name, ())
+    return linear_operands(op)
 
 
 def _widens(now: ir.Type, then: ir.Type) -> bool:
@@ -186,33 +169,12 @@ def _adds_up(reduce: ir.Operation) -> bool:
 
 # -- constants -------------------------------------------------------------------------------------
 
-_INFINITY = {"f64": 0x7FF0000000000000, "f32": 0x7F800000, "f16": 0x7C00, "bf16": 0x7F80}
-
-
-def identity(combiner: str, element: ir.Type) -> str | None:
-    """The value, as MLIR writes it, that combined with another gives that one; None if unknown."""
-    integer, name = isinstance(element, ir.IntegerType), str(element)
-    if integer and element.width == 1:
-        return None
-    if combiner == "stablehlo.add":
-        zero = "0" if integer else "0.0"
-        return f"({zero}, {zero})" if isinstance(element, ir.ComplexType) else zero
-    lowest = combiner == "stablehlo.maximum"
-    if integer:
-        bits = element.width if element.is_unsigned else element.width - 1
-        low = 0 if element.is_unsigned else -(1 << bits)
-        return str(low if lowest else (1 << bits) - 1)
-    if name not in _INFINITY:
-        return None
-    infinity = _INFINITY[name]
-    return f"0x{infinity | (1 << infinity.bit_length() if lowest else 0):X}"
-
 
 def is_identity(value: ir.Value, combiner: str) -> bool:
     """Whether every element is known to be the combiner's identity."""
     constant = constant_of(value)
     element = value.type.element_type
-    text = identity(combiner, element)
+    text = neutral(combiner, element)
     if constant is None or text is None:
         return False
     wanted = ir.Operation.parse(f"%0 = stablehlo.constant dense<{text}> : tensor<{element}>")
@@ -226,7 +188,8 @@ def constant_of(value: ir.Value) -> ir.Attribute | None:
         op = value.owner.operation
         if op.name == "stablehlo.constant":
             return op.attributes["value"]
-        if op.name not in (*_MOVES, "stablehlo.convert"):
+        alone = len(op.operands) == 1 and facts(op).moves
+        if not alone and op.name != "stablehlo.convert":
             return None
         value = op.operands[0]
     return None

@@ -19,22 +19,13 @@ from weft._xla.mlir import ir
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.collect import KINDS, byte_size, byte_size_of
 from weft.partition.emit import Emitter
-from weft.partition.walk import COMBINING, WHY, attributes_of, combiner_of, reasons
+from weft.partition.ops import facts
+from weft.partition.walk import WHY, attributes_of, combiner_of, reasons
 
 # Bytes of an operand or result up to which the network's latency costs more than what is copied to
 # lay operands side by side. all_reduce copies nothing, and gains nothing where bandwidth counts.
 _SMALL = {kind: 64 * 1024 for kind in KINDS} | {"stablehlo.all_reduce": 256 * 1024}
 _MOST = 1024 * 1024  # bytes of a group whose operands are laid side by side
-
-# These have effects, or may hold some: they keep their order.
-_ORDERED = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        *("after_all", "create_token", "custom_call", "infeed", "outfeed", "recv", "send", "rng"),
-        *("case", "if", "while", "async_start", "async_done"),
-    )
-)
-_LOOPS = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
 
 
 @dataclass(slots=True)
@@ -54,7 +45,7 @@ def combine(block: ir.Block, mesh: DeviceMesh) -> int:
       How many are gone.
     """
     ops = [view.operation for view in block.operations]
-    inner = [op for op in ops if op.name in _LOOPS]
+    inner = [op for op in ops if facts(op).control]
     gone = sum(combine(region.blocks[0], mesh) for op in inner for region in op.regions)
     groups = _groups(ops)
     if not groups:
@@ -80,7 +71,7 @@ def _groups(ops: Sequence[ir.Operation]) -> list[_Group]:
         before = 0
         for value in _uses(op):
             before |= masks.get(value, 0)
-        if op.name in _ORDERED:
+        if facts(op).effects:
             before = effects = before | effects
         if i in bits:
             group = _fitting(groups[keys[i]], found, op, bits[i], before)
@@ -142,7 +133,7 @@ def _size(op: ir.Operation) -> int:
 def _uses(op: ir.Operation) -> Iterator[ir.Value]:
     """What an operation and its regions read."""
     yield from op.operands
-    if op.name not in COMBINING:
+    if not facts(op).combines:
         for region in op.regions:
             for inner in region.blocks:
                 for view in inner.operations:
@@ -165,7 +156,7 @@ def _reorder(ops: list[ir.Operation], groups: list[_Group]) -> None:
     waits = dict.fromkeys(held, 0)
     users: dict[int, list[int]] = {n: [] for n in held}
     edges = {(made[v], node[i]) for i, op in enumerate(ops) for v in _uses(op) if v in made}
-    ordered = [i for i, op in enumerate(ops) if op.name in _ORDERED]
+    ordered = [i for i, op in enumerate(ops) if facts(op).effects]
     edges.update(zip(ordered, ordered[1:], strict=False))
     for first, then in edges:
         users[first].append(then)
@@ -213,11 +204,12 @@ def _side_by_side(
     name, n = members[0].name, 1
     if "replica_groups" in attributes:
         n = np.array(attributes["replica_groups"]).shape[1]
-    rows = [_rows(e, m, n if name in _CUT else 1) for m in members]
+    rows = [_rows(e, m, n if facts(members[0]).cut else 1) for m in members]
     widths = [r.type.shape[1] for r in rows]
     whole = e.concatenate(rows, 1)
-    attributes |= {k: e.i64_attr(0) for k in attributes if k in _DIMENSIONS}
-    kind = e.type((n if name in _MERGED else 1, sum(widths)), whole.type.element_type)
+    along = {facts(members[0]).cut, facts(members[0]).merged}
+    attributes |= {k: e.i64_attr(0) for k in attributes if k in along}
+    kind = e.type((n if facts(members[0]).merged else 1, sum(widths)), whole.type.element_type)
     joined = e.op(name, [whole], [kind], attributes, regions=len(members[0].regions))
     if members[0].regions:
         members[-1].regions[0].blocks[0].append_to(joined.regions[0])
@@ -229,16 +221,11 @@ def _side_by_side(
     return out
 
 
-_CUT = {"stablehlo.reduce_scatter": "scatter_dimension", "stablehlo.all_to_all": "split_dimension"}
-_MERGED = {"stablehlo.all_gather": "all_gather_dim", "stablehlo.all_to_all": "concat_dimension"}
-_DIMENSIONS = {*_CUT.values(), *_MERGED.values()}
-
-
 def _rows(e: Emitter, op: ir.Operation, n: int) -> ir.Value:
     """The operand as n rows, of which a collective that cuts it sends one to each device."""
     value = op.operands[0]
-    if op.name in _CUT:
-        shape, d = list(value.type.shape), op.attributes[_CUT[op.name]].value
+    if cut := facts(op).cut:
+        shape, d = list(value.type.shape), op.attributes[cut].value
         value = e.reshape(value, [*shape[:d], n, shape[d] // n, *shape[d + 1 :]])
         value = _moved(e, value, d, 0)
     size = math.prod(value.type.shape) // n
@@ -248,8 +235,8 @@ def _rows(e: Emitter, op: ir.Operation, n: int) -> ir.Value:
 def _from_rows(e: Emitter, op: ir.Operation, rows: ir.Value) -> ir.Value:
     """The collective's result, from a row of each device where it merges them."""
     shape = list(op.results[0].type.shape)
-    if op.name in _MERGED:
-        n, d = rows.type.shape[0], op.attributes[_MERGED[op.name]].value
+    if merged := facts(op).merged:
+        n, d = rows.type.shape[0], op.attributes[merged].value
         part = [*shape[:d], shape[d] // n, *shape[d + 1 :]]
         rows = _moved(e, e.reshape(rows, (n, *part)), 0, d)
     return e.reshape(rows, shape)

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.collect import source_line
+from weft.partition.ops import facts
 from weft.partition.origins import NAME, ORIGINS
 from weft.partition.walk import WHY, outer_first
 
 _PARTIAL = ("sdy.all_reduce", "sdy.reduce_scatter")
-_MOVES = ("sdy.all_gather", "sdy.all_slice", "sdy.all_to_all", "sdy.collective_permute", *_PARTIAL)
 
 
 def constraint_lines(module: ir.Module) -> dict[str, str]:
@@ -39,14 +39,14 @@ def annotate(module: ir.Module, constraints: dict[str, str], arguments: Sequence
         return f"argument {arguments[number]}" if number < len(arguments) else found[0]
 
     for op in outer_first(module.operation):
-        if op.name in _MOVES:
+        if _moves(op):
             text = re.sub(r"\bargument (\d+)\b", named, _reason(op, constraints))
             op.attributes[WHY] = ir.StringAttr.get(text, module.context)
 
 
 def nearest_location(op: ir.Operation) -> ir.Location:
     """A collective's own location, or that of its consumer or producer where it has no line."""
-    for near in (op, _first_user(op) if op.name in _MOVES else None, _producer(op)[0]):
+    for near in (op, _first_user(op) if _moves(op) else None, _producer(op)[0]):
         if near is not None and source_line(near.location):
             return near.location
     return op.location
@@ -64,7 +64,7 @@ def _reason(op: ir.Operation, constraints: dict[str, str]) -> str:
         return text + (f" ({sources})" if sources else "")
     consumer = _consumer(op)
     have = _dims_text(_sharding_before(op))
-    want = _dims_text(op.attributes["out_sharding"])
+    want = _dims_text(sdy.target_of(op))
     text = f"{made} gives {have}{_origin_text(origins, constraints)}; {consumer} needs {want}"
     user = _first_user(op)
     if user is not None and not user.name.endswith("return"):
@@ -80,15 +80,19 @@ def _producer(op: ir.Operation) -> tuple[ir.Operation | None, int]:
         if isinstance(owner, ir.Block):
             return None, list(owner.arguments).index(value)
         maker = owner.operation
-        if maker.name not in _MOVES:
+        if not _moves(maker):
             return maker, list(maker.results).index(value)
         value = maker.operands[0]
+
+
+def _moves(op: ir.Operation) -> bool:
+    return facts(op).relayout or op.name in _PARTIAL
 
 
 def _first_user(op: ir.Operation) -> ir.Operation | None:
     for use in op.results[0].uses:
         user = use.owner.operation
-        return _first_user(user) if user.name in _MOVES else user
+        return _first_user(user) if _moves(user) else user
     return None
 
 
@@ -127,8 +131,8 @@ def _sharding_before(op: ir.Operation) -> ir.Attribute | None:
             return sdy.per_value(parent.attributes["sdy.sharding"])[number]
         return None
     maker = owner.operation
-    if maker.name in _MOVES:
-        return maker.attributes["out_sharding"]
+    if _moves(maker):
+        return sdy.target_of(maker)
     if "sdy.sharding" in maker.attributes:
         number = list(maker.results).index(value)
         return sdy.per_value(maker.attributes["sdy.sharding"])[number]

@@ -23,6 +23,7 @@ from weft.partition.collect import source_line
 from weft.partition.emit import Emitter
 from weft.partition.explain import nearest_location
 from weft.partition.local_value import Local
+from weft.partition.ops import facts, linear_operands
 from weft.partition.validate import only_mesh
 from weft.partition.walk import WHY
 
@@ -119,19 +120,6 @@ def _axis_cuts(module: ir.Module, axes: dict[str, int]) -> dict[str, set[int]]:
         if name in axes:
             cuts.setdefault(name, set()).update((int(pre), int(pre) * int(size)))
     return cuts
-
-
-# Linear ops through which a partial sum passes: in all operands together, or in one beside others.
-LINEAR = {
-    f"stablehlo.{name}": "all"
-    for name in (
-        *("add", "broadcast_in_dim", "concatenate", "convert", "imag", "negate", "real"),
-        *("reduce_precision", "reshape", "reverse", "slice", "subtract", "transpose"),
-    )
-} | {
-    f"stablehlo.{name}": "one"
-    for name in ("divide", "dot_general", "dynamic_slice", "gather", "multiply", "reduce")
-}
 
 
 class Localizer:
@@ -367,17 +355,17 @@ class Localizer:
         return [Local(got.value, got.layout, (partial[0] + more, "add"))]
 
     def _passing(self, op: ir.Operation) -> tuple[Atoms, str] | None:
-        which = LINEAR.get(op.name)
-        if which is None or "sdy.sharding" not in op.attributes:
+        linear = linear_operands(op)
+        if not linear or "sdy.sharding" not in op.attributes:
             return None
         wanted = self.unreduced(sdy.per_value(op.attributes["sdy.sharding"])[0])
-        given = [self.values[v].partial for v in op.operands]
-        found = {p for p in given if p}
+        partial = [i for i, v in enumerate(op.operands) if self.values[v].partial]
+        found = {self.values[op.operands[i]].partial for i in partial}
         if not wanted or len(found) != 1:
             return None
         atoms, kind = next(iter(found))
-        linear = all(given) if which == "all" else sum(map(bool, given)) == 1
-        fits = linear and kind == "add" and set(atoms) == set(wanted)
+        passes = len(partial) == 1 if facts(op).bilinear else tuple(partial) == linear
+        fits = passes and kind == "add" and set(atoms) == set(wanted)
         return (atoms, kind) if fits else None
 
     def keep_on_first(self, x: Local, layout: Layout, atoms: Atoms) -> Local:

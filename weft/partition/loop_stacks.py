@@ -13,6 +13,7 @@ from __future__ import annotations
 from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, trip_count
+from weft.partition.ops import facts
 from weft.partition.walk import inner_first, maker, only_user, reasons
 
 LARGEST = 4 * 2**20  # bytes of a stack that every device may hold whole
@@ -40,14 +41,11 @@ def _loop(loop: ir.Operation, trips: int) -> None:
         _keep(loop, i, trips)
 
 
-_MOVES = ("sdy.all_gather", "sdy.all_slice", "sdy.all_to_all", "sdy.collective_permute")
-
-
 def _moves_before(op: ir.Operation, number: int) -> list[ir.Operation]:
     """The moves that lead to an operand, and only there."""
     found: list[ir.Operation] = []
     move = maker(op.operands[number])
-    while move is not None and move.name in _MOVES and only_user(move.results[0]) is not None:
+    while move is not None and facts(move).relayout and only_user(move.results[0]) is not None:
         found.insert(0, move)
         move = maker(move.operands[0])
     return found
@@ -56,7 +54,7 @@ def _moves_before(op: ir.Operation, number: int) -> list[ir.Operation]:
 def _moves_after(cut: ir.Operation) -> list[ir.Operation]:
     """The moves that alone use the slice, one after the other."""
     found: list[ir.Operation] = []
-    while (user := only_user([cut, *found][-1].results[0])) is not None and user.name in _MOVES:
+    while (user := only_user([cut, *found][-1].results[0])) is not None and facts(user).relayout:
         found.append(user)
     return found
 
@@ -72,7 +70,7 @@ def _gather(
     stack = before[0].operands[0]
     shape, sizes = stack.type.shape, list(cut.attributes["slice_sizes"])
     read = [trips * k >= n for n, k in zip(shape, sizes, strict=True) if k != n]
-    whole = after[-1].attributes["out_sharding"]
+    whole = sdy.target_of(after[-1])
     if not all(read) or (gathers and byte_size(stack.type) > LARGEST):
         return
     if any(axes for axes, n, k in zip(sdy.dims_of(whole), shape, sizes, strict=True) if n != k):

@@ -13,7 +13,7 @@ from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import DeviceMesh, Layout
 from weft.partition.collect import KINDS
-from weft.partition.shardy_workarounds import ELEMENTWISE
+from weft.partition.ops import OPS
 from weft.partition.walk import outer_first
 
 # What the short way leaves to the long one: calls may have rules for shards, and replica_id means
@@ -22,7 +22,7 @@ _REFUSED = frozenset(
     f"stablehlo.{name}"
     for name in ("custom_call", "composite", "replica_id", "tuple", "get_tuple_element")
 )
-_TAKEN = frozenset((*ELEMENTWISE, "chlo.top_k", "func.call", "func.return", "sdy.return"))
+_TAKEN = frozenset(("func.call", "func.return", "sdy.return"))
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ def _for_replicas(op: ir.Operation) -> None:
 def _plain(op: ir.Operation) -> bool:
     """Whether an operation is the same in the program of one device."""
     name = op.name
-    if name in _TAKEN:
+    if name in _TAKEN or name.startswith("chlo.") and name in OPS:
         return True
     if not name.startswith("stablehlo.") or name in _REFUSED or "async" in name:
         return False

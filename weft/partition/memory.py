@@ -8,6 +8,7 @@ from typing import Any
 
 from weft._xla.mlir import ir
 from weft.partition.collect import byte_size, source_line
+from weft.partition.ops import facts
 from weft.partition.source_lines import short
 from weft.partition.walk import functions, outer_first
 
@@ -80,7 +81,7 @@ def _peak(block: ir.Block, kept: set[ir.Value], largest: list[tuple[int, str]]) 
     ends: dict[int, int] = {}
     for i, op in enumerate(ops):
         inner = 0
-        if op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
+        if facts(op).control:
             inner = max(_peak(r.blocks[0], set(), largest) for r in op.regions)
         made = 0
         for result in op.results:

@@ -7,11 +7,12 @@ that are scattered.
 
 from __future__ import annotations
 
+import math
+
 from weft._xla.mlir import ir
 from weft.partition.carry_linearity import COMBINERS, WRITTEN
+from weft.partition.ops import facts
 from weft.partition.walk import WHY, attributes_of, combiner_of, inner_first, reasons
-
-_MOVES = ("stablehlo.reshape", "stablehlo.transpose", "stablehlo.negate")
 
 
 def join_sums(block: ir.Block) -> int:
@@ -73,15 +74,24 @@ def _term(value: ir.Value, user: ir.Operation, kind: str) -> ir.Operation | None
     """The reduction by `kind` that a value comes from, where nothing else reads it on its way."""
     op = _maker(value, user)
     moved = False
-    while op is not None and op.name in _MOVES:
-        if op.name == "stablehlo.negate" and kind != "stablehlo.add":
-            return None
+    while op is not None and _commutes(op, kind):
         op, moved = _maker(op.operands[0], user), True
     if op is None or len(op.operands) != 1 or WRITTEN in op.attributes:
         return None
     if op.name != "stablehlo.all_reduce" and (moved or op.name != "stablehlo.reduce_scatter"):
         return None
     return op if combiner_of(op) == kind else None
+
+
+def _commutes(op: ir.Operation, kind: str) -> bool:
+    """Whether an operation may as well come before the reduction, whose operand is as large."""
+    row = facts(op)
+    if len(op.operands) != 1 or not row.linear or row.rounds:
+        return False
+    kinds = [v.type for v in (*op.operands, *op.results)]
+    alike = len({t.element_type for t in kinds}) == 1
+    passes = row.moves or kind == "stablehlo.add"
+    return passes and alike and len({math.prod(t.shape) for t in kinds}) == 1
 
 
 def _alike(a: ir.Operation, b: ir.Operation) -> bool:

@@ -23,18 +23,10 @@ from weft.partition.carry_linearity import KEPT, WRITTEN
 from weft.partition.collect import KINDS
 from weft.partition.combine import combine
 from weft.partition.merge_reductions import join_sums
+from weft.partition.ops import facts
 from weft.partition.overlap import overlap_gathers
 from weft.partition.sink_reductions import reduce_behind_loops
 from weft.partition.walk import WHY, attributes_of, combiner_of, inner_first
-
-# What stays where it is: effects, control flow, and what shields others from moving.
-_IMPURE = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        *("after_all", "create_token", "custom_call", "infeed", "outfeed", "recv", "send", "rng"),
-        *("case", "if", "while", "optimization_barrier", "tuple", "get_tuple_element", "return"),
-    )
-)
 
 
 def optimize(
@@ -162,7 +154,7 @@ def _merge_equal(block: ir.Block, known: dict) -> int:
                 old.replace_all_uses_with(new)
             op.erase()
             merged += 1
-        elif op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
+        elif facts(op).control:
             for region in op.regions:
                 merged += _merge_equal(region.blocks[0], known)
     return merged
@@ -197,7 +189,7 @@ def _hoist(block: ir.Block) -> int:
     """Moves collectives whose operands do not change in a while loop in front of it."""
     moved = 0
     for op in _ops(block):
-        if op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
+        if facts(op).control:
             for region in op.regions:
                 moved += _hoist(region.blocks[0])
         if op.name == "stablehlo.while":
@@ -254,9 +246,7 @@ def _hoist_from(loop: ir.Operation) -> int:
 
 def _is_pure(op: ir.Operation) -> bool:
     """Whether an operation only computes, from its operands alone."""
-    if not op.name.startswith("stablehlo.") or op.name in _IMPURE or "async" in op.name:
-        return False
-    return all(
+    return facts(op).pure and all(
         isinstance(v.owner, ir.Block) or v.owner.operation.block == block
         for region in op.regions
         for block in region.blocks

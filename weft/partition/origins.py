@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
+from weft.partition.ops import facts
 from weft.partition.walk import functions, outer_first
 
 NAME = "sdy.sharding_origin_name"
@@ -142,7 +143,7 @@ class _Graph:
             for way, values in (("in", blocks[0].arguments), ("out", op.results)):
                 shardings = sdy.per_value(attributes[f"{way}_shardings"])
                 self._shardings.update(zip(values, shardings, strict=True))
-        elif op.name not in ("stablehlo.while", "stablehlo.case", "stablehlo.if", "func.return"):
+        elif not facts(op).control and op.name != "func.return":
             self._tie([*op.operands, *op.results], op.name in _MANY_SIZES)
 
     def _carried(self, value: ir.Value) -> list[ir.Value]:

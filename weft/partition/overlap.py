@@ -14,6 +14,7 @@ from weft._xla.mlir import ir
 from weft.partition.axis_layout import Atoms, DeviceMesh
 from weft.partition.collect import trip_count
 from weft.partition.emit import Emitter
+from weft.partition.ops import facts
 
 MAX_STEPS = 32  # larger rings would make the program too long
 
@@ -36,12 +37,9 @@ def _rewrite(block: ir.Block, mesh: DeviceMesh, e: Emitter, diverges: bool) -> i
         op = view.operation
         if op.name == "stablehlo.dot_general":
             done += any(_overlap(op, side, mesh, e) for side in (0, 1))
-        elif op.name in _CONTROL and not (diverges and _decided(op)):
+        elif facts(op).control and not (diverges and _decided(op)):
             done += sum(_rewrite(r.blocks[0], mesh, e, diverges) for r in op.regions)
     return done
-
-
-_CONTROL = frozenset(("stablehlo.while", "stablehlo.case", "stablehlo.if"))
 
 
 def _decided(op: ir.Operation) -> bool:

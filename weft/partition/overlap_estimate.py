@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from weft._xla import stablehlo
 from weft._xla.mlir import ir
+from weft.partition.ops import facts
 
 Functions = dict[str, ir.Operation]
 TripCount = Callable[[ir.Operation], int | None]
-
-# They move, make up or hand on data; only what is left counts as computation.
-_MOVE = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        *("constant", "iota", "reshape", "broadcast_in_dim", "transpose", "slice", "pad"),
-        *("dynamic_slice", "dynamic_update_slice", "concatenate", "reverse", "gather"),
-        *("bitcast_convert", "replica_id", "partition_id", "optimization_barrier", "return"),
-        *("async_start", "async_done", "all_reduce", "all_gather", "reduce_scatter"),
-        *("all_to_all", "collective_permute", "collective_broadcast", "after_all", "tuple"),
-    )
-) | {"func.return"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +59,6 @@ def _work(ops: Iterable[ir.Operation], functions: Functions, trip_count: TripCou
     total = Meanwhile()
     for op in ops:
         name = op.name
-        if name in _MOVE:
-            continue
         if name == "func.call":
             callee = functions[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
             total += inside(callee.regions[0])
@@ -82,23 +67,6 @@ def _work(ops: Iterable[ir.Operation], functions: Functions, trip_count: TripCou
         elif name in ("stablehlo.case", "stablehlo.if"):
             branches = [inside(region) for region in op.regions]
             total += max(branches, key=lambda b: b.flops, default=Meanwhile())
-        else:
-            total += Meanwhile(1, _flops(op))
+        elif flops := facts(op).flops(op):
+            total += Meanwhile(1, flops)
     return total
-
-
-def _flops(op: ir.Operation) -> int:
-    sizes = [
-        math.prod(v.type.shape)
-        for v in (*op.operands, *op.results)
-        if isinstance(v.type, ir.RankedTensorType)
-    ]
-    if op.name == "stablehlo.dot_general":
-        d = stablehlo.dot_dimensions(op.attributes["dot_dimension_numbers"])
-        shape = op.operands[0].type.shape
-        return 2 * sizes[-1] * math.prod(shape[i] for i in d.lhs_contract)
-    if op.name == "stablehlo.convolution":
-        kernel = op.operands[1].type.shape
-        d = stablehlo.conv_dimensions(op.attributes["dimension_numbers"])
-        return 2 * sizes[-1] * math.prod(kernel) // kernel[d.rhs_out]
-    return max(sizes, default=0)

@@ -16,16 +16,9 @@ from collections.abc import Iterable
 from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition import walk
+from weft.partition.ops import facts
 from weft.partition.walk import outer_first
 
-ELEMENTWISE = frozenset(
-    f"chlo.{name}"
-    for name in (
-        *("acos", "acosh", "asin", "asinh", "atan", "atanh", "bessel_i1e", "conj", "cosh"),
-        *("digamma", "erf", "erf_inv", "erfc", "is_inf", "is_neg_inf", "is_pos_inf", "lgamma"),
-        *("next_after", "polygamma", "sinh", "square", "tan", "zeta"),
-    )
-)
 PREFIX = "weft."
 
 
@@ -35,7 +28,7 @@ def hide(module: ir.Module) -> None:
     sizes = [sdy.mesh_axes(mesh.attributes["mesh"]).values() for mesh in meshes]
     stepwise = any(len(axes) > 1 and not _one_prime(axes) for axes in sizes)
     for op in list(outer_first(module.operation)):
-        if op.name in ELEMENTWISE:
+        if op.name.startswith("chlo.") and facts(op).pointwise:
             rank = len(op.results[0].type.shape)
             dims = "[" + ", ".join(_letter(i) for i in range(rank)) + "]"
             operands = ", ".join([dims] * len(op.operands))

@@ -16,13 +16,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from weft._xla.mlir import ir
+from weft.partition.ops import facts, neutral
 from weft.partition.walk import inner_first, maker, only_user
 
 
 def simplify(module: ir.Module) -> None:
     """Applies the rewrites, in place."""
     for op in inner_first(module.body):
-        if op.name in _ARRANGE and _uniform(op):
+        if facts(op).moves and op.name != "stablehlo.broadcast_in_dim" and _uniform(op):
             continue
         if op.name == "stablehlo.reduce":
             _reduce(op)
@@ -30,11 +31,6 @@ def simplify(module: ir.Module) -> None:
             piece: ir.Operation | None = op
             while piece is not None:
                 piece = _slice(piece)
-
-
-_ARRANGE = frozenset(
-    f"stablehlo.{name}" for name in ("concatenate", "pad", "reshape", "reverse", "slice")
-)
 
 
 def _uniform(op: ir.Operation) -> bool:
@@ -233,28 +229,21 @@ def _of_scatter(op: ir.Operation, scatter: ir.Operation) -> None:
     pad.erase()
 
 
-_INFINITY = {  # bit patterns of +inf and -inf, as MLIR wants them
-    "f32": ("0x7F800000", "0xFF800000"),
-    "f64": ("0x7FF0000000000000", "0xFFF0000000000000"),
-    "bf16": ("0x7F80", "0xFF80"),
-    "f16": ("0x7C00", "0xFC00"),
-}
-
-
 def never_selected(scatter: ir.Operation) -> str | None:
     """A value, as MLIR writes it, that a selection of maxima or minima never picks for its sum."""
     compare, combine = (
         [view.operation for view in region.blocks[0].operations] for region in scatter.regions
     )
-    element = str(scatter.operands[0].type.element_type)
+    element = scatter.operands[0].type.element_type
     if [o.name for o in combine] != ["stablehlo.add", "stablehlo.return"] or len(compare) != 2:
         return None
-    if compare[0].name != "stablehlo.compare" or element not in _INFINITY:
+    if compare[0].name != "stablehlo.compare" or not isinstance(element, ir.FloatType):
         return None
     if list(compare[0].operands) != list(scatter.regions[0].blocks[0].arguments):
         return None
     direction = str(compare[0].attributes["comparison_direction"])
-    return _INFINITY[element]["GE" in direction or "GT" in direction]
+    largest = "GE" in direction or "GT" in direction
+    return neutral(f"stablehlo.{'maximum' if largest else 'minimum'}", element)
 
 
 def _bounds(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:

@@ -27,13 +27,13 @@ from weft.partition.carry_linearity import (
     KEPT,
     Update,
     constant_of,
-    identity,
     is_identity,
     read_update,
 )
 from weft.partition.classes import Typer, tile_classes
 from weft.partition.collect import byte_size, bytes_sent, trip_count
 from weft.partition.emit import Emitter
+from weft.partition.ops import OPS, neutral
 from weft.partition.walk import WHY, attributes_of, combine_by, inner_first, reasons
 
 # Larger reductions wait for bandwidth: fewer of them that send as much gain nothing.
@@ -102,7 +102,7 @@ def _carry(loop: ir.Operation, number: int, agreement: _Agreement) -> int:
     if isinstance(total.owner, ir.Block) or list(condition.arguments[number].uses):
         return 0
     for combiner in COMBINERS:
-        if identity(combiner, carry.type.element_type) is None:
+        if neutral(combiner, carry.type.element_type) is None:
             continue
         update = read_update(carry, total, body, combiner)
         if update is None:
@@ -260,9 +260,9 @@ class _Move:
     def _kept(self, value: ir.Value, devices: np.ndarray, op: ir.Operation) -> ir.Value:
         """For an operation, a value on some devices; on the others nothing is added.
 
-        Maxima and minima may meet a value more than once.
+        Maxima and the like may meet a value more than once.
         """
-        if self.combiner != "stablehlo.add" or is_identity(value, self.combiner):
+        if OPS[self.combiner].idempotent or is_identity(value, self.combiner):
             return value
         e, mesh = self.e, self.agreement.mesh
         e.ip = ir.InsertionPoint(op)
@@ -272,6 +272,6 @@ class _Move:
         return e.select(here, value, self._nothing(value))
 
     def _nothing(self, value: ir.Value) -> ir.Value:
-        text = identity(self.combiner, value.type.element_type)
+        text = neutral(self.combiner, value.type.element_type)
         assert text is not None
         return self.e.constant_text(text, value.type)

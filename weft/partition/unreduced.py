@@ -6,7 +6,7 @@ from typing import Any
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition.localize import LINEAR
+from weft.partition.ops import facts
 
 
 def leave_parts(module: ir.Module) -> None:
@@ -53,7 +53,7 @@ def _leave(op: ir.Operation) -> ir.WalkResult:
         if _is_carried(maker):  # whole; `accumulate` moves sums behind loops
             op.results[0].replace_all_uses_with(maker.operation.operands[0])
             return ir.WalkResult.ADVANCE
-        if not isinstance(maker, ir.Block) and maker.operation.name in LINEAR:
+        if not isinstance(maker, ir.Block) and facts(maker.operation).linear:
             maker = maker.operation
             if "sdy.sharding" not in maker.attributes and len(list(value.uses)) == 1:
                 maker.attributes["sdy.sharding"] = sdy.for_values(op.attributes["sharding"])

@@ -6,15 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from weft._xla.mlir import ir
-
-# Their regions hold a few scalar operations, which nothing here rewrites.
-COMBINING = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        *("all_reduce", "reduce", "reduce_scatter", "reduce_window"),
-        *("scatter", "select_and_scatter", "sort"),
-    )
-)
+from weft.partition.ops import facts
 
 WHY = "weft.why"  # on a collective: the reason that it exists
 
@@ -27,7 +19,7 @@ def inner_first(block: ir.Block) -> Iterator[ir.Operation]:
     """
     for view in list(block.operations):
         op = view.operation
-        if op.name not in COMBINING:
+        if not facts(op).combines:
             for region in op.regions:
                 for inner in region.blocks:
                     yield from inner_first(inner)

@@ -16,6 +16,7 @@ from weft.partition.localize_rules.kernels import (
     split_factors,
 )
 from weft.partition.localize_rules.shape import reshape
+from weft.partition.ops import OPS
 
 
 @rule("stablehlo.custom_call")
@@ -59,11 +60,7 @@ def _chlo(
     lz: Localizer, op: ir.Operation, name: str, xs: list[Local], outs: list[Layout]
 ) -> list[Local]:
     """The CHLO operation again, on shards; top_k needs its last dimension whole."""
-    out = (
-        outs[0]
-        if name in shardy_workarounds.ELEMENTWISE
-        else outs[0].without(len(outs[0].shape) - 1)
-    )
+    out = outs[0] if OPS[name].pointwise else outs[0].without(len(outs[0].shape) - 1)
     values = [lz.at(x, Layout(lz.mesh, x.layout.shape, out.dims)) for x in xs]
     types = [lz.e.type(out.local, r.type.element_type) for r in op.results]
     made = lz.e.op(name, values, types, shardy_workarounds.attributes_of(op))

@@ -19,7 +19,8 @@ from weft.partition.collect import trip_count
 from weft.partition.emit import Emitter
 from weft.partition.local_value import Local
 from weft.partition.localize import Localizer
-from weft.partition.localize_rules.collectives import MOVES, move_target
+from weft.partition.localize_rules.collectives import move_target
+from weft.partition.ops import facts
 from weft.partition.reshard import relayout, relayout_cost
 from weft.partition.traffic_estimate import Tally
 from weft.partition.walk import WHY, attributes_of, only_user
@@ -56,7 +57,7 @@ class Share:
 def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
     """What `op` pays of the moves of an operand."""
     alone = value not in lz.shared
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in MOVES:
+    while not isinstance(value.owner, ir.Block) and facts(value.owner.operation).relayout:
         move = value.owner.operation
         value = move.operands[0]
         users = [use.owner.operation for use in value.uses]
@@ -94,11 +95,11 @@ def _steps(lz: Localizer, op: ir.Operation) -> list[Layout]:
 
 
 def _moves(
-    lz: Localizer, op: ir.Operation, result: ir.Value, names: Sequence[str] = MOVES
+    lz: Localizer, op: ir.Operation, result: ir.Value, sums: Sequence[str] = ()
 ) -> list[Layout]:
     found = []
-    while (user := only_user(result)) is not None and user.name in names:
-        if user.block != op.block:
+    while (user := only_user(result)) is not None and user.block == op.block:
+        if not facts(user).relayout and user.name not in sums:
             break
         found.append(move_target(lz, user))
         result = user.results[0]
@@ -107,7 +108,7 @@ def _moves(
 
 def chain_of(lz: Localizer, op: ir.Operation) -> list[Layout]:
     """The layouts of the reductions and moves that alone use the result, one after the other."""
-    return _moves(lz, op, op.results[0], (*MOVES, "sdy.reduce_scatter", "sdy.all_reduce"))
+    return _moves(lz, op, op.results[0], ("sdy.reduce_scatter", "sdy.all_reduce"))
 
 
 def result_cost(
@@ -223,17 +224,14 @@ def _wanting(lz: Localizer, value: ir.Value, layout: Layout) -> int:
     count = 0
     for use in value.uses:
         user = use.owner.operation
-        if user.name in MOVES:
+        if facts(user).relayout:
             end = wanted(lz, user) or move_target(lz, user)
-        elif user.name in _SHAPED_ALIKE:
+        elif facts(user).windowed:
             end = wanted(lz, user)
         else:
             continue
         count += end is not None and end.dims == layout.dims
     return count
-
-
-_SHAPED_ALIKE = {"stablehlo.slice", "stablehlo.pad", "stablehlo.reverse", "stablehlo.reduce_window"}
 
 
 def deliver(lz: Localizer, op: ir.Operation, got: Local, out: Layout) -> Local:

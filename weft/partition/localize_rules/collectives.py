@@ -7,22 +7,15 @@ from weft._xla.mlir import ir
 from weft.partition import reshard
 from weft.partition.axis_layout import Atoms, Layout
 from weft.partition.carry_linearity import WRITTEN
+from weft.partition.collect import KINDS
 from weft.partition.emit import Emitter
 from weft.partition.local_value import Local, fill_padding
 from weft.partition.localize import Localizer, rule
+from weft.partition.ops import facts, named
 from weft.partition.walk import only_user
 
-MOVES = (
-    "sdy.all_gather",
-    "sdy.all_slice",
-    "sdy.all_to_all",
-    "sdy.collective_permute",
-    "sdy.reshard",
-    "sdy.sharding_constraint",
-)
 
-
-@rule(*MOVES)
+@rule(*named(lambda row: row.relayout))
 def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
     """The operand and result layouts say which collective it is.
 
@@ -30,7 +23,7 @@ def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
     """
     out = move_target(lz, op)
     x = lz.local(op.operands[0])
-    wanted = lz.unreduced(_sharding(op))
+    wanted = lz.unreduced(sdy.target_of(op))
     if x.partial and wanted and set(x.partial[0]) != set(wanted):
         return lz.replace(op, lz.as_sum(x, move_target(lz, op), wanted))
     still = x.partial if x.partial and wanted else None
@@ -44,20 +37,15 @@ def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
     return lz.replace(op, Local(moved.value, out, still, moved.remake, None if still else now))
 
 
-def _sharding(op: ir.Operation) -> ir.Attribute:
-    short = op.name in ("sdy.reshard", "sdy.sharding_constraint")
-    return op.attributes["sharding" if short else "out_sharding"]
-
-
 def move_target(lz: Localizer, op: ir.Operation) -> Layout:
-    """The layout that one of `MOVES`, or another of Shardy's collectives, asks for."""
-    return lz.layout(_sharding(op), op.results[0].type.shape)
+    """The layout that one of Shardy's collectives asks for."""
+    return lz.layout(sdy.target_of(op), op.results[0].type.shape)
 
 
 def _next_in_chain(op: ir.Operation) -> bool:
     """True where nothing but another such operation of the same block uses the result."""
     user = only_user(op.results[0])
-    return user is not None and user.name in MOVES and user.block == op.block
+    return user is not None and facts(user).relayout and user.block == op.block
 
 
 @rule("sdy.all_reduce")
@@ -125,14 +113,14 @@ def scatter_partial(e: Emitter, x: Local, scattered: dict[int, Atoms]) -> Local:
 def replicated_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
     """The first device of each group keeps the value, the others hold zero."""
     x = lz.local(op.operands[0])
-    return lz.replace(op, lz.as_sum(x, move_target(lz, op), lz.unreduced(_sharding(op))))
+    return lz.replace(op, lz.as_sum(x, move_target(lz, op), lz.unreduced(sdy.target_of(op))))
 
 
 @rule("sdy.sharded_to_unreduced")
 def sharded_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
     """Each device puts its shard into zeros of the whole dimension."""
     out = move_target(lz, op)
-    wanted = lz.unreduced(_sharding(op))
+    wanted = lz.unreduced(sdy.target_of(op))
     x = lz.local(op.operands[0])
     due = tuple(i for i in x.partial[0] if i in wanted) if x.partial else ()
     x = lz.as_sum(x, x.layout, due)  # with the sums that stay open
@@ -155,25 +143,11 @@ def sharded_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
     return lz.replace(op, Local(value, out, (across, "add")))
 
 
-_DIMS = {
-    "stablehlo.all_gather": ("all_gather_dim",),
-    "stablehlo.reduce_scatter": ("scatter_dimension",),
-    "stablehlo.all_to_all": ("split_dimension", "concat_dimension"),
-}
-
-
-@rule(
-    "stablehlo.all_reduce",
-    "stablehlo.all_gather",
-    "stablehlo.reduce_scatter",
-    "stablehlo.all_to_all",
-    "stablehlo.collective_permute",
-    "stablehlo.collective_broadcast",
-)
+@rule(*KINDS)
 def manual_collective(lz: Localizer, op: ir.Operation) -> list[Local]:
     """Written by the user: its groups name devices; only axes that are still free are localized."""
     outs = lz.layouts(op)
-    whole = [op.attributes[name].value for name in _DIMS.get(op.name, ())]
+    whole = [op.attributes[name].value for name in (facts(op).cut, facts(op).merged) if name]
     values, layouts = [], []
     for x, out in zip(lz.operands(op), outs, strict=True):
         dims = tuple(() if d in whole else a for d, a in enumerate(out.dims))

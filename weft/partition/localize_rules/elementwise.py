@@ -7,19 +7,10 @@ from weft.partition.axis_layout import Layout
 from weft.partition.local_value import Local
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.choice import choose, deliver
-
-_ELEMENTWISE = (
-    *("abs", "add", "and", "atan2", "bitcast_convert", "cbrt", "ceil", "clamp", "compare"),
-    *("complex", "convert", "cosine", "count_leading_zeros", "divide", "exponential"),
-    *("exponential_minus_one", "floor", "imag", "is_finite", "log", "log_plus_one", "logistic"),
-    *("maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "power", "real"),
-    *("reduce_precision", "remainder", "round_nearest_afz", "round_nearest_even", "rsqrt"),
-    *("select", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sine"),
-    *("sqrt", "subtract", "tan", "tanh", "xor"),
-)
+from weft.partition.ops import named
 
 
-@rule(*(f"stablehlo.{name}" for name in _ELEMENTWISE))
+@rule("stablehlo.bitcast_convert", *named(lambda row: row.pointwise))
 def elementwise(lz: Localizer, op: ir.Operation) -> list[Local]:
     layout = lz.layouts(op)[0]
     if op.name == "stablehlo.bitcast_convert" and not _same_rank(op):

@@ -7,6 +7,7 @@ second layout. It does where its own move in front of the loop then sends less.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from weft._xla import sdy
@@ -14,18 +15,9 @@ from weft._xla.mlir import ir
 from weft.partition.axis_layout import Layout
 from weft.partition.localize import Localizer
 from weft.partition.localize_rules.choice import wanted
-from weft.partition.localize_rules.collectives import MOVES
+from weft.partition.ops import facts
 from weft.partition.reshard import relayout_cost
 from weft.partition.walk import only_user
-
-_JOIN = frozenset(
-    f"stablehlo.{name}"
-    for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "and", "or", "xor")
-)
-_ALONE = frozenset(
-    f"stablehlo.{name}"
-    for name in ("tanh", "logistic", "exponential", "log", "negate", "abs", "sqrt", "rsqrt")
-)
 
 
 @dataclass(slots=True)
@@ -64,12 +56,12 @@ def _path(stack: ir.Value) -> _Path | None:
         return None
     if users[0].block != stack.owner:
         return None
-    cut = [users[0], *_run(users[0], {"stablehlo.reshape"})]
+    cut = [users[0], *_run(users[0], lambda op: op.name == "stablehlo.reshape")]
     join = only_user(cut[-1].results[0])
-    if join is None or join.name not in _JOIN or join.block != cut[0].block:
+    if join is None or not _maps(join, 2) or join.block != cut[0].block:
         return None
-    mapped = _run(join, _ALONE)
-    moves = _run(mapped[-1] if mapped else join, MOVES)
+    mapped = _run(join, lambda op: _maps(op, 1))
+    moves = _run(mapped[-1] if mapped else join, lambda op: facts(op).relayout)
     return _Path(cut, join, mapped, moves) if moves else None
 
 
@@ -94,8 +86,7 @@ def _arrival(lz: Localizer, path: _Path, now: Layout) -> Layout | None:
 def _move_before(path: _Path, target: Layout) -> None:
     """Moves the value that a slice is joined with, in place of the result."""
     last = path.moves[-1]
-    short = last.name in ("sdy.reshard", "sdy.sharding_constraint")
-    sharding = last.attributes["sharding" if short else "out_sharding"]
+    sharding = sdy.target_of(last)
     end = path.mapped[-1] if path.mapped else path.join
     last.results[0].replace_all_uses_with(end.results[0])
     side = 1 - list(path.join.operands).index(path.cut[-1].results[0])
@@ -120,12 +111,14 @@ def _text(axes: list[sdy.AxisRef]) -> str:
     return "{" + ", ".join(parts) + "}"
 
 
-def _run(
-    op: ir.Operation, names: frozenset[str] | set[str] | tuple[str, ...]
-) -> list[ir.Operation]:
-    """The operations of these names that use the result one after the other, each alone."""
+def _maps(op: ir.Operation, operands: int) -> bool:
+    return facts(op).pointwise and len(op.operands) == operands
+
+
+def _run(op: ir.Operation, wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
+    """The wanted operations that use the result one after the other, each alone."""
     found: list[ir.Operation] = []
-    while (user := only_user([op, *found][-1].results[0])) is not None and user.name in names:
+    while (user := only_user([op, *found][-1].results[0])) is not None and wanted(user):
         if user.block != op.block:
             break
         found.append(user)

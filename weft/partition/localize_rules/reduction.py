@@ -6,10 +6,7 @@ from weft._xla.mlir import ir
 from weft.partition.axis_layout import Layout, free_of
 from weft.partition.local_value import Local, fill_padding
 from weft.partition.localize import Localizer, rule
-
-KINDS = {
-    f"stablehlo.{kind}": kind for kind in ("add", "multiply", "maximum", "minimum", "and", "or")
-}
+from weft.partition.ops import facts
 
 
 def combiner_kind(region: ir.Region) -> str | None:
@@ -20,7 +17,7 @@ def combiner_kind(region: ir.Region) -> str | None:
         return None
     if set(ops[0].operands) != set(block.arguments) or ops[1].operands[0] != ops[0].results[0]:
         return None
-    return KINDS.get(ops[0].name)
+    return ops[0].name.removeprefix("stablehlo.") if facts(ops[0]).neutral else None
 
 
 @rule("stablehlo.reduce")
