@@ -388,6 +388,10 @@ class _Writer:
         if x.type is not None and x.type.kind == "p":
             assert x.type.element is not None
             y = self.typed(y, I64, node)
+            if isinstance(node.op, ast.Sub):
+                y = self.op(I64, f"sub i64 0, {y.text}")
+            elif not isinstance(node.op, ast.Add):
+                raise self.fail(node, "not for pointers")
             return self.op(
                 x.type, f"getelementptr {x.type.element.llvm}, ptr {x.text}, i64 {y.text}"
             )

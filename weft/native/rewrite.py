@@ -18,9 +18,9 @@ Rule = Callable[[Emitter, ir.Operation, int], Sequence[ir.Value] | None]
 
 def rules() -> dict[str, Rule]:
     """The rules by name; loaded for programs with marked operations only."""
-    from weft.native import sorting
+    from weft.native import reductions, sorting
 
-    return {"sort": sorting.sort}
+    return {"argreduce": reductions.argreduce, "scan": reductions.scan, "sort": sorting.sort}
 
 
 def rewrite(module: ir.Module) -> ir.Module:

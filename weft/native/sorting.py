@@ -16,7 +16,7 @@ SMALL = 1024
 LONG = 16384
 """Elements from which a row is sorted by wide digits, and where rows are few by all threads."""
 
-_KINDS = {  # name of an element type → how its values are ordered, width, bits of infinity
+KINDS = {  # name of an element type → how its values are ordered, width, bits of infinity
     **{f"ui{n}": (0, n, 0) for n in (8, 16, 32, 64)},
     **{f"i{n}": (1, n, 0) for n in (8, 16, 32, 64)},
     "i1": (0, 8, 0),
@@ -25,7 +25,7 @@ _KINDS = {  # name of an element type → how its values are ordered, width, bit
     "f32": (2, 32, 0x7F800000),
     "f64": (2, 64, 0x7FF0000000000000),
 }
-_WIDTHS = {name: width for name, (_, width, _) in _KINDS.items()} | {"complex<f32>": 64}
+_WIDTHS = {name: width for name, (_, width, _) in KINDS.items()} | {"complex<f32>": 64}
 
 
 def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | None:
@@ -37,7 +37,7 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
     names = [str(x.type.element_type) for x in op.operands]
     if size < SMALL or n < 2 or n >= 2**32 or not has_compiler():
         return None
-    if any(name not in _WIDTHS for name in names) or any(k not in _KINDS for k in names[:num_keys]):
+    if any(name not in _WIDTHS for name in names) or any(k not in KINDS for k in names[:num_keys]):
         return None
     order = [d for d in range(rank) if d != dim] + [dim]
     back = [order.index(d) for d in range(rank)]
@@ -62,7 +62,7 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
     assert permutation is not None
     outs = []
     for x, name in zip(op.operands, names, strict=True):
-        if _counts_up(x, dim):
+        if counts_up(x, dim):
             taken = e.convert(permutation, x.type.element_type)
         else:
             kernel = target("sort", "take", {"U": f"u{_WIDTHS[name]}"})
@@ -74,7 +74,7 @@ def sort(e: Emitter, op: ir.Operation, num_keys: int) -> Sequence[ir.Value] | No
 
 def _kernel(e: Emitter, entry: str, name: str, rows: int, n: int) -> tuple[str, ir.Type]:
     """The target that sorts such rows, and its memory for each thread's counts of digits."""
-    kind, bits, infinity = _KINDS[name]
+    kind, bits, infinity = KINDS[name]
     radix = 11 if n >= LONG and bits >= 32 else 8
     digits = -(-bits // radix)
     bindings = {
@@ -86,7 +86,7 @@ def _kernel(e: Emitter, entry: str, name: str, rows: int, n: int) -> tuple[str, 
     return target("sort", f"{entry}_long" if whole_row else entry, bindings), counts
 
 
-def _counts_up(x: ir.Value, dim: int) -> bool:
+def counts_up(x: ir.Value, dim: int) -> bool:
     """Whether an array of integers is 0, 1, 2, … along a dimension."""
     op = maker(x)
     if op is not None and op.name == "stablehlo.broadcast_in_dim":

@@ -88,6 +88,7 @@ def _arg_reduction(name: str, direction: str, identity: Callable[[Any], Any]) ->
             ]
 
         ctx.region(operation, 0, [*scalars, *scalars], body)
+        ctx.mark(operation, "argreduce", int(direction == "LT"))
         return operation.results[1]
 
     prim = Primitive(

@@ -50,6 +50,10 @@ def _spread(x: Any, axis: int, start: int, size: int) -> Any:
     return pad(x, aval.dtype.type(0), config)
 
 
+_NATIVE = ("cumsum", "cumprod", "cummax", "cummin")
+"""Those with a native kernel; the position is its name there."""
+
+
 def _cumulative(
     name: str, combine: Callable, identity: Callable, accepts: str, linear: bool = False
 ) -> tuple[Primitive, Callable]:
@@ -88,7 +92,10 @@ def _cumulative(
         def body(a: Any, b: Any) -> list:
             return ctx.lower_fun(combine, a, b, avals=[scalar, scalar])
 
-        return emit_window(ctx, [x], [init], body, window)[0]
+        (out,) = emit_window(ctx, [x], [init], body, window)
+        if name in _NATIVE:
+            ctx.mark(out.owner, "scan", _NATIVE.index(name))
+        return out
 
     prim = Primitive(
         name,

@@ -1,0 +1,90 @@
+"""Indices of extrema and cumulative operations by native kernels, against NumPy."""
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as wnp
+from weft.core.config import options
+
+SHAPES = [(4096,), (140000,), (3, 70000), (64, 100), (5, 40, 30)]
+CUMULATIVE = {
+    "cumsum": np.cumsum,
+    "cumprod": np.cumprod,
+    "cummax": np.maximum.accumulate,
+    "cummin": np.minimum.accumulate,
+}
+
+
+def integers(rng, shape, dtype):
+    return rng.integers(0, 100, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "float16"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_extrema_are_the_first_or_the_first_nan(shape, dtype, rng):
+    x = integers(rng, shape, dtype)
+    cases = [x]
+    if "float" in dtype:
+        zeros = np.where(rng.random(shape) < 0.5, 0.0, -0.0).astype(dtype)
+        nans = np.where(rng.random(shape) < 0.02, np.nan, x).astype(dtype)
+        cases += [zeros, nans, np.full(shape, -np.inf, dtype)]
+    for case in cases:
+        for axis in range(x.ndim):
+            for name in ("argmax", "argmin"):
+                expected = getattr(np, name)(case, axis=axis)
+                np.testing.assert_array_equal(getattr(wnp, name)(case, axis=axis), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_cumulative_operations_run_along_every_dimension_both_ways(shape, dtype, rng):
+    x = integers(rng, shape, dtype)
+    kept = {"dtype": dtype} if dtype != "float32" else {}
+    for name, reference in CUMULATIVE.items():
+        own = (1 + x * 1e-7).astype(dtype) if (name, dtype) == ("cumprod", "float32") else x
+        given = kept if name in ("cumsum", "cumprod") else {}
+        wide = own.astype(np.float64) if dtype == "float32" else own
+        for axis in range(x.ndim):
+            out = getattr(weft.lax, name)(own, axis=axis)
+            np.testing.assert_allclose(out, reference(wide, axis=axis, **given), rtol=2e-4)
+            out = getattr(weft.lax, name)(own, axis=axis, reverse=True)
+            expected = np.flip(reference(np.flip(wide, axis), axis=axis, **given), axis)
+            np.testing.assert_allclose(out, expected, rtol=2e-4)
+
+
+def test_extrema_so_far_are_nan_from_the_first_nan_on(rng):
+    x = rng.standard_normal((40, 40000)).astype(np.float32)
+    x[:, 7000] = np.nan
+    for name in ("cummax", "cummin"):
+        out = np.asarray(getattr(weft.lax, name)(x, axis=1))
+        np.testing.assert_array_equal(out, CUMULATIVE[name](x, axis=1))
+        np.testing.assert_array_equal(
+            getattr(weft.lax, name)(x, axis=0), CUMULATIVE[name](x, axis=0)
+        )
+
+
+def test_derivatives_batches_and_shards_of_them(rng):
+    x = rng.standard_normal((16, 400)).astype(np.float32)
+    weights = rng.standard_normal(400).astype(np.float32)
+    grad = weft.jit(weft.grad(lambda x: (wnp.cumsum(x, 1) * weights).sum()))(x)
+    expected = np.broadcast_to(np.cumsum(weights[::-1])[::-1], x.shape)
+    np.testing.assert_allclose(grad, expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(weft.vmap(wnp.argmax)(x), x.argmax(1))
+    mesh = weft.make_mesh((8,), ("x",), axis_types=(weft.AxisType.Auto,))
+    for spec in (weft.P("x"), weft.P(None, "x")):
+        placed = weft.device_put(x, weft.NamedSharding(mesh, spec))
+        np.testing.assert_array_equal(wnp.argmax(placed, 1), x.argmax(1))
+        out = weft.jit(lambda x: wnp.cumsum(x, 1))(placed)
+        np.testing.assert_allclose(out, np.cumsum(x, 1), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("function", [wnp.argmax, wnp.cumsum])
+def test_kernels_of_them_can_be_switched_off(function):
+    def hlo():
+        x = np.zeros(5000, np.float32)
+        return weft.jit(lambda x: function(x)).lower(x).compile().as_text()
+
+    assert "weft_native" in hlo()
+    with options["native_ops"](False):
+        assert "weft_native" not in hlo()

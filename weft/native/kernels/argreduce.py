@@ -1,0 +1,114 @@
+"""Indices of extrema along the middle dimension of x[outer, n, inner].
+
+Bound by the caller: U, the unsigned type of an element's bits; BITS, its width; KIND, 0 for
+unsigned integers, 1 for signed ones, 2 for floats; LEAST, 1 for minima; I, the type of indices.
+Elements become unsigned keys, the greatest of which wins: those of NaNs are the greatest of all.
+"""
+# mypy: ignore-errors
+# ruff: noqa: F821
+
+from __future__ import annotations
+
+from weft.native.language import i64, parallel, ptr, stack, u32
+
+BLOCK = 64
+WIDTH = 512
+
+
+def key_of(bits: U) -> U:
+    """An unsigned number that is greater for what wins; equal for zeros of both signs."""
+    key = bits
+    top = U(1) << (BITS - 1)
+    if KIND == 1:
+        key = bits ^ top
+    if KIND == 2:
+        key = bits ^ ((U(0) - (bits >> (BITS - 1))) | top)
+        key = top if (bits & (top - 1)) == 0 else key
+    if LEAST == 1:
+        key = ~key
+    if KIND == 2:
+        key = ~U(0) if (bits & (top - 1)) > U(INFINITY) else key
+    return key
+
+
+def greatest(x: ptr[U], n: i64) -> U:
+    best = U(0)
+    for i in range(n):
+        best = max(best, key_of(x[i]))
+    return best
+
+
+def row_winner(x: ptr[U], n: i64) -> i64:
+    """The first index of the greatest key: its block by blocks' greatest keys, then itself."""
+    best = greatest(x, min(n, BLOCK))
+    start = 0
+    for block in range(BLOCK, n, BLOCK):
+        key = greatest(x + block, min(n - block, BLOCK))
+        if key > best:
+            best = key
+            start = block
+    while key_of(x[start]) != best:
+        start += 1
+    return start
+
+
+def rows_part(k: i64, x: ptr[U], values: ptr[U], indices: ptr[I], outer: i64, n: i64, parts: i64):
+    for row in range(k * outer // parts, (k + 1) * outer // parts):
+        winner = row_winner(x + row * n, n)
+        values[row] = x[row * n + winner]
+        indices[row] = I(winner)
+
+
+def segment(k: i64, x: ptr[U], n: i64, parts: i64, winners: ptr[i64]):
+    start = k * n // parts
+    winners[k] = start + row_winner(x + start, (k + 1) * n // parts - start)
+
+
+def columns_part(
+    k: i64, x: ptr[U], values: ptr[U], indices: ptr[I], n: i64, inner: i64, blocks: i64
+):
+    """One block of columns: the greatest keys so far, and where they are."""
+    keys = stack(U, WIDTH)
+    found = stack(u32, WIDTH)
+    first = (k % blocks) * WIDTH
+    width = min(WIDTH, inner - first)
+    source = x + (k // blocks) * n * inner + first
+    for j in range(width):
+        keys[j] = key_of(source[j])
+        found[j] = 0
+    for i in range(1, n):
+        row = source + i * inner
+        index = u32(i)
+        for j in range(width):
+            key = key_of(row[j])
+            better = key > keys[j]
+            keys[j] = key if better else keys[j]
+            found[j] = index if better else found[j]
+    at = (k // blocks) * inner + first
+    for j in range(width):
+        indices[at + j] = I(found[j])
+        values[at + j] = source[i64(found[j]) * inner + j]
+
+
+def argreduce(x: ptr[U], values: ptr[U], indices: ptr[I], parameters: ptr[i64]):
+    outer = parameters[0]
+    n = parameters[1]
+    inner = parameters[2]
+    if inner > 1:
+        blocks = (inner + WIDTH - 1) // WIDTH
+        parallel(columns_part, outer * blocks, x, values, indices, n, inner, blocks)
+        return
+    if n < 65536 or outer >= THREADS:
+        parts = min(outer, 4 * THREADS) if outer * n > 16384 else 1
+        parallel(rows_part, parts, x, values, indices, outer, n, parts)
+        return
+    winners = stack(i64, THREADS)
+    for row in range(outer):
+        source = x + row * n
+        parallel(segment, THREADS, source, n, THREADS, winners)
+        winner = winners[0]
+        for k in range(1, THREADS):
+            if key_of(source[winners[k]]) > key_of(source[winner]):
+                winner = winners[k]
+        values[row] = source[winner]
+        indices[row] = I(winner)

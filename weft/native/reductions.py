@@ -1,0 +1,69 @@
+"""Indices of extrema and cumulative operations as calls of kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from weft._xla.mlir import ir
+from weft.native.calls import call, has_compiler, target
+from weft.native.sorting import KINDS, counts_up
+from weft.partition.emit import Emitter
+
+SMALL = 2048
+"""Elements up to which XLA's code is as good."""
+
+
+def _split(shape: Sequence[int], dim: int) -> list[int]:
+    """Elements in front of a dimension, along it, behind it."""
+    return [math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])]
+
+
+def argreduce(e: Emitter, op: ir.Operation, least: int) -> Sequence[ir.Value] | None:
+    """Replaces a reduction of values and their indices along one dimension."""
+    x, index, *_ = op.operands
+    dims = list(op.attributes["dimensions"])
+    name, index_name = str(x.type.element_type), str(index.type.element_type)
+    shape = list(x.type.shape)
+    if math.prod(shape) < SMALL or name not in KINDS or len(dims) != 1 or not has_compiler():
+        return None
+    if shape[dims[0]] >= 2**32 or not counts_up(index, dims[0]):
+        return None
+    kind, bits, infinity = KINDS[name]
+    bindings: dict[str, str | int] = {
+        "U": f"u{bits}", "BITS": bits, "KIND": kind, "INFINITY": infinity, "LEAST": least,
+        "I": f"u{KINDS[index_name][1]}",
+    }  # fmt: skip
+    kernel = target("argreduce", "argreduce", bindings)
+    return call(e, kernel, [x], [r.type for r in op.results], _split(shape, dims[0]))
+
+
+_TYPES = {"f32": "f32", "f64": "f64"} | {
+    f"{sign}i{n}": f"{kind}{n}" for sign, kind in (("", "i"), ("u", "u")) for n in (8, 16, 32, 64)
+}
+
+
+def scan(e: Emitter, op: ir.Operation, which: int) -> Sequence[ir.Value] | None:
+    """Replaces a window as long as one dimension: sums, products, maxima, minima so far."""
+    x = op.operands[0]
+    shape, name = list(x.type.shape), str(x.type.element_type)
+    if math.prod(shape) < SMALL or name not in _TYPES or not has_compiler():
+        return None
+    window = list(op.attributes["window_dimensions"])
+    dims = [d for d, n in enumerate(window) if n > 1]
+    if len(dims) != 1 or window[dims[0]] != shape[dims[0]]:
+        return None
+    (dim,) = dims
+    n = shape[dim]
+    padding = [int(p) for p in op.attributes["padding"]]
+    low, high = padding[2 * dim : 2 * dim + 2]
+    if sorted((low, high)) != [0, n - 1] or sum(padding) != n - 1:
+        return None
+    for strides in ("window_strides", "base_dilations", "window_dilations"):
+        if strides in op.attributes and set(op.attributes[strides]) != {1}:
+            return None
+    bindings: dict[str, str | int] = {"T": _TYPES[name], "OP": which}
+    totals = e.type([n // 4096 + 1], x.type.element_type)
+    parameters = [*_split(shape, dim), 1 if low else -1]
+    kernel = target("scan", "scan", bindings)
+    return call(e, kernel, [x], [x.type, totals], parameters)[:1]
