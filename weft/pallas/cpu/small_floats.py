@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.native.engine import host
 from weft.pallas.cpu import types
-from weft.pallas.cpu.engine import host
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.math import Real
 
