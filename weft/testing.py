@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from weft.partition.report import format_bytes, parse_bytes
 __all__ = ["assert_comm", "check_grads", "check_jvp", "check_vjp"]
 
 _KINDS = frozenset(KINDS.values())
+
+DEFAULT_TOLERANCE = 1e-2
+Tolerance = float | Mapping[Any, float] | None
 
 
 def assert_comm(
@@ -76,15 +79,16 @@ def check_grads(
     args: Sequence[Any],
     order: int = 1,
     modes: Sequence[str] = ("fwd", "rev"),
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
     eps: float | None = None,
 ) -> None:
     """Fails unless derivatives agree with central differences along random directions.
 
     f: any differentiable function of arrays. order: how many derivatives. modes: 'fwd', 'rev'.
-    atol, rtol: tolerances, 1e-2 unless given. eps: the step of the differences. Compute in
-    float64 (weft.enable_x64) for tight tolerances. A derivative that is NaN is a failure.
+    atol, rtol: tolerances, numbers or dicts from dtypes to numbers; 1e-2 where none is given.
+    eps: the step of the differences. Compute in float64 (weft.enable_x64) for tight tolerances.
+    A derivative that is NaN is a failure.
 
     Raises AssertionError where they differ, ValueError for arguments that would check nothing.
 
@@ -115,8 +119,8 @@ def check_jvp(
     f: Callable,
     f_jvp: Callable,
     args: Sequence[Any],
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
     eps: float | None = None,
     err_msg: str = "",
 ) -> None:
@@ -138,8 +142,8 @@ def check_vjp(
     f: Callable,
     f_vjp: Callable,
     args: Sequence[Any],
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
     eps: float | None = None,
     err_msg: str = "",
 ) -> None:
@@ -162,8 +166,8 @@ class _Differences:
         f: Callable,
         args: Sequence[Any],
         eps: float | None,
-        atol: float | None,
-        rtol: float | None,
+        atol: Tolerance,
+        rtol: Tolerance,
     ) -> None:
         rng = np.random.default_rng(0)
 
@@ -176,10 +180,7 @@ class _Differences:
         def direction(tree: Any) -> Any:
             return tree_map(normal, tree)
 
-        self.tolerances: dict[str, Any] = {
-            "atol": 1e-2 if atol is None else atol,
-            "rtol": 1e-2 if rtol is None else rtol,
-        }
+        self.tolerances = {"atol": _by_dtype("atol", atol), "rtol": _by_dtype("rtol", rtol)}
         self.primals = _host(tuple(args))
         arrays = flatten(self.primals)[0]
         if not arrays:
@@ -211,12 +212,30 @@ class _Differences:
 
     def _check(self, value: Any, slope: float, err_msg: str) -> None:
         for got, want in zip(flatten(value)[0], flatten(self.value)[0], strict=True):
-            np.testing.assert_allclose(
-                np.asarray(got), want, err_msg=f"{err_msg} (value)", **self.tolerances
-            )
-        np.testing.assert_allclose(
-            slope, self.expected, err_msg=err_msg, equal_nan=False, **self.tolerances
-        )
+            near = self._tolerances(want.dtype)
+            np.testing.assert_allclose(np.asarray(got), want, err_msg=f"{err_msg} (value)", **near)
+        near = self._tolerances(flatten(self.primals)[0][0].dtype)
+        np.testing.assert_allclose(slope, self.expected, err_msg=err_msg, equal_nan=False, **near)
+
+    def _tolerances(self, dtype: Any) -> dict[str, float]:
+        return {
+            name: given.get(dtype, DEFAULT_TOLERANCE) if isinstance(given, dict) else given
+            for name, given in self.tolerances.items()
+        }
+
+
+def _by_dtype(name: str, given: Tolerance) -> Any:
+    """A tolerance as a number, or as a dict whose keys are NumPy's dtypes."""
+    if given is None:
+        return DEFAULT_TOLERANCE
+    if not isinstance(given, Mapping):
+        return float(given)
+    try:
+        return {np.dtype(dtype): float(value) for dtype, value in given.items()}
+    except TypeError as error:
+        raise TypeError(
+            f"{name} must be a number or a dict from dtypes to numbers, got {given!r}"
+        ) from error
 
 
 def _host(tree: Any) -> Any:

@@ -301,7 +301,7 @@ def canonical_axes(axes: Any, ndim: int, what: str = "axes") -> tuple[int, ...]:
     if axes is None:
         return tuple(range(ndim))
     if not isinstance(axes, Sequence | set | frozenset):
-        axes = (axes,)
+        axes = axes.tolist() if isinstance(axes, np.ndarray) and axes.ndim == 1 else (axes,)
     result = tuple(canonical_axis(a, ndim, what) for a in axes)
     if len(set(result)) != len(result):
         raise ValueError(f"{what} {tuple(axes)} names a dimension twice")

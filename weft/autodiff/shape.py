@@ -54,7 +54,7 @@ def _broadcast_abstract(x: ShapedArray, *, shape: Shape, broadcast_dimensions: S
             )
     if list(broadcast_dimensions) != sorted(set(broadcast_dimensions)):
         raise TypeError(
-            f"broadcast_in_dim: broadcast_dimensions {broadcast_dimensions} must increase strictly"
+            f"broadcast_in_dim: broadcast_dimensions {broadcast_dimensions} name a dimension twice"
         )
     return ShapedArray(shape, x.dtype, x.weak_type)
 
@@ -104,6 +104,8 @@ def broadcast_in_dim(
 ) -> Any:
     """Places the operand's dimensions at `broadcast_dimensions` of `shape` and repeats it.
 
+    Dimensions that do not increase are transposed first.
+
     Source: StableHLO specification, `broadcast_in_dim`.
 
     >>> import weft
@@ -114,6 +116,9 @@ def broadcast_in_dim(
     shape = check_shape(shape)
     on_host = isinstance(operand, np.generic | int | float | complex)
     dims = tuple(int(d) for d in broadcast_dimensions)
+    if len(dims) == typeof(operand).ndim == len(set(dims)) and list(dims) != sorted(dims):
+        operand = transpose(operand, sorted(range(len(dims)), key=dims.__getitem__))
+        dims = tuple(sorted(dims))
     same = dims == tuple(range(len(shape))) and typeof(operand).shape == shape
     if same and out_sharding is None and not on_host:
         return operand

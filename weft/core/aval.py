@@ -207,6 +207,21 @@ def _dim_text(aval: ShapedArray, dim: int) -> str:
     return f"{aval.shape[dim]}@{'+'.join(map(str, axes))}" if axes else str(aval.shape[dim])
 
 
+def plain_type(aval: Any) -> Any:
+    """The type without what values that may replace each other differ in.
+
+    These are weak types, and explicit shardings that split nothing: a value made without a mesh
+    stands for a replicated one.
+    """
+    if not hasattr(aval, "strip_weak_type"):
+        return aval
+    aval = aval.strip_weak_type()
+    sharding = getattr(aval, "sharding", None)
+    if sharding is None or sharding.spec.used_axes() or sharding.spec.unreduced:
+        return aval
+    return aval.update(sharding=None)
+
+
 class AbstractToken:
     """The type of a token: it carries an order, no data."""
 

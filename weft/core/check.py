@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.core.aval import plain_type
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, open_jaxpr, subjaxprs
 from weft.core.typing import infer
 
@@ -69,10 +70,10 @@ def _check_types(jaxpr: Jaxpr, eqn: Eqn) -> None:
             f"{_at(jaxpr, eqn)}: {len(eqn.outvars)} results, the op has {len(outs)}"
         )
     for i, (want, v) in enumerate(zip(outs, eqn.outvars, strict=True)):
-        if _bare(want) != _bare(v.aval):
+        if plain_type(want) != plain_type(v.aval):
             raise JaxprTypeError(
-                f"{_at(jaxpr, eqn)}: result {i} has type {v.aval.str_short()}, the op gives "
-                f"{want.str_short()}"
+                f"{_at(jaxpr, eqn)}: result {i} has type {_text(v.aval)}, the op gives "
+                f"{_text(want)}"
             )
     if not effects <= eqn.effects:
         raise JaxprTypeError(f"{_at(jaxpr, eqn)}: effects {effects} are not recorded")
@@ -93,7 +94,7 @@ def _check_inner(jaxpr: Jaxpr, eqn: Eqn) -> None:
         if len(has) != len(must):
             raise JaxprTypeError(f"{_at(jaxpr, eqn)}: {what}: {len(has)} values, not {len(must)}")
         for i, (a, b) in enumerate(zip(has, must, strict=True)):
-            if _bare(a) != _bare(b):
+            if plain_type(a) != plain_type(b):
                 raise JaxprTypeError(
                     f"{_at(jaxpr, eqn)}: {what}: value {i} has type {_text(a)}, the equation "
                     f"has {_text(b)}"
@@ -102,8 +103,3 @@ def _check_inner(jaxpr: Jaxpr, eqn: Eqn) -> None:
 
 def _text(x: Any) -> str:
     return x.str_short() if hasattr(x, "str_short") else str(x)
-
-
-def _bare(aval: Any) -> Any:
-    """The type without what may differ between equal programs: weak types."""
-    return aval.strip_weak_type() if hasattr(aval, "strip_weak_type") else aval

@@ -29,6 +29,7 @@ from weft.numpy.common import (
     scalar_array,
     to_array,
 )
+from weft.ops.casts import host_number
 from weft.ops.compound import stand_like, vary_like
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.runtime.array import ArrayImpl
@@ -398,10 +399,10 @@ def full(
     aval = aval_of("full", fill_value)
     if dtype is not None:
         dtype = canonical(dtype, "full")
-        if isinstance(fill_value, SCALARS):
-            if isinstance(fill_value, float) and dtypes.is_integer(dtype):
-                fill_value = np.asarray(fill_value).astype(dtype)[()]
+        if isinstance(fill_value, complex):
             fill_value = _host_scalar(fill_value, dtype)
+        elif isinstance(fill_value, SCALARS) and not dtypes.is_extended(dtype):
+            fill_value = host_number(fill_value, dtype)
         else:
             fill_value = cast(fill_value, dtype)
     if aval.ndim == 0:

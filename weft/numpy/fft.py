@@ -16,7 +16,6 @@ from weft.core.namespace import seal
 from weft.core.trace import typeof
 from weft.numpy.common import (
     aval_of,
-    axes_of,
     canonical,
     constant,
     inexact,
@@ -71,23 +70,23 @@ def _transform(name: str, kind: str, a: Any, s: Any, axes: Any, norm: Any) -> An
     s, axes = _lengths(name, s, axes, aval.ndim)
     if kind == "RFFT" and dtypes.is_complex(typeof(x).dtype):
         raise ValueError(f"weft.numpy.fft.{name}: takes real numbers, got {aval.str_short()}")
-    if not axes:
-        return x
     if kind != "RFFT" and not dtypes.is_complex(typeof(x).dtype):
         wide = typeof(x).dtype == dtypes.float64
         x = ew.convert(x, dtypes.complex128 if wide else dtypes.complex64)
+    if not axes:
+        return x
     if kind == "RFFT" and typeof(x).dtype.itemsize < 4:
         x = ew.convert(x, dtypes.float32)
     shape = typeof(x).shape
     if s is None:
         s = tuple(shape[i] for i in axes)
         if kind == "IRFFT":
-            s = (*s[:-1], 2 * (s[-1] - 1))
-    if any(n < 1 for n in s):
+            s = (*s[:-1], max(2 * (s[-1] - 1), 0))
+    elif any(n < 1 for n in s):
         raise ValueError(f"weft.numpy.fft.{name}: sizes must be positive, got {s}")
     for i, n in zip(axes, s, strict=True):
         half = kind == "IRFFT" and i == axes[-1]
-        x = _resized(x, i, n // 2 + 1 if half else n)
+        x = _resized(x, i, (n // 2 + 1 if n else 0) if half else n)
     # The op works on up to three last dimensions: the transformed ones are moved there.
     rank = len(shape)
     order = (*(d for d in range(rank) if d not in axes), *axes)
@@ -98,7 +97,7 @@ def _transform(name: str, kind: str, a: Any, s: Any, axes: Any, norm: Any) -> An
     if moved:
         back = tuple(order.index(d) for d in range(rank))
         x = ops.transpose(x, back)
-    total = math.prod(s)
+    total = math.prod(s) or 1
     factor = 1.0
     if norm == "ortho":
         factor = 1 / math.sqrt(total) if kind in _FORWARD else math.sqrt(total)
@@ -198,10 +197,11 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
 
 def _frequencies(name: str, n: int, d: Any, dtype: Any, device: Any, half: bool) -> Any:
     n = operator.index(n)
-    if n <= 0:
-        raise ValueError(f"weft.numpy.fft.{name}: n must be positive, got {n}")
+    if n < half:
+        least = "positive" if half else "0 or more"
+        raise ValueError(f"weft.numpy.fft.{name}: n must be {least}, got {n}")
     dtype = dtypes.canonicalize_dtype(float) if dtype is None else canonical(dtype, name)
-    steps = np.fft.rfftfreq(n) if half else np.fft.fftfreq(n)
+    steps = np.fft.rfftfreq(n) if half else np.fft.fftfreq(n) if n else np.zeros(0)
     if typeof(d).ndim:
         raise ValueError(
             f"weft.numpy.fft.{name}: d must be a number, the distance of "
@@ -238,7 +238,11 @@ def _shifted(name: str, x: Any, axes: Any, direction: int) -> Any:
     from weft.numpy.shaping import roll
 
     aval = aval_of(f"fft.{name}", x)
-    dims = axes_of(tuple(axes) if isinstance(axes, Sequence) else axes, aval.ndim)
+    if axes is None:
+        axes = range(aval.ndim)
+    elif not isinstance(axes, Sequence):
+        axes = np.atleast_1d(axes).tolist()
+    dims = [canonical_axis(d, aval.ndim, "axes") for d in axes]  # a dimension may stand twice
     if direction > 0:
         shifts = tuple(aval.shape[d] // 2 for d in dims)
     else:

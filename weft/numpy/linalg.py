@@ -70,7 +70,7 @@ def lstsq(
         rcond = float(dtypes.finfo(real).eps) * max(m, n)
     columns = b[:, None] if y.ndim == 1 else b
     left, s, right = svd(a, full_matrices=False)
-    kept = u.greater(s, u.multiply(cast(rcond, real), s[0]))
+    kept = u.greater(s, u.multiply(cast(rcond, real), s[:1]))
     rank = sum(kept)
     inverse = where(kept, u.true_divide(1, where(kept, s, 1)), cast(0, real))
     rotated = linear.matmul(adjoint(left), columns, precision="highest")
@@ -157,7 +157,7 @@ def matrix_rank(
     if tol is None:
         if rtol is None:
             rtol = max(typeof(a).shape[-2:]) * float(dtypes.finfo(typeof(s).dtype).eps)
-        tol = u.multiply(max_(s, axis=-1), rtol)
+        tol = u.multiply(max_(s, axis=-1, initial=0), rtol)
     return sum(u.greater(s, to_array(tol)[..., None]), axis=-1)
 
 

@@ -51,6 +51,12 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: builtins.bool = Fa
     )
 
 
+def _largest(x: Any, axis: Any, keepdims: builtins.bool = False) -> Any:
+    """The greatest of numbers that are not negative; of none it is 0."""
+    empty = typeof(x).size == 0
+    return max_(x, axis=axis, keepdims=keepdims, initial=0 if empty else None)
+
+
 def _vector_norm(x: Any, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
     if ord is None or ord == 2:
         return u.sqrt(sum(_magnitudes(x), axis=axes, keepdims=keepdims))
@@ -77,12 +83,11 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
     if ord in (1, -1, np.inf, -np.inf):
         along, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
         totals = sum(u.absolute(x), axis=along, keepdims=True)
-        extremum = max_ if ord > 0 else min_
-        out = extremum(totals, axis=over, keepdims=True)
+        out = _largest(totals, over, True) if ord > 0 else min_(totals, axis=over, keepdims=True)
         return out if keepdims else ops.squeeze(out, axes)
     if ord in ("nuc", 2, -2):
         s = svd(moveaxis(x, axes, (-2, -1)), compute_uv=False)
-        out = sum(s, axis=-1) if ord == "nuc" else (max_ if ord == 2 else min_)(s, axis=-1)
+        out = sum(s, axis=-1) if ord == "nuc" else _largest(s, -1) if ord == 2 else min_(s, axis=-1)
         return expand_dims(out, tuple(sorted(axes))) if keepdims else out
     raise ValueError(
         "weft.numpy.linalg.norm: ord of a matrix must be fro, nuc, 1, -1, 2, -2, inf or -inf, got "
@@ -108,6 +113,11 @@ def vector_norm(
 def cond(x: Any, p: Any = None) -> Any:
     """The condition number: the ratio of singular values, or norm(x, p) norm(inv(x), p)."""
     a = as_matrices("cond", x)
+    if 0 in typeof(a).shape[-2:]:
+        raise ValueError(
+            f"weft.numpy.linalg.cond: an empty matrix has no condition number, got "
+            f"{typeof(a).str_short()}"
+        )
     if p in (None, 2, -2):
         s = svd(a, compute_uv=False)
         return (

@@ -17,6 +17,7 @@ from weft.core.primitive import Primitive
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, typeof
 from weft.core.tree import flatten, tree_map
+from weft.ops.dtype_casts import HOST_NUMBERS, host_number
 from weft.ops.elementwise_api import convert
 from weft.ops.joining import concatenate
 from weft.ops.promote import promote_lax
@@ -162,8 +163,8 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: 
         value = convert(fill_value, aval.dtype, aval.weak_type)
     else:
         dtype = dtypes.canonicalize_dtype(dtype)
-        known = isinstance(fill_value, bool | int | float | complex | np.generic)
-        value = np.asarray(fill_value).astype(dtype)[()] if known else convert(fill_value, dtype)
+        known = isinstance(fill_value, HOST_NUMBERS) and not dtypes.is_extended(dtype)
+        value = host_number(fill_value, dtype) if known else convert(fill_value, dtype)
     out = broadcast_in_dim(value, check_shape(shape), ())
     if sharding is None:
         return out
@@ -248,7 +249,11 @@ def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Any:
 
 
 def dtype(x: Any) -> Any:
-    """The dtype of an array or of a Python scalar."""
+    """The dtype of an array, of a Python scalar, or that a type or name of one stands for."""
+    if x is None:
+        raise ValueError("weft.lax.dtype: x must be an array, a number or a dtype, got None")
+    if isinstance(x, type | str | np.dtype) or dtypes.is_extended(x):
+        return dtypes.canonicalize_dtype(x)
     return typeof(x).dtype
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -68,6 +70,8 @@ convert_element_type_p = Primitive(
 def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     """The operand in another dtype; float → int truncates, complex → real drops the imaginary part.
 
+    Integers that the new dtype does not hold wrap around.
+
     Source: StableHLO specification, `convert`.
 
     >>> import weft
@@ -77,7 +81,30 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     if new_dtype is None:
         raise ValueError("convert_element_type: new_dtype must be a dtype, got None")
     weak = new_dtype in (int, float, complex)
-    return convert(operand, dtypes.canonicalize_dtype(new_dtype), weak)
+    dtype = dtypes.canonicalize_dtype(new_dtype)
+    if isinstance(operand, HOST_NUMBERS) and not dtypes.is_extended(dtype):
+        operand = host_number(operand, dtype)
+    elif not isinstance(operand, np.ndarray):
+        return convert(operand, dtype, weak)
+    return convert_element_type_p.bind(operand, new_dtype=dtype, weak_type=weak)
+
+
+HOST_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+def host_number(value: Any, dtype: np.dtype) -> np.generic:
+    """A number of the host in another dtype, as XLA converts it: integers wrap, floats saturate."""
+    if dtypes.is_integer(dtype):
+        info = dtypes.iinfo(dtype)
+        low, high = int(info.min), int(info.max)
+        if isinstance(value, float | np.floating):
+            value = 0 if value != value else min(max(value, low), high)
+        value = (int(getattr(value, "real", value)) - low) % (high - low + 1) + low
+    elif isinstance(value, int) and not dtypes.is_bool(dtype):
+        value = float(value)  # NumPy takes no integer of more than 64 bits
+    with np.errstate(all="ignore"):
+        number: np.generic = np.asarray(value).astype(dtype)[()]
+    return number
 
 
 def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:

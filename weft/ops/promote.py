@@ -54,7 +54,7 @@ def host_scalar(value: Any, dtype: Any) -> np.generic:
 
 
 def promote_lax(x: Any, y: Any) -> tuple[Any, Any]:
-    """Lets a Python scalar take the other operand's dtype; anything else stays as it is."""
+    """Lets a Python scalar take the other operand's dtype, and stretches dimensions of size 1."""
     if x.__class__ in _SCALARS:
         if y.__class__ not in _SCALARS:
             aval = typeof(y)
@@ -66,7 +66,23 @@ def promote_lax(x: Any, y: Any) -> tuple[Any, Any]:
         aval = typeof(x)
         if not dtypes.is_extended(aval.dtype) and _FITS[y.__class__](aval.dtype):
             return x, adapt(y, aval)
+    else:
+        return stretch(x, y)
     return x, y
+
+
+def stretch(*xs: Any) -> tuple:
+    """Operands of equal rank, whose dimensions of size 1 are repeated to the others' sizes.
+
+    Rank-0 operands stay scalars. What does not fit stays as it is: the op names it.
+    """
+    shapes = [typeof(x).shape for x in xs]
+    ranked = [s for s in shapes if s]
+    if all(s == ranked[0] for s in ranked[1:]) or len({len(s) for s in ranked}) != 1:
+        return xs
+    if any(len(set(sizes) - {1}) > 1 for sizes in zip(*ranked, strict=True)):
+        return xs
+    return broadcast_args(*xs)
 
 
 def promote(*xs: Any) -> tuple:

@@ -44,7 +44,7 @@ from weft.ops.elementwise_api import (
     sqrt,
     sub,
 )
-from weft.ops.promote import promote_lax
+from weft.ops.promote import promote_lax, stretch
 
 MAX_STEPS = 2000
 
@@ -429,7 +429,7 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     >>> round(float(weft.lax.betainc(2.0, 2.0, 0.5)), 5)
     0.5
     """
-    return regularized_incomplete_beta_p.bind(a, b, x)
+    return regularized_incomplete_beta_p.bind(*stretch(a, b, x))
 
 
 # Bessel ----------------------------------------------------------------------------------------

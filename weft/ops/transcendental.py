@@ -22,6 +22,7 @@ from weft.ops.arithmetic import (
     _mul,
     _one_minus,
     _plus,
+    _spread,
     _square,
     _times,
     add_p,
@@ -248,7 +249,8 @@ def _pow_jvp_base(t: Any, out: Any, x: Any, y: Any) -> Any:
     one = scalar(1, typeof(x).dtype)
     # Only 0**0 needs another exponent, of which the factor y makes 0.
     both_zero = and_p.bind(eq_p.bind(y_inexact, zero), eq_p.bind(x, zero))
-    safe_y = select(both_zero, _like(one, y_inexact), y_inexact)
+    exponent = _spread(y_inexact, both_zero)
+    safe_y = select(both_zero, _like(one, both_zero), exponent)
     lowered = pow_p.bind(x, sub_p.bind(safe_y, one))
     factor = _mul(y_inexact, lowered)
     return _mul(t, factor)

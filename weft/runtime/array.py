@@ -17,9 +17,11 @@ from weft._xla.compile import XlaRuntimeError
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
 from weft.core.state import LAYOUTS
+from weft.core.trace import Tracer
 from weft.runtime.callback_context import check_there, inside, put_shards
 from weft.sharding.physical import SingleDeviceSharding
 
+_xla.set_tracer_class(Tracer)
 Array = _xla.Array
 ArrayImpl = _xla.ArrayImpl
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.autodiff.dependence import depends
 from weft.autodiff.jvp import has_tangent
-from weft.core.aval import ShapedArray
+from weft.core.aval import ShapedArray, plain_type
 from weft.core.config import config
 from weft.core.errors import mark_difference, names_text
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, jaxpr_axes
@@ -67,15 +67,7 @@ def same_type(a: Any, b: Any) -> bool:
 
     A value without an explicit sharding may stand for a replicated one.
     """
-    return a is b or _bare(a) == _bare(b)
-
-
-def _bare(aval: Any) -> Any:
-    aval = aval.strip_weak_type()
-    sharding = getattr(aval, "sharding", None)
-    if sharding is None or sharding.spec.used_axes() or sharding.spec.unreduced:
-        return aval
-    return aval.update(sharding=None)
+    return a is b or plain_type(a) == plain_type(b)
 
 
 def remedy_for(expected: Any, got: Any, first: str, second: str) -> str:

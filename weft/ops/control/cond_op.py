@@ -21,6 +21,7 @@ from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
 from weft.ops.control.common import eager, join_axes, ordered_effects_of, select_rows
 from weft.ops.control.divergence import check_derivative
+from weft.ops.control.passing import passed_by_all
 
 Branches = tuple[ClosedJaxpr, ...]
 
@@ -208,7 +209,10 @@ def _differing(batched: Any) -> int:
 def _select(
     axis: AxisData, index: Any, dim: int, operands: list, batched: list[bool], branches: Branches
 ) -> tuple:
-    """With a batched index, all branches run and each example takes its own one's results."""
+    """With a batched index, all branches run and each example takes its own one's results.
+
+    What all branches pass on stays as it is, batched or not.
+    """
     from weft.core.jaxpr import eval_closed
     from weft.ops.elementwise_api import convert, eq
 
@@ -234,10 +238,17 @@ def _select(
         results.append(eval_closed(inner, *own))
     if len(branches) == 2:
         index = convert(index, dtypes.bool_)
-    outs = []
-    for cases in zip(*results, strict=True):
-        outs.append(select_rows(index, *cases))
-    return outs, [0] * len(outs)
+    varying = typeof(index).mat.varying
+    outs: list[Any] = []
+    out_dims: list[Any] = []
+    for i, *cases in zip(passed_by_all(branches), *results, strict=True):
+        if i is not None and varying <= typeof(operands[i]).mat.varying:
+            outs.append(operands[i])
+            out_dims.append(0 if batched[i] else None)
+        else:
+            outs.append(select_rows(index, *cases))
+            out_dims.append(0)
+    return outs, out_dims
 
 
 def _differentiated_where(taken: Any, x: Any) -> Any:

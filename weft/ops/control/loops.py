@@ -34,6 +34,7 @@ from weft.ops.control.common import (
     value_in_python,
 )
 from weft.ops.control.divergence import check_reached_by_all, ending_varying, vary
+from weft.ops.control.passing import passed_by_body
 from weft.ops.control.scan import check_unroll, scan_p, trace_with_carry
 from weft.ops.control.scan_lower import whole
 
@@ -153,11 +154,12 @@ def _batch(
     batched = [d is not None for d in dims]
     cond_consts, body_consts, carry = _split(args, cond_nconsts, body_nconsts)
     b_cond, b_body, b_carry = _split(batched, cond_nconsts, body_nconsts)
+    same = passed_by_body(body_jaxpr, body_nconsts, len(carry))
 
     def grown(carry: list[bool]) -> list[bool]:
         _, (pred_batched,) = batch_jaxpr(cond_jaxpr, axis, [*b_cond, *carry])
         if pred_batched:
-            return [True] * len(carry)
+            return [not s for s in same]
         return batch_jaxpr(body_jaxpr, axis, [*b_body, *carry], carry)[1]
 
     b_carry = closed_under(b_carry, grown)
@@ -179,15 +181,20 @@ def _batch(
             body_nconsts=body_nconsts,
         )
         return outs, out_dims
-    return _masked(cond_consts, body_consts, carry, pred, body), out_dims
+    return _masked(cond_consts, body_consts, carry, pred, body, same), out_dims
 
 
 def _masked(
-    cond_consts: list, body_consts: list, carry: list, pred: ClosedJaxpr, body: ClosedJaxpr
+    cond_consts: list,
+    body_consts: list,
+    carry: list,
+    pred: ClosedJaxpr,
+    body: ClosedJaxpr,
+    same: list[bool],
 ) -> list:
     """The loop over a batch: it runs while any example goes on, and finished ones stay put.
 
-    Which examples go on is carried in front.
+    Which examples go on is carried in front. same: the carries that the body leaves as they are.
     """
     from weft.ops.reduce import reduce_or_p
 
@@ -213,8 +220,8 @@ def _masked(
         )
         new = eval_closed(body, *body_consts, *old)
         kept = []
-        for a, b in zip(old, new, strict=True):
-            kept.append(select_rows(active, a, b))
+        for a, b, unchanged in zip(old, new, same, strict=True):
+            kept.append(a if unchanged else select_rows(active, a, b))
         (following,) = eval_closed(pred, *cond_consts, *kept)
         return [following, *kept]
 
