@@ -93,6 +93,18 @@ def test_a_rule_that_is_right_for_real_directions_only_is_found():
         check_grads(square, (np.complex64(0.5 + 0.25j),), modes="fwd")
 
 
+def test_tolerances_may_depend_on_the_dtype():
+    x = np.float32(3)
+    sloppy = weft.custom_jvp(lambda x: x * x)
+    sloppy.defjvp(lambda primals, tangents: (sloppy(*primals), 6.2 * tangents[0]))
+    check_grads(sloppy, (x,), modes="fwd", rtol={np.float32: 0.1}, atol={"float32": 0.1})
+    for rtol in ({np.float64: 0.1}, {np.float32: 1e-3}):
+        with pytest.raises(AssertionError):
+            check_grads(sloppy, (x,), modes="fwd", rtol=rtol, atol=1e-3)
+    with pytest.raises(TypeError, match="a dict from dtypes to numbers"):
+        check_grads(sloppy, (x,), rtol={"no dtype": 1})
+
+
 def test_derivatives_that_are_nan_do_not_pass():
     with pytest.raises(AssertionError):
         check_grads(lambda x: weft.numpy.sqrt(x - 1), (np.float32(0.0),), modes=("rev",))

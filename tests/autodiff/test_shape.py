@@ -107,6 +107,16 @@ def test_values_batches_and_derivatives(case, rng):
     check(case, rng)
 
 
+def test_broadcast_dimensions_that_decrease_transpose():
+    x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(lax.broadcast_in_dim(x, (3, 2), (1, 0)), x.T)
+    y = np.broadcast_to(x.T[:, None, :1], (3, 4, 2))
+    np.testing.assert_array_equal(lax.broadcast_in_dim(x[:1], (3, 4, 2), (2, 0)), y)
+    weights = np.arange(24.0, dtype=np.float32).reshape(3, 4, 2)
+    grad = weft.grad(lambda x: (lax.broadcast_in_dim(x, (3, 4, 2), (2, 0)) * weights).sum())(x)
+    np.testing.assert_array_equal(grad, weights.sum(1).T)
+
+
 def test_iota_and_full_have_the_dtype_asked_for():
     np.testing.assert_array_equal(lax.broadcasted_iota("uint8", (2, 3), 1), [[0, 1, 2]] * 2)
     assert lax.iota(np.float32, 3).dtype == np.float32
@@ -148,6 +158,7 @@ def test_a_sink_keeps_what_feeds_it_in_the_jaxpr():
         (lambda: lax.broadcast_in_dim(X, (2, 3), (0, 1)), TypeError, "broadcast_dimensions"),
         (lambda: lax.broadcast_in_dim(X, X.shape, (0, 1)), TypeError, "broadcast_dimensions"),
         (lambda: lax.broadcast_in_dim(np.ones((3, 4)), (3, 4), (1, 0)), TypeError, "size 3"),
+        (lambda: lax.broadcast_in_dim(np.ones((2, 2)), (2, 2), (0, 0)), TypeError, "twice"),
         (lambda: lax.pad(np.arange(3), 0.5, [(1, 1, 0)]), TypeError, "does not fit"),
         (lambda: lax.split(X, (1, 1), 1), ValueError, "add up"),
         (lambda: lax.full((2,), np.ones(2)), TypeError, "scalar"),

@@ -30,6 +30,19 @@ def test_programs_as_they_are_traced_pass():
         check_jaxpr(weft.make_jaxpr(weft.hessian(lambda x: jnp.sum(nested(x))))(X))
 
 
+def test_values_without_a_sharding_stand_for_replicated_ones():
+    mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.AxisType.Explicit,))
+    with weft.enable_checks(True), weft.set_mesh(mesh):
+        a = weft.device_put(np.ones((4, 8), np.float32), weft.P("x", None))
+        b = weft.device_put(np.full((8, 4), 2.0, np.float32), weft.P(None, None))
+        product = weft.jit(lambda a, b: jnp.einsum("ij,jk->ik", a, b, out_sharding=weft.P("x")))
+        for i, want in enumerate((np.full((4, 8), 8.0), np.full((8, 4), 4.0))):
+            np.testing.assert_array_equal(weft.grad(lambda *ab: product(*ab).sum(), i)(a, b), want)
+        repeat = weft.jit(lambda x: jnp.broadcast_to(x, (3, 2)))
+        x = weft.device_put(np.ones(2, np.float32), weft.P(None))
+        np.testing.assert_array_equal(weft.jacrev(repeat)(x), [np.eye(2)] * 3)
+
+
 def test_a_variable_that_nothing_has_made_is_found():
     j = jaxpr_of(lambda x: jnp.sin(x) * 2, X)
     with pytest.raises(JaxprTypeError, match="mul .*: operand 0 of mul is a variable of type f32"):

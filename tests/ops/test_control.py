@@ -296,6 +296,55 @@ def test_a_batched_predicate_selects_for_each_example():
     )
 
 
+# What each does to x may differ between examples; y it only passes on.
+PASSING = {
+    "cond": lambda f, x, y: lax.cond(x < 3, f, lambda x, y: (x, y), x, y),
+    "closed over": lambda f, x, y: lax.cond(x < 3, lambda: f(x, y), lambda: (x, y)),
+    "switch": lambda f, x, y: lax.switch(jnp.int32(x < 3), [lambda x, y: (x, y), f], x, y),
+    "while": lambda f, x, y: lax.while_loop(lambda c: c[0] < 3, lambda c: f(*c), (x, y)),
+    "fori": lambda f, x, y: lax.fori_loop(0, jnp.int32(3 - x), lambda i, c: f(*c), (x, y)),
+    "scan": lambda f, x, y: lax.scan(lambda c, _: (f(*c), None), (x, y), None, length=2)[0],
+    "jit": lambda f, x, y: weft.jit(f)(x, y),
+}
+
+
+@pytest.mark.parametrize("inner", PASSING)
+@pytest.mark.parametrize("outer", PASSING)
+def test_vmap_leaves_alone_what_control_flow_only_passes_on(outer, inner):
+    def f(x, y):
+        return PASSING[outer](lambda x, y: PASSING[inner](lambda x, y: (x + 1, y), x, y), x, y)
+
+    x, y = jnp.arange(5.0), jnp.array([7.0, 8.0])
+    got = weft.jit(weft.vmap(f, (0, None), (0, None)))(x, y)
+    close(got, (np.array([_one_by_one(outer, inner, v) for v in range(5)]), y))
+
+
+def _one_by_one(outer, inner, v):
+    """What `f` makes of one number."""
+
+    def apply(kind, step, v):
+        if kind in ("cond", "closed over", "switch"):
+            return step(v) if v < 3 else v
+        if kind == "while":
+            while v < 3:
+                v = step(v)
+            return v
+        times = {"fori": max(0, int(3 - v)), "scan": 2, "jit": 1}[kind]
+        for _ in range(times):
+            v = step(v)
+        return v
+
+    return apply(outer, lambda v: apply(inner, lambda v: v + 1, v), v)
+
+
+def test_what_only_one_branch_passes_on_is_batched():
+    f = lambda x, y: lax.cond(x < 3, lambda: (x, y), lambda: (x, y + 1))
+    with pytest.raises(ValueError, match="result\\[1\\]"):
+        weft.vmap(f, (0, None), (0, None))(X, X)
+    got = weft.vmap(f, (0, None))(np.array([1.0, 5.0], np.float32), X)[1]
+    close(got, np.stack([X, X + 1]))
+
+
 def test_branches_share_what_they_close_over():
     def f(x, y):
         return lax.cond(x > 0, lambda: x * y, lambda: y)

@@ -259,6 +259,129 @@ def test_values_batches_and_derivatives(case, rng):
     check(case, rng)
 
 
+# Functions of two arrays of one shape; those that iterate compile for long.
+TOGETHER = [
+    case
+    for case in CASES
+    if len(case.args) == 2 and hasattr(lax, case.fun.__name__) and case.rtol < 1e-8 and case.order2
+]
+
+
+def _with_shapes(case, cut):
+    return [a[cut(i)] for i, a in enumerate(case.args)]
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda i: np.s_[:1, :] if i % 2 else np.s_[:, :1],
+        lambda i: np.s_[:, :1] if i % 2 else np.s_[:1, :],
+        lambda i: () if i else (0, 0),
+        lambda i: (0, 0) if i else (),
+    ],
+    ids=["(2,1) and (1,3)", "(1,3) and (2,1)", "rank 0 first", "rank 0 last"],
+)
+def test_dimensions_of_size_1_and_scalars_go_with_any_shape_and_have_derivatives(cut, rng):
+    """Values as NumPy's; derivatives, where there are, as differences of NumPy's functions."""
+    inputs = [[np.asarray(a) for a in _with_shapes(case, cut)] for case in TOGETHER]
+    directions = [
+        [rng.standard_normal(a.shape) if i in (case.diff or ()) else None for i, a in enumerate(xs)]
+        for case, xs in zip(TOGETHER, inputs, strict=True)
+    ]
+
+    @weft.jit
+    def run(inputs, directions):
+        outs = []
+        for case, xs, ts in zip(TOGETHER, inputs, directions, strict=True):
+            moved = [i for i, t in enumerate(ts) if t is not None]
+
+            def along(*given, case=case, xs=xs, moved=moved):
+                xs = list(xs)
+                for i, x in zip(moved, given, strict=True):
+                    xs[i] = x
+                return case.fun(*xs)
+
+            if moved:
+                tangents = [lax.convert_element_type(ts[i], xs[i].dtype) for i in moved]
+                outs.append(weft.jvp(along, [xs[i] for i in moved], tangents))
+            else:
+                outs.append((along(),))
+        return outs
+
+    with weft.enable_x64(True):
+        outs = run(inputs, directions)
+    h = 1e-6
+    for case, xs, ts, (out, *tangent) in zip(TOGETHER, inputs, directions, outs, strict=True):
+        np.testing.assert_allclose(out, case.ref(*xs), max(case.rtol, 1e-9), err_msg=case.id)
+        if tangent:
+            up, down = (
+                case.ref(*(x if t is None else x + s * t for x, t in zip(xs, ts, strict=True)))
+                for s in (h, -h)
+            )
+            np.testing.assert_allclose(tangent[0], (up - down) / (2 * h), 1e-5, 1e-5, case.id)
+
+
+def test_functions_that_iterate_stretch_too():
+    a, b, x = POSITIVE[:, :1], POSITIVE[:1], np.abs(UNIT)
+    with weft.enable_x64(True):
+        np.testing.assert_allclose(lax.betainc(a, b, x), sp.betainc(a, b, x), 1e-9)
+        np.testing.assert_allclose(lax.igamma(a, b), sp.gammainc(a, b), 1e-9)
+
+
+def test_shapes_that_do_not_stretch_are_named():
+    for x, y in (((2, 3), (4, 1)), ((3,), (2, 3))):
+        with pytest.raises(TypeError, match="equal shapes"):
+            lax.add(np.ones(x), np.ones(y))
+
+
+@pytest.mark.parametrize("name", ["lt", "le", "gt", "ge"])
+def test_complex_numbers_have_no_order(name):
+    with pytest.raises(TypeError, match="complex numbers have no order"):
+        getattr(lax, name)(COMPLEX, COMPLEX)
+    assert weft.numpy.less(1j, 2j)
+
+
+@pytest.mark.parametrize("value", [2**32 + 5, -1, 300, 2**31, 2**63, -(2**40), np.int64(2**40 + 1)])
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int4", "uint32"])
+def test_conversion_of_a_number_wraps_around(value, dtype):
+    info = ml_dtypes.iinfo(dtype)
+    want = (int(value) - int(info.min)) % (int(info.max) - int(info.min) + 1) + int(info.min)
+    wrap = weft.jit(lambda: lax.convert_element_type(value, dtype))
+    for got in (
+        lax.convert_element_type(value, dtype),
+        wrap(),
+        lax.full((), value, dtype),
+        weft.numpy.full((), value, dtype),
+    ):
+        assert got.dtype == dtype
+        assert int(got) == want
+
+
+def test_conversion_gives_an_array_whatever_it_is_given():
+    assert lax.convert_element_type(2**70, "float32") == np.float32(2.0**70)
+    assert lax.convert_element_type(1e20, "int32") == 2**31 - 1
+    for x in (1.0, np.float32(1), np.ones(2, np.float32), np.float64(1)):
+        assert isinstance(lax.convert_element_type(x, "float32"), weft.Array)
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        (np.float32, "float32"), (np.dtype("int8"), "int8"), (float, "float32"), (int, "int32"),
+        ("bfloat16", "bfloat16"), (complex, "complex64"), (bool, "bool"),
+        (weft.numpy.int16, "int16"), (np.float64, "float32"), (1.0, "float32"),
+        (np.ones(2, np.float16), "float16"),
+    ],
+)  # fmt: skip
+def test_the_dtype_of_values_and_of_types(given, want):
+    assert lax.dtype(given) == want
+
+
+def test_none_has_no_dtype():
+    with pytest.raises(ValueError, match="got None"):
+        lax.dtype(None)
+
+
 FLOATS = ["bfloat16", "float16", "float8_e4m3fn", "float8_e5m2"]
 
 

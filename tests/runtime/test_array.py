@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import weft
 from weft.core.config import enable_x64
 from weft.runtime import backend
 from weft.runtime.array import Array, Shard, live_arrays
@@ -38,6 +39,23 @@ def test_every_dtype_comes_back_from_every_placement(dtype, partitions):
     back = np.asarray(x)
     assert back.dtype == value.dtype and x.dtype == value.dtype
     np.testing.assert_array_equal(back.astype(np.complex64), value.astype(np.complex64))
+
+
+@pytest.mark.parametrize("transform", ["jit", "grad", "jvp", "vmap", "make_jaxpr", "linearize"])
+def test_traced_arrays_are_arrays(transform):
+    seen = []
+
+    def f(x):
+        seen.append(isinstance(x, weft.Array))
+        return x
+
+    x = np.ones(2, np.float32) if transform == "vmap" else np.float32(1)
+    arguments = ((x,), (x,)) if transform == "jvp" else (x,)
+    function = getattr(weft, transform)
+    function(f, *arguments) if transform in ("jvp", "linearize") else function(f)(*arguments)
+    weft.jit(lambda key: seen.append(isinstance(key, weft.Array)))(weft.random.key(0))
+    assert seen == [True, True]
+    assert not isinstance(x, weft.Array)
 
 
 def test_attributes_describe_the_global_array():

@@ -40,7 +40,7 @@ def check_shape(shape: Any, what: str = "shape") -> Shape:
 # broadcast_in_dim -----------------------------------------------------------------------------
 
 
-def _broadcast_abstract(x: ShapedArray, *, shape: Shape, broadcast_dimensions: Shape) -> Any:
+def _check_broadcast(x: ShapedArray, shape: Shape, broadcast_dimensions: Shape) -> None:
     if len(broadcast_dimensions) != x.ndim:
         raise TypeError(
             f"broadcast_in_dim: broadcast_dimensions {broadcast_dimensions} must name a result "
@@ -52,9 +52,18 @@ def _broadcast_abstract(x: ShapedArray, *, shape: Shape, broadcast_dimensions: S
                 f"broadcast_in_dim: operand dimension {i} of size {x.shape[i]} ({x.str_short()}) "
                 f"cannot become dimension {d} of the shape {shape}; it must be 1 or equal"
             )
-    if list(broadcast_dimensions) != sorted(set(broadcast_dimensions)):
+    if len(set(broadcast_dimensions)) < len(broadcast_dimensions):
         raise TypeError(
             f"broadcast_in_dim: broadcast_dimensions {broadcast_dimensions} name a dimension twice"
+        )
+
+
+def _broadcast_abstract(x: ShapedArray, *, shape: Shape, broadcast_dimensions: Shape) -> Any:
+    _check_broadcast(x, shape, broadcast_dimensions)
+    if list(broadcast_dimensions) != sorted(broadcast_dimensions):
+        raise TypeError(
+            f"broadcast_in_dim: broadcast_dimensions {broadcast_dimensions} must increase; "
+            "weft.lax.broadcast_in_dim transposes the operand where they do not"
         )
     return ShapedArray(shape, x.dtype, x.weak_type)
 
@@ -116,7 +125,8 @@ def broadcast_in_dim(
     shape = check_shape(shape)
     on_host = isinstance(operand, np.generic | int | float | complex)
     dims = tuple(int(d) for d in broadcast_dimensions)
-    if len(dims) == typeof(operand).ndim == len(set(dims)) and list(dims) != sorted(dims):
+    if list(dims) != sorted(dims):
+        _check_broadcast(typeof(operand), shape, dims)
         operand = transpose(operand, sorted(range(len(dims)), key=dims.__getitem__))
         dims = tuple(sorted(dims))
     same = dims == tuple(range(len(shape))) and typeof(operand).shape == shape

@@ -94,11 +94,23 @@ def _check_inner(jaxpr: Jaxpr, eqn: Eqn) -> None:
         if len(has) != len(must):
             raise JaxprTypeError(f"{_at(jaxpr, eqn)}: {what}: {len(has)} values, not {len(must)}")
         for i, (a, b) in enumerate(zip(has, must, strict=True)):
-            if plain_type(a) != plain_type(b):
+            if not _replaces(a, b):
                 raise JaxprTypeError(
                     f"{_at(jaxpr, eqn)}: {what}: value {i} has type {_text(a)}, the equation "
                     f"has {_text(b)}"
                 )
+
+
+def _replaces(a: Any, b: Any) -> bool:
+    """Whether a value of type `b` may stand for a variable of type `a`.
+
+    The partitioner places what has no explicit sharding, such as a residual of an Auto region,
+    which is of explicit type again where it is an array.
+    """
+    a, b = plain_type(a), plain_type(b)
+    if None in (getattr(a, "sharding", None), getattr(b, "sharding", None)):
+        a, b = (x.update(sharding=None) if hasattr(x, "sharding") else x for x in (a, b))
+    return bool(a == b)
 
 
 def _text(x: Any) -> str:

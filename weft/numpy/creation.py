@@ -29,8 +29,8 @@ from weft.numpy.common import (
     scalar_array,
     to_array,
 )
-from weft.ops.casts import host_number
 from weft.ops.compound import stand_like, vary_like
+from weft.ops.dtype_casts import host_number
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import put_host

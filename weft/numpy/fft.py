@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.autodiff import shape as ops
-from weft.autodiff.op_families import canonical_axes
+from weft.autodiff.op_families import canonical_axes, canonical_axis
 from weft.core import dtypes
 from weft.core.namespace import seal
 from weft.core.trace import typeof

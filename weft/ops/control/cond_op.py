@@ -326,10 +326,10 @@ def _static_index(index: Any) -> int | None:
 
 def _depends(params: dict[str, Any], marked: Sequence[bool]) -> list[bool]:
     branches: Sequence[ClosedJaxpr] = params["branches"]
-    if marked[0]:
-        return [True] * len(branches[0].out_avals)
     columns = zip(*(program_depends(b, marked[1:]) for b in branches), strict=True)
-    return [any(column) for column in columns]
+    if not marked[0]:
+        return [any(column) for column in columns]
+    return [i is None or marked[i + 1] for i in passed_by_all(tuple(branches))]
 
 
 cond_p = Primitive(

@@ -348,7 +348,10 @@ def _depends(params: dict[str, Any], marked: Sequence[bool]) -> list[bool]:
         lambda carry: program_depends(params["body_jaxpr"], [*consts, *carry]),
     )
     decides = program_depends(params["cond_jaxpr"], [*marked[:n_cond], *carry])[0]
-    return [True] * len(carry) if decides else carry
+    if not decides:
+        return carry
+    same = passed_by_body(params["body_jaxpr"], n_body, len(carry))
+    return [marked or not s for marked, s in zip(carry, same, strict=True)]
 
 
 while_p = Primitive(
