@@ -35,10 +35,6 @@ LIBRARY = len(LAYERS)
 DEFERRED = {
     ("pallas", "lax"): "what linear algebra and transforms in kernels stand for",
     ("pallas", "numpy"): "the same: it is written in the language",
-    ("ops", "driver"): "the eager rule of a loop compiles its body once",
-    ("autodiff", "collectives"): "the transpose of a cast to varying is a sum over devices",
-    ("autodiff", "ops"): "the transpose of a broadcast is a sum",
-    ("autodiff", "refs"): "a cotangent is added to a part of a ref",
 }
 
 

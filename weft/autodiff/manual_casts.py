@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.core import provided
 from weft.core.aval import Mat, ShapedArray
 from weft.core.errors import names_text
 from weft.core.manual_states import (
@@ -46,12 +47,10 @@ def _unsupported(x: Any, axes: tuple, before: str, to: str) -> ValueError:
 
 
 def _transpose(ct: Any, x: Any, *, axes: tuple, to: str) -> list:
-    from weft.collectives.reduce import psum_over_axes  # the transpose of a cast communicates
-
     before = state_over("pcast", x.aval, axes)
     if before == INVARYING:
         state_of_sum = VARYING if to == VARYING else UNREDUCED
-        return [psum_over_axes(as_state(ct, axes, state_of_sum), axes, sizes_of(axes))]
+        return [provided.psum_over_axes(as_state(ct, axes, state_of_sum), axes, sizes_of(axes))]
     after = UNREDUCED if before == REDUCED else VARYING
     return [pcast_p.bind(ct, axes=axes, to=after)]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core import dtypes
+from weft.core import dtypes, provided
 from weft.core.aval import ShapedArray
 from weft.core.errors import ShapeError
 from weft.core.primitive import Primitive
@@ -235,9 +235,7 @@ def unbroadcast(ct: Any, operand: Any) -> Any:
     ct_aval = typeof(ct)
     if aval.ndim == ct_aval.ndim:
         return ct
-    from weft.ops.reduce import reduce_sum
-
-    return reduce_sum(ct, tuple(range(ct_aval.ndim)))
+    return provided.reduce_sum(ct, tuple(range(ct_aval.ndim)))
 
 
 def linear_unary(

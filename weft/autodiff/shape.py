@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.autodiff.op_families import canonical_axes, canonical_axis, linear_unary
-from weft.core import dtypes
+from weft.core import dtypes, provided
 from weft.core.aval import ShapedArray
 from weft.core.errors import ShapeError
 from weft.core.primitive import Primitive
@@ -69,11 +69,9 @@ def _broadcast_abstract(x: ShapedArray, *, shape: Shape, broadcast_dimensions: S
 
 
 def _broadcast_transpose(ct: Any, aval: Any, *, shape: Shape, broadcast_dimensions: Shape) -> Any:
-    from weft.ops.reduce import reduce_sum
-
     kept = {d for i, d in enumerate(broadcast_dimensions) if aval.shape[i] == shape[d]}
     summed = tuple(d for d in range(len(shape)) if d not in kept)
-    ct = reduce_sum(ct, summed) if summed else ct
+    ct = provided.reduce_sum(ct, summed) if summed else ct
     return reshape(ct, aval.shape) if typeof(ct).shape != aval.shape else ct
 
 

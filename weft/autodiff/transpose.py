@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.autodiff.dependence import depends
 from weft.autodiff.jvp import cotangent_aval
+from weft.core import provided
 from weft.core.errors import ShardingTypeError
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, assign
 from weft.core.state import state
@@ -154,10 +155,10 @@ def _transpose_special(
             if any(s != 1 for s in params["strides"] or ()):
                 return None
         else:
-            from weft.refs.indexing import ds
-
             starts = [v.val if v.__class__ is Literal else env[v] for v in eqn.invars[1:]]
-            at = [ds(i, n) for i, n in zip(starts, params["slice_sizes"], strict=True)]
+            at = [
+                provided.ref_slice(i, n) for i, n in zip(starts, params["slice_sizes"], strict=True)
+            ]
         refs[first].addupdate(cts[0], tuple(at))
         return [None] * len(eqn.invars)
     if name != "jit" or any(params["in_shardings"]) or any(params["out_shardings"]):

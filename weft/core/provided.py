@@ -1,7 +1,7 @@
 """Functions of upper rooms that lower rooms call: each is named here, and loads when first called.
 
-A mesh asks for the devices there are, an eager placement for a transfer: what answers stands above
-the rooms that ask.
+A mesh asks for the devices there are, an eager placement for a transfer, the transpose of a
+broadcast for a sum: what answers stands above the rooms that ask.
 """
 
 from __future__ import annotations
@@ -21,3 +21,8 @@ def _provided(module: str, name: str) -> Callable:
 devices = _provided("weft.runtime.backend", "devices")
 device_put = _provided("weft.runtime.device_put", "device_put")
 put_array = _provided("weft.runtime.device_put", "put_array")
+
+reduce_sum = _provided("weft.ops.reduce", "reduce_sum")  # the transpose of a broadcast
+psum_over_axes = _provided("weft.collectives.reduce", "psum_over_axes")  # of a cast to varying
+ref_slice = _provided("weft.refs.indexing", "ds")  # where the transpose of a slice adds to a ref
+op_function = _provided("weft.driver.execute", "op_function")  # a compiled op, for eager loops

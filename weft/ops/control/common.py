@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.autodiff.dependence import depends
 from weft.autodiff.jvp import has_tangent
+from weft.core import provided
 from weft.core.aval import ShapedArray, plain_type
 from weft.core.config import config
 from weft.core.errors import mark_difference, names_text
@@ -169,10 +170,8 @@ def eager(holder: Callable[[dict], ClosedJaxpr], prim: Callable[[], Primitive]) 
     """An eager rule that keeps the compiled op with the jaxpr it came from."""
 
     def impl(*args: Any, **params: Any) -> Any:
-        from weft.driver.execute import op_function
-
         key = ("eager", prim(), *params.items())
-        return holder(params).memo(key, lambda: op_function(prim(), params))(*args)
+        return holder(params).memo(key, lambda: provided.op_function(prim(), params))(*args)
 
     return impl
 
