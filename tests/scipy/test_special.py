@@ -1,0 +1,212 @@
+"""weft.scipy.special against SciPy: values, batches, derivatives, ends of domains, sharding."""
+
+import numpy as np
+import pytest
+import scipy.special as sp
+
+import weft
+import weft.numpy as wnp
+from tests.scipy.table import Case, check, check_narrow
+from weft.scipy import special
+
+_rng = np.random.default_rng(3)
+
+
+def draw(low, high):
+    return _rng.uniform(low, high, (3, 4))
+
+
+WIDE, SMALL, POSITIVE, OTHER, UNIT = (
+    *(draw(-30, 30), draw(-3, 3)),
+    *(draw(0.1, 20), draw(0.1, 20), draw(0.02, 0.98)),
+)
+WHOLE = _rng.integers(0, 6, (3, 4))
+
+
+def case(fun, *args, diff=None, ref=None, name="", **options):
+    floats = tuple(i for i, a in enumerate(args) if a.dtype.kind in "fc")
+    label = f"{fun}-{name}" if name else fun
+    chosen = floats if diff is None else diff
+    ours, theirs = getattr(special, fun), ref or getattr(sp, fun)
+    return Case(label, ours, theirs, args, chosen, **options)
+
+
+CASES = [
+    case("gammaln", WIDE),
+    case("loggamma", POSITIVE),
+    case("gammasgn", WIDE, diff=()),
+    case("gamma", SMALL),
+    case("beta", POSITIVE, UNIT),
+    case("betaln", POSITIVE, OTHER),
+    case("betainc", POSITIVE, OTHER, UNIT),
+    case("gammainc", POSITIVE, OTHER),
+    case("gammaincc", POSITIVE, OTHER),
+    case("factorial", POSITIVE),
+    case("comb", 1 + POSITIVE, UNIT),
+    case("comb", 3 + POSITIVE, UNIT, ref=sp.binom, name="binom"),
+    case("poch", POSITIVE, SMALL),
+    case("digamma", WIDE, ref=lambda x: sp.digamma(x)),
+    case("polygamma", WHOLE, POSITIVE),
+    case("zeta", 1 + POSITIVE, OTHER, diff=(1,)),
+    case("expit", SMALL),
+    case("logit", UNIT),
+    case("xlogy", SMALL, POSITIVE),
+    case("xlog1py", SMALL, POSITIVE),
+    case("entr", POSITIVE),
+    case("rel_entr", UNIT, POSITIVE),
+    case("kl_div", UNIT, POSITIVE),
+    case("boxcox", POSITIVE, SMALL, slope_rtol=1e-5),
+    case("boxcox1p", POSITIVE, SMALL, slope_rtol=1e-5),
+    case("erf", SMALL),
+    case("erfc", SMALL),
+    case("erfinv", 2 * UNIT - 1),
+    case("erfcx", SMALL),
+    case("erfcx", 50 * POSITIVE, name="large"),
+    case("dawsn", SMALL),
+    case("dawsn", 10 * WIDE, name="large"),
+    case("wofz", SMALL + 1j * WIDE[::-1] / 10, diff=()),
+    case("ndtr", SMALL),
+    case("log_ndtr", WIDE),
+    case("ndtri", UNIT),
+    case("ndtri", UNIT**40, diff=(), name="tail"),
+    case("owens_t", SMALL, SMALL[::-1]),
+    case("exp1", POSITIVE),
+    case("expi", WIDE),
+    case("expi", SMALL, name="near"),
+    case("expn", WHOLE, POSITIVE, slope_rtol=1e-5),
+    case("expn", WHOLE, UNIT, name="series", slope_rtol=1e-4),
+    case("spence", POSITIVE),
+    case("spence", UNIT, name="unit"),
+    case("i0", SMALL),
+    case("i0e", WIDE),
+    case("i1", SMALL),
+    case("i1e", WIDE),
+    case("hyp1f1", POSITIVE / 4, OTHER / 4, SMALL, slope_rtol=1e-5),
+    case("hyp1f1", POSITIVE / 9, OTHER / 9, 10 * WIDE, diff=(), name="large", rtol=1e-9),
+    case("hyp2f1", SMALL, OTHER, POSITIVE, UNIT - 0.5, slope_rtol=1e-5),
+    case("hyp2f1", SMALL, OTHER / 9, POSITIVE, -POSITIVE, diff=(), name="below", rtol=1e-9),
+    case("hyp2f1", SMALL, OTHER / 9, POSITIVE, 1 - UNIT / 5, diff=(), name="near 1", rtol=1e-9),
+    Case("sici", special.sici, sp.sici, (POSITIVE,), (0,), ),
+    Case("fresnel", special.fresnel, sp.fresnel, (SMALL * 3,), (0,), ),
+    Case(
+        "multigammaln", lambda a: special.multigammaln(a, 3), lambda a: sp.multigammaln(a, 3),
+        (2 + POSITIVE,), (0,),
+    ),
+    Case(
+        "bessel_jn", lambda z: special.bessel_jn(z, v=4),
+        lambda z: np.stack([sp.jv(k, z) for k in range(5)]), (WIDE / 2,), (0,),
+    ),
+    Case(
+        "sph_harm_y", lambda t, p: special.sph_harm_y(WHOLE, WHOLE[::-1] - 2, t, p),
+        lambda t, p: np.where(np.abs(WHOLE[::-1] - 2) <= WHOLE,
+                              sp.sph_harm_y(WHOLE, WHOLE[::-1] - 2, t, p), 0),
+        (UNIT * 3, SMALL), (0, 1),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_values_batches_and_derivatives(case, rng):
+    check(case, rng)
+
+
+def test_every_function_has_a_case():
+    elsewhere = {"bernoulli", "logsumexp", "softmax", "log_softmax"}
+    assert set(special.__all__) - {c.id.split("-")[0] for c in CASES} == elsewhere
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_float32_has_its_own_accuracy(case):
+    check_narrow(case)
+
+
+@pytest.mark.parametrize("name", ["logsumexp", "softmax", "log_softmax"])
+def test_exponentials_over_axes_are_scipys(name):
+    for axis in (None, 0):
+        got = getattr(special, name)(SMALL, axis=axis)
+        np.testing.assert_allclose(got, getattr(sp, name)(SMALL, axis=axis), rtol=1e-5)
+
+
+ENDS = {
+    "gammasgn": [0.0, -0.0, 1.0, -0.5, -1.5, np.nan, np.inf],
+    "entr": [0.0, -1.0, 1.0, np.inf, np.nan],
+    "expit": [np.inf, -np.inf, np.nan],
+    "logit": [0.0, 1.0],
+    "erfcx": [0.0, np.inf, -np.inf, 1e5, 1e30],
+    "dawsn": [0.0, np.inf, 1e10, 1e-20],
+    "ndtr": [np.inf, -np.inf, 0.0, -30.0],
+    "log_ndtr": [np.inf, -1e5, 0.0, 40.0],
+    "ndtri": [0.0, 1.0, -0.1, 1.1, np.nan, 1e-300],
+    "expi": [0.0, np.inf, -np.inf, np.nan],
+    "spence": [0.0, 1.0, 2.0, -1.0, np.inf, np.nan],
+    "sici": [0.0, np.inf, 1e-10],
+    "fresnel": [0.0, np.inf, -np.inf, 1e-10, 1234.5],
+    "i0e": [0.0, np.inf],
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_the_ends_of_domains_are_scipys(name):
+    with weft.enable_x64(True), np.errstate(all="ignore"):
+        x = np.array(ENDS[name])
+        np.testing.assert_allclose(getattr(special, name)(x), getattr(sp, name)(x), rtol=1e-10)
+
+
+def test_products_with_logarithms_are_zero_where_a_factor_is():
+    zero = np.zeros(3)
+    y = np.array([0.0, 2.0, np.inf])
+    assert np.asarray(special.xlogy(zero, y)).tolist() == [0.0] * 3
+    assert np.asarray(special.xlog1py(zero, y)).tolist() == [0.0] * 3
+    p, q = (a.ravel() for a in np.meshgrid([0.0, 1.0, -1.0, np.nan], [0.0, 1.0, -1.0]))
+    np.testing.assert_allclose(special.rel_entr(p, q), sp.rel_entr(p, q))
+    assert float(weft.grad(special.xlogy)(0.0, 2.0)) == pytest.approx(np.log(2))
+
+
+def test_counts_of_combinations_are_whole():
+    n, k = (a.ravel() for a in np.meshgrid(np.arange(-1, 30), np.arange(-1, 12)))
+    np.testing.assert_array_equal(
+        special.comb(n, k)[n < 18], sp.comb(n, k)[n < 18]
+    )  # fmt: skip
+    got = special.comb(n, k, repetition=True)
+    np.testing.assert_allclose(got, sp.comb(n, k, repetition=True), rtol=1e-5)
+
+
+def test_bernoulli_numbers_are_those_of_scipy():
+    np.testing.assert_allclose(special.bernoulli(30), sp.bernoulli(30), rtol=1e-6)
+
+
+def test_the_box_cox_transform_is_smooth_in_its_power():
+    with weft.enable_x64(True):
+        slope = weft.grad(special.boxcox, argnums=1)(3.0, 0.0)
+        step = (sp.boxcox(3.0, 1e-5) - sp.boxcox(3.0, -1e-5)) / 2e-5
+    assert float(slope) == pytest.approx(step, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", ["entr", "erfcx", "ndtri", "gammainc", "hyp1f1", "sici", "zeta"])
+def test_sharded_operands_need_no_communication(name):
+    mesh = weft.make_mesh((8,), ("x",))
+    count = {"gammainc": 2, "hyp1f1": 3, "zeta": 2}.get(name, 1)
+    rows = weft.NamedSharding(mesh, weft.P("x"))
+    args = [weft.ShapeDtypeStruct((16, 4), "float32", sharding=rows)] * count
+    report = weft.comm(getattr(special, name), *args)
+    # An iteration ends when all of its elements have converged.
+    assert all(c.bytes <= 64 for c in report.collectives)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: special.factorial(3, exact=True), NotImplementedError, "math.factorial"),
+        (lambda: special.log_ndtr(1.0, series_order=40), ValueError, "from 0 to 30"),
+        (lambda: special.bernoulli(-1), ValueError, "0 or more"),
+        (lambda: special.bessel_jn(1.0, v=60), ValueError, "n_iter"),
+        (lambda: special.sph_harm_y(1, 0, 0.1, 0.2, diff_n=1), NotImplementedError, "jvp"),
+        (lambda: weft.jit(special.sph_harm_y)(1, 0, 0.1, 0.2), ValueError, "n_max"),
+        (lambda: special.entr(wnp.ones(2) * 1j), TypeError, "entr"),
+        (lambda: weft.grad(special.zeta)(2.0, 1.0), TypeError, "zeta has no derivative"),
+        (lambda: special.gammaln([1.0]), TypeError, "array"),
+    ],
+)
+def test_what_cannot_be_says_why(call, error, words):
+    with pytest.raises(error, match=words):
+        call()

@@ -1,0 +1,19 @@
+"""SciPy's functions on weft arrays, under the names and with the semantics of jax.scipy.
+
+Modules load when they are first used.
+"""
+
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+__all__ = ["special"]
+
+
+def __getattr__(name: str) -> _Any:
+    if name in __all__:
+        return _import_module(f"weft.scipy.{name}")
+    raise AttributeError(f"module 'weft.scipy' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,92 @@
+"""Elementwise functions from a formula and its partial derivatives: one op each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as wnp
+from weft.core.trace import typeof
+from weft.numpy.common import to_array
+from weft.ops.promote import broadcast_args, broadcast_to, promote_inexact
+from weft.ops.special_functions import _formula as formula_op
+from weft.ops.special_functions import no_derivative
+
+
+def special_op(name: str, formula: Callable, *partials: Callable | None) -> Callable:
+    """A function of arrays that is one elementwise op: sharded and batched as such.
+
+    formula: of float operands of one shape and dtype, float32 at least, in weft.numpy's functions.
+    partials: for each operand the derivative in it, a function of (result, *operands); None where
+    none is known, which raises.
+    """
+
+    def rule(index: int, partial: Callable | None) -> Callable:
+        if partial is None:
+            return lambda t, out, *primals: no_derivative(name, f"argument {index}")
+        return lambda t, out, *primals: t * partial(out, *_same_shape(primals))
+
+    prim = formula_op(name, formula, [rule(i, p) for i, p in enumerate(partials)])
+
+    def call(*operands: Any) -> Any:
+        return prim.bind(*broadcast_args(*promote_inexact(*map(to_array, operands))))
+
+    return call
+
+
+def _same_shape(operands: tuple) -> list:
+    """Operands broadcast where some are scalars."""
+    shape = next((s for x in operands if (s := typeof(x).shape)), ())
+    return [broadcast_to(x, shape) for x in operands]
+
+
+def choose(*cases: Any) -> Any:
+    """The value of the first condition that holds; the last argument is the default."""
+    *pairs, value = cases
+    for condition, other in reversed(list(zip(pairs[::2], pairs[1::2], strict=True))):
+        value = wnp.where(condition, other, value)
+    return value
+
+
+def polynomial(x: Any, coefficients: Any) -> Any:
+    """The sum of coefficients[k] * x**k, by Horner's rule."""
+    value = wnp.full_like(x, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        value = value * x + float(c)
+    return value
+
+
+def chebyshev_fit(fun: Callable, low: float, high: float, degree: int) -> Callable:
+    """A function of arrays that agrees with `fun`, of host arrays of float64, on [low, high].
+
+    Outside of the interval its values mean nothing, but are finite.
+    Source: Clenshaw, A note on the summation of Chebyshev series, 1955.
+    """
+    middle, half = (low + high) / 2, (high - low) / 2
+    sampled: Any = np.polynomial.chebyshev.chebinterpolate
+    coefficients = sampled(lambda u: fun(middle + half * u), degree)
+
+    def evaluate(x: Any) -> Any:
+        # Terms below the precision of the operands cost time only.
+        least = np.abs(coefficients).max() * float(wnp.finfo(typeof(x).dtype).eps) / 16
+        kept = coefficients[: np.flatnonzero(np.abs(coefficients) > least)[-1] + 1]
+        u = wnp.clip((x - middle) / half, -1, 1)
+        b1 = b2 = wnp.zeros_like(x)
+        for c in kept[:0:-1]:
+            b1, b2 = 2 * u * b1 - b2 + float(c), b1
+        return u * b1 - b2 + float(kept[0])
+
+    return evaluate
+
+
+def half_line_integral(fun: Callable, x: np.ndarray) -> np.ndarray:
+    """The integral of fun(s, x) e^-s over s from 0 to infinity, on the host, for each x.
+
+    Source: Takahasi and Mori, Double exponential formulas for numerical integration, 1974.
+    """
+    u = np.linspace(-4.5, 5.0, 400)
+    s = np.exp(u - np.exp(-u))
+    weights = s * (1 + np.exp(-u)) * np.exp(-s) * (u[1] - u[0])
+    return (fun(s, np.asarray(x, np.float64)[..., None]) * weights).sum(axis=-1)

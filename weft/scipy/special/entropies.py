@@ -1,0 +1,120 @@
+"""Products with logarithms, which are 0 where a factor is; logistic functions; power transforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft.numpy as wnp
+from weft import lax
+from weft.scipy.special.elementwise import choose, special_op
+from weft.scipy.special.factorials import _unary, floats
+
+expit = _unary("expit", lax.logistic, "The logistic function 1 / (1 + exp(-x)).")
+
+_logit = special_op("logit", lambda p: wnp.log(p) - wnp.log1p(-p), lambda out, p: 1 / (p * (1 - p)))
+_xlogy = special_op(
+    "xlogy",
+    lambda x, y: wnp.where((x == 0) & ~wnp.isnan(y), 0, x * wnp.log(y)),
+    lambda out, x, y: wnp.log(y),
+    lambda out, x, y: x / y,
+)
+_xlog1py = special_op(
+    "xlog1py",
+    lambda x, y: wnp.where((x == 0) & ~wnp.isnan(y), 0, x * wnp.log1p(y)),
+    lambda out, x, y: wnp.log1p(y),
+    lambda out, x, y: x / (1 + y),
+)
+_entr = special_op(
+    "entr",
+    lambda x: choose(x < 0, -wnp.inf, x == 0, 0, -x * wnp.log(x)),
+    lambda out, x: -wnp.log(x) - 1,
+)
+_rel_entr = special_op(
+    "rel_entr",
+    lambda p, q: choose(
+        wnp.isnan(p) | wnp.isnan(q),
+        wnp.nan,
+        (p == 0) & (q >= 0),
+        0,
+        (p > 0) & (q > 0),
+        p * wnp.log(p / q),
+        wnp.inf,
+    ),
+    lambda out, p, q: wnp.where((p > 0) & (q > 0), wnp.log(p / q) + 1, 0),
+    lambda out, p, q: wnp.where((p > 0) & (q > 0), -p / q, 0),
+)
+
+
+def logit(x: Any) -> Any:
+    """The logarithm of the odds, log(x / (1 - x)): the inverse of expit.
+
+    Source: scipy.special.logit.
+    """
+    return _logit(x)
+
+
+def xlogy(x: Any, y: Any) -> Any:
+    """x * log(y), and 0 where x is 0.
+
+    Source: scipy.special.xlogy.
+    """
+    return _xlogy(x, y)
+
+
+def xlog1py(x: Any, y: Any) -> Any:
+    """x * log(1 + y), and 0 where x is 0.
+
+    Source: scipy.special.xlog1py.
+    """
+    return _xlog1py(x, y)
+
+
+def entr(x: Any) -> Any:
+    """The entropy -x log(x): 0 at 0, -inf where x is negative.
+
+    Source: scipy.special.entr.
+    """
+    return _entr(x)
+
+
+def rel_entr(p: Any, q: Any) -> Any:
+    """The relative entropy p log(p / q): 0 where p is 0, infinite where either is negative.
+
+    Source: scipy.special.rel_entr.
+    """
+    return _rel_entr(p, q)
+
+
+def kl_div(p: Any, q: Any) -> Any:
+    """p log(p / q) - p + q, a Kullback-Leibler divergence's term, which is never negative.
+
+    Source: scipy.special.kl_div.
+    """
+    p, q = floats(p, q)
+    return rel_entr(p, q) - p + q
+
+
+def boxcox(x: Any, lmbda: Any) -> Any:
+    """The Box-Cox transform (x**lmbda - 1) / lmbda, and log(x) where lmbda is 0.
+
+    Source: scipy.special.boxcox.
+    """
+    x, lmbda = floats(x, lmbda)
+    return _power_transform(wnp.log(x), lmbda)
+
+
+def boxcox1p(x: Any, lmbda: Any) -> Any:
+    """The Box-Cox transform of 1 + x.
+
+    Source: scipy.special.boxcox1p.
+    """
+    x, lmbda = floats(x, lmbda)
+    return _power_transform(wnp.log1p(x), lmbda)
+
+
+def _power_transform(log_x: Any, lmbda: Any) -> Any:
+    at_zero = lmbda == 0
+    safe = wnp.where(at_zero, 1, lmbda)
+    # At 0 the derivative in lmbda comes from the second term of the series.
+    near = log_x * (1 + lmbda * log_x / 2)
+    return wnp.where(at_zero, near, wnp.expm1(safe * log_x) / safe)

@@ -1,0 +1,198 @@
+"""The gamma function and what is made of it: factorials, beta, incomplete gamma and beta."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import comb as host_comb
+from math import log, pi
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as wnp
+from weft import lax
+from weft.numpy.common import inexact, static_int, to_array
+from weft.ops.promote import broadcast_args, promote_inexact
+
+
+def as_float(x: Any) -> Any:
+    """The operand as an array of floats."""
+    return inexact(to_array(x))
+
+
+def floats(*xs: Any) -> tuple:
+    """Operands in their common float dtype and shape."""
+    return broadcast_args(*promote_inexact(*map(to_array, xs)))
+
+
+def _unary(name: str, op: Callable, doc: str) -> Callable:
+    def traced(x: Any) -> Any:
+        return op(as_float(x))
+
+    traced.__name__ = traced.__qualname__ = name
+    traced.__doc__ = f"{doc} Source: scipy.special.{name}."
+    return traced
+
+
+gammaln = _unary("gammaln", lax.lgamma, "The logarithm of |gamma(x)|.")
+digamma = _unary("digamma", lax.digamma, "The derivative of gammaln.")
+
+
+def loggamma(x: Any) -> Any:
+    """The logarithm of gamma(x) for real x: NaN where gamma(x) is negative.
+
+    Source: scipy.special.loggamma.
+    """
+    x = as_float(x)
+    return wnp.where(gammasgn(x) < 0, wnp.nan, gammaln(x))
+
+
+def gammasgn(x: Any) -> Any:
+    """The sign of gamma(x): 1 or -1, and NaN at negative integers.
+
+    Source: scipy.special.gammasgn.
+    """
+    x = as_float(x)
+    below = wnp.floor(x)
+    sign = wnp.where((x < 0) & (wnp.fmod(below, 2) != 0), -1.0, 1.0)
+    sign = wnp.where((x == 0) & wnp.signbit(x), -1.0, sign)
+    undefined = wnp.isnan(x) | ((x < 0) & (x == below))
+    return wnp.where(undefined, wnp.nan, sign).astype(x.dtype)
+
+
+def gamma(x: Any) -> Any:
+    """The gamma function, (x - 1)! for positive integers.
+
+    Source: scipy.special.gamma.
+    """
+    return gammasgn(x) * wnp.exp(gammaln(x))
+
+
+def betaln(a: Any, b: Any) -> Any:
+    """The logarithm of |beta(a, b)|.
+
+    Source: scipy.special.betaln.
+    """
+    a, b = floats(a, b)
+    return gammaln(a) + gammaln(b) - gammaln(a + b)
+
+
+def beta(a: Any, b: Any) -> Any:
+    """gamma(a) gamma(b) / gamma(a + b).
+
+    Source: scipy.special.beta.
+    """
+    a, b = floats(a, b)
+    return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * wnp.exp(betaln(a, b))
+
+
+def betainc(a: Any, b: Any, x: Any) -> Any:
+    """The regularized incomplete beta function I_x(a, b).
+
+    Source: scipy.special.betainc.
+    """
+    return lax.betainc(*floats(a, b, x))
+
+
+def gammainc(a: Any, x: Any) -> Any:
+    """The regularized lower incomplete gamma function P(a, x).
+
+    Source: scipy.special.gammainc.
+    """
+    return lax.igamma(*floats(a, x))
+
+
+def gammaincc(a: Any, x: Any) -> Any:
+    """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x).
+
+    Source: scipy.special.gammaincc.
+    """
+    return lax.igammac(*floats(a, x))
+
+
+def factorial(n: Any, exact: bool = False) -> Any:
+    """gamma(n + 1), and 0 where n is negative.
+
+    exact: integers of any size, which arrays do not hold: it must be False.
+    Source: scipy.special.factorial.
+    """
+    if exact:
+        raise NotImplementedError(
+            "factorial: exact=True gives Python integers, which arrays do not hold; use "
+            "math.factorial, or exact=False"
+        )
+    n = as_float(n)
+    return wnp.where(n < 0, 0, wnp.exp(gammaln(n + 1)))
+
+
+def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
+    """The number of ways to take k of N things; N and k may be fractional.
+
+    repetition: things may be taken more than once. 0 where k < 0, N < 0 or k > N.
+    Source: scipy.special.comb.
+    """
+    N, k = floats(N, k)
+    if repetition:
+        N, none = N + k - 1, (N <= 0) & (k > 0)
+        return wnp.where(none | (k < 0), 0, wnp.where(k == 0, 1, _binomial(N, k)))
+    return wnp.where((k < 0) | (N < 0) | (k > N), 0, _binomial(N, k))
+
+
+def _binomial(n: Any, k: Any) -> Any:
+    value = wnp.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+    whole = (
+        (n == wnp.floor(n)) & (k == wnp.floor(k)) & (value < 1 / (512 * wnp.finfo(value.dtype).eps))
+    )
+    return wnp.where(whole, value + lax.stop_gradient(wnp.round(value) - value), value)
+
+
+def poch(z: Any, m: Any) -> Any:
+    """The rising factorial gamma(z + m) / gamma(z).
+
+    Source: scipy.special.poch.
+    """
+    z, m = floats(z, m)
+    value = gammasgn(z) * gammasgn(z + m) * wnp.exp(gammaln(z + m) - gammaln(z))
+    return wnp.where(m == 0, 1, value)
+
+
+def multigammaln(a: Any, d: int) -> Any:
+    """The logarithm of the multivariate gamma function of dimension d.
+
+    Source: Wilks, Mathematical Statistics, 1962.
+    """
+    d = static_int(d, "multigammaln: d")
+    shifted = as_float(a)[..., None] - wnp.arange(d) / 2
+    return gammaln(shifted).sum(-1) + d * (d - 1) / 4 * log(pi)
+
+
+def polygamma(n: Any, x: Any) -> Any:
+    """The n-th derivative of digamma at x.
+
+    Source: scipy.special.polygamma.
+    """
+    return lax.polygamma(*floats(n, x))
+
+
+def zeta(x: Any, q: Any = None) -> Any:
+    """The Hurwitz zeta function, the sum of (k + q)**-x over k >= 0; q=None: Riemann's, q=1.
+
+    Source: scipy.special.zeta.
+    """
+    return lax.zeta(*floats(x, 1 if q is None else q))
+
+
+def bernoulli(n: int) -> Any:
+    """The Bernoulli numbers from B0 to Bn, with B1 = -1/2.
+
+    n: a Python integer, 0 or more. Source: scipy.special.bernoulli.
+    """
+    n = static_int(n, "bernoulli: n")
+    if n < 0:
+        raise ValueError(f"bernoulli: n must be 0 or more, got {n}")
+    exact = [Fraction(1), Fraction(-1, 2)]
+    for m in range(2, n + 1):
+        terms = (host_comb(m + 1, k) * exact[k] for k in range(m) if k < 2 or k % 2 == 0)
+        exact.append(Fraction(0) if m % 2 else -sum(terms, Fraction(0)) / (m + 1))
+    return wnp.asarray(np.array([float(b) for b in exact[: n + 1]]), dtype=float)
