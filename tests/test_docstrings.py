@@ -13,7 +13,7 @@ MODULES = ["weft"] + [
     f"weft.{name}"
     for name in (
         *("lax", "numpy", "numpy.linalg", "numpy.fft", "nn", "nn.initializers", "random", "ops"),
-        *("lax.linalg", "collectives"),
+        *("lax.linalg", "collectives", "scipy.special", "scipy.linalg"),
         *("pallas", "ffi", "sharding", "tree", "tree_util", "testing", "debug", "communication"),
         *("custom_batching", "custom_derivatives", "ad_checkpoint", "distributed", "dlpack"),
         *("dtypes", "errors", "flatten_util", "mesh_utils", "monitoring", "profiler", "ref"),

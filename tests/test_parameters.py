@@ -8,6 +8,12 @@ import pytest
 
 from tests.test_docstrings import MODULES, public
 
+# Parameters of SciPy's functions that concern its own memory, checks and choice of method.
+ANYWHERE = {
+    *("overwrite_a", "overwrite_b", "overwrite_c", "overwrite_data", "check_finite", "turbo"),
+    *("lapack_driver", "lwork"),
+}
+
 # Parameters that may change nothing, and why.
 MAY_CHANGE_NOTHING = {
     "approx_max_k": {"reduction_input_size_override": "tunes a recall that is exact here"},
@@ -17,6 +23,7 @@ MAY_CHANGE_NOTHING = {
         "allow_split_physical_axes": "tori of TPUs only",
     },
     "create_hybrid_device_mesh": {"allow_split_physical_axes": "tori of TPUs only"},
+    "eigh_tridiagonal": {"key": "eigenvectors are those of the dense matrix"},
     "histogram_bin_edges": {
         "weights": "NumPy reads them for rules by name only, which are refused"
     },
@@ -28,6 +35,8 @@ MAY_CHANGE_NOTHING = {
     "reciprocal": {"approx": "allows an error", "full_range": "allows an error"},
     "reshape": {"copy": "arrays do not change: whether one is a copy cannot be seen"},
     "scaled_dot_general": {"implementation": "deprecated, the system chooses"},
+    "solve": {"debug": "prints nothing"},
+    "solve_triangular": {"debug": "prints nothing"},
     "setxor1d": {"assume_unique": "a promise that may save work"},
     "symmetric_product": {"symmetrize_output": "the result is whole in any case"},
     "unique": {"sorted": "False allows any order"},
@@ -51,7 +60,8 @@ def unread(function):
     if all(isinstance(s, ast.Expr | ast.Pass | ast.Raise) for s in definition.body):
         return []  # a protocol's method, or one that refuses to be called
     names = [p.arg for p in given if p is not None]
-    return [n for n in names if n not in read and n not in ("self", "cls") and n[0] != "_"]
+    read |= ANYWHERE | {"self", "cls"}
+    return [n for n in names if n not in read and n[0] != "_"]
 
 
 def functions(name, value):

@@ -56,7 +56,7 @@ _HOMES = {
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
 _PACKAGES = frozenset(
     (
-        *("numpy", "lax", "nn", "random", "ops", "ffi", "pallas"),
+        *("numpy", "lax", "nn", "random", "ops", "ffi", "pallas", "scipy"),
         *("ad", "tree", "tree_util", "sharding", "collectives", "partition", "distributed"),
         *("debug", "testing", "dtypes", "errors", "custom_batching", "custom_derivatives"),
         *("dlpack", "communication", "ad_checkpoint", "flatten_util", "ref", "stages", "typing"),
@@ -90,7 +90,6 @@ _ELSEWHERE = {
     "memory": "sharding.with_memory_kind('pinned_host')",
     "pmap": "weft.shard_map",
     "print_environment_info": "python -m weft.debug.env",
-    "scipy": "weft.lax for special functions, weft.nn.logsumexp, weft.numpy.linalg",
 }
 
 

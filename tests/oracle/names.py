@@ -22,6 +22,7 @@ MODULES = [
     *["random", "tree", "tree_util", "dlpack", "ops", "sharding", "debug", "errors", "dtypes"],
     *["stages", "ref", "flatten_util", "typing", "ad_checkpoint", "custom_batching", "ffi"],
     *["custom_derivatives", "distributed", "monitoring", "profiler"],
+    *["scipy.special", "scipy.linalg"],
 ]
 
 

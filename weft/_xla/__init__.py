@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.machinery
 import os
 import sys
+import types
 
 if "jax" in sys.modules:
     raise ImportError(
@@ -47,8 +48,10 @@ class _RefuseJax:
 
 sys.meta_path.insert(0, _RefuseJax)
 # jaxlib 0.10.2 looks for `jax.core` the first time an array is copied to the host and ignores a
-# failure. None makes that failure cost 1 us instead of a search of the path.
-sys.modules.setdefault("jax.core", None)  # type: ignore[arg-type]
+# failure, which costs a search of the path. SciPy asks a loaded `jax.core` for its Tracer.
+core = types.ModuleType("jax.core")
+core.Tracer = type("Tracer", (), {})
+sys.modules.setdefault("jax.core", core)
 
 try:
     import jaxlib

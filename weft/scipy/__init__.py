@@ -6,7 +6,7 @@ Modules load when they are first used.
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-__all__ = ["special"]
+__all__ = ["linalg", "special"]
 
 
 def __getattr__(name: str) -> _Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import pi
 from typing import Any
 
+import numpy as np
+
 import weft.numpy as wnp
 from weft import lax
 from weft.numpy.common import is_concrete, static_int
@@ -77,7 +79,7 @@ def sph_harm_y(
     if n_max is None:
         if not is_concrete(n):
             raise ValueError("sph_harm_y: give n_max, the largest degree, where n is traced")
-        n_max = int(wnp.max(wnp.asarray(n)))
+        n_max = int(np.max(np.asarray(n), initial=0))
     n_max = static_int(n_max, "sph_harm_y: n_max")
     theta, phi = as_float(theta), as_float(phi)
     order = wnp.abs(wnp.asarray(m)).astype(theta.dtype)

@@ -143,7 +143,8 @@ def exp1(x: Any) -> Any:
 
     Source: Abramowitz and Stegun, 5.1; scipy.special.exp1.
     """
-    return -expi(-wnp.asarray(x))
+    x = wnp.asarray(x)
+    return wnp.where(x < 0, wnp.nan, -expi(-x))
 
 
 # Sine, cosine and Fresnel integrals --------------------------------------------------------------

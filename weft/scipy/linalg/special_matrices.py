@@ -1,0 +1,250 @@
+"""Matrices with a name: Toeplitz, Hankel, companion, Hilbert, Pascal, Hadamard and others."""
+
+from __future__ import annotations
+
+from math import comb
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as wnp
+from weft.core import dtypes
+from weft.numpy.common import static_int
+from weft.scipy.linalg.factorizations import _choice
+from weft.scipy.special.factorials import as_float
+
+
+def _size(name: str, n: Any, least: int = 0) -> int:
+    n = static_int(n, f"{name}: n")
+    if n < least:
+        raise ValueError(f"{name}: n must be {least} or more, got {n}")
+    return n
+
+
+def _vectors(name: str, x: Any, least: int = 1) -> Any:
+    x = wnp.asarray(x)
+    if x.ndim < 1 or x.shape[-1] < least:
+        raise ValueError(f"{name}: takes vectors of {least} or more elements, got shape {x.shape}")
+    return x
+
+
+def _host(matrix: Any, dtype: Any = float) -> Any:
+    return wnp.asarray(np.asarray(matrix, np.float64), dtype=dtypes.canonicalize_dtype(dtype))
+
+
+def block_diag(*arrs: Any) -> Any:
+    """The matrix with the arguments, matrices, vectors or numbers, as blocks on its diagonal.
+
+    Source: scipy.linalg.block_diag.
+    """
+    blocks = [wnp.atleast_2d(a) for a in arrs] or [wnp.zeros((1, 0))]
+    for i, b in enumerate(blocks):
+        if b.ndim != 2:
+            raise ValueError(f"block_diag: argument {i} has {b.ndim} dimensions, more than 2")
+    width, left, rows = sum(b.shape[1] for b in blocks), 0, []
+    dtype = wnp.result_type(*blocks)
+    for b in blocks:
+        rows.append(wnp.pad(b.astype(dtype), ((0, 0), (left, width - left - b.shape[1]))))
+        left += b.shape[1]
+    return wnp.concatenate(rows)
+
+
+def toeplitz(c: Any, r: Any = None) -> Any:
+    """The matrices (..., m, n) with first columns c (..., m) and first rows r (..., n).
+
+    r: c's conjugate by default; its first element is not read. Source: scipy.linalg.toeplitz.
+    """
+    c = wnp.atleast_1d(c)
+    r = wnp.conj(c) if r is None else wnp.atleast_1d(r)
+    batch = wnp.broadcast_shapes(c.shape[:-1], r.shape[:-1])
+    m, n = c.shape[-1], r.shape[-1]
+    c, r = (wnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r))
+    values = wnp.concatenate([wnp.flip(r[..., 1:], -1), c], -1)
+    return values[..., np.arange(m)[:, None] - np.arange(n)[None] + max(n - 1, 0)]
+
+
+def hankel(c: Any, r: Any = None) -> Any:
+    """The matrices (..., m, n) with first columns c (..., m) and last rows r (..., n).
+
+    r: zeros by default; its first element is not read. Source: scipy.linalg.hankel.
+    """
+    c = wnp.atleast_1d(c)
+    r = wnp.zeros_like(c) if r is None else wnp.atleast_1d(r)
+    batch = wnp.broadcast_shapes(c.shape[:-1], r.shape[:-1])
+    m, n = c.shape[-1], r.shape[-1]
+    c, r = (wnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r))
+    values = wnp.concatenate([c, r[..., 1:]], -1)
+    return values[..., np.arange(m)[:, None] + np.arange(n)[None]]
+
+
+def circulant(c: Any) -> Any:
+    """The matrices (..., n, n) whose columns are the rotations of c (..., n).
+
+    Source: scipy.linalg.circulant.
+    """
+    c = wnp.atleast_1d(c)
+    n = c.shape[-1]
+    return c[..., (np.arange(n)[:, None] - np.arange(n)[None]) % max(n, 1)]
+
+
+def companion(a: Any) -> Any:
+    """The companion matrices (..., n - 1, n - 1) of polynomials with coefficients a (..., n).
+
+    Source: scipy.linalg.companion.
+    """
+    a = as_float(_vectors("companion", a, 2))
+    n = a.shape[-1] - 1
+    row = -a[..., 1:] / a[..., :1]
+    below = wnp.broadcast_to(wnp.eye(n - 1, n, dtype=a.dtype), (*a.shape[:-1], n - 1, n))
+    return wnp.concatenate([row[..., None, :], below], -2)
+
+
+def fiedler(a: Any) -> Any:
+    """The symmetric matrices (..., n, n) of |a[i] - a[j]|.
+
+    Source: scipy.linalg.fiedler.
+    """
+    a = wnp.atleast_1d(a)
+    return wnp.abs(a[..., :, None] - a[..., None, :])
+
+
+def fiedler_companion(a: Any) -> Any:
+    """The pentadiagonal companion matrices of polynomials with coefficients a (..., n).
+
+    Source: Fiedler, A note on companion matrices, 2003; scipy.linalg.fiedler_companion.
+    """
+    a = as_float(wnp.atleast_1d(a))
+    n = a.shape[-1] - 1
+    if n < 1:
+        return wnp.zeros((*a.shape[:-1], 0, 0), a.dtype)
+    a = a / a[..., :1]
+    if n == 1:
+        return -a[..., 1:, None]
+    c = wnp.zeros((*a.shape[:-1], n, n), a.dtype)
+    odd, even = np.arange(3, n, 2), np.arange(0, n - 2, 2)
+    c = c.at[..., odd, odd - 2].set(1).at[..., even, even + 2].set(1)
+    rows = np.arange(2, n, 2)
+    c = c.at[..., rows, rows - 1].set(-a[..., 3::2])
+    rows = np.arange(0, n - 1, 2)
+    c = c.at[..., rows, rows + 1].set(-a[..., 2::2])
+    return c.at[..., 0, 0].set(-a[..., 1]).at[..., 1, 0].set(1)
+
+
+def leslie(f: Any, s: Any) -> Any:
+    """The Leslie matrices (..., n, n) of fecundities f (..., n) and survival rates s (..., n - 1).
+
+    Source: scipy.linalg.leslie.
+    """
+    f, s = _vectors("leslie", f, 2), _vectors("leslie", s, 1)
+    if f.shape[-1] != s.shape[-1] + 1:
+        raise ValueError(f"leslie: f {f.shape} must have one element more than s {s.shape}")
+    dtype = wnp.result_type(f, s)
+    below = s[..., :, None] * wnp.eye(s.shape[-1], f.shape[-1], dtype=dtype)
+    f = wnp.broadcast_to(f, (*s.shape[:-1], f.shape[-1])).astype(dtype)
+    return wnp.concatenate([f[..., None, :], below], -2)
+
+
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+    """The matrices by which vectors of length n are convolved with a (..., m).
+
+    mode: 'full', 'same' or 'valid', as numpy.convolve has them.
+    Source: scipy.linalg.convolution_matrix.
+    """
+    _choice("convolution_matrix", "mode", mode, ("full", "same", "valid"))
+    a, n = _vectors("convolution_matrix", a), _size("convolution_matrix", n, 1)
+    m = a.shape[-1]
+    rows, offset = {
+        "full": (m + n - 1, 0),
+        "same": (max(m, n), (min(m, n) - 1) // 2),
+        "valid": (max(m, n) - min(m, n) + 1, min(m, n) - 1),
+    }[mode]
+    place = np.arange(rows)[:, None] + offset - np.arange(n)[None]
+    return wnp.where((place >= 0) & (place < m), a[..., np.clip(place, 0, m - 1)], 0)
+
+
+def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
+    """The n x n matrix of the discrete Fourier transform.
+
+    scale: None, 'sqrtn' or 'n', what it is divided by. dtype: complex. Source: scipy.linalg.dft.
+    """
+    _choice("dft", "scale", scale, (None, "sqrtn", "n"))
+    n = _size("dft", n)
+    k = np.arange(n)
+    matrix = np.exp(-2j * np.pi * (np.outer(k, k) % max(n, 1)) / max(n, 1))
+    matrix /= {None: 1, "sqrtn": np.sqrt(n), "n": n}[scale]
+    return wnp.asarray(matrix, dtype=dtypes.canonicalize_dtype(complex if dtype is None else dtype))
+
+
+def hadamard(n: int, dtype: Any = int) -> Any:
+    """Sylvester's Hadamard matrix: n x n of 1 and -1 with orthogonal rows; n is a power of 2.
+
+    Source: scipy.linalg.hadamard.
+    """
+    n = _size("hadamard", n, 1)
+    if n & (n - 1):
+        raise ValueError(f"hadamard: n must be a power of 2, got {n}")
+    shared = np.arange(n)[:, None] & np.arange(n)[None]
+    return _host(1 - 2 * (np.bitwise_count(shared) % 2).astype(int), dtype)
+
+
+def helmert(n: int, full: bool = False) -> Any:
+    """The orthonormal Helmert matrix (n - 1, n); full: with the row of equal elements, first.
+
+    Source: scipy.linalg.helmert.
+    """
+    n = _size("helmert", n, 1)
+    rows = np.tril(np.ones((n, n)), -1) - np.diag(np.arange(n))
+    rows[0] = 1
+    norms = np.sqrt(np.arange(n) * np.arange(1, n + 1))
+    norms[0] = np.sqrt(n)
+    return _host((rows / norms[:, None])[0 if full else 1 :])
+
+
+def hilbert(n: int) -> Any:
+    """The n x n Hilbert matrix of 1 / (i + j + 1).
+
+    Source: scipy.linalg.hilbert.
+    """
+    k = np.arange(_size("hilbert", n))
+    return _host(1 / (k[:, None] + k[None] + 1))
+
+
+def invhilbert(n: int) -> Any:
+    """The inverse of the n x n Hilbert matrix, of whole numbers.
+
+    Source: scipy.linalg.invhilbert.
+    """
+    n = _size("invhilbert", n)
+    entry = lambda i, j: (
+        (-1) ** (i + j) * (i + j + 1) * comb(n + i, n - j - 1) * comb(n + j, n - i - 1)
+        * comb(i + j, i) ** 2
+    )  # fmt: skip
+    return _host([[float(entry(i, j)) for j in range(n)] for i in range(n)] or np.zeros((0, 0)))
+
+
+def _pascal(name: str, n: Any, kind: str | None) -> tuple[np.ndarray, str]:
+    kind = "symmetric" if kind is None else kind
+    _choice(name, "kind", kind, ("symmetric", "lower", "upper"))
+    n = _size(name, n)
+    rows = [[float(comb(i, j)) for j in range(n)] for i in range(n)]
+    return np.array(rows).reshape(n, n), kind
+
+
+def pascal(n: int, kind: str | None = None) -> Any:
+    """The n x n Pascal matrix of binomial coefficients: 'symmetric' (default), 'lower', 'upper'.
+
+    Source: scipy.linalg.pascal.
+    """
+    lower, kind = _pascal("pascal", n, kind)
+    return _host({"lower": lower, "upper": lower.T, "symmetric": lower @ lower.T}[kind])
+
+
+def invpascal(n: int, kind: str | None = None) -> Any:
+    """The inverse of the n x n Pascal matrix: 'symmetric' (default), 'lower', 'upper'.
+
+    Source: scipy.linalg.invpascal.
+    """
+    lower, kind = _pascal("invpascal", n, kind)
+    k = np.arange(len(lower))
+    inverse = lower * (-1.0) ** (k[:, None] + k[None])
+    return _host({"lower": inverse, "upper": inverse.T, "symmetric": inverse.T @ inverse}[kind])
