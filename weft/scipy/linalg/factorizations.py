@@ -295,7 +295,7 @@ def eigh(
             )
         else:
             a = adjoint(factor) @ a @ factor
-    v, w = lax_linalg.eigh(a, lower=lower or b is not None)
+    v, w = lax_linalg.eigh(a, lower=lower or b is not None, symmetrize_input=b is not None)
     if factor is not None and not eigvals_only:
         v = factor @ v if type == 3 else solve_triangular(factor, v, 2, lower=True)
     if eigvals is not None:
