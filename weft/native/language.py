@@ -9,6 +9,7 @@ operand of another type is an error (`i64(x)` converts), pointers of a function 
     p[i], p[i] += 1, p + i  loads, stores, addresses; `stack(T, n)` is memory of the function
     a if c else b           evaluates both; `and`, `or` only what they need
     parallel(f, n, x, y)    f(k, x, y) for k in range(n) on all threads
+    load_wide(p), splat(x)  a vector of LANES elements; store_wide(p, v), sum_wide(v)
 
 Names that `Unit` binds to a type or a number stand for it, so that one function serves many dtypes.
 Comparisons of such numbers are decided as the kernel is compiled.
@@ -24,7 +25,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A scalar (`element` None) or a pointer; kind: i, u, f or b, p for pointers."""
+    """A scalar (`element` None), a pointer or a vector; kind: i, u, f or b, p for pointers."""
 
     name: str
     llvm: str
@@ -49,6 +50,11 @@ def pointer(element: Type) -> Type:
     return Type(f"ptr[{element.name}]", "ptr", "p", 64, element)
 
 
+def vector(element: Type, lanes: int) -> Type:
+    llvm = f"<{lanes} x {element.llvm}>"
+    return Type(f"wide[{element.name}]", llvm, element.kind, element.bits, element)
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """An SSA value; without a type, a number that takes the type of what it meets."""
@@ -69,9 +75,12 @@ class Unit:
         self.functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
         self.constants: dict[str, int | float] = {}
         for node in tree.body:
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                value = ast.literal_eval(node.value)
-                self.constants[node.targets[0].id] = value
+            if isinstance(node, ast.Assign):
+                (names,), value = node.targets, ast.literal_eval(node.value)
+                if isinstance(names, ast.Tuple):
+                    self.constants.update(zip(map(ast.unparse, names.elts), value, strict=True))
+                else:
+                    self.constants[ast.unparse(names)] = value
         self.types = dict(SCALARS)
         for name, bound in bindings.items():
             if isinstance(bound, str):
@@ -523,6 +532,45 @@ class _Writer:
         self.entry.append(f"  {name} = alloca [{n} x {type_.llvm}], align 64")
         return Value(pointer(type_), name)
 
+    def _wide(self, element: Type) -> Type:
+        return vector(element, int(self.unit.constants["LANES"]))
+
+    def _call_load_wide(self, node: ast.expr) -> Value:
+        p = self.value(node)
+        assert p.type is not None and p.type.element is not None
+        type_ = self._wide(p.type.element)
+        return self.op(type_, f"load {type_.llvm}, ptr {p.text}, align {type_.bits // 8}")
+
+    def _call_store_wide(self, node: ast.expr, value: ast.expr) -> Value:
+        p, x = self.value(node), self.value(value)
+        assert x.type is not None
+        self.do(f"store {x.type.llvm} {x.text}, ptr {p.text}, align {x.type.bits // 8}")
+        return Value(None, 0)
+
+    def _call_splat(self, node: ast.expr) -> Value:
+        x = self.value(node)
+        assert x.type is not None
+        type_ = self._wide(x.type)
+        first = self.op(type_, f"insertelement {type_.llvm} poison, {x.type.llvm} {x.text}, i64 0")
+        lanes = type_.llvm[1:].split()[0]
+        return self.op(
+            type_,
+            f"shufflevector {type_.llvm} {first.text}, {type_.llvm} poison, "
+            f"<{lanes} x i32> zeroinitializer",
+        )
+
+    def _call_sum_wide(self, node: ast.expr) -> Value:
+        x = self.value(node)
+        assert x.type is not None and x.type.element is not None
+        element, lanes = x.type.element, x.type.llvm[1:].split()[0]
+        name = f"llvm.vector.reduce.fadd.v{lanes}f{element.bits}"
+        self.unit.declarations[name] = (
+            f"declare {element.llvm} @{name}({element.llvm}, {x.type.llvm})"
+        )
+        start = self.typed(Value(None, 0.0), element, node).text
+        listing = f"{element.llvm} {start}, {x.type.llvm} {x.text}"
+        return self.op(element, f"call reassoc {element.llvm} @{name}({listing})")
+
     def _extremum(self, a: ast.expr, b: ast.expr, relation: dict[str, str]) -> Value:
         x, y = self.value(a), self.value(b)
         type_ = x.type or y.type
@@ -575,6 +623,7 @@ def _read_only(*_: Any) -> Any:
 
 i8 = i16 = i32 = i64 = u8 = u16 = u32 = u64 = f32 = f64 = boolean = ptr = Any
 bitcast = stack = parallel = sqrt = fma = floor = absolute = rint = _read_only
+load_wide = store_wide = splat = sum_wide = _read_only
 
 
 def reassociated(function: Any) -> Any:

@@ -266,7 +266,10 @@ def _lower(
         "batch_group_count": ctx.i64(batch_group_count),
         **precision_attrs(ctx, precision),
     }
-    return ctx.op("stablehlo.convolution", [x, y], ctx.out_types(), attrs)[0]
+    operation = ctx.operation("stablehlo.convolution", [x, y], ctx.out_types(), attrs)
+    if feature_group_count > 1 or batch_group_count > 1:
+        ctx.mark(operation, "depthwise")
+    return operation.results[0]
 
 
 def _lower_in_parts(ctx: Any, x: Any, y: Any, **params: Any) -> Any:
