@@ -9,9 +9,8 @@ In the order in which a kernel passes through:
     mpmd, sync, waits           a thread for each core; semaphores, barriers, copies; how waits end
     translate                   the walk over a jaxpr; what lives when memory changes
     values, loops               arrays as formulas or memory; loops that store and reduce them
-    scalar, math, functions, special
-                                ops on one element, as code that LLVM vectorizes
-    complex_ops, small_floats   elements that are pairs of floats, or are computed in float32
+    scalar, vectors             ops on one element, as code that LLVM vectorizes; what has no
+                                instruction is a formula (weft/pallas/kernel/formulas)
     arrays, refs, control, gather, sorting
                                 rules of the other ops
     dot, microkernel, int8_dot  products, their register tile, words of several short numbers

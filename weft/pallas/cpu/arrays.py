@@ -53,11 +53,7 @@ def _iota(t: Translator, eqn: Any, *rest: Any) -> Array:
 
     def element(f: Function, indices: tuple) -> str:
         value = str(indices[dim])
-        if types.is_small_float(dtype):
-            return scalar.narrow(f, f.op(f"uitofp i64 {value} to float"), dtype)
-        if types.is_float(dtype):
-            return f.op(f"uitofp i64 {value} to {types.register(dtype)}")
-        if types.is_complex(dtype):
+        if types.is_float(dtype) or types.is_complex(dtype):
             return scalar.convert(f, value, dtypes.uint64, dtype)
         if types.bits(dtype) == 64:
             return value
@@ -167,7 +163,7 @@ def _pow(t: Translator, eqn: Any, x: Array, y: Array) -> Array:
     def element(f: Function, i: tuple) -> str:
         a = x.at(f, i if x.shape else ())
         b = scalar.convert(f, y.at(f, i if y.shape else ()), y.dtype, x.dtype)
-        return scalar.emit(f, "real_pow", x.dtype, [a, b], {}, x.dtype)
+        return scalar.emit(f, "pow", x.dtype, [a, b], {}, x.dtype)
 
     return pointwise(eqn.outvars[0].aval.shape, x.dtype, element, [x, y], 80)
 

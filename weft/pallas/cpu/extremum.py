@@ -7,7 +7,7 @@ unsigned ones those of negative floats are in reverse order, and a negative NaN 
 
 from __future__ import annotations
 
-from weft.pallas.cpu.math import Real
+from weft.pallas.cpu.types import Real
 
 _KINDS = {"max": ("smax", "umin", "umax"), "min": ("umax", "smin", "smax")}
 """Extrema to keep: of the numbers of the wanted sign, of those of the other sign, of NaNs of the

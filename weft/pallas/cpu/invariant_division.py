@@ -14,8 +14,8 @@ from typing import Any
 from weft.pallas.cpu import types
 from weft.pallas.cpu.arrays import pointwise
 from weft.pallas.cpu.llvm import Function
-from weft.pallas.cpu.math import Real
 from weft.pallas.cpu.translate import Translator, rule
+from weft.pallas.cpu.types import Real
 from weft.pallas.cpu.values import COSTLY, Array, Mapping, no_indices
 
 SHORTEST = 64

@@ -98,6 +98,8 @@ class Function:
         """Whether it stores past the caches."""
         self.ahead: list = []
         """Buffers of what is read next, one tile after the other."""
+        self.exact = False
+        """Whether sums and products are rounded each, as those of formulas are."""
         self.memo: dict = {}
         """What array elements were computed in this block or one that dominates it."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core import dtypes
-from weft.pallas.cpu import math, scalar, types
+from weft.pallas.cpu import scalar, types
 from weft.pallas.cpu.extremum import Extremum
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.nontemporal import emit_copy, read_soon, strip_of
@@ -303,7 +303,7 @@ def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], kin
     def element(indices: tuple[Index, ...]) -> str:
         keep(f, fused, indices)
         value = operand.at(f, indices)
-        return scalar.widen(f, value, dtype) if small else value
+        return scalar.convert(f, value, dtype, wide) if small else value
 
     looped = [d for d in range(len(shape)) if shape[d] != 1]
     along = 0 in shape or not looped or looped[-1] in axes
@@ -313,7 +313,10 @@ def reduce(f: Function, memory: Memory, operand: Array, axes: Sequence[int], kin
     if not small:
         return total
     return Array(
-        result, dtype, lambda f, i: scalar.narrow(f, total.at(f, i), dtype), [(total, same_indices)]
+        result,
+        dtype,
+        lambda f, i: scalar.convert(f, total.at(f, i), wide, dtype),
+        [(total, same_indices)],
     )
 
 
@@ -335,7 +338,7 @@ def _reduce_inner(
     type_ = types.register(dtype)
     extremum, firsts = None, [first]
     if kind in ("max", "min") and types.is_float(dtype):
-        extremum = Extremum(math.Real(f, type_), kind)
+        extremum = Extremum(types.Real(f, type_), kind)
         type_, firsts = extremum.m.int, extremum.starts()
     summed = [d for d in axes if shape[d] != 1]
     summed.sort()

@@ -1,44 +1,98 @@
-"""Elementwise ops on one element in a register: a table from primitive name to code.
+"""Ops on one element in a register: a table from primitive name to code.
 
-A rule is rule(f, dtypes, operands, params, result dtype) -> register. Small floats are widened to
-float32 and rounded after every op.
+A rule is rule(f, dtype, operands, params, result dtype) -> register. An op that has none for a
+dtype is written by its formula (weft/pallas/kernel/formulas); floats of less than 32 bits are
+widened to float32 and rounded after every op.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft.core import dtypes
-from weft.pallas.cpu import complex_ops, functions, math, special, types
+from weft.core.jaxpr import ClosedJaxpr, Literal
+from weft.pallas.cpu import types, vectors
+from weft.native.engine import host
 from weft.pallas.cpu.llvm import Function
-from weft.pallas.cpu.small_floats import narrow, widen
+from weft.pallas.cpu.types import Real
+from weft.pallas.kernel.formulas import element_formula, has_formula
 
 Rule = Callable[[Function, Any, list[str], dict[str, Any], Any], str]
 
 RULES: dict[str, Rule] = {}
-COSTS: dict[str, int] = {}
+COSTS: dict[str, int] = {
+    **dict.fromkeys(("exp", "exp2", "expm1", "log", "log1p", "tanh", "logistic"), 16),
+    **dict.fromkeys(("sin", "cos", "tan"), 16),
+    **dict.fromkeys(("atan", "atan2", "asin", "acos", "sinh", "cosh", "asinh", "acosh"), 60),
+    **dict.fromkeys(("atanh", "cbrt", "erf", "erfc", "erf_inv", "lgamma"), 60),
+    "pow": 80,
+    "rsqrt": 6,
+    "integer_pow": 3,
+    **dict.fromkeys(("clamp", "sign", "is_finite"), 2),
+}
 """Cost of an op, in additions; 1 where not named."""
+
+
+def is_elementwise(name: str, dtype: Any) -> bool:
+    """Whether `emit` has code for an op on a dtype."""
+    if types.is_complex(dtype):
+        return name in _OF_ANY_BITS or has_formula(name, dtype)
+    return name in RULES or has_formula(name, dtype)
 
 
 def emit(f: Function, name: str, dtype: Any, operands: list[str], params: dict, result: Any) -> str:
     """The code of an op whose operands have one dtype."""
-    if types.is_complex(dtype) or (result is not None and types.is_complex(result)):
-        return complex_ops.emit(f, name, dtype, operands, params, result)
-    rule = RULES[name]
-    untouched = _MOVES if types.is_float8(dtype) else UNTOUCHED
-    if types.is_small_float(dtype) and name not in untouched:
-        wide = [widen(f, o, dtype) for o in operands]
-        value = rule(f, dtypes.float32, wide, params, result)
-        return narrow(f, value, dtype) if result == dtype else value
-    return rule(f, dtype, operands, params, result)
+    if _is_native(name, dtype):
+        return RULES[name](f, dtype, operands, params, result)
+    if types.is_small_float(dtype):
+        wide = [convert(f, o, dtype, dtypes.float32) for o in operands]
+        kind = dtypes.float32 if result == dtype else result
+        return convert(f, emit(f, name, dtypes.float32, wide, params, kind), kind, result)
+    exponent = (("y", params["y"]),) if name == "integer_pow" else ()
+    formula = element_formula(name, (dtype,) * len(operands), result, exponent)
+    assert formula is not None, name
+    return evaluate(f, formula, operands)
 
 
-_MOVES = {"copy", "stop_gradient"}
-UNTOUCHED = {"neg", "abs", *_MOVES}
-"""Ops that small floats need no widening for."""
+_OF_ANY_BITS = {
+    *("copy", "stop_gradient", "select_n", "real", "imag"),
+    *("convert_element_type", "bitcast_convert_type"),
+}
+"""Ops that need no arithmetic of their operands' dtype."""
+
+
+def _is_native(name: str, dtype: Any) -> bool:
+    """Whether an op of a dtype has a rule, rather than a formula or a wider dtype."""
+    if name not in RULES:
+        return False
+    if name == "exp":
+        return dtype == dtypes.float32 and vectors.has_exp()
+    if types.is_complex(dtype) or types.is_float8(dtype):
+        return name in _OF_ANY_BITS
+    return not types.is_small_float(dtype) or name in _OF_ANY_BITS or name in ("neg", "abs")
+
+
+def evaluate(f: Function, formula: ClosedJaxpr, operands: Sequence[str]) -> str:
+    """The code of a formula's one result, with every sum and product rounded."""
+    before, f.exact = f.exact, True
+    jaxpr = formula.jaxpr
+    values: dict[Any, str] = dict(zip(jaxpr.invars, operands, strict=True))
+
+    def read(atom: Any) -> str:
+        if atom.__class__ is Literal:
+            return types.constant(atom.val, atom.aval.dtype)
+        return values[atom]
+
+    for eqn in jaxpr.eqns:
+        name, out = eqn.primitive.name, eqn.outvars[0]
+        texts = [read(a) for a in eqn.invars]
+        dtype = eqn.invars[-1 if name == "select_n" else 0].aval.dtype
+        values[out] = emit(f, name, dtype, texts, eqn.params, out.aval.dtype)
+    f.exact = before
+    return read(jaxpr.outvars[0])
 
 
 def rule(*names: str, cost: int = 1) -> Callable[[Rule], Rule]:
@@ -58,7 +112,7 @@ def _binary(name: str, float_op: str, signed: str, unsigned: str, boolean: str, 
     @rule(name, cost=cost)
     def code(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
         if types.is_float(dtype):
-            op = float_op
+            op = float_op if f.exact else f"{float_op} contract"
         elif dtype.name == "bool":
             op = boolean
         else:
@@ -66,13 +120,13 @@ def _binary(name: str, float_op: str, signed: str, unsigned: str, boolean: str, 
         return f.op(f"{op} {types.register(dtype)} {o[0]}, {o[1]}")
 
 
-_binary("add", "fadd contract", "add", "add", "or", 1)
-_binary("add_any", "fadd contract", "add", "add", "or", 1)
-_binary("sub", "fsub contract", "sub", "sub", "xor", 1)
-_binary("mul", "fmul contract", "mul", "mul", "and", 1)
-_binary("and", "and", "and", "and", "and", 1)
-_binary("or", "or", "or", "or", "or", 1)
-_binary("xor", "xor", "xor", "xor", "xor", 1)
+_binary("add", "fadd", "add", "add", "or", 1)
+_binary("add_any", "fadd", "add", "add", "or", 1)
+_binary("sub", "fsub", "sub", "sub", "xor", 1)
+_binary("mul", "fmul", "mul", "mul", "and", 1)
+_binary("and", "", "and", "and", "and", 1)
+_binary("or", "", "or", "or", "or", 1)
+_binary("xor", "", "xor", "xor", "xor", 1)
 
 
 @rule("div", cost=4)
@@ -140,13 +194,6 @@ _extremum("max", "maximum", "smax", "umax", "or")
 _extremum("min", "minimum", "smin", "umin", "and")
 
 
-@rule("clamp", cost=2)
-def _clamp(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
-    low, x, high = o
-    raised = RULES["max"](f, dtype, [low, x], params, result)
-    return RULES["min"](f, dtype, [raised, high], params, result)
-
-
 @rule("abs")
 def _abs(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
     t = types.register(dtype)
@@ -157,39 +204,6 @@ def _abs(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> st
         return o[0]
     f.module.declare(f"llvm.abs.{t}", t, f"{t}, i1")
     return f.op(f"call {t} @llvm.abs.{t}({t} {o[0]}, i1 false)")
-
-
-@rule("sign", cost=2)
-def _sign(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
-    t = types.register(dtype)
-    if types.is_float(dtype):
-        one, zero = types.float_constant(1, t), types.float_constant(0, t)
-        signed = math.Real(f, t).call("copysign", one, o[0])
-        # Zeros keep their sign, NaN stays.
-        plain = f.op(f"fcmp ueq {t} {o[0]}, {zero}")
-        return f.op(f"select i1 {plain}, {t} {o[0]}, {t} {signed}")
-    positive = f.op(f"icmp {'sgt' if types.is_signed(dtype) else 'ugt'} {t} {o[0]}, 0")
-    one = f.op(f"zext i1 {positive} to {t}")
-    if not types.is_signed(dtype):
-        return one
-    return f.op(f"select i1 {f.op(f'icmp slt {t} {o[0]}, 0')}, {t} -1, {t} {one}")
-
-
-@rule("integer_pow", cost=3)
-def _integer_pow(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
-    exponent = params["y"]
-    t = types.register(dtype)
-    op = "fmul" if types.is_float(dtype) else "mul"
-    one = types.constant(1, dtype)
-    total, square, n = None, o[0], abs(exponent)
-    while n:
-        if n & 1:
-            total = square if total is None else f.op(f"{op} {t} {total}, {square}")
-        n >>= 1
-        if n:
-            square = f.op(f"{op} {t} {square}, {square}")
-    total = one if total is None else total
-    return f.op(f"fdiv {t} {one}, {total}") if exponent < 0 else total
 
 
 # Bits ------------------------------------------------------------------------------------------
@@ -249,79 +263,46 @@ for _name, _ops in {
     _comparison(_name, *_ops)
 
 
-@rule("is_finite", cost=2)
-def _is_finite(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
-    m = math.Real(f, types.register(dtype))
-    return m.compare("olt", m.abs(o[0]), m.c(float("inf")))
-
-
 # Functions -------------------------------------------------------------------------------------
 
 
-def _real(names: dict[str, Callable[..., str]], cost: int) -> None:
-    for name, function in names.items():
-
-        def code(
-            f: Function,
-            dtype: Any,
-            o: list[str],
-            params: dict,
-            result: Any,
-            function: Any = function,
-        ) -> str:
-            return function(math.Real(f, types.register(dtype)), *o)
-
-        rule(name, cost=cost)(code)
+def _intrinsic(name: str, intrinsic: str, cost: int) -> None:
+    @rule(name, cost=cost)
+    def code(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+        return Real(f, types.register(dtype)).call(intrinsic, *o)
 
 
-_real(
-    {
-        "exp": math.exp,
-        "exp2": math.exp2,
-        "expm1": math.expm1,
-        "log": math.log,
-        "log1p": math.log1p,
-        "tanh": math.tanh,
-        "logistic": math.logistic,
-        "sin": math.sin,
-        "cos": math.cos,
-        "tan": math.tan,
-    },
-    16,
-)
-_real(
-    {
-        "atan": functions.atan,
-        "atan2": functions.atan2,
-        "asin": functions.asin,
-        "acos": functions.acos,
-        "sinh": functions.sinh,
-        "cosh": functions.cosh,
-        "asinh": functions.asinh,
-        "acosh": functions.acosh,
-        "atanh": functions.atanh,
-        "cbrt": functions.cbrt,
-        "erf": special.erf,
-        "erfc": special.erfc,
-        "erf_inv": special.erf_inv,
-        "lgamma": special.lgamma,
-        "real_pow": functions.power,
-    },
-    60,
-)
-_real(
-    {
-        "sqrt": lambda m, x: m.call("sqrt", x),
-        "rsqrt": lambda m, x: m.div(m.c(1), m.call("sqrt", x)),
-    },
-    6,
-)
-_real({"floor": lambda m, x: m.call("floor", x), "ceil": lambda m, x: m.call("ceil", x)}, 1)
+_intrinsic("sqrt", "sqrt", 6)
+_intrinsic("floor", "floor", 1)
+_intrinsic("ceil", "ceil", 1)
+_intrinsic("fma", "fma", 1)
+
+
+@rule("exp", cost=16)
+def _exp(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+    return vectors.exp(f, o[0])
+
+
+@rule("ldexp", cost=4)
+def _ldexp(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+    """In two steps, so that subnormal and overflowing results are right, or by the one instruction
+    that AVX-512 has for it."""
+    m, (x, n) = Real(f, types.register(dtype)), o
+    if host().features.get("avx512f"):
+        if m.int == "i64":
+            n = f.op(f"trunc i64 {n} to i32")
+        name = f"llvm.ldexp.{m.suffix}.i32"
+        return f.intrinsic(name, m.type, (m.type, x), ("i32", n))
+    half = m.integer("ashr", n, 1)
+    for part in (half, m.integer("sub", n, half)):
+        biased = m.integer("add", part, m.bias)
+        x = m.mul(x, m.from_bits(m.integer("shl", biased, m.mantissa)))
+    return x
 
 
 @rule("round", cost=2)
 def _round(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
-    m = math.Real(f, types.register(dtype))
+    m = Real(f, types.register(dtype))
     if "AWAY" in str(next(iter(params.values()), "")).upper():
         return m.call("round", o[0])
     return m.call("roundeven", o[0])
@@ -332,7 +313,43 @@ def _copy(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> s
     return o[0]
 
 
+@rule("select_n")
+def _select(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+    """One of two, by a truth value; arrays.py selects among more."""
+    type_ = types.register(dtype)
+    return f.op(f"select i1 {o[0]}, {type_} {o[2]}, {type_} {o[1]}")
+
+
+def _part(name: str, place: int) -> None:
+    @rule(name, cost=0)
+    def code(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+        return f.op(f"extractvalue {types.register(dtype)} {o[0]}, {place}")
+
+
+_part("real", 0)
+_part("imag", 1)
+
+
+@rule("complex", cost=0)
+def _complex(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+    part, type_ = types.register(dtype), types.register(result)
+    half = f.op(f"insertvalue {type_} poison, {part} {o[0]}, 0")
+    return f.op(f"insertvalue {type_} {half}, {part} {o[1]}, 1")
+
+
 # Conversion ------------------------------------------------------------------------------------
+
+
+@rule("convert_element_type")
+def _convert(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+    return convert(f, o[0], dtype, result)
+
+
+@rule("bitcast_convert_type")
+def _bitcast(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
+    """Between dtypes of one size."""
+    a, b = types.register(dtype), types.register(result)
+    return o[0] if a == b else f.op(f"bitcast {a} {o[0]} to {b}")
 
 
 def convert(f: Function, value: str, old: Any, new: Any) -> str:
@@ -340,11 +357,15 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
     if old == new:
         return value
     if types.is_complex(old) or types.is_complex(new):
-        return complex_ops.convert(f, value, old, new)
-    if types.is_float8(old):
-        return convert(f, widen(f, value, old), dtypes.float32, new)
-    if types.is_float8(new) or (new.name == "bfloat16" and old != dtypes.float32):
-        return narrow(f, convert(f, value, old, dtypes.float32), new)
+        return _convert_complex(f, value, old, new)
+    if types.is_float8(new) or new.name == "bfloat16":
+        value, old = convert(f, value, old, dtypes.float32), dtypes.float32
+    by_bits = new.name == "bfloat16" and not _has_bfloat16()
+    if types.is_float8(old) or types.is_float8(new) or by_bits:
+        near = dtypes.float32 if types.is_float8(old) else new
+        formula = element_formula("convert_element_type", (old,), near)
+        assert formula is not None
+        return convert(f, evaluate(f, formula, [value]), near, new)
     a, b = types.register(old), types.register(new)
     if new.name == "bool":
         if types.is_float(old):
@@ -352,13 +373,12 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
         return f.op(f"icmp ne {a} {value}, 0")
     if types.is_float(old) and types.is_float(new):
         if types.is_small_float(old) and types.is_small_float(new):
-            return narrow(f, widen(f, value, old), new)
-        if new.name == "bfloat16":
-            return narrow(f, value, new)
+            value, a = f.op(f"fpext {a} {value} to float"), "float"
+            return f.op(f"fptrunc float {value} to {b}")
         return f.op(f"{'fpext' if new.itemsize > old.itemsize else 'fptrunc'} {a} {value} to {b}")
     if types.is_float(old):
         if types.is_small_float(old):
-            value, a = widen(f, value, old), "float"
+            value, a = f.op(f"fpext {a} {value} to float"), "float"
         sign = "s" if types.is_signed(new) else "u"
         suffix = f"{b}.{'f32' if a == 'float' else 'f64'}"
         return f.intrinsic(f"llvm.fpto{sign}i.sat.{suffix}", b, (a, value))
@@ -370,6 +390,30 @@ def convert(f: Function, value: str, old: Any, new: Any) -> str:
         return value
     op = "trunc" if wide < had else "sext" if signed else "zext"
     return f.op(f"{op} {a} {value} to {b}")
+
+
+def _has_bfloat16() -> bool:
+    """Whether LLVM converts to bfloat16 without a call of compiler-rt, which jaxlib lacks."""
+    own = host()
+    return not own.triple.startswith("x86") or {"avx512bf16", "avx512vl"} <= own.able
+
+
+_PARTS = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
+
+
+def _convert_complex(f: Function, value: str, old: Any, new: Any) -> str:
+    """Between complex dtypes, and from and to real ones (the real part)."""
+    if old not in _PARTS:
+        part = _PARTS[new]
+        parts = [convert(f, value, old, part), types.constant(0, part)]
+        return RULES["complex"](f, part, parts, {}, new)
+    if new == dtypes.bool_:
+        return emit(f, "ne", old, [value, types.constant(0, old)], {}, new)
+    parts = [RULES[name](f, old, [value], {}, None) for name in ("real", "imag")]
+    if new not in _PARTS:
+        return convert(f, parts[0], _PARTS[old], new)
+    parts = [convert(f, x, _PARTS[old], _PARTS[new]) for x in parts]
+    return RULES["complex"](f, _PARTS[new], parts, {}, new)
 
 
 def identity_of(kind: str, dtype: Any) -> str:

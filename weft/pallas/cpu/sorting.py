@@ -19,7 +19,7 @@ def _less(f: Function, dtype: Any, a: str, b: str) -> str:
     if not types.is_float(dtype):
         return below
     if types.is_float8(dtype):
-        a, b = (scalar.widen(f, v, dtype) for v in (a, b))
+        a, b = (scalar.convert(f, v, dtype, dtypes.float32) for v in (a, b))
         dtype = dtypes.float32
     type_ = types.register(dtype)
     last = f.op(f"fcmp uno {type_} {b}, {b}")

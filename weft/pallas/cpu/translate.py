@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, walk_eqns
-from weft.pallas.cpu import complex_ops, loops, scalar, types
+from weft.pallas.cpu import loops, scalar, types
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.values import (
     COSTLY,
@@ -122,8 +122,10 @@ class Translator:
         function = RULES.get(name)
         if function is not None:
             out = function(self, eqn, *operands)
-        elif name in scalar.RULES or complex_ops.has(name):
+        elif operands and scalar.is_elementwise(name, operands[0].dtype):
             out = self.elementwise(eqn, operands)
+        elif name in scalar.RULES and types.is_complex(operands[0].dtype):
+            raise self.unsupported(eqn, "of complex numbers")
         else:
             out = self.decompose(eqn, operands)
         if out is None:
@@ -135,8 +137,6 @@ class Translator:
         self.check_dtypes(eqn, operands)
         dtype = operands[0].dtype
         name, params, result = eqn.primitive.name, eqn.params, aval.dtype
-        if types.is_complex(dtype) and not complex_ops.has(name):
-            raise self.unsupported(eqn, "of complex numbers")
         plain = [not o.shape for o in operands]
 
         def element(f: Function, indices: tuple) -> str:

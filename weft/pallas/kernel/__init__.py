@@ -1,0 +1,1 @@
+"""Kernels between the user's functions and the backends: what all backends share."""

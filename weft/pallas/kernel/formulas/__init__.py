@@ -1,0 +1,121 @@
+"""Formulas: ops on elements, written once in scalar ops, for the backends that lack them.
+
+    language        fma, bits, polynomials, …: what formulas use beside the operators
+    elementary      exponentials, logarithms, sin, cos, tan
+    inverse         inverse and hyperbolic functions, powers, roots
+    special         the error function and its inverse, the gamma function
+    complex         complex numbers as pairs
+    floats          floats of 8 bits
+
+`element_formula` gives the jaxpr of one element.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.config import options
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.trace import trace_to_jaxpr
+from weft.ops.arithmetic import max_p, min_p
+from weft.ops.transcendental import sqrt_p
+from weft.pallas.kernel.formulas import elementary, floats, inverse, special
+from weft.pallas.kernel.formulas.complex import COMPLEX
+from weft.pallas.kernel.formulas.language import where
+
+
+def _sign(x: Any) -> Any:
+    """Zeros keep their sign, NaN stays NaN."""
+    positive = where(x > 0, x.dtype.type(1), x)
+    return positive if dtypes.is_unsigned(x.dtype) else where(x < 0, x.dtype.type(-1), positive)
+
+
+def _integer_pow(x: Any, *, y: int) -> Any:
+    total, square, n = None, x, abs(y)
+    while n:
+        if n & 1:
+            total = square if total is None else total * square
+        n >>= 1
+        if n:
+            square = square * square
+    if total is None:
+        return where(x == x, x.dtype.type(1), x.dtype.type(1))
+    return 1 / total if y < 0 else total
+
+
+ANY: dict[str, Callable] = {
+    "clamp": lambda low, x, high: min_p.bind(max_p.bind(low, x), high),
+    "integer_pow": _integer_pow,
+    "is_finite": lambda x: abs(x) < x.dtype.type(np.inf),
+    "sign": _sign,
+}
+"""Op → formula, for operands of any real dtype."""
+
+FLOATS: dict[str, Callable] = {
+    "exp": elementary.exp,
+    "exp2": elementary.exp2,
+    "expm1": elementary.expm1,
+    "log": elementary.log,
+    "log1p": elementary.log1p,
+    "tanh": elementary.tanh,
+    "logistic": elementary.logistic,
+    "sin": elementary.sin,
+    "cos": elementary.cos,
+    "tan": elementary.tan,
+    "rsqrt": lambda x: 1 / sqrt_p.bind(x),
+    "atan": inverse.atan,
+    "atan2": inverse.atan2,
+    "asin": inverse.asin,
+    "acos": inverse.acos,
+    "sinh": inverse.sinh,
+    "cosh": inverse.cosh,
+    "asinh": inverse.asinh,
+    "acosh": inverse.acosh,
+    "atanh": inverse.atanh,
+    "cbrt": inverse.cbrt,
+    "pow": inverse.power,
+    "erf": special.erf,
+    "erfc": special.erfc,
+    "erf_inv": special.erf_inv,
+    "lgamma": special.lgamma,
+}
+"""Op → formula, for operands in float32 or float64."""
+
+
+def _formula(name: str, kind: Any, result: Any) -> Callable | None:
+    if name == "convert_element_type":
+        if kind.name in dtypes.float8_names:
+            return lambda x, **_: floats.widen(x)
+        return lambda x, **_: floats.narrow(x, result)
+    if dtypes.is_complex(kind):
+        return COMPLEX.get(name)
+    return ANY.get(name) or FLOATS.get(name)
+
+
+def has_formula(name: str, kind: Any) -> bool:
+    """Whether an op on elements of a dtype, a complex or real one, has a formula."""
+    return _formula(name, kind, None) is not None
+
+
+@functools.lru_cache(maxsize=1024)
+def element_formula(name: str, kinds: tuple, result: Any, params: tuple = ()) -> ClosedJaxpr | None:
+    """The jaxpr of one element of an op, or None if there is no formula.
+
+    kinds: the operands' dtypes; result: the result's. params: those of the op, as pairs.
+    """
+    function = _formula(name, kinds[-1 if name == "clamp" else 0], result)
+    if function is None:
+        return None
+    import weft.numpy  # noqa: F401  (operators of traced values)
+
+    with options["enable_x64"](True):
+        avals = [ShapedArray((), kind) for kind in kinds]
+        return ClosedJaxpr(
+            *trace_to_jaxpr(lambda *xs: [function(*xs, **dict(params))], avals, name)
+        )

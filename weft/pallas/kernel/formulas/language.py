@@ -1,0 +1,135 @@
+"""Scalar ops that formulas are written in, beside the operators of traced values.
+
+A formula is a function of traced floats of one dtype. Backends round each of its sums and products
+as written: what is to be rounded once is an `fma`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.aval import ShapedArray
+from weft.core.primitive import Primitive
+from weft.ops.arithmetic import floor_p, select_n_p
+from weft.ops.dtype_casts import bitcast_convert_type_p
+from weft.ops.promote import broadcast_to
+
+
+def _like_the_widest(*avals: ShapedArray, **params: Any) -> ShapedArray:
+    return max(avals, key=lambda a: a.ndim).update(dtype=avals[0].dtype)
+
+
+fma_p = Primitive("fma", abstract=_like_the_widest)
+"""a * b + c, rounded once."""
+ldexp_p = Primitive("ldexp", abstract=_like_the_widest)
+"""x * 2**n for an integer n as wide as x, rounded once where the result is subnormal."""
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    dtype = next(x.dtype for x in (a, b, c) if hasattr(x, "dtype"))
+    return fma_p.bind(*(x if hasattr(x, "dtype") else dtype.type(x) for x in (a, b, c)))
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    dtype = next(v.dtype for v in (x, y) if hasattr(v, "dtype"))
+    cases = [v if hasattr(v, "dtype") else dtype.type(v) for v in (y, x)]
+    return select_n_p.bind(condition, *(broadcast_to(v, condition.shape) for v in cases))
+
+
+def clamp(x: Any, low: float, high: float) -> Any:
+    """x within the bounds; NaN stays."""
+    x = where(x < low, low, x)
+    return where(x > high, high, x)
+
+
+def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+    """Horner's rule, highest power first."""
+    total: Any = coefficients[0]
+    for c in coefficients[1:]:
+        total = fma(total, x, c)
+    return total
+
+
+def floor(x: Any) -> Any:
+    return floor_p.bind(x)
+
+
+# Bits ---------------------------------------------------------------------------------------------
+
+
+def is_wide(x: Any) -> bool:
+    return bool(x.dtype == np.float64)
+
+
+def mantissa_bits(x: Any) -> int:
+    return 52 if is_wide(x) else 23
+
+
+def exponent_bias(x: Any) -> int:
+    return 1023 if is_wide(x) else 127
+
+
+def bits(x: Any) -> Any:
+    """The bits of a float as a signed integer."""
+    return bitcast_convert_type_p.bind(x, new_dtype=np.dtype("int64" if is_wide(x) else "int32"))
+
+
+def from_bits(n: Any) -> Any:
+    dtype = np.dtype("float64" if n.dtype.itemsize == 8 else "float32")
+    return bitcast_convert_type_p.bind(n, new_dtype=dtype)
+
+
+def copysign(size: Any, x: Any) -> Any:
+    """size >= 0 with the sign of x."""
+    sign = -(1 << (63 if is_wide(x) else 31))
+    if not hasattr(size, "dtype"):
+        size = x.dtype.type(size)
+    return from_bits((bits(size) & ~sign) | (bits(x) & sign))
+
+
+def is_negative(x: Any) -> Any:
+    """Whether the sign bit is set: also of -0."""
+    return bits(x) < 0
+
+
+def power_of_two(exponent: Any) -> Any:
+    """2**exponent for a normal exponent, an integer as wide as the float."""
+    wide = exponent.dtype.itemsize == 8
+    return from_bits((exponent + (1023 if wide else 127)) << (52 if wide else 23))
+
+
+def round_scaled(x: Any, factor: float) -> tuple[Any, Any]:
+    """The integer nearest to x * factor, as a float and as an integer; small ones only."""
+    magic = 1.5 * 2.0 ** mantissa_bits(x)
+    shifted = fma(x, factor, magic)
+    base = 0x4338000000000000 if is_wide(x) else 0x4B400000
+    return shifted - magic, bits(shifted) - base
+
+
+def split_exponent(x: Any) -> tuple[Any, Any]:
+    """m, k where x = m 2**k, m in [sqrt(1/2), sqrt(2)), for normal positive x."""
+    start = 0x3FE6A09E667F3BCD if is_wide(x) else 0x3F3504F3
+    mantissa, bias = mantissa_bits(x), exponent_bias(x)
+    shifted = bits(x) + ((bias << mantissa) - start)
+    k = (shifted >> mantissa) - bias
+    return from_bits((shifted & ((1 << mantissa) - 1)) + start), k
+
+
+def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    """a + b rounded, and what rounding lost."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def in_double(function: Callable) -> Callable:
+    """The formula computed in float64, whatever its operands."""
+
+    def wider(*operands: Any) -> Any:
+        out = function(*(x.astype("float64") for x in operands))
+        return out.astype(operands[0].dtype)
+
+    return wider
