@@ -1,7 +1,7 @@
 """Ops on one element in a register: a table from primitive name to code.
 
 A rule is rule(f, dtype, operands, params, result dtype) -> register. An op that has none for a
-dtype is written by its formula (weft/pallas/kernel/formulas); floats of less than 32 bits are
+dtype is written by its formula (weft/pallas/formulas); floats of less than 32 bits are
 widened to float32 and rounded after every op.
 """
 
@@ -18,7 +18,7 @@ from weft.pallas.cpu import types, vectors
 from weft.native.engine import host
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.types import Real
-from weft.pallas.kernel.formulas import element_formula, has_formula
+from weft.pallas.formulas import element_formula, has_formula
 
 Rule = Callable[[Function, Any, list[str], dict[str, Any], Any], str]
 

@@ -23,7 +23,7 @@ from weft.ops.transcendental import (
     sinh_p,
     sqrt_p,
 )
-from weft.pallas.kernel.formulas.language import clamp, copysign, fma, is_wide, where
+from weft.pallas.formulas.language import clamp, copysign, fma, is_wide, where
 
 Pair = tuple[Any, Any]
 """Real and imaginary part."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from weft.ops.arithmetic import div_p
 from weft.ops.transcendental import sqrt_p
-from weft.pallas.kernel.formulas.elementary import LN2_HI, LN2_LO, exp, expm1, log, log1p
-from weft.pallas.kernel.formulas.language import (
+from weft.pallas.formulas.elementary import LN2_HI, LN2_LO, exp, expm1, log, log1p
+from weft.pallas.formulas.language import (
     bits,
     copysign,
     floor,

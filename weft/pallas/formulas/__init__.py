@@ -25,9 +25,9 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import trace_to_jaxpr
 from weft.ops.arithmetic import max_p, min_p
 from weft.ops.transcendental import sqrt_p
-from weft.pallas.kernel.formulas import elementary, floats, inverse, special
-from weft.pallas.kernel.formulas.complex import COMPLEX
-from weft.pallas.kernel.formulas.language import where
+from weft.pallas.formulas import elementary, floats, inverse, special
+from weft.pallas.formulas.complex import COMPLEX
+from weft.pallas.formulas.language import where
 
 
 def _sign(x: Any) -> Any:

@@ -10,8 +10,8 @@ import math
 from typing import Any
 
 from weft.ops.transcendental import exp_p, sqrt_p
-from weft.pallas.kernel.formulas.elementary import exp, log, log1p, sin
-from weft.pallas.kernel.formulas.language import (
+from weft.pallas.formulas.elementary import exp, log, log1p, sin
+from weft.pallas.formulas.language import (
     clamp,
     copysign,
     floor,

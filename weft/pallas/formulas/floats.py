@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.ops.arithmetic import shift_right_logical_p
 from weft.ops.dtype_casts import bitcast_convert_type_p
-from weft.pallas.kernel.formulas.language import bits, from_bits, round_scaled, where
+from weft.pallas.formulas.language import bits, from_bits, round_scaled, where
 
 _UINT8 = np.dtype(np.uint8)
 

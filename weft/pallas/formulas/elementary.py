@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.pallas.kernel.formulas.language import (
+from weft.pallas.formulas.language import (
     bits,
     clamp,
     copysign,

@@ -1,1 +1,0 @@
-"""Kernels between the user's functions and the backends: what all backends share."""
