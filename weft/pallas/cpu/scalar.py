@@ -14,8 +14,8 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.jaxpr import ClosedJaxpr, Literal
-from weft.pallas.cpu import types, vectors
 from weft.native.engine import host
+from weft.pallas.cpu import types, vectors
 from weft.pallas.cpu.llvm import Function
 from weft.pallas.cpu.types import Real
 from weft.pallas.formulas import element_formula, has_formula
