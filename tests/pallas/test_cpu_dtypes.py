@@ -9,7 +9,7 @@ import weft
 import weft.numpy as wnp
 from weft import lax
 from weft import pallas as pl
-from weft.pallas.cpu import small_floats
+from weft.pallas.cpu import scalar
 from weft.pallas.ir import UnsupportedKernelError
 
 FLOAT8 = ["e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz"]
@@ -257,7 +257,7 @@ def test_floats_that_are_powers_of_two_scale_blocks(rng):
 @pytest.mark.parametrize("able", [True, False])
 def test_bfloat16_is_rounded_to_nearest_on_processors_that_do_and_do_not(monkeypatch, rng, able):
     if not able:
-        monkeypatch.setattr(small_floats, "_has_bfloat16", lambda: False)
+        monkeypatch.setattr(scalar, "_has_bfloat16", lambda: False)
     bits = np.concatenate([
         rng.integers(0, 2**32, 4000, np.uint32),
         np.array([0, 1 << 31, 0x7F800000, 0xFF800000, 0x7F800001, 0xFFFFFFFF], np.uint32),
