@@ -8,8 +8,11 @@ READY  := $(VENV)/.ready
 CUDA   := $(VENV)/cuda/.ready
 TPU    := $(VENV)/tpu/.ready
 JOBS   ?= 2
+QUICK  := tests/test_layering.py tests/test_house.py tests/core tests/lowering tests/autodiff tests/refs/test_api.py \
+          tests/driver/test_jit.py tests/api/test_grad.py tests/api/test_shard_map.py tests/ops/test_argreduce.py \
+          tests/numpy/test_indexing.py tests/collectives/test_gather.py tests/partition/test_localize.py
 
-.PHONY: demo test test-elsewhere bench lint types format clean env cuda tpu
+.PHONY: demo test test-accelerators test-elsewhere quick house bench lint types format clean env cuda tpu
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -45,11 +48,23 @@ tpu: $(TPU)
 demo: $(READY)
 	$(BIN)/python -m examples.train
 
-test: $(READY) $(CUDA) $(TPU)
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q $(ARGS)
+test: $(READY)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q -m "not accelerators" $(ARGS)
+
+# What compiles for GPUs and TPUs that are described: XLA's plugins take 1.5 GB.
+test-accelerators: $(READY) $(CUDA) $(TPU)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q -m accelerators $(ARGS)
+
+# The edit loop: one file of each room, and what holds for all of them.
+quick: $(READY)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q -p no:cacheprovider $(QUICK) $(ARGS)
+
+# The figures of the structure, against the budgets of tests/house_budget.toml.
+house: $(READY)
+	$(BIN)/python -m tests.house
 
 # Other instruction sets, numbers of cores, hash seeds and orders: tests/elsewhere.py.
-test-elsewhere: $(READY) $(CUDA) $(TPU)
+test-elsewhere: $(READY)
 	$(BIN)/python -m tests.elsewhere $(ARGS)
 
 bench: $(READY)

@@ -8,6 +8,8 @@ import weft.numpy as wnp
 from tests.gpu_machine import mesh_of, placed
 from weft import lax, random
 
+pytestmark = pytest.mark.accelerators
+
 QUICKLY = {"xla_gpu_disable_gpuasm_optimizations": True}
 FLOATS = ("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 NUMBERS = (*FLOATS, "int8", "int32", "uint8", "int64", "complex64", "complex128")

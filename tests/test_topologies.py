@@ -12,6 +12,8 @@ import weft
 from tests.gpu_machine import CUDA, ROOT, TPU, compiled, mesh_of, placed, topology
 from weft import NamedSharding, P, topologies
 
+pytestmark = pytest.mark.accelerators
+
 
 def perceptron(mesh):
     def loss(up, down, x):

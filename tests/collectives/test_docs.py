@@ -3,12 +3,15 @@
 import doctest
 from pathlib import Path
 
+import pytest
+
 from tests.gpu_machine import use_plugin
 from weft.core.manual_states import TABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "collectives.md"
 
 
+@pytest.mark.accelerators
 def test_examples_run():
     use_plugin()  # the page shows overlap on GPUs
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

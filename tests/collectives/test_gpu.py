@@ -9,6 +9,8 @@ import weft
 from tests.gpu_machine import mesh_of, placed
 from weft import P, lax
 
+pytestmark = pytest.mark.accelerators
+
 N = 8
 RING = [(i, (i + 1) % N) for i in range(N)]
 HALVES = [[0, 1, 2, 3], [4, 5, 6, 7]]

@@ -10,6 +10,8 @@ from tests.collectives.test_gpu import KINDS, STARTED, around_products, instruct
 from tests.gpu_machine import mesh_of, placed
 from weft import P
 
+pytestmark = pytest.mark.accelerators
+
 # XLA:TPU has no collective_broadcast and no groups of different sizes, and sums small parts whole.
 ELSEWISE = {
     "pbroadcast": "all-reduce",

@@ -59,6 +59,7 @@ def test_complex_numbers_are_four_convolutions(rng):
     np.testing.assert_allclose(got, reference(x, y).astype(np.complex64), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.accelerators
 @pytest.mark.parametrize("dtype", ["int8", "int32", "complex64"])
 def test_convolutions_that_gpus_lack_compile_there(dtype):
     x, y = (placed((s, np.dtype(dtype)), mesh_of("h100:1")) for s in ((2, 3, 7), (4, 3, 3)))

@@ -10,6 +10,8 @@ from tests.gpu_machine import compiled, mesh_of, placed
 from tests.ops.test_table import TABLES
 from weft.lax import linalg
 
+pytestmark = pytest.mark.accelerators
+
 CPU_ONLY = {"schur", "hessenberg"}
 
 

@@ -13,6 +13,8 @@ from weft.lax import linalg
 from weft.ops.linalg.tpu import multiply_by_q, svd_by_polar
 from weft.runtime import backend, compile
 
+pytestmark = pytest.mark.accelerators
+
 CPU_ONLY = {"schur", "hessenberg", "eig", "tridiagonal"}
 
 

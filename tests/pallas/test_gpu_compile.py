@@ -14,6 +14,8 @@ from examples.kernels.stencil import diffuse
 from tests.gpu_machine import compiled, mesh_of, placed
 from weft import lax
 
+pytestmark = pytest.mark.accelerators
+
 pl = weft.pallas
 np_ = weft.numpy
 GPUS = ["a100", "h100"]

@@ -13,6 +13,8 @@ from weft.partition.gpu import for_gpu
 from weft.partition.hlo import count_bytes
 from weft.runtime.compile import CompileError
 
+pytestmark = pytest.mark.accelerators
+
 TEXT = """module @sums attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 8 : i32} {
   func.func public @main(%a: tensor<4xf32>, %b: tensor<2xf32>) -> (tensor<4xf32>, tensor<2xf32>) {
     %n = stablehlo.constant dense<0> : tensor<i32>

@@ -1,0 +1,21 @@
+"""The structure stays within its budgets, and the figures count what they say."""
+
+import tomllib
+
+from tests import house
+
+
+def test_the_house_is_within_its_budgets():
+    assert not house.over_budget(house.figures(), tomllib.loads(house.BUDGET.read_text("utf-8")))
+
+
+def test_a_circle_is_the_largest_set_of_files_that_reach_each_other():
+    edges = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": set()}
+    assert house.largest_circle(edges) == 3
+
+
+def test_figures_over_their_budget_or_without_one_are_named():
+    wrong = house.over_budget(
+        {"lines": 11, "lines of ops": 3, "new": 1}, {"lines": 10, "lines of ops": 3}
+    )
+    assert [w.split(":")[0] for w in wrong] == ["lines", "new"]
