@@ -24,8 +24,9 @@ from weft.core.trace import EVAL, StagingTrace, trace_to_jaxpr
 class CallOnValues:
     """A call whose operands are arrays where `call` takes refs; their last values are results.
 
-    Derivatives pass by the call from the refs' values to their last ones, as the rules tell them
-    in the other arguments only.
+    The cotangent of a ref is that of its last value, which passes by the call, and what the
+    backward rule returns for the ref. Tangents pass by the call from the refs' values to their
+    last ones.
     """
 
     __slots__ = ("call", "name", "num_outs", "owner", "refs", "traces")
@@ -54,8 +55,7 @@ class CallOnValues:
     def forward(self, consts: Sequence[Any], primals: Sequence[Any], nonzero: Any) -> tuple:
         given, cells = self._cells([*consts, *primals])
         n = len(consts)
-        flags = [nz and aval is None for nz, aval in zip(nonzero, self.refs[n:], strict=True)]
-        outs, residuals, context = self.call.forward(given[:n], given[n:], flags)
+        outs, residuals, context = self.call.forward(given[:n], given[n:], nonzero)
         kept = [r.aval if r.__class__ is Cell else None for r in residuals]
         residuals = [r.get() if r.__class__ is Cell else r for r in residuals]
         return [*outs, *(c.value for c in cells)], residuals, (context, kept)
@@ -68,20 +68,29 @@ class CallOnValues:
         ]
         refs = self.refs[len(self.refs) - len(primals) :]
         n = len(out_avals) - sum(aval is not None for aval in self.refs)
-        avals = [p if r is None else r for r, p in zip(refs, primals, strict=True)]
-        found = self.call.backward((*inner, out_avals[:n]), given, cts[:n], avals)
+        found = self.call.backward((*inner, out_avals[:n]), given, cts[:n], primals)
         through = iter(cts[len(cts) - sum(r is not None for r in refs) :])
-        return [ct if r is None else next(through) for ct, r in zip(found, refs, strict=True)]
+        return [
+            ct if r is None else _sum(ct, next(through)) for ct, r in zip(found, refs, strict=True)
+        ]
 
     def rule(self, consts: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
         given, cells = self._cells([*consts, *primals])
         n = len(consts)
         refs = self.refs[n:]
-        own = [t if r is None else None for t, r in zip(tangents, refs, strict=True)]
-        outs, out_tangents = self.call.rule(given[:n], given[n:], own)
+        outs, out_tangents = self.call.rule(given[:n], given[n:], tangents)
         through = [t for t, r in zip(tangents, refs, strict=True) if r is not None]
         closed_over = [None] * (len(cells) - len(through))
         return [*outs, *(c.value for c in cells)], [*out_tangents, *closed_over, *through]
+
+
+def _sum(ct: Any, other: Any) -> Any:
+    """The sum of two cotangents, of which None is zero."""
+    if ct is None or other is None:
+        return ct if other is None else other
+    from weft.ops.special import add_any
+
+    return add_any(ct, other)
 
 
 def _call(prim: Any) -> Any:

@@ -235,6 +235,7 @@ def typeof(x: Any) -> Any:
 def _find_aval_rule(x: Any) -> Callable[[Any], Any]:
     if isinstance(x, np.generic):
         return _numpy_aval
+    check_not_masked(x)
     for base in type(x).__mro__:
         if base in aval_of:
             return aval_of[base]
@@ -245,6 +246,15 @@ def _find_aval_rule(x: Any) -> Callable[[Any], Any]:
         f"number: {x!r:.200}. Arguments and results of transformed functions are arrays, scalars "
         "and pytrees of them; mark other arguments static or register their type as a pytree node."
     )
+
+
+def check_not_masked(x: Any) -> None:
+    """Raises ValueError for NumPy's masked arrays, whose mask no op would regard."""
+    if isinstance(x, np.ndarray) and hasattr(x, "_mask"):
+        raise ValueError(
+            "masked NumPy arrays are no operands: the mask would be lost. Give x.filled(value), or "
+            "the data and the mask as two arrays: weft.numpy.where(mask, value, x.data)"
+        )
 
 
 def is_array_like(x: Any) -> bool:

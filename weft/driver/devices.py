@@ -26,6 +26,8 @@ def inner_shardings(jaxpr: ClosedJaxpr) -> list:
             for value in eqn.params.values():
                 items = value if isinstance(value, tuple) else (value,)
                 found += [v for v in items if isinstance(v, NamedSharding | Mesh | AbstractMesh)]
+            if type(place := eqn.params.get("sharding")) is SingleDeviceSharding:
+                found.append(place)
             for _, inner in subjaxprs(eqn.params):
                 found += (
                     inner_shardings(inner)

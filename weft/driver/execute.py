@@ -55,7 +55,7 @@ def executable_for(
             program = lower_program(closed, request, arg_names=arg_names())
         else:
             program = program_for(closed, request, arg_names, result_names)
-        return _compiled(program, request), program.consts
+        return _compiled(program), program.consts
 
     return closed.memo(request.key("executable"), make)
 
@@ -79,13 +79,13 @@ def program_for(
 def executable_of(program: Program, closed: ClosedJaxpr, request: Request) -> Executable:
     """The executable of a program lowered for a request: that of calls, if there were some."""
     executable, program.consts = closed.memo(
-        request.key("executable"), lambda: (_compiled(program, request), program.consts)
+        request.key("executable"), lambda: (_compiled(program), program.consts)
     )
     program.executable = executable
     return executable
 
 
-def _compiled(program: Program, request: Request) -> Executable:
+def _compiled(program: Program) -> Executable:
     from weft.driver.program import compile_program
 
     if config.dump_ir_to is not None:
@@ -93,8 +93,7 @@ def _compiled(program: Program, request: Request) -> Executable:
 
         dump_ir(program)
     executable = compile_program(program)
-    placed = any(s is not None for s in request.shardings)
-    executable.committed = executable.committed or placed
+    executable.committed = executable.committed or program.placed
     return executable
 
 

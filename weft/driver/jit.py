@@ -211,7 +211,7 @@ class JitInfo:
             )
         flat_fun, out = flatten_fun(fun, in_tree)
         in_shardings, in_layouts = self.flat_shardings(
-            self.in_shardings, in_tree.children()[0], avals, "in_shardings"
+            self.in_shardings, self.placed_arguments(in_tree), avals, "in_shardings"
         )
         if self.in_shardings is not None:
             avals = tuple(typed_as(a, s) for a, s in zip(avals, in_shardings, strict=True))
@@ -236,6 +236,21 @@ class JitInfo:
         entry.layouts = ((None,) * n_const + in_layouts, out_layouts) if asked else None
         entry.donated = (False,) * n_const + self.flat_donated(in_tree, n)
         return entry
+
+    def placed_arguments(self, in_tree: Any) -> Any:
+        """The arguments that in_shardings speak of: those by position; of one device, all."""
+        from weft.sharding.physical import SingleDeviceSharding
+
+        positional, by_keyword = in_tree.children()
+        if self.in_shardings is None or not by_keyword.num_leaves:
+            return positional
+        if type(self.in_shardings) is SingleDeviceSharding:
+            return in_tree
+        raise ValueError(
+            f"jit of {self.name}: in_shardings describe positional arguments, but the call gives "
+            "some by keyword, whose placement they would leave open; pass those by position, or "
+            "place them with weft.device_put and leave in_shardings out"
+        )
 
     def flat_shardings(
         self, given: Any, tree: Any, avals: Sequence[Any], what: str

@@ -58,6 +58,7 @@ class Program:
     asked: list  # out_shardings as the user gave them, over any mesh
     platforms: tuple[str, ...]
     use_shardy: bool
+    placed: bool  # something that it reads or returns names devices: results are committed
     options: Mapping[str, Any] | None = None
     module: Any = None
     host_callbacks: list = field(default_factory=list)
@@ -263,6 +264,7 @@ def _placed(
         asked=list(out_shardings),
         platforms=(platform_of(devices[0]) if devices else "cpu",),
         use_shardy=bool(config.use_shardy),
+        placed=any(s is not None for s in (*given, *out_shardings, *inner_shardings(closed))),
     )
     if request.layouts is not None:
         ins, outs = request.layouts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,10 +28,6 @@ class Request:
     options: Mapping[str, Any] | None = None
     partitioner: str | None = None
     layouts: tuple | None = None
-
-    @property
-    def shardings(self) -> Sequence[Any]:
-        return *self.placed, *self.in_shardings, *self.out_shardings
 
     def key(self, what: str) -> tuple:
         """The key under which a jaxpr keeps what was made of it for this request."""

@@ -15,7 +15,7 @@ from weft.core.aval import NO_MAT
 from weft.core.errors import ShapeError
 from weft.core.source import warn
 from weft.core.state import state
-from weft.core.trace import EVAL, Tracer, array_method, typeof
+from weft.core.trace import EVAL, Tracer, array_method, check_not_masked, typeof
 from weft.numpy.common import (
     SCALARS,
     aval_of,
@@ -143,6 +143,7 @@ def _host_scalar(value: Any, dtype: Any) -> Any:
 
 def _host(value: np.ndarray, dtype: Any) -> np.ndarray:
     """A host array that will not change under the device array."""
+    check_not_masked(value)
     if value.dtype.kind in "OSUMm":
         raise TypeError(
             f"weft.numpy.array: NumPy dtype {value.dtype} has no counterpart; give numbers or "

@@ -25,6 +25,7 @@ from weft.ops.gather import (
 )
 from weft.ops.joining import concatenate_p
 from weft.ops.promote import broadcast_to
+from weft.ops.slicing import slice_in_dim
 
 Shape = tuple[int, ...]
 CLIP = GatherScatterMode.CLIP
@@ -152,7 +153,10 @@ def take(plan: Plan, x: Any, arrays: Sequence[Any], options: Options) -> Any:
         out = dynamic_slice_p.bind(x, *starts, slice_sizes=plan.window)
         return _reshaped(out, plan.final)
     if 0 in plan.final:
-        return full(plan.final, 0, x.aval.dtype)
+        aval = x.aval
+        if aval.sharding is not None or not aval.ndim:
+            return full(plan.final, 0, aval.dtype)
+        return _reshaped(slice_in_dim(x, 0, 0), plan.final)  # on the devices of x
     check_not_empty(plan)
     if plan.kind == "static":  # a static int out of bounds is filled as an index array's would be
         fill = options.fill_value

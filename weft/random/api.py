@@ -20,9 +20,9 @@ from weft.random.primitives import (
     random_clone_p,
     random_fold_in_p,
     random_seed_p,
-    random_split_p,
     random_unwrap_p,
     random_wrap_p,
+    split_keys,
 )
 
 
@@ -155,7 +155,7 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     """
     key, raw = check_key("split", key)
     shape = tuple(num) if isinstance(num, Sequence) else (num,)
-    out = random_split_p.bind(key, shape=check_shape(shape, "num"))
+    out = split_keys(key, check_shape(shape, "num"))
     return random_unwrap_p.bind(out) if raw else out
 
 

@@ -14,7 +14,7 @@ from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_to
 from weft.random.api import check_key
 from weft.random.basic import real_normal, unit_uniform
-from weft.random.primitives import random_split_p
+from weft.random.primitives import split_keys
 from weft.random.sampling import draw, float_dtype, param, run, sample_shape, split_key
 
 
@@ -78,7 +78,7 @@ def _samples(keys: Any, alpha: Any, log_space: bool) -> Any:
 
     shape, lead = typeof(alpha).shape, typeof(keys).ndim
     count = math.prod(shape[lead:])
-    each = random_split_p.bind(reshape(keys, (math.prod(shape[:lead]),)), shape=(count,))
+    each = split_keys(reshape(keys, (math.prod(shape[:lead]),)), (count,))
     flat = reshape(each, (math.prod(shape),)), reshape(alpha, (math.prod(shape),))
     return reshape(vmap(lambda k, a: _one_sample(k, a, log_space))(*flat), shape)
 

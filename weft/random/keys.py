@@ -195,6 +195,12 @@ class PRNGKeyArray(Array):
 
     def __getitem__(self, index: Any) -> Any:
         index = index if isinstance(index, tuple) else (index,)
+        used = sum(_dimensions_used(i) for i in index)
+        if used > self.ndim:
+            raise IndexError(
+                f"too many indices: the array of keys has {self.ndim} dimensions, but {used} were "
+                "indexed; weft.random.key_data(keys) gives the words of keys"
+            )
         if any(i is Ellipsis for i in index):
             index = (*index, slice(None))
         return self._same(self._base[index])
@@ -288,6 +294,15 @@ class PRNGKeyArray(Array):
 
     def __reduce__(self) -> tuple:
         return _rebuild, (self._dtype, np.asarray(self._base))
+
+
+def _dimensions_used(index: Any) -> int:
+    """How many dimensions one part of an index stands for: a mask stands for as many as it has."""
+    if index is None or index is Ellipsis or isinstance(index, bool | np.bool_):
+        return 0
+    if isinstance(index, np.ndarray | Array | trace.Tracer) and dtypes.is_bool(index.dtype):
+        return index.ndim
+    return 1
 
 
 def _rebuild(dtype: KeyType, words: np.ndarray) -> PRNGKeyArray:

@@ -12,7 +12,7 @@ from weft.autodiff.vmap import AxisData
 from weft.core import dtypes, trace
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
-from weft.core.config import config
+from weft.core.config import config, options
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import PRIMITIVES, Primitive
 from weft.core.trace import trace_to_jaxpr, typeof
@@ -40,10 +40,18 @@ def _program(fun: Callable, avals: tuple, static: tuple, ranks: tuple, key: Any)
     return ClosedJaxpr(jaxpr, consts)
 
 
-def _lower(ctx: Any, fun: Callable, name: str, operands: Sequence[Any], static: tuple = ()) -> Any:
+def _lower(
+    ctx: Any,
+    fun: Callable,
+    name: str,
+    operands: Sequence[Any],
+    static: tuple = (),
+    partitionable: bool = True,
+) -> Any:
     avals = tuple(_physical(a) if dtypes.is_extended(a.dtype) else a for a in ctx.avals_in)
     ranks = tuple(a.ndim for a in ctx.avals_in)
-    program = _program(fun, avals, static, ranks, config.trace_key())
+    with options["threefry_partitionable"](partitionable):
+        program = _program(fun, avals, static, ranks, config.trace_key())
     return ctx.call(program, operands, name)[0]
 
 
@@ -112,20 +120,28 @@ random_seed_p = _unary(
 )
 
 
-def _split_abstract(keys: ShapedArray, *, shape: tuple) -> ShapedArray:
+def _split_abstract(keys: ShapedArray, *, shape: tuple, partitionable: bool) -> ShapedArray:
     return ShapedArray(keys.shape + shape, _check_keys("random_split", keys))
 
 
 random_split_p = _unary(
     "random_split",
     _split_abstract,
-    lambda ctx, keys, *, shape: _lower(
-        ctx, ctx.avals_in[0].dtype.generator.split, "random_split", [keys], (shape,)
+    lambda ctx, keys, *, shape, partitionable: _lower(
+        ctx, ctx.avals_in[0].dtype.generator.split, "random_split", [keys], (shape,), partitionable
     ),
 )
 
 
-def _bits_abstract(keys: ShapedArray, *, bit_width: int, shape: tuple) -> ShapedArray:
+def split_keys(keys: Any, shape: tuple) -> Any:
+    """Keys of that shape of each key, in the layout of counters that is set here."""
+    layout = bool(config.threefry_partitionable)
+    return random_split_p.bind(keys, shape=shape, partitionable=layout)
+
+
+def _bits_abstract(
+    keys: ShapedArray, *, bit_width: int, shape: tuple, partitionable: bool
+) -> ShapedArray:
     _check_keys("random_bits", keys)
     return ShapedArray(keys.shape + shape, f"uint{bit_width}")
 
@@ -133,10 +149,21 @@ def _bits_abstract(keys: ShapedArray, *, bit_width: int, shape: tuple) -> Shaped
 random_bits_p = _unary(
     "random_bits",
     _bits_abstract,
-    lambda ctx, keys, *, bit_width, shape: _lower(
-        ctx, ctx.avals_in[0].dtype.generator.bits, "random_bits", [keys], (bit_width, shape)
+    lambda ctx, keys, *, bit_width, shape, partitionable: _lower(
+        ctx,
+        ctx.avals_in[0].dtype.generator.bits,
+        "random_bits",
+        [keys],
+        (bit_width, shape),
+        partitionable,
     ),
 )
+
+
+def draw_bits(keys: Any, bit_width: int, shape: tuple) -> Any:
+    """Unsigned integers of that shape for each key, in the layout of counters set here."""
+    layout = bool(config.threefry_partitionable)
+    return random_bits_p.bind(keys, bit_width=bit_width, shape=shape, partitionable=layout)
 
 
 def _fold_abstract(keys: ShapedArray, data: ShapedArray) -> ShapedArray:

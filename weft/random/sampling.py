@@ -17,10 +17,10 @@ from weft.ops.promote import broadcast_to
 from weft.ops.slicing import slice_in_dim
 from weft.random.api import check_key
 from weft.random.primitives import (
-    random_bits_p,
-    random_split_p,
+    draw_bits,
     random_unwrap_p,
     random_wrap_p,
+    split_keys,
 )
 
 Shape = tuple[int, ...]
@@ -140,12 +140,12 @@ def param(x: Any, shape: Shape, dtype: Any) -> Any:
 
 
 def random_bits(key: Any, bit_width: int, shape: Shape) -> Any:
-    return random_bits_p.bind(key, bit_width=bit_width, shape=shape)
+    return draw_bits(key, bit_width, shape)
 
 
 def split_key(key: Any, num: int = 2) -> list:
     """`num` keys of a key, as a list."""
-    keys = random_split_p.bind(key, shape=(num,))
+    keys = split_keys(key, (num,))
     words, generator = random_unwrap_p.bind(keys), typeof(keys).dtype.generator
     rows = [slice_in_dim(words, i, i + 1) for i in range(num)]
     return [random_wrap_p.bind(reshape(r, (generator.words,)), impl=generator) for r in rows]

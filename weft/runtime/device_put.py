@@ -14,8 +14,8 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
 from weft.core.config import config
-from weft.core.state import LAYOUTS
-from weft.core.trace import Tracer, array_method, aval_of, typeof
+from weft.core.state import LAYOUTS, state
+from weft.core.trace import EVAL, Tracer, array_method, aval_of, check_not_masked, typeof
 from weft.runtime import backend
 from weft.runtime.array import (
     ArrayImpl,
@@ -273,6 +273,15 @@ def index_key(index: tuple) -> tuple:
 
 
 def _leaf(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: Any = None) -> Any:
+    placed = _leaf_now(x, sharding, donate, may_alias, src)
+    if state.trace is EVAL or sharding is None or isinstance(placed, Tracer):
+        return placed
+    from weft.sharding.placement import device_put_p
+
+    return device_put_p.bind(placed, sharding=sharding, src=None)  # the program places it too
+
+
+def _leaf_now(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: Any = None) -> Any:
     kind = type(x)
     spec = getattr(sharding, "spec", None)
     if spec is not None and spec.unreduced and not isinstance(x, Tracer):
@@ -305,6 +314,7 @@ def _leaf(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: Any 
         if base in leaf_handlers:
             return leaf_handlers[base](x, lambda a: _leaf(a, sharding, donate, may_alias, src))
     if isinstance(x, np.generic | np.ndarray):
+        check_not_masked(x)
         return put_host(np.asarray(x), sharding, copy=may_alias is False)
     method = array_method(x)
     if method is not None:
@@ -517,7 +527,9 @@ def shard_argument(x: Any, sharding: Any, layout: Any = None) -> Any:
                 "weft.device_put(x, sharding)"
             )
         return put_array(x, sharding)
-    return _leaf(x, sharding, False, None)
+    if type(x) is np.ndarray and x.dtype == dtypes.float0:
+        x = np.zeros(x.shape, np.bool_)  # no device holds values without bits
+    return _leaf_now(x, sharding, False, None)
 
 
 def constant_at(x: Any, sharding: Any) -> Any:
@@ -526,7 +538,7 @@ def constant_at(x: Any, sharding: Any) -> Any:
     Constants follow the program also to devices they are not committed to.
     """
     if type(x) is not ArrayImpl:
-        return _leaf(x, sharding, False, None)
+        return shard_argument(x, sharding)
     if (
         x.is_deleted()
         or not x.is_fully_addressable

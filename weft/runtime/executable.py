@@ -8,9 +8,12 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from weft._xla.arrays import result_handler
 from weft._xla.compile import XlaRuntimeError
 from weft._xla.dispatch import FastpathData
+from weft.core import dtypes
 from weft.core.caches import clearable
 from weft.core.config import config
 from weft.core.state import LAYOUTS
@@ -59,6 +62,7 @@ class Executable:
         "out_avals",
         "out_shardings",
         "place",
+        "without_bits",  # the results that are zeros of dtype float0, which no device holds
         "xla",
     )
 
@@ -90,6 +94,8 @@ class Executable:
         self.has_callbacks = has_callbacks
         self.place = cpu_run_limit.place_of(compiled.xla)
         self.committed = committed
+        floats0 = [i for i, a in enumerate(self.out_avals) if a.dtype == dtypes.float0]
+        self.without_bits = tuple(floats0)
 
     @property
     def committed(self) -> bool:
@@ -140,7 +146,11 @@ class Executable:
             raise
         if self.donates:
             release(given, owners)
-        return results.consume_with_handlers(self.handlers)
+        outs = results.consume_with_handlers(self.handlers)
+        if self.without_bits:
+            for i in self.without_bits:
+                outs[i] = np.zeros(self.out_avals[i].shape, dtypes.float0)
+        return outs
 
     def _run_with_token(self, placed: list) -> Any:
         devices = self.compiled.devices

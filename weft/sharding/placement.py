@@ -8,7 +8,8 @@ from typing import Any
 from weft.core import provided
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
-from weft.core.trace import EvalTrace, typeof
+from weft.core.state import current_trace
+from weft.core.trace import EVAL, EvalTrace, typeof
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, context_mesh
 from weft.sharding.named import NamedSharding, concrete_meshes, type_sharding
 from weft.sharding.physical import SingleDeviceSharding
@@ -147,7 +148,8 @@ def _place_now(prim: Callable[[], Primitive]) -> Callable:
         partial = any(s is not None and s.unreduced for s in (own, spec))
         if partial or (spec is not None and UNCONSTRAINED in spec.partitions):
             return EvalTrace.dispatch(prim(), (x,), {"sharding": sharding, **params})
-        return provided.device_put(x, sharding)
+        with current_trace(EVAL):
+            return provided.device_put(x, sharding)
 
     return impl
 
@@ -232,7 +234,8 @@ def _device_put_lower(ctx: Any, x: Any, *, sharding: Any, src: Any) -> Any:
 
 
 def _device_put_impl(x: Any, *, sharding: Any, src: Any) -> Any:
-    return provided.device_put(x, _concrete(x, sharding))
+    with current_trace(EVAL):
+        return provided.device_put(x, _concrete(x, sharding))
 
 
 def _device_put_transpose(ct: Any, x: Any, *, sharding: Any, src: Any) -> list:
