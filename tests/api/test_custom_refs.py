@@ -164,3 +164,59 @@ def test_a_branch_that_is_not_known_cannot_take_a_ref_under_differentiation():
 
     with pytest.raises(TypeError, match="cond.*weft.numpy.where"):
         weft.jit(run)(1.0)
+
+
+def through_ref(call):
+    """x -> w * x * x + w * x, of which the rule of the first factor says ten times the truth."""
+
+    def f(x, w):
+        ref = weft.new_ref(x)
+        ref[...] = call(ref, w) * x
+        return ref[...] + call(weft.new_ref(x), w)
+
+    return f
+
+
+@weft.custom_vjp
+def weighted(ref, w):
+    return ref[...] * w
+
+
+weighted.defvjp(
+    lambda ref, w: (ref[...] * w, (ref[...], w)), lambda res, ct: (ct * res[1] * 10, ct * res[0])
+)
+
+CALLS = {
+    "here": weighted,
+    "jit": weft.jit(weighted),
+    "cond": lambda ref, w: lax.cond(w > 0, lambda: weighted(ref, w), lambda: w),
+    "scan": lambda ref, w: lax.scan(lambda c, _: (c + weighted(ref, w), None), w * 0, None, 1)[0],
+    "checkpoint": lambda ref, w: weft.checkpoint(lambda w: weighted(ref, w))(w),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_ref_made_inside_has_the_cotangent_that_the_rule_returns_for_it(name):
+    grad = weft.grad(through_ref(CALLS[name]), (0, 1))
+    x, w = 1.5, 2.0
+    want = (10 * w * x + w * x + 10 * w, x * x + x)
+    for run in (grad, weft.jit(grad)):
+        np.testing.assert_allclose(run(x, w), want, rtol=1e-6)
+    xs = np.array([x, x], np.float32)
+    batched = weft.vmap(grad)(xs, np.float32([w, w]))
+    np.testing.assert_allclose(batched, np.transpose([want, want]), rtol=1e-6)
+
+
+def test_what_a_ref_holds_afterwards_keeps_its_own_cotangent():
+    @weft.custom_vjp
+    def scale(ref):
+        ref[...] = ref[...] * 2
+        return ref[...]
+
+    scale.defvjp(lambda ref: (scale(ref), None), lambda _, ct: (7 * ct,))
+
+    def f(x):
+        ref = weft.new_ref(x)
+        return scale(ref) + 100 * ref[...]
+
+    assert weft.grad(f)(1.0) == 107.0

@@ -126,3 +126,69 @@ def test_custom_vmap_inside_custom_jvp_and_back():
     g.defjvp(lambda p, t: (g(*p), 5.0 * t[0]))
     close(weft.vmap(g, in_axes=(0, None))(X, 2.0), X + 12)
     close(weft.vmap(weft.grad(g), in_axes=(0, None))(X, 2.0), [5.0] * 3)
+
+
+A, B = np.arange(1.0, 4.0, dtype=np.float32), np.arange(2.0, 5.0, dtype=np.float32)
+
+
+def scaled(x, w):
+    """Twice the product for one example, three times in a batch: which one is differentiated?"""
+    f = weft.custom_batching.custom_vmap(lambda x, w: (2 * x * w, 0))
+
+    @f.def_vmap
+    def rule(size, batched, x, w):
+        assert w.shape == (3,) or not batched[1]
+        return (3 * x * w, 0), (batched[0] or batched[1], False)
+
+    return f(x, w)[0]
+
+
+DERIVATIVES = {
+    "jvp": (lambda x, w: weft.jvp(scaled, (x, w), (1.0, 0.0))[1], lambda x, w: 3 * w),
+    "grad": (weft.grad(scaled), lambda x, w: 3 * w),
+    "grad of both": (lambda x, w: sum(weft.grad(scaled, (0, 1))(x, w)), lambda x, w: 3 * (x + w)),
+    "linearize": (lambda x, w: weft.linearize(scaled, x, w)[1](1.0, 1.0), lambda x, w: 3 * (x + w)),
+    "jitted inside": (weft.jit(weft.grad(scaled)), lambda x, w: 3 * w),
+    "checkpoint": (weft.grad(weft.checkpoint(scaled)), lambda x, w: 3 * w),
+    "grad of jvp": (
+        weft.grad(lambda x, w: weft.jvp(scaled, (x, w), (x, w))[1]),
+        lambda x, w: 6 * w,
+    ),
+    "grad of grad": (
+        weft.grad(lambda x, w: weft.grad(scaled)(x, w) * w * x),
+        lambda x, w: 3 * w * w,
+    ),
+    "scan": (
+        weft.grad(lambda x, w: weft.lax.scan(lambda c, _: (scaled(c, w), None), x, None, 2)[0]),
+        lambda x, w: 9 * w * w,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+@pytest.mark.parametrize("jitted", [False, True])
+@pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0)], ids=str)
+def test_the_derivative_of_a_batch_is_that_of_the_rule(name, jitted, axes):
+    derivative, expected = DERIVATIVES[name]
+    args = [v if a == 0 else v[1] for v, a in zip((A, B), axes, strict=True)]
+    batched = weft.vmap(derivative, in_axes=axes)
+    got = (weft.jit(batched) if jitted else batched)(*args)
+    np.testing.assert_allclose(got, np.broadcast_to(expected(*args), (3,)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (lambda n, b, x: ((x, x), True), "structure of the function's output"),
+        (lambda n, b, x: (np.ones((3, 5), np.float32), True), r"output 0 has type f32\[3,5\]"),
+        (lambda n, b, x: (x.astype(int), True), r"output 0 has type i32\[3\].*f32\[\]"),
+        (lambda n, b, x: (x, False), r"expected f32\[\]"),
+        (lambda n, b, x: (np.ones(4, np.float32), True), "does not begin with the axis size 3"),
+    ],
+)
+def test_what_a_rule_returns_has_the_types_of_the_function(rule, words):
+    f = weft.custom_batching.custom_vmap(lambda x: 2 * x)
+    f.def_vmap(rule)
+    for batched in (weft.vmap(f), weft.jit(weft.vmap(f)), weft.vmap(weft.jit(f))):
+        with pytest.raises(ValueError, match=words):
+            batched(A)

@@ -514,3 +514,66 @@ def test_methods_may_have_static_and_donated_arguments():
     x = weft.numpy.ones(2)
     assert Scaled().times(x).tolist() == [3, 3] and x.is_deleted()
     assert Scaled.times(Scaled(), weft.numpy.ones(2)).tolist() == [3, 3]
+
+
+PLACED = {
+    "array": lambda v, d: weft.numpy.array(v, device=d),
+    "asarray": lambda v, d: weft.numpy.asarray(v, device=d),
+    "a list": lambda v, d: weft.numpy.array([1.0] * 8, device=d),
+    "zeros": lambda v, d: weft.numpy.zeros(8, device=d),
+    "full": lambda v, d: weft.numpy.full(8, v, device=d),
+    "arange": lambda v, d: weft.numpy.arange(8, device=d),
+    "linspace": lambda v, d: weft.numpy.linspace(0, 1, 8, device=d),
+    "ones_like": lambda v, d: weft.numpy.ones_like(v, device=d),
+    "device_put": weft.device_put,
+    "to_device": lambda v, d: weft.numpy.asarray(v).to_device(d),
+}
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_what_a_program_makes_on_a_device_is_there(name):
+    v = np.arange(8, dtype=np.float32)
+    mesh = weft.make_mesh((8,), ("x",))
+    for place in (weft.devices()[3], NamedSharding(mesh, P("x"))):
+        out = weft.jit(lambda place=place: PLACED[name](v, place))()
+        devices = {place} if place is weft.devices()[3] else set(mesh.devices.flat)
+        assert out.devices() == devices and out.committed
+        assert len(out.addressable_shards) == len(devices)
+
+
+def test_a_result_without_placed_operands_is_not_bound_to_a_device():
+    there = weft.device_put(np.ones(3, np.float32), weft.devices()[2])
+    out = weft.jit(lambda x: weft.numpy.ones(3))(there)
+    assert not out.committed
+    assert (out + there).devices() == {weft.devices()[2]}
+
+
+def test_indexing_by_nothing_stays_on_the_device():
+    there = weft.device_put(np.arange(8.0), weft.devices()[2])
+    none = np.zeros((0,), int)
+    for out in (there[none], there[np.zeros(8, bool)], weft.jit(lambda x: x[none])(there)):
+        assert out.shape == (0,) and out.devices() == {weft.devices()[2]}
+
+
+def test_in_shardings_do_not_reach_arguments_by_keyword():
+    s = NamedSharding(weft.make_mesh((8,), ("x",)), P("x"))
+    x = np.ones(8, np.float32)
+    for given in (s, (s, s)):
+        with pytest.raises(ValueError, match="some by keyword.*by position"):
+            weft.jit(lambda x, y: x + y, in_shardings=given)(x, y=x)
+    assert weft.jit(lambda x, y: x + y, in_shardings=s, static_argnames="y")(x, y=2).sharding == s
+    there = weft.devices()[3]
+    assert weft.jit(lambda x, y: x + y, device=there)(x=x, y=x).devices() == {there}
+
+
+def test_values_without_bits_pass_through_programs():
+    def f(x):
+        return (x * 1.0).sum()
+
+    x = np.arange(3)
+    g = weft.grad(f, allow_int=True)
+    jitted = weft.jit(g)
+    scanned = weft.jit(lambda x: lax.scan(lambda c, v: (c, g(v)), 0, x[:, None])[1])
+    branch = weft.jit(lambda x: lax.cond(x[0] > 0, g, g, x))
+    for out in (g(x), jitted(x), jitted(x), weft.jit(lambda z: z)(g(x)), scanned(x), branch(x)):
+        assert type(out) is np.ndarray and out.dtype == weft.dtypes.float0

@@ -325,3 +325,44 @@ def test_top_k_takes_the_first_of_equals_and_nan_as_the_largest(mode):
     second = lambda v: wnp.top_k(v, 2, mode=mode)[0][1]
     grad = weft.grad(second)(np.float32([4, 9, 5]))
     np.testing.assert_array_equal(grad, [0, 0, 1])
+
+
+def test_bins_may_rise_or_fall_and_hold_the_values_themselves():
+    x = np.array([-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0], np.float32)
+    for bins in ([0.0, 1.0, 1.0, 2.0, 3.0], [3.0, 2.0, 1.0, 1.0, 0.0], [1.0], [2.0, 2.0]):
+        for right in (False, True):
+            got = wnp.digitize(x, np.float32(bins), right=right)
+            np.testing.assert_array_equal(got, np.digitize(x, bins, right=right))
+
+
+def test_no_variance_is_left_without_degrees_of_freedom():
+    for x in (np.arange(3), np.arange(3.0, dtype=np.float32), np.arange(3) + 1j):
+        for ddof in (3, 4, 2.0**40):
+            for f in (wnp.var, wnp.std):
+                assert np.isnan(f(x, ddof=ddof)) and np.isnan(weft.jit(f)(x, ddof=ddof))
+        np.testing.assert_allclose(wnp.var(x, ddof=2), np.var(x, ddof=2), rtol=1e-6)
+
+
+MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
+TAKES = {
+    "array": wnp.array,
+    "asarray": wnp.asarray,
+    "a list": lambda m: wnp.array([m, m]),
+    "an operator": lambda m: wnp.ones(2) + m,
+    "a reflected operator": lambda m: m + wnp.ones(2),
+    "a function": wnp.sum,
+    "lax": lambda m: weft.lax.add(m, m),
+    "jit": weft.jit(lambda x: x),
+    "a constant of jit": lambda m: weft.jit(lambda x: x + m)(np.ones(2)),
+    "grad": lambda m: weft.grad(lambda x: x.sum())(m),
+    "vmap": weft.vmap(lambda x: x),
+    "device_put": weft.device_put,
+    "an index": lambda m: wnp.ones(3)[np.ma.array([0, 1], mask=[False, True])],
+    "at": lambda m: wnp.ones(2).at[:].set(m),
+}
+
+
+@pytest.mark.parametrize("name", TAKES)
+def test_masked_arrays_do_not_lose_their_mask(name):
+    with pytest.raises(ValueError, match=r"mask would be lost.*filled"):
+        TAKES[name](MASKED)

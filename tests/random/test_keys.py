@@ -285,3 +285,29 @@ def test_poisson_counts_come_in_unsigned_dtypes(wide):
         counts = random.poisson(random.key(3), np.array([0.5, 40.0]), (2000, 2), dtype=dtype)
     assert counts.dtype == dtype
     np.testing.assert_allclose(np.asarray(counts).mean(0), [0.5, 40.0], rtol=0.1)
+
+
+@pytest.mark.parametrize("index", [0, (0, 0), np.int32(0), slice(None), (slice(None), None, 0)])
+def test_a_single_key_has_no_dimension_to_index(index, keys):
+    for take in (lambda k: k[index], weft.jit(lambda k: k[index])):
+        with pytest.raises(IndexError, match="too many indices"):
+            take(keys[0])
+    with pytest.raises(IndexError, match="too many indices"):
+        keys[(0, index) if not isinstance(index, tuple) else (0, *index)]
+
+
+def test_the_layout_of_counters_is_the_one_set_where_a_program_is_traced(keys):
+    def both(k):
+        with weft.threefry_partitionable(False):
+            old = random.bits(k, (3,))
+        return old, random.bits(k, (3,))
+
+    with weft.threefry_partitionable(False):
+        old = random.bits(keys[1], (3,))
+    new = random.bits(keys[1], (3,))
+    assert (np.asarray(old) != np.asarray(new)).any()
+    for run in (both, weft.jit(both), weft.jit(weft.jit(both)), weft.checkpoint(both)):
+        got = run(keys[1])
+        np.testing.assert_array_equal(got[0], old)
+        np.testing.assert_array_equal(got[1], new)
+    np.testing.assert_array_equal(weft.jit(weft.vmap(both))(keys)[0][1], old)

@@ -7,13 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.api.custom_common import Signature, call_primitive, trace_call
-from weft.autodiff.jvp import forward_trace
-from weft.autodiff.vmap import AxisData, batch_jaxpr, to_front
+from weft.autodiff.jvp import filled_tangents, forward_trace, has_tangent, tangent_aval
+from weft.autodiff.transpose import is_undefined
+from weft.autodiff.vmap import AxisData, batch_flat, batch_jaxpr, remove_dim, to_front
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
+from weft.core.masks import unpick
+from weft.core.primitive import Primitive
 from weft.core.state import current_trace
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
+from weft.ops.shape import broadcast_in_dim
 
 
 class Call:
@@ -44,14 +48,15 @@ class Call:
                 f"{type(result).__name__}"
             )
         outs, out_tree = flatten(result[0])
-        if self.out_tree is not None and out_tree != self.out_tree:
-            raise TypeError(
-                f"{who} must return the structure of the function's output, {self.out_tree}, got "
+        want_tree, wanted = self.output(batched, args)
+        if out_tree != want_tree:
+            raise ValueError(
+                f"{who} must return the structure of the function's output, {want_tree}, got "
                 f"{out_tree}"
             )
         self.out_tree = out_tree
         flags = broadcast_prefix(result[1], out_tree, f"{who}: the second result")
-        for i, (o, b) in enumerate(zip(outs, flags, strict=True)):
+        for i, (o, b, want) in enumerate(zip(outs, flags, wanted, strict=True)):
             if not isinstance(b, bool):
                 raise TypeError(f"{who}: whether output {i} is batched must be a bool, got {b!r}")
             shape = typeof(o).shape
@@ -60,7 +65,21 @@ class Call:
                     f"{who}: output {i} is said to be batched, but its shape {shape} does not "
                     f"begin with the axis size {size}"
                 )
+            got = typeof(o)
+            example = got.shape[1:] if b else got.shape
+            if (example, got.dtype) != (want.shape, want.dtype):
+                expected = f"[{size}] in front of {want.str_short()}" if b else want.str_short()
+                raise ValueError(
+                    f"{who}: output {i} has type {got.str_short()}, but the function gives "
+                    f"{want.str_short()}: expected {expected}"
+                )
         return outs, flags
+
+    def output(self, batched: Sequence[bool], args: Sequence[Any]) -> tuple[Any, list]:
+        """The structure and the types of the function's own output for one example."""
+        avals = [_example(typeof(x), b) for x, b in zip(args, batched, strict=True)]
+        traced = trace_call(self, avals, (self.owner.fun,))[0]
+        return traced.out_tree, traced.jaxpr.out_avals
 
 
 def push_inline(
@@ -76,12 +95,205 @@ def push_inline(
     return [p for p, _ in pairs], [x for _, x in pairs]
 
 
+class DerivedCall:
+    """What a derivative makes of a call: of the function, and in a batch of the function's rule.
+
+    derive(fun, n): of the n operands of `fun` and more the derivative's results. spread(flags):
+    which operands it needs batched where these are. lead: how many operands in front are values
+    that the function closes over, of which its rule knows nothing.
+    """
+
+    __slots__ = ("body", "call", "derive", "lead", "name", "num_args", "owner", "spread", "traces")
+
+    def __init__(self, like: Call | DerivedCall, body: Callable, counts: tuple) -> None:
+        self.call, self.body = like, body
+        self.name, self.owner = like.name, like.owner
+        self.lead, self.num_args = counts
+        self.traces = None
+
+    def fun(self, *args: Any) -> list:
+        return self.derive(self.body)(*args)
+
+    def rule(self, size: int, batched: Sequence[bool], args: Sequence[Any]) -> tuple[list, list]:
+        n, lead = self.num_args, self.lead
+        flags = self.spread(batched)
+        full = [
+            x if b or not f else _repeated(x, size)
+            for x, b, f in zip(args, batched, flags, strict=True)
+        ]
+        if any(batched[:lead]):
+            dims = [0 if f else None for f in flags]
+            outs, out_dims = batch_flat(self.fun, AxisData(None, size), full, dims)
+            return to_front(outs, out_dims)
+
+        def whole(*xs: Any) -> list:
+            outs, out_flags = self.call.rule(size, flags[lead:n], xs[lead:])
+            return [o if f else _repeated(o, size) for o, f in zip(outs, out_flags, strict=True)]
+
+        outs = self.derive(whole)(*full)
+        return outs, [True] * len(outs)
+
+
+class Pushed(DerivedCall):
+    """Of operands and the tangents that are not zero: the results and their tangents, or those."""
+
+    __slots__ = ("nonzero", "values")
+
+    def __init__(
+        self, like: Any, body: Callable, lead: int, nonzero: Sequence[bool], values: bool
+    ) -> None:
+        super().__init__(like, body, (lead, len(nonzero)))
+        self.nonzero, self.values = nonzero, values
+
+    def derive(self, fun: Callable) -> Callable:
+        def pushed(*args: Any) -> list:
+            n = self.num_args
+            outs, tangents = push_inline(fun, args[:n], unpick(args[n:], self.nonzero))
+            pairs = zip(outs, filled_tangents(outs, tangents), strict=True)
+            moving = [t for o, t in pairs if has_tangent(typeof(o))]
+            return [*outs, *moving] if self.values else moving
+
+        return pushed
+
+    def spread(self, batched: Sequence[bool]) -> list[bool]:
+        own = unpick(batched[self.num_args :], self.nonzero)
+        flags = [b or bool(t) for b, t in zip(batched[: self.num_args], own, strict=True)]
+        return flags + [f for f, nz in zip(flags, self.nonzero, strict=True) if nz]
+
+
+class Pulled(DerivedCall):
+    """Of operands and the cotangents of results that have some: the cotangents of operands."""
+
+    __slots__ = ("nonzero", "wanted")
+
+    def __init__(
+        self, like: Any, body: Callable, lead: int, nonzero: Sequence[bool], wanted: Sequence[bool]
+    ) -> None:
+        super().__init__(like, body, (lead, len(nonzero)))
+        self.nonzero, self.wanted = nonzero, wanted
+
+    def derive(self, fun: Callable) -> Callable:
+        def pulled(*args: Any) -> list:
+            from weft.api.grad import vjp
+
+            primals = args[: self.num_args]
+
+            def of_moving(*moving: Any) -> list:
+                given = unpick(moving, self.nonzero)
+                xs = [p if m is None else m for p, m in zip(primals, given, strict=True)]
+                return [o for o, w in zip(fun(*xs), self.wanted, strict=True) if w]
+
+            moving = [p for p, nz in zip(primals, self.nonzero, strict=True) if nz]
+            return list(vjp(of_moving, *moving)[1](list(args[self.num_args :])))
+
+        return pulled
+
+    def spread(self, batched: Sequence[bool]) -> list[bool]:
+        flags = [b or nz for b, nz in zip(batched[: self.num_args], self.nonzero, strict=True)]
+        return flags + [True] * (len(batched) - self.num_args)
+
+
+def _example(aval: Any, batched: bool) -> Any:
+    return remove_dim(aval, 0) if batched else aval
+
+
+def _repeated(x: Any, size: int) -> Any:
+    shape = typeof(x).shape
+    return broadcast_in_dim(x, (size, *shape), tuple(range(1, len(shape) + 1)))
+
+
+def _body(call: Any, jaxpr: ClosedJaxpr | None) -> Callable[..., list]:
+    return call.fun if jaxpr is None else lambda *xs: eval_closed(jaxpr, *xs)
+
+
+def _derivative(
+    rule: Callable[..., tuple[list, list]], primals: Any, tangents: Any, params: dict
+) -> tuple[list, list]:
+    """The derivative by a call with a rule; in values that are closed over, that of the body."""
+    if any(t is not None for t in tangents[: params["num_consts"]]):
+        outs = custom_vmap_p.bind(*primals, **params)
+        body = _body(params["call"], params["jaxpr"])
+        return outs, push_inline(body, primals, tangents)[1]
+    nonzero = tuple(t is not None for t in tangents)
+    operands = [*primals, *(t for t in tangents if t is not None)]
+    outs, moving = rule(operands, nonzero, **params)
+    it = iter(moving)
+    return outs, [next(it) if has_tangent(typeof(o)) else None for o in outs]
+
+
 def _jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
-    """The value keeps its batching rule; the tangent is that of the function's body."""
-    call, jaxpr = params["call"], params["jaxpr"]
-    outs = custom_vmap_p.bind(*primals, **params)
-    fun = call.fun if jaxpr is None else lambda *xs: eval_closed(jaxpr, *xs)
-    return outs, push_inline(fun, primals, tangents)[1]
+    def rule(operands: list, nonzero: tuple, *, call: Any, jaxpr: Any, num_consts: int) -> tuple:
+        derived = Pushed(call, _body(call, jaxpr), num_consts, nonzero, True)
+        results = custom_vmap_p.bind(*operands, call=derived, jaxpr=None, num_consts=0)
+        n = len(results) - _num_moving(results)
+        return results[:n], results[n:]
+
+    return _derivative(rule, primals, tangents, params)
+
+
+def _num_moving(results: Sequence[Any]) -> int:
+    """How many of the results at the end are tangents: one of each before that can have one."""
+    moving = [has_tangent(typeof(r)) for r in results]
+    return next(k for k in range(len(results) + 1) if sum(moving[: len(results) - k]) == k)
+
+
+def _linearize(primals: Any, tangents: Any, **params: Any) -> tuple:
+    def rule(operands: list, nonzero: tuple, *, call: Any, jaxpr: Any, num_consts: int) -> tuple:
+        outs = custom_vmap_p.bind(*primals, **params)
+        avals = [typeof(o) for o in outs]
+        moving = custom_vmap_linear_p.bind(
+            *operands,
+            call=call,
+            jaxpr=jaxpr,
+            num_consts=num_consts,
+            nonzero=nonzero,
+            moving=tuple(map(has_tangent, avals)),
+            out_avals=tuple(tangent_aval(a) for a in avals if has_tangent(a)),
+        )
+        return outs, moving
+
+    return _derivative(rule, primals, tangents, params)
+
+
+def _tangents_of(params: dict) -> Callable[..., list]:
+    """The function of a linear op's operands: the tangents, by a call with a rule."""
+
+    def evaluate(*operands: Any) -> list:
+        body = _body(params["call"], params["jaxpr"])
+        derived = Pushed(params["call"], body, params["num_consts"], params["nonzero"], False)
+        return custom_vmap_p.bind(*operands, call=derived, jaxpr=None, num_consts=0)
+
+    return evaluate
+
+
+def _linear_transpose(cts: Any, *args: Any, **params: Any) -> list:
+    nonzero, call = params["nonzero"], params["call"]
+    n = len(nonzero)
+    given = unpick(cts, params["moving"])
+    wanted = tuple(ct is not None for ct in given)
+    if not any(wanted):
+        return [None] * len(args)
+    body = _body(call, params["jaxpr"])
+    derived = Pulled(call, body, params["num_consts"], nonzero, wanted)
+    operands = [*args[:n], *(ct for ct in given if ct is not None)]
+    found = custom_vmap_p.bind(*operands, call=derived, jaxpr=None, num_consts=0)
+    own = [ct if is_undefined(a) else None for ct, a in zip(found, args[n:], strict=True)]
+    return [None] * n + own
+
+
+custom_vmap_linear_p = Primitive(
+    "custom_vmap_linear",
+    abstract=lambda *avals, out_avals, **params: list(out_avals),
+    impl=lambda *args, **params: _tangents_of(params)(*args),
+    jvp=lambda primals, tangents, **params: push_inline(_tangents_of(params), primals, tangents),
+    transpose=_linear_transpose,
+    batch=lambda axis, args, dims, **params: batch_flat(_tangents_of(params), axis, args, dims),
+    lower=lambda ctx, *args, **params: ctx.lower_fun(_tangents_of(params), *args),
+    multiple_results=True,
+    own_types=True,
+    higher_order=True,
+)
+"""The tangents of a call's results: the call's operands, and the tangents that are not zero."""
 
 
 def _batch(
@@ -94,7 +306,7 @@ def _batch(
     num_consts: int,
 ) -> tuple:
     moved, batched = to_front(args, dims)
-    if any(batched[:num_consts]) or call.__class__ is not Call:
+    if any(batched[:num_consts]):
         # The rule only knows the arguments: what is closed over is batched through the body.
         assert jaxpr is not None
         inner, out = batch_jaxpr(jaxpr, axis, batched)
@@ -119,7 +331,9 @@ def _stage(trace: Any, args: Any, params: dict) -> list | None:
     )
 
 
-custom_vmap_p = call_primitive("custom_vmap_call", jvp=_jvp, batch=_batch, stage=_stage)
+custom_vmap_p = call_primitive(
+    "custom_vmap_call", jvp=_jvp, linearize=_linearize, batch=_batch, stage=_stage
+)
 
 
 class custom_vmap:  # noqa: N801  (the public name is JAX's)
