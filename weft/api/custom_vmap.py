@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.api.custom_common import Signature, call_primitive, trace_call
 from weft.autodiff.jvp import filled_tangents, forward_trace, has_tangent, tangent_aval
+from weft.autodiff.shape import broadcast_in_dim
 from weft.autodiff.transpose import is_undefined
 from weft.autodiff.vmap import AxisData, batch_flat, batch_jaxpr, remove_dim, to_front
 from weft.core.boundary import api_boundary
@@ -17,7 +18,6 @@ from weft.core.primitive import Primitive
 from weft.core.state import current_trace
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
-from weft.ops.shape import broadcast_in_dim
 
 
 class Call:
