@@ -9,7 +9,6 @@ from typing import Any
 from weft.api.custom_common import Signature, call_primitive, trace_call
 from weft.autodiff.jvp import filled_tangents, forward_trace, has_tangent, tangent_aval
 from weft.autodiff.shape import broadcast_in_dim
-from weft.autodiff.transpose import is_undefined
 from weft.autodiff.vmap import AxisData, batch_flat, batch_jaxpr, remove_dim, to_front
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
@@ -18,6 +17,7 @@ from weft.core.primitive import Primitive
 from weft.core.state import current_trace
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
+from weft.core.undefined import is_undefined
 
 
 class Call:
