@@ -52,6 +52,7 @@ _HOMES = {
     "weft.refs.indexing": "ds",
     "weft.runtime.compile": "CompilerEffortLevel",
     "weft.communication": "comm HardwareModel",
+    "weft.as_jax": "as_jax",
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
 _PACKAGES = frozenset(

@@ -15,7 +15,9 @@ import types
 if "jax" in sys.modules:
     raise ImportError(
         "weft cannot be imported after jax: both own jaxlib's process-wide array type and state. "
-        "Run weft and jax in separate processes (see 'Comparing with JAX' in the documentation)."
+        "Run weft and jax in separate processes (see 'Comparing with JAX' in the documentation). "
+        "To run JAX programs on weft, call weft.as_jax() before anything imports jax, or "
+        "start it with `python -m weft.as_jax script.py`."
     )
 
 REQUIREMENT = "jaxlib>=0.10.2,<0.13"
@@ -25,12 +27,17 @@ REQUIREMENT = "jaxlib>=0.10.2,<0.13"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 
+def stands_for_jax() -> bool:
+    """Whether `import jax` finds weft in this process: see weft.as_jax."""
+    return "weft_as_jax_finder" in sys.modules
+
+
 class _RefuseJax:
     """Import finder and loader that turns a later ``import jax`` into a clear ImportError."""
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if name == "jax":
+        if name == "jax" and not stands_for_jax():
             return importlib.machinery.ModuleSpec(name, cls)
         return None
 
@@ -38,7 +45,8 @@ class _RefuseJax:
     def create_module(spec):
         raise ImportError(
             "jax cannot be imported after weft: both own jaxlib's process-wide array type and "
-            "state. Run weft and jax in separate processes."
+            "state. Run weft and jax in separate processes; or let `import jax` find weft: call "
+            "weft.as_jax() first."
         )
 
     @staticmethod
@@ -49,9 +57,10 @@ class _RefuseJax:
 sys.meta_path.insert(0, _RefuseJax)
 # jaxlib 0.10.2 looks for `jax.core` the first time an array is copied to the host and ignores a
 # failure, which costs a search of the path. SciPy asks a loaded `jax.core` for its Tracer.
-core = types.ModuleType("jax.core")
-core.Tracer = type("Tracer", (), {})
-sys.modules.setdefault("jax.core", core)
+if not stands_for_jax():
+    core = types.ModuleType("jax.core")
+    core.Tracer = type("Tracer", (), {})
+    sys.modules.setdefault("jax.core", core)
 
 try:
     import jaxlib

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from weft.autodiff.jvp import tangent_aval
 from weft.autodiff.transpose import backward_pass
 from weft.autodiff.vmap import (
@@ -265,6 +267,17 @@ class FlatCall:
         return outs
 
 
+_NUMBERS = frozenset((bool, int, float, complex))
+
+
+def _number_as_array(x: Any) -> Any:
+    """A Python number as an array: functions and rules may ask for its dtype and shape."""
+    from weft.runtime.device_put import put_host
+
+    aval = typeof(x)
+    return put_host(np.array(x, aval.dtype), weak_type=aval.weak_type)
+
+
 class FunctionWithRules:
     """What custom_jvp and custom_vjp functions are, apart from their rules."""
 
@@ -286,6 +299,7 @@ class FunctionWithRules:
         args = self._signature.positional(args, kwargs)
         dynamic, static = self._signature.split(args)
         leaves, in_tree = flatten(dynamic)
+        leaves = [_number_as_array(x) if x.__class__ in _NUMBERS else x for x in leaves]
         call = kind(self, in_tree, static)
         outs = prim.bind(*leaves, call=call, jaxpr=None, num_consts=0)
         return call.out_tree.unflatten(outs)

@@ -40,6 +40,11 @@ _CONVERSIONS = frozenset(
     )
 )
 _STDLIB = os.path.join(sysconfig.get_path("stdlib"), "")
+_SITE = f"{os.sep}site-packages{os.sep}"
+# What weft calls itself; other packages' exceptions are their own, as users' are.
+_DEPENDENCIES = tuple(
+    f"{_SITE}{name}{os.sep}" for name in ("numpy", "jaxlib", "ml_dtypes", "llvmlite")
+)
 _VARARGS = 4  # inspect.CO_VARARGS
 _SHOWN = 60
 
@@ -138,7 +143,9 @@ def is_raise(tb: TracebackType) -> bool:
 def _is_library(file: str) -> bool:
     if file.startswith("<"):
         return file.startswith("<__array_function__")
-    return f"{os.sep}site-packages{os.sep}" in file or file.startswith(_STDLIB)
+    return any(part in file for part in _DEPENDENCIES) or (
+        file.startswith(_STDLIB) and _SITE not in file
+    )
 
 
 def _arguments(frame: FrameType, original: Callable) -> dict[str, Any]:

@@ -152,6 +152,10 @@ class Primitive:
     def bind(self, *args: Any, **params: Any) -> Any:
         return state.trace.process(self, args, params)
 
+    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """What `bind` takes of an equation's params, for interpreters of jaxprs: all."""
+        return params
+
     def __repr__(self) -> str:
         return self.name
 

@@ -61,6 +61,10 @@ class Tracer:
     def sharding(self) -> Any:
         return self.aval.sharding
 
+    def _is_traced_array(self) -> bool:
+        """What jaxlib asks of a tracer in isinstance(x, Array)."""
+        return isinstance(self.aval, ShapedArray)
+
     def concrete(self) -> Any:
         """The value as an array, where the trace knows it; else None."""
         return None

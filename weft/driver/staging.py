@@ -13,8 +13,8 @@ from weft.core.boundary import api_boundary
 from weft.core.errors import kind_of
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.ref import AbstractRef
-from weft.core.state import LAYOUTS, AxisEntry, current_trace, extend_axes
-from weft.core.trace import EVAL, trace_to_jaxpr
+from weft.core.state import LAYOUTS, AxisEntry, current_trace, extend_axes, state
+from weft.core.trace import EVAL, Tracer, trace_to_jaxpr
 from weft.core.trace import typeof as value_type
 from weft.core.tree import flatten, flatten_fun
 from weft.sharding.spec import PartitionSpec
@@ -300,13 +300,38 @@ def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
         return cast(Any, fun).eval_shape(*args, **kwargs)
     leaves, in_tree = flatten((args, kwargs))
     flat_fun, out = flatten_fun(fun, in_tree)
-    jaxpr, _ = trace_to_jaxpr(flat_fun, [aval_of_spec(x) for x in leaves], function_name(fun))
-    return out.tree.unflatten([struct_of(a) for a in jaxpr.out_avals])
+    structs: dict[int, ShapeDtypeStruct] = {}  # among the results, which may be structs themselves
+
+    def traced(*xs: Any) -> list:
+        outs = flat_fun(*xs)
+        structs.update((i, o) for i, o in enumerate(outs) if isinstance(o, ShapeDtypeStruct))
+        return [0 if i in structs else o for i, o in enumerate(outs)]
+
+    jaxpr, _ = trace_to_jaxpr(traced, [aval_of_spec(x) for x in leaves], function_name(fun))
+    avals = enumerate(jaxpr.out_avals)
+    return out.tree.unflatten([structs[i] if i in structs else struct_of(a) for i, a in avals])
+
+
+class _FoldingTrace:
+    """Runs ops on values that are known at once; ops on traced ones go on to the trace around."""
+
+    __slots__ = ("finished", "parent")
+
+    def __init__(self, parent: Any) -> None:
+        self.parent = parent
+        self.finished = False
+
+    def process(self, prim: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        traced = any(isinstance(a, Tracer) for a in args)
+        with current_trace(self.parent if traced else EVAL):
+            return state.trace.process(prim, args, params)
 
 
 @contextmanager
 def ensure_compile_time_eval() -> Any:
     """Inside, ops on concrete values run at once even while tracing.
+
+    Ops that have traced operands, too, are recorded as outside.
 
     >>> import weft
     >>> @weft.jit
@@ -317,7 +342,8 @@ def ensure_compile_time_eval() -> Any:
     >>> f(2.0)
     Array(6., dtype=float32, weak_type=True)
     """
-    with current_trace(EVAL):
+    trace = state.trace
+    with current_trace(trace if trace is EVAL else _FoldingTrace(trace)):
         yield
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
+from weft.driver.staging import ShapeDtypeStruct
 from weft.runtime.array import Array as ndarray
 
 generic, number, inexact, floating = np.generic, np.number, np.inexact, np.floating
@@ -115,7 +116,7 @@ def pair_of(x: Any) -> tuple[Any, Any]:
         return dtypes.canonicalize_dtype(x), python_scalar
     if isinstance(x, str | np.dtype) or dtypes.is_extended(x):
         return dtypes.canonicalize_dtype(x), False
-    aval = typeof(x)
+    aval = x.aval if isinstance(x, ShapeDtypeStruct) else typeof(x)
     return aval.dtype, aval.weak_type
 
 
@@ -221,7 +222,7 @@ def iscomplexobj(x: Any) -> Any:
         return False
     if isinstance(x, list | tuple):
         return np.iscomplexobj(x)
-    return dtypes.is_complex(typeof(x).dtype)
+    return dtypes.is_complex(pair_of(x)[0])
 
 
 def isrealobj(x: Any) -> Any:

@@ -24,6 +24,7 @@ from weft.sharding.physical import SingleDeviceSharding
 _xla.set_tracer_class(Tracer)
 Array = _xla.Array
 ArrayImpl = _xla.ArrayImpl
+_xla.set_tracer_class(Tracer)  # traced arrays are instances of Array, too
 
 
 class Shard:

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from weft._xla import stands_for_jax
+from weft._xla.arrays import XlaRuntimeError
 from weft.runtime import cpu_run_limit
 
 # Errors -----------------------------------------------------------------------------------------
@@ -125,6 +127,11 @@ def explained(error: BaseException) -> BaseException:
     found = _MARK.search(text)
     if found is not None and int(found[1]) in _raised:
         original, traceback = _raised[int(found[1])]
+        if stands_for_jax() and isinstance(original, Exception):
+            # Programs written for JAX catch its error and read the callback's in the text.
+            said = f"{type(original).__name__}: {original}"
+            error = XlaRuntimeError(f"INTERNAL: CpuCallback error calling callback: {said}")
+            return error.with_traceback(traceback)
         return original.with_traceback(traceback)
     if not isinstance(error, ValueError) and text.startswith("INVALID_ARGUMENT"):
         return ValueError(text).with_traceback(error.__traceback__)

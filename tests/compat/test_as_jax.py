@@ -1,0 +1,264 @@
+"""Programs that import jax run on weft: the entrance, the modules, what is missing."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def run(*words, env=None):
+    """What a new process of Python prints; its errors, where it fails."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("WEFT_AS_JAX", "PYTHONPATH")}
+    given = {**kept, "PYTHONPATH": ROOT, **(env or {})}
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, env=given, timeout=300
+    )
+    return (done.stdout if done.returncode == 0 else done.stderr).strip()
+
+
+def on_weft(program, *words):
+    return run("-m", "weft.as_jax", "-c", textwrap.dedent(program), *words)
+
+
+def test_jax_is_weft_whichever_way_it_is_imported():
+    program = """
+        import importlib.metadata, pickle, sys
+        import jax, jax.numpy as jnp
+        from jax import lax, random, jit
+        from jax.experimental import pallas as pl, shard_map
+        from jax.experimental.shard_map import shard_map as shard_map_function
+        from jax.numpy import *
+        import jax.numpy.linalg, jax.nn.initializers
+        import weft
+        assert jax.jit is weft.jit and jnp.linalg.solve is weft.numpy.linalg.solve
+        assert shard_map_function is weft.shard_map and pl.BlockSpec is weft.pallas.BlockSpec
+        assert isinstance(sin(1.0), jax.Array)  # of the star
+        assert pickle.loads(pickle.dumps(jnp.sin)) is weft.numpy.sin
+        assert jax.__version_info__ == (0, 10, 2) and "weft" in jax.__version__
+        assert importlib.metadata.version("jax") == jax.__version__
+        assert jax.config is weft.config and "numpy" in dir(jax) and "arange" in dir(jnp)
+        print(*sys.argv[1:], jit(lambda x: x + 1)(jnp.arange(3)))
+    """
+    assert on_weft(program, "a", "--b") == "a --b [1 2 3]"
+
+
+def test_what_weft_lacks_names_itself_and_the_nearest_name():
+    program = """
+        import jax
+        for use in (lambda: jax.numpy.arrange, lambda: __import__("jax.nowhere")):
+            try:
+                use()
+            except (AttributeError, ImportError) as e:
+                print(type(e).__name__, str(e).partition(";")[0])
+        print(hasattr(jax, "partition"), hasattr(jax.core, "nothing"))
+    """
+    assert on_weft(program).splitlines() == [
+        "AttributeError weft has no jax.numpy.arrange: did you mean jax.numpy.arange?",
+        "ModuleNotFoundError weft has no jax.nowhere",
+        "False False",
+    ]
+
+
+def test_processes_that_a_program_starts_inherit_it(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import multiprocessing, subprocess, sys\n"
+        "def double(x):\n"
+        "    import jax\n"
+        "    return float(jax.numpy.float32(x) * 2), jax.__version__[-4:]\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+        "        print(pool.map(double, [1, 2]))\n"
+        "    code = 'import jax; print(jax.__version__[-4:])'\n"
+        "    print(subprocess.check_output([sys.executable, '-c', code], text=True).strip())\n"
+    )
+    expected = "[(2.0, 'weft'), (4.0, 'weft')]\nweft"
+    assert run("-m", "weft.as_jax", str(script)) == expected
+
+
+def test_the_environment_variable_is_enough_with_the_folder_in_the_path():
+    folder = run("-m", "weft.as_jax", "--path")
+    env = {"PYTHONPATH": os.pathsep.join([folder, ROOT])}
+    program = "import sys, jax; print('weft' in sys.modules, jax.__version__)"
+    said = run("-c", program, env={**env, "WEFT_AS_JAX": "1"})
+    assert said.startswith("True 0.10.2") and said.endswith("weft")
+    idle = "import sys; print('weft' in sys.modules, 'numpy' in sys.modules)"
+    assert run("-c", idle, env={**env, "WEFT_AS_JAX": "1"}) == "False False"
+    off = "import sys; print(any('jax' in str(f) for f in sys.meta_path))"
+    assert run("-c", off, env=env) == "False"
+
+
+def test_a_jax_that_was_imported_first_is_reported():
+    program = "import sys, types; sys.modules['jax'] = types.ModuleType('jax')\nimport weft"
+    assert "call weft.as_jax() before anything imports jax" in run("-c", program)
+
+
+def test_weft_alone_still_refuses_jax():
+    assert "call weft.as_jax() first" in run("-c", "import weft, jax")
+
+
+PROGRAMS = {
+    "an op with rules given one by one": """
+        import numpy as np
+        from jax.extend.core import Primitive
+        from jax.interpreters import ad, batching, mlir, xla
+
+        def halve(x):
+            return halve_p.bind(x)
+
+        halve_p = Primitive("halve")
+        halve_p.def_impl(lambda x: np.asarray(x) / 2)
+        halve_p.def_abstract_eval(lambda x: jax.core.ShapedArray(x.shape, x.dtype))
+        mlir.register_lowering(halve_p, mlir.lower_fun(lambda x: x / 2, multiple_results=False))
+        ad.deflinear2(halve_p, lambda ct, x: [halve(ct)])
+        batching.defvectorized(halve_p)
+        x = jnp.arange(4.0)
+        close(halve(x), np.arange(4.0) / 2)
+        close(jax.jit(halve)(x), np.arange(4.0) / 2)
+        close(jax.vmap(halve)(x), np.arange(4.0) / 2)
+        close(jax.grad(lambda x: halve(x) ** 2)(3.0), 1.5)
+        slope = jax.vmap(jax.jit(jax.grad(lambda x: jnp.sin(halve(x)))))
+        close(slope(x), np.cos(np.arange(4.0) / 2) / 2)
+        close(jax.jvp(halve, (2.0,), (1.0,)), (1.0, 0.5))
+        assert [e.primitive for e in jax.make_jaxpr(halve)(1.0).jaxpr.eqns] == [halve_p]
+    """,
+    "several results, zeros of the type, rules over the axis": """
+        import numpy as np
+        from jax.extend.core import Primitive
+        from jax.interpreters import ad, batching, mlir
+
+        both_p = Primitive("sum_and_difference")
+        both_p.multiple_results = True
+        impl = lambda x, y, *, scale: [scale * (x + y), x - y]
+        both_p.def_impl(impl)
+        both_p.def_abstract_eval(lambda x, y, *, scale: [x, x])
+        mlir.register_lowering(both_p, mlir.lower_fun(impl, multiple_results=True))
+        seen = set()
+
+        def jvp(primals, tangents, *, scale):
+            seen.update(type(t) is ad.Zero for t in tangents)
+            out = both_p.bind(*primals, scale=scale)
+            return out, both_p.bind(*map(ad.instantiate_zeros, tangents), scale=scale)
+
+        def transpose(cts, x, y, *, scale):
+            seen.update("ct" for ct in cts if type(ct) is ad.Zero)
+            s, d = map(ad.instantiate_zeros, cts)
+            given = [scale * s + d, scale * s - d]
+            return [ct if ad.is_undefined_primal(v) else None for ct, v in zip(given, (x, y))]
+
+        def batch(size, name, _, args, dims, *, scale):
+            assert size == 3
+            moved = [batching.bdim_at_front(a, d, size) for a, d in zip(args, dims)]
+            return both_p.bind(*moved, scale=scale), (0, 0)
+
+        ad.primitive_jvps[both_p] = jvp
+        ad.primitive_transposes[both_p] = transpose
+        batching.axis_primitive_batchers[both_p] = batch
+        f = lambda x, y: both_p.bind(x, y, scale=3.0)
+        close(jax.jit(f)(1.0, 2.0), [9.0, -1.0])
+        close(jax.grad(lambda x, y: f(x, y)[0], (0, 1))(1.0, 2.0), [3.0, 3.0])
+        close(jax.jit(jax.grad(lambda x: f(x, 2.0)[1]))(1.0), 1.0)
+        close(jax.vmap(f, (0, None))(jnp.arange(3.0), 1.0), [[3, 6, 9], [-1, 0, 1]])
+        assert seen == {True, False, "ct"}
+        rule = ad.primitive_jvps[jax.lax.sin_p]  # of weft's own, by the same convention
+        close(rule((1.0,), (2.0,)), [np.sin(1.0), 2 * np.cos(1.0)])
+        assert type(rule((1.0,), (ad.Zero(jax.typeof(1.0)),))[1]) is ad.Zero
+    """,
+    "an interpreter of jaxprs, as JAX's documentation writes one": """
+        from jax.extend import core
+
+        inverses = {jax.lax.exp_p: jnp.log, jax.lax.tanh_p: jnp.arctanh}
+
+        def inverse(fun):
+            def wrapped(*args):
+                closed = jax.make_jaxpr(fun)(*args)
+                return inverse_jaxpr(closed.jaxpr, closed.literals, *args)[0]
+            return wrapped
+
+        def inverse_jaxpr(jaxpr, consts, *args):
+            env = dict(zip(jaxpr.outvars, args))
+            env.update(zip(jaxpr.constvars, consts))
+            read = lambda v: v.val if type(v) is core.Literal else env[v]
+            for eqn in jaxpr.eqns[::-1]:
+                env[eqn.invars[0]] = inverses[eqn.primitive](*map(read, eqn.outvars))
+            return [env[v] for v in jaxpr.invars]
+
+        close(inverse(lambda x: jnp.exp(jnp.tanh(x)))(jnp.exp(jnp.tanh(0.3))), 0.3)
+        jaxpr = jax.make_jaxpr(lambda x: (x * 2, jnp.sin(x)))(1.0)
+        kept, used = pe.dce_jaxpr(jaxpr.jaxpr, [False, True])
+        assert [e.primitive.name for e in kept.eqns] == ["sin"] and used == [True]
+        doubled = jaxpr.replace(jaxpr=jaxpr.jaxpr.replace(outvars=jaxpr.jaxpr.outvars[::-1]))
+        close(core.jaxpr_as_fun(doubled)(1.0), [np.sin(1.0), 2.0])
+        close(jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, 2.0), [4.0, np.sin(2.0)])
+    """,
+    "transformations written with wrapped functions": """
+        from jax.extend import linear_util as lu
+        from jax.api_util import flatten_fun, flatten_fun_nokwargs
+
+        @lu.transformation_with_aux
+        def count(*args):
+            out = yield tuple(2 * a for a in args), {}
+            yield out, len(args)
+
+        f, counted = count(lu.wrap_init(lambda x, y: x + y))
+        assert f.call_wrapped(1, 2) == 6 and counted() == 2
+        leaves, tree = jax.tree.flatten(((1.0, {"a": 2.0}), {"z": 3.0}))
+        flat, out_tree = flatten_fun(lu.wrap_init(lambda x, y, z: {"r": x + y["a"] + z}), tree)
+        assert flat.call_wrapped(*leaves) == [6.0]
+        assert jax.tree.unflatten(out_tree(), [1]) == {"r": 1}
+        sine = lu.wrap_init(lambda x: [jnp.sin(x)])
+        jaxpr, _, consts = pe.trace_to_jaxpr_dynamic(sine, [jax.typeof(1.0)])
+        close(jax.core.eval_jaxpr(jaxpr, consts, 1.0), [np.sin(1.0)])
+    """,
+    "questions about traces and types": """
+        states = [jax.core.get_opaque_trace_state(convention="flax")]
+        assert states[0] == jax.core.get_opaque_trace_state()
+
+        @jax.jit
+        def f(x):
+            states.append(jax.core.get_opaque_trace_state())
+            assert isinstance(x, jax.core.Tracer) and isinstance(x, jax.Array)
+            assert isinstance(jax.typeof(x), jax.core.AbstractValue)
+            return x
+        f(1.0)
+        assert states[0] != states[1]
+        aval = jax.core.ShapedArray((2, 3), jnp.float32)
+        assert jax.core.mapped_aval(3, 1, aval).shape == (2,)
+        assert jax.core.unmapped_aval(4, 0, aval).shape == (4, 2, 3)
+        assert aval.to_tangent_aval() == aval
+        assert jax.typeof(jnp.int32(1)).to_tangent_aval().dtype == jax.dtypes.float0
+    """,
+    "what a callback raises, as JAX has it": """
+        def refuse(x):
+            raise LookupError("nothing there")
+        try:
+            jax.jit(lambda x: jax.pure_callback(refuse, x, x))(1.0).block_until_ready()
+        except jax.errors.JaxRuntimeError as e:
+            assert "LookupError: nothing there" in str(e)
+        else:
+            raise AssertionError("nothing was raised")
+    """,
+}
+
+_PREAMBLE = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.interpreters import partial_eval as pe
+
+def close(got, want):
+    if isinstance(want, (list, tuple)):
+        assert len(got) == len(want)
+        for g, w in zip(got, want):
+            close(g, w)
+    else:
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+"""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_written_for_jax(name):
+    said = on_weft(_PREAMBLE + textwrap.dedent(PROGRAMS[name]) + "\nprint('ran to its end')")
+    assert said == "ran to its end"

@@ -1,0 +1,6 @@
+"""Names of the module `jax` itself."""
+
+from weft.compat.finder import REFERENCE, VERSION
+
+__version__ = VERSION
+__version_info__ = tuple(map(int, REFERENCE.split(".")))

@@ -1,0 +1,1 @@
+"""jax._src.compiler, for chex."""

@@ -1,0 +1,5 @@
+"""jax._src.earray, for flax: arrays of extended dtypes are arrays of weft's."""
+
+
+class EArray:
+    """The kind of JAX's arrays of extended dtypes; no value of weft's is one."""

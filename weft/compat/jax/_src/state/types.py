@@ -1,0 +1,3 @@
+"""jax._src.state.types, for flax."""
+
+from weft.core.ref import AbstractRef as AbstractRef

@@ -1,0 +1,23 @@
+"""jax._src.traceback_util, for equinox, flax and jaxtyping."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core.boundary import api_boundary as _boundary
+from weft.core.source import is_internal_file
+
+_exclude_paths: list[str] = []
+
+
+def register_exclusion(path: str) -> None:
+    """Frames of the file are left out of the tracebacks that users see."""
+    _exclude_paths.append(path)
+
+
+def include_frame(frame: Any) -> bool:
+    return not is_internal_file(frame.f_code.co_filename)
+
+
+def api_boundary(fun: Any, **_: Any) -> Any:
+    return _boundary(fun)

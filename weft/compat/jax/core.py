@@ -1,0 +1,268 @@
+"""jax.core: types, tracers, evaluation of jaxprs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft import ensure_compile_time_eval as ensure_compile_time_eval
+from weft.core import effects as _effects
+from weft.core.aval import AbstractToken as AbstractToken
+from weft.core.aval import ShapedArray as ShapedArray
+from weft.core.jaxpr import Atom as Atom
+from weft.core.jaxpr import Eqn as JaxprEqn
+from weft.core.jaxpr import Var, open_jaxpr
+from weft.core.jaxpr import eval_jaxpr as eval_jaxpr
+from weft.core.jaxpr import subjaxprs as subjaxprs_of
+from weft.core.state import current_trace, state
+from weft.core.trace import EVAL
+from weft.core.trace import Tracer as Tracer
+from weft.core.trace import typeof as get_aval  # noqa: F401
+from weft.errors import JaxprTypeError as JaxprTypeError
+
+Value = Any
+ParamDict = dict[str, Any]
+Effects = frozenset
+OutputType = Any
+no_effects: frozenset = frozenset()
+abstract_token = AbstractToken()
+
+
+class Effect(_effects.Effect):
+    """An effect that a program defines, as a class of its own."""
+
+    ordered = False
+
+    def __new__(cls, *_: Any, **__: Any) -> Effect:
+        self = object.__new__(cls)
+        self.name = cls.__name__
+        return self
+
+
+class _KindOfAval(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return hasattr(value, "str_short") and hasattr(value, "strip_weak_type")
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return cls in other.__mro__ or hasattr(other, "strip_weak_type")
+
+
+class AbstractValue(metaclass=_KindOfAval):
+    """The kind of all types of values; weft's types are instances of it."""
+
+
+class _KindOfTrace(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return hasattr(value, "process") and not isinstance(value, type)
+
+
+class Trace(metaclass=_KindOfTrace):
+    """The kind of what a transformation records or computes with."""
+
+
+eval_context = ensure_compile_time_eval
+set_current_trace = current_trace
+
+
+class DropVar(Var):
+    """The kind of variables that JAX writes for results that nobody uses; weft names them all."""
+
+    __slots__ = ()
+
+
+class OpaqueTraceState:
+    """Which transformations are under way, to be compared only."""
+
+    __slots__ = ("_axes", "_trace")
+
+    def __init__(self) -> None:
+        self._trace, self._axes = state.trace, state.axes
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, OpaqueTraceState)
+            and self._trace is other._trace
+            and self._axes == other._axes
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
+    return OpaqueTraceState()
+
+
+def find_top_trace(values: Any) -> Any:
+    """The trace that ops go to here."""
+    return state.trace
+
+
+class _TakenTrace:
+    def __enter__(self) -> Any:
+        return state.trace
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+
+def take_current_trace() -> _TakenTrace:
+    return _TakenTrace()
+
+
+def trace_state_clean() -> bool:
+    return state.trace is EVAL and not state.axes
+
+
+def nonempty_axis_env_DO_NOT_USE() -> bool:
+    return bool(state.axes)
+
+
+def unsafe_get_axis_names_DO_NOT_USE() -> list:
+    return list(state.axes)
+
+
+def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:
+    from weft.core.trace import StagingTrace
+
+    return _any_trace(StagingTrace)
+
+
+def unsafe_am_i_under_a_vmap_DO_NOT_USE() -> bool:
+    from weft.autodiff.vmap import BatchTrace
+
+    return _any_trace(BatchTrace)
+
+
+def _any_trace(kind: type) -> bool:
+    trace = state.trace
+    while trace is not None:
+        if isinstance(trace, kind):
+            return True
+        trace = getattr(trace, "parent", None)
+    return False
+
+
+def valid_jaxtype(value: Any) -> bool:
+    from weft.core.trace import is_array_like
+
+    return is_array_like(value)
+
+
+def is_concrete(value: Any) -> bool:
+    return not isinstance(value, Tracer) or value.concrete() is not None
+
+
+def concrete_or_error(force: Any, value: Any, context: str = "") -> Any:
+    """The value in Python's or NumPy's terms; raises for one that tracing does not know."""
+    if force is None:
+        return value if not isinstance(value, Tracer) else value._needs_value(*_needed(context))
+    if isinstance(value, Tracer) and value.concrete() is None:
+        value._needs_value(*_needed(context))
+    return force(value)
+
+
+def _needed(context: str) -> tuple:
+    from weft.errors import ConcretizationTypeError
+
+    return ConcretizationTypeError, "the Python value", context
+
+
+def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:
+    """The type of one example of a batch along the axis."""
+    from weft.autodiff.vmap import remove_dim
+
+    return remove_dim(aval, axis)
+
+
+def unmapped_aval(size: int, axis: int | None, aval: Any, explicit_mesh_axis: Any = None) -> Any:
+    """The type of a batch along the axis."""
+    from weft.autodiff.vmap import AxisData, add_dim
+
+    return add_dim(aval, axis, AxisData(None, size))
+
+
+def primal_dtype_to_tangent_dtype(dtype: Any) -> Any:
+    from weft.core import dtypes
+
+    return dtype if dtypes.is_inexact(dtype) else dtypes.float0
+
+
+def subjaxprs(jaxpr: Any) -> list:
+    """The jaxprs among the params of a jaxpr's equations."""
+    found = (s for eqn in open_jaxpr(jaxpr).eqns for _, s in subjaxprs_of(eqn.params))
+    return [open_jaxpr(s) for s in found]
+
+
+def jaxprs_in_params(params: dict[str, Any]) -> list:
+    return [open_jaxpr(s) for _, s in subjaxprs_of(params)]
+
+
+def traverse_jaxpr_params(f: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """f of each param that is a jaxpr, or holds some."""
+    return {name: f(open_jaxpr(s)) for name, s in subjaxprs_of(params)}
+
+
+def check_jaxpr(jaxpr: Any) -> None:
+    from weft.core import check
+
+    check.check_jaxpr(open_jaxpr(jaxpr))
+
+
+def gensym(suffix: str = "") -> Any:
+    return Var
+
+
+def new_jaxpr_eqn(
+    invars: Any,
+    outvars: Any,
+    primitive: Any,
+    params: dict[str, Any],
+    effects: Any = no_effects,
+    source_info: Any = None,
+    ctx: Any = None,
+) -> JaxprEqn:
+    from weft.core.source import UNKNOWN
+
+    return JaxprEqn(
+        primitive, list(invars), list(outvars), params, frozenset(effects), source_info or UNKNOWN
+    )
+
+
+def call_impl(f: Any, *args: Any, **params: Any) -> Any:
+    return f.call_wrapped(*args)
+
+
+class DebugInfo:
+    """What a traced function and its arguments are called."""
+
+    def __init__(
+        self,
+        traced_for: str = "",
+        func_src_info: str = "",
+        arg_names: Any = None,
+        result_paths: Any = None,
+    ) -> None:
+        self.traced_for = traced_for
+        self.func_src_info = func_src_info
+        self.func_name = func_src_info.split(" ")[0] if func_src_info else ""
+        self.arg_names = arg_names
+        self.result_paths = result_paths
+
+    def _replace(self, **changes: Any) -> DebugInfo:
+        names = ("traced_for", "func_src_info", "arg_names", "result_paths")
+        return DebugInfo(**{**{n: getattr(self, n) for n in names}, **changes})
+
+
+def max_dim(a: Any, b: Any) -> Any:
+    return max(a, b)
+
+
+def min_dim(a: Any, b: Any) -> Any:
+    return min(a, b)
+
+
+def is_constant_dim(d: Any) -> bool:
+    return isinstance(d, int)
+
+
+def is_constant_shape(shape: Any) -> bool:
+    return all(map(is_constant_dim, shape))

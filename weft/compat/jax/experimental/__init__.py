@@ -1,0 +1,21 @@
+"""jax.experimental"""
+
+from typing import Any
+
+from weft import Ref as MutableArray
+from weft import freeze, io_callback, new_ref
+
+mutable_array = new_ref
+
+__all__ = [
+    "MutableArray",
+    "freeze",
+    "io_callback",
+    "mutable_array",
+    "new_ref",
+    "primal_tangent_dtype",
+]
+
+
+def primal_tangent_dtype(primal: Any, tangent: Any, name: str | None = None) -> Any:
+    raise NotImplementedError("weft has no dtypes whose tangents are of another given dtype")

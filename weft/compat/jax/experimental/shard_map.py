@@ -1,0 +1,3 @@
+"""jax.experimental.shard_map"""
+
+from weft import shard_map as shard_map

@@ -1,0 +1,24 @@
+"""jax.extend.backend"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def get_backend(platform: str | None = None) -> Any:
+    """The client of a platform."""
+    from weft import devices
+
+    return devices(platform)[0].client
+
+
+def clear_backends() -> None:
+    from weft import clear_caches
+
+    clear_caches()
+
+
+def get_default_device() -> Any:
+    from weft import config, devices
+
+    return config.default_device or devices()[0]

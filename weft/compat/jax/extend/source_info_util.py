@@ -1,0 +1,28 @@
+"""jax.extend.source_info_util: the user's lines."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from weft.compat.jax._src.traceback_util import register_exclusion as register_exclusion
+from weft.core.source import UNKNOWN, Source, capture, named_scope
+
+SourceInfo = Source
+
+
+def current() -> Source:
+    """Where the program is."""
+    return capture()
+
+
+def new_source_info() -> Source:
+    return UNKNOWN
+
+
+def summarize(source: Source, num_frames: int = 1) -> str:
+    return str(source)
+
+
+def extend_name_stack(name: str) -> AbstractContextManager[Any]:
+    return named_scope(name)

@@ -1,0 +1,83 @@
+"""jax.interpreters.batching: primitives under vmap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.autodiff.vmap import AxisData as AxisData
+from weft.autodiff.vmap import BatchTrace as BatchTrace
+from weft.autodiff.vmap import BatchTracer as BatchTracer
+from weft.compat.primitive import Primitive
+from weft.compat.primitive import axis_primitive_batchers as axis_primitive_batchers
+from weft.compat.primitive import fancy_primitive_batchers as fancy_primitive_batchers
+from weft.compat.primitive import primitive_batchers as primitive_batchers
+from weft.core.trace import typeof
+
+__all__ = [
+    "AxisData",
+    "BatchTrace",
+    "BatchTracer",
+    "axis_primitive_batchers",
+    "bdim_at_front",
+    "broadcast",
+    "defbroadcasting",
+    "defreducer",
+    "defvectorized",
+    "fancy_primitive_batchers",
+    "moveaxis",
+    "not_mapped",
+    "primitive_batchers",
+]
+
+not_mapped = None
+
+
+def moveaxis(x: Any, source: int, target: int) -> Any:
+    from weft.autodiff.shape import moveaxis as move
+
+    return move(x, source, target)
+
+
+def broadcast(x: Any, size: int, axis: int, mesh_axis: Any = None) -> Any:
+    """The value repeated along a new axis."""
+    from weft.autodiff.shape import broadcast_to_dim
+
+    return broadcast_to_dim(x, axis, size)
+
+
+def bdim_at_front(x: Any, dim: int | None, size: int, mesh_axis: Any = None) -> Any:
+    """A batch along the first axis."""
+    return broadcast(x, size, 0) if dim is None else moveaxis(x, dim, 0)
+
+
+def defvectorized(prim: Primitive) -> None:
+    """A primitive of one operand that acts on each element."""
+    primitive_batchers[prim] = lambda args, dims, **params: (prim.bind(*args, **params), dims[0])
+
+
+def defbroadcasting(prim: Primitive) -> None:
+    """A primitive that acts on the elements of operands of one shape."""
+
+    def batch(args: Any, dims: Any, **params: Any) -> tuple:
+        dim, ndim = next(
+            (d, typeof(a).ndim) for a, d in zip(args, dims, strict=True) if d is not None
+        )
+        size = next(typeof(a).shape[d] for a, d in zip(args, dims, strict=True) if d is not None)
+        if all(d == dim and typeof(a).ndim == ndim for a, d in zip(args, dims, strict=True)):
+            return prim.bind(*args, **params), dim
+        moved = [bdim_at_front(a, d, size) for a, d in zip(args, dims, strict=True)]
+        return prim.bind(*moved, **params), 0
+
+    primitive_batchers[prim] = batch
+
+
+def defreducer(prim: Primitive, ident: Callable | None = None) -> None:
+    """A primitive that reduces over its parameter `axes`."""
+
+    def batch(args: Any, dims: Any, *, axes: Any, **params: Any) -> tuple:
+        (x,), (dim,) = args, dims
+        moved = tuple(a + (a >= dim) for a in axes)
+        return prim.bind(x, axes=moved, **params), dim - sum(a < dim for a in moved)
+
+    primitive_batchers[prim] = batch

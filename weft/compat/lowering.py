@@ -1,0 +1,131 @@
+"""JAX's lowering rules, `rule(ctx, *values, **params)`, as weft's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft._xla import mlir as _mlir
+from weft._xla.mlir import ir
+from weft.lowering.context import RuleContext, dense_attr, ir_type
+
+
+class ModuleContext:
+    """What a rule may ask of the module under construction."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    platforms = property(lambda self: tuple(self._module.platforms))
+    context = property(lambda self: _mlir.context())
+
+    def get_backend(self, optional: bool = False) -> Any:
+        from weft.runtime.backend import devices
+
+        return devices()[0].client
+
+
+class LoweringRuleContext:
+    """What a rule is given: the equation's types, its primitive, and the module."""
+
+    def __init__(self, ctx: RuleContext, **changes: Any) -> None:
+        self.weft = ctx
+        self.module_context = ModuleContext(ctx.module)
+        self.primitive: Any = ctx.eqn.primitive
+        self.name_stack: Any = ""
+        self.traceback: Any = None
+        self.avals_in: Sequence[Any] = ctx.avals_in
+        self.avals_out: Sequence[Any] = ctx.avals_out
+        self.tokens_in: Any = None
+        self.tokens_out: Any = None
+        self.axis_size_env: Any = None
+        self.dim_var_values: Sequence[Any] = ()
+        self.__dict__.update(changes)
+
+    def replace(self, **changes: Any) -> LoweringRuleContext:
+        own = {name: value for name, value in self.__dict__.items() if name != "weft"}
+        return LoweringRuleContext(self.weft, **{**own, **changes})
+
+    def set_tokens_out(self, tokens: Any) -> None:
+        self.tokens_out = tokens
+
+
+def register_lowering(
+    prim: Any,
+    rule: Callable,
+    platform: str | None = None,
+    inline: bool = True,
+    cacheable: bool = True,
+) -> Callable:
+    """Gives a primitive its lowering, on one platform or on all that have none of their own."""
+    lowerings = getattr(prim, "lowerings", None)
+    if lowerings is None:  # one of weft's: the rule takes its place
+        prim.lower = _lower({None: rule}, prim)
+        return rule
+    lowerings[platform] = rule
+    prim.lower = _lower(lowerings, prim)
+    return rule
+
+
+_ALIASES = {"gpu": ("cuda", "rocm"), "cuda": ("gpu",), "rocm": ("gpu",)}
+
+
+def _lower(lowerings: dict[str | None, Callable], prim: Any) -> Callable:
+    def lower(ctx: RuleContext, *operands: ir.Value, **params: Any) -> Any:
+        platform = ctx.module.platforms[0]
+        names = (platform, *_ALIASES.get(platform, ()), None)
+        rule = next((lowerings[n] for n in names if n in lowerings), None)
+        if rule is None:
+            raise NotImplementedError(
+                f"MLIR translation rule for primitive {prim.name!r} not found for platform "
+                f"{platform}: register one with mlir.register_lowering"
+            )
+        with ctx.loc:
+            out = rule(LoweringRuleContext(ctx), *operands, **params)
+        values = _flat(out)
+        return values if prim.multiple_results else values[0]
+
+    return lower
+
+
+def _flat(out: Any) -> list:
+    """The values of a rule's result, which may be nested or an operation."""
+    if isinstance(out, ir.Value):
+        return [out]
+    if hasattr(out, "results") and not isinstance(out, list | tuple):
+        return list(out.results)
+    return [v for o in out for v in _flat(o)]
+
+
+def lower_fun(fun: Callable, multiple_results: bool = True) -> Callable:
+    """A lowering rule made of a function that computes the primitive by other ops."""
+
+    def rule(ctx: LoweringRuleContext, *values: ir.Value, **params: Any) -> list:
+        def flat(*xs: Any) -> list:
+            out = fun(*xs, **params)
+            return list(out) if multiple_results else [out]
+
+        closed = ctx.weft._trace(flat, ctx.avals_in)
+        return ctx.weft.module.lower_parts(ctx.weft, closed, values)
+
+    return rule
+
+
+def aval_to_ir_type(aval: Any) -> ir.Type:
+    return ir_type(aval)
+
+
+def dtype_to_ir_type(dtype: Any) -> ir.Type:
+    return _mlir.element_type(dtype)
+
+
+def ir_constant(value: Any, aval: Any = None) -> ir.Value:
+    """A constant at the insertion point."""
+    import numpy as np
+
+    value = np.asarray(value)
+    attribute = dense_attr(value)
+    results = [_mlir.tensor_type(value.shape, value.dtype)]
+    loc = ir.Location.unknown(_mlir.context())
+    op = ir.Operation.create("stablehlo.constant", results, [], {"value": attribute}, loc=loc)
+    return op.result

@@ -1,0 +1,160 @@
+"""Builds the modules that `import jax` finds: their names are looked up in weft.
+
+A module of JAX takes its names from the file of the same name in `weft/compat/jax`, if there is
+one, and then from the module of weft with the same name: `jax.numpy.linalg` is `weft.numpy.linalg`.
+What stands in `jax.experimental` or `jax.example_libraries` may stand one level up in weft.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import os
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from weft.compat.finder import REFERENCE
+
+_MIRROR = "weft.compat.jax"
+_MIRROR_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jax")
+
+# JAX's module -> weft's, both without the package's name, where they differ.
+_RENAMED = {
+    "experimental.pallas": "pallas",
+    "experimental.pallas.tpu": "pallas",
+    "experimental.pallas.triton": "pallas",
+    "experimental.pallas.mosaic_gpu": "pallas",
+    "_src.checkify": "checkify",
+}
+
+# Rooms of weft that no module of JAX's is named after.
+_OWN = frozenset(("ad", "as_jax", "collectives", "communication", "partition", "testing"))
+
+_ABOVE = ("experimental.", "example_libraries.")
+
+_hidden: dict[str, bool] = {}
+
+
+class _Loader:
+    """Makes the module and leaves its names to its `__getattr__`."""
+
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> ModuleType:
+        return build(spec.name, spec.loader_state)
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        pass
+
+
+def find_spec(name: str) -> ModuleSpec:
+    """The spec of a module of JAX's; ModuleNotFoundError says what weft has instead."""
+    homes = homes_of(name)
+    if not homes:
+        raise ModuleNotFoundError(f"{missing(name)}; {_ADVICE}", name=name)
+    spec = ModuleSpec(name, _Loader(), is_package=True, loader_state=homes)  # type: ignore[arg-type]
+    spec.origin = importlib.import_module(homes[0]).__file__
+    return spec
+
+
+_ADVICE = (
+    f"programs written for JAX {REFERENCE} run on weft here, and `weft compat PACKAGE` lists the "
+    "names of JAX that a package uses and weft lacks"
+)
+
+
+def homes_of(name: str) -> list[str]:
+    """The modules of weft that have the names of a module of JAX's, first the one of aliases."""
+    rest = name.partition(".")[2]
+    homes = []
+    if _mirrored(rest):
+        homes.append(f"{_MIRROR}.{rest}" if rest else _MIRROR)
+    if not rest:
+        return [*homes, "weft"]
+    candidates = [rest, *(rest.removeprefix(p) for p in _ABOVE if rest.startswith(p))]
+    if rest in _RENAMED:
+        candidates = [_RENAMED[rest]]
+    homes += [f"weft.{c}" for c in candidates if _is_public(c)]
+    return homes
+
+
+def _mirrored(rest: str) -> bool:
+    path = os.path.join(_MIRROR_FOLDER, *rest.split("."))
+    return os.path.isfile(path + ".py") or os.path.isfile(os.path.join(path, "__init__.py"))
+
+
+def _is_public(name: str) -> bool:
+    import weft
+
+    first = name.partition(".")[0]
+    if first not in weft._PACKAGES or first in _OWN:
+        return False
+    try:
+        return importlib.util.find_spec(f"weft.{name}") is not None
+    except ModuleNotFoundError:  # what should hold it is no package
+        return False
+
+
+def is_module(name: str) -> bool:
+    """Whether weft has names for a module of JAX's."""
+    known = _hidden.get(name)
+    if known is None:
+        known = _hidden[name] = bool(homes_of(name))
+    return known
+
+
+def build(name: str, homes: list[str]) -> ModuleType:
+    """A module whose names are those of the modules `homes`, looked up when first used."""
+    if name == "jax":
+        from weft.compat import members
+
+        members.install()
+    first = importlib.import_module(homes[0])
+    module = ModuleType(name, first.__doc__)
+
+    def lookup(attribute: str) -> Any:
+        value = _find(name, homes, attribute)
+        module.__dict__[attribute] = value
+        return value
+
+    def listed() -> list[str]:
+        names = {n for home in homes for n in dir(importlib.import_module(home))}
+        return sorted(n for n in names | set(module.__dict__) if not n.startswith("_"))
+
+    vars(module).update(__getattr__=lookup, __dir__=listed, __file__=first.__file__)
+    return module
+
+
+_ABSENT = object()
+
+
+def _find(name: str, homes: list[str], attribute: str) -> Any:
+    if attribute.startswith("__") and attribute not in ("__version__", "__version_info__"):
+        if attribute == "__all__":
+            return importlib.import_module(name).__dir__()
+        raise AttributeError(f"module {name!r} has no attribute {attribute!r}")
+    value: Any = _ABSENT
+    for home in () if name == "jax" and attribute in _OWN else homes:
+        try:
+            value = getattr(importlib.import_module(home), attribute)
+            break
+        except AttributeError:
+            continue
+    inner = f"{name}.{attribute}"
+    if (value is _ABSENT or isinstance(value, ModuleType)) and is_module(inner):
+        return importlib.import_module(inner)
+    if value is _ABSENT:
+        raise AttributeError(f"{missing(inner)}; {_ADVICE}", name=attribute)
+    return value
+
+
+def missing(name: str) -> str:
+    """A sentence that names what weft lacks, and the nearest that it has."""
+    parent, _, last = name.rpartition(".")
+    text = f"weft has no {name}"
+    if not is_module(parent):
+        return text
+    close = difflib.get_close_matches(last, dir(importlib.import_module(parent)), n=1)
+    return f"{text}: did you mean {parent}.{close[0]}?" if close else text
