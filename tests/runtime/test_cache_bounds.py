@@ -23,6 +23,7 @@ FINITE = {
     "numpy/determinants.py": {"_slogdet_by_qr"},
     "numpy/pseudo_inverse.py": {"_inverse"},
     "ops/special_functions.py": {"_bessel_coefficients"},
+    "ffi/library.py": {"_private_folder"},
     "native/engine.py": {"host"},
     "native/calls.py": {"_digest", "has_compiler"},
     "native/parallel.py": {"threads"},
@@ -30,7 +31,7 @@ FINITE = {
     "pallas/cpu/nontemporal.py": {"last_cache_bytes"},
     "pallas/gpu/emitter.py": {"element_type"},
     "runtime/host_calls.py": {"finish_before_exit"},
-    "runtime/shared_files.py": {"host_cpu"},
+    "runtime/store.py": {"host_cpu"},
 }
 """Functions whose results are kept without bound: of dtypes, this machine, weft's own code."""
 

@@ -1,6 +1,5 @@
 """The persistent compilation cache: what it gives back, and what it does with files of others."""
 
-import os
 import warnings
 
 import numpy as np
@@ -110,17 +109,6 @@ def test_what_stands_in_an_entrys_place_is_left_there(tmp_path):
         with pytest.warns(UserWarning, match="cannot write the compilation cache entry"):
             again = compile_module(DOUBLE, [DEVICE])
     assert [p.name for p in tmp_path.iterdir()] == [entry.name] and not again.from_cache
-
-
-def test_others_may_read_entries_as_the_umask_allows(tmp_path):
-    before = os.umask(0o027)
-    try:
-        with options["compilation_cache_dir"](str(tmp_path / "new")):
-            compile_module(DOUBLE, [DEVICE])
-    finally:
-        os.umask(before)
-    [entry] = (tmp_path / "new").iterdir()
-    assert entry.stat().st_mode & 0o777 == 0o640
 
 
 def test_the_folder_may_be_named_from_home(tmp_path, monkeypatch):

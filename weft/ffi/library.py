@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
+import functools
 import hashlib
 import os
 import re
@@ -11,13 +13,13 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.ffi.native_errors import name_errors
 from weft.ffi.registry import include_dir, pycapsule, register_ffi_target, register_ffi_type
-from weft.runtime.shared_files import host_cpu, write_whole
+from weft.runtime.store import Store, host_cpu, user_folder
 
 _CXX_FLAGS = ("-O3", "-fPIC", "-shared")
 _MARCH = "-march=native"
@@ -115,36 +117,24 @@ def build(
         _check_strings(argument, values)
     if not given:
         raise ValueError("build: sources is empty; name at least one C, C++ or CUDA file")
-    folder = Path(cache_dir or _default_cache())
-    files, texts = _read(given, folder)
-    cuda = any(f.suffix == ".cu" for f in files)
+    inputs = _read(given)
+    cuda = any(source.path.suffix == ".cu" for source in inputs)
     if cuda and platform == "cpu":
         platform = "cuda"
     program = compiler or _compiler(cuda)
     command_flags = list(_nvcc_flags() if cuda else _CXX_FLAGS)
     if native and not cuda:
         command_flags.append(_MARCH)
-    if not cuda and any(f.suffix != ".c" for f in files):
+    if not cuda and any(source.path.suffix != ".c" for source in inputs):
         command_flags.append("-std=c++17")
     command_flags += [f"-I{d}" for d in (include_dir(), *include_dirs)]
-    if any(map(_HANDLER.search, texts)):
-        command_flags += ["-include", str(_HEADER)]
     command_flags += list(flags)
+    texts = [source.text for source in inputs]
     key = _digest(program, command_flags, libraries, texts)
-    stem = name or files[0].stem
-    listing = folder / f"{stem}-{key}.headers"
+    compilation = Compilation(program, command_flags, inputs, libraries, verbose)
+    store = Store(cache_dir or user_folder("WEFT_BUILD_CACHE_DIR", "ffi"), "build cache")
     with _building:  # threads that build the same library load the same file
-        path = _library_path(listing)
-        handle = None
-        if path is not None and path.exists():
-            with contextlib.suppress(OSError):  # a damaged file is made again
-                handle = ctypes.CDLL(str(path))
-        if path is None or handle is None:
-            path = _compile(program, command_flags, files, libraries, listing, verbose)
-            try:
-                handle = ctypes.CDLL(str(path))
-            except OSError as e:
-                raise BuildError(f"build: the new library cannot be loaded: {e}") from None
+        path, handle = _load(store, f"{name or inputs[0].path.stem}-{key}", compilation)
     library = Library(path, handle, ())
     for type_name, given_symbols in (types or {}).items():
         symbols = [given_symbols] if isinstance(given_symbols, str) else list(given_symbols)
@@ -183,35 +173,26 @@ def _check_strings(argument: str, values: Any) -> None:
             raise TypeError(f"build: {argument} holds {value!r:.100}, which is no string")
 
 
-def _read(given: Sequence[Any], folder: Path) -> tuple[list[Path], list[str]]:
-    files, texts = [], []
+class Source(NamedTuple):
+    """A source: its file, which is made in a scratch folder for code given as a string."""
+
+    path: Path
+    text: str
+    is_file: bool
+
+
+def _read(given: Sequence[Any]) -> list[Source]:
+    sources = []
     for source in given:
         if isinstance(source, str) and "\n" in source:
             digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-            path = folder / f"source-{digest}.cc"
-            if not path.exists():
-                with _writing_to(folder):
-                    write_whole(path, source.encode())
-            files.append(path)
-            texts.append(source)
+            sources.append(Source(Path(f"source-{digest}.cc"), source, False))
         else:
             path = Path(source)
             if not path.is_file():
                 raise ValueError(f"build: there is no source file {str(path)!r}")
-            files.append(path)
-            texts.append(path.read_text())
-    return files, texts
-
-
-@contextlib.contextmanager
-def _writing_to(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as e:
-        raise BuildError(
-            f"build: cannot write to the cache folder {folder}: {e}; give another as cache_dir=, "
-            "or set WEFT_BUILD_CACHE_DIR"
-        ) from None
+            sources.append(Source(path, path.read_text(), True))
+    return sources
 
 
 def _compiler(cuda: bool) -> str:
@@ -228,18 +209,11 @@ def _nvcc_flags() -> tuple[str, ...]:
     return ("-std=c++17", "-O3", "-shared", "-Xcompiler", "-fPIC", "-arch=native")
 
 
-def _default_cache() -> str:
-    root = os.environ.get("WEFT_BUILD_CACHE_DIR")
-    return root or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "weft", "ffi"
-    )
-
-
 def _digest(program: str, flags: Sequence[str], libraries: Sequence[str], texts: list) -> str:
     from weft._xla import version
 
     digest = hashlib.sha256()
-    for part in (program, repr(flags), repr(list(libraries)), repr(version), *texts):
+    for part in (program, repr(flags), repr(list(libraries)), repr(version), "sealed", *texts):
         digest.update(part.encode() + b"\0")
     if _MARCH in flags:
         # The cache may lie on a disk that other machines read.
@@ -265,49 +239,87 @@ def _headers(program: str, flags: Sequence[str], files: Sequence[Path]) -> list[
     return [w for w in words if not w.endswith(":") and w not in own and not w.startswith(inner)]
 
 
-def _library_path(listing: Path) -> Path | None:
-    """The library for the headers as they are now; None if nothing was compiled yet."""
-    if not listing.exists():
-        return None
+def _library_name(stem: str, headers: bytes) -> str:
+    """The name of the library for the headers as they are now."""
     digest = hashlib.sha256()
-    for header in listing.read_text().split("\n"):
+    for header in headers.decode().split("\n"):
         if header:
             try:
                 digest.update(Path(header).read_bytes() + b"\0")
             except OSError:
                 digest.update(b"missing\0")
-    return listing.with_name(f"{listing.stem}-{digest.hexdigest()[:8]}.so")
+    return f"{stem}-{digest.hexdigest()[:8]}.so"
 
 
-def _compile(
-    program: str,
-    flags: Sequence[str],
-    files: Sequence[Path],
-    libraries: Sequence[str],
-    listing: Path,
-    verbose: bool,
-) -> Path:
-    """Compiles and puts the library, and the list of its headers, in their places."""
-    with _writing_to(listing.parent):
-        listing.parent.mkdir(parents=True, exist_ok=True)
-        scratch = tempfile.TemporaryDirectory(dir=listing.parent)
-    with scratch as folder:
-        out = Path(folder) / "library.so"
-        command = [program, *flags, *_inputs(files), "-o", str(out)]
-        command += [f"-l{name}" for name in libraries]
-        if verbose:
+class Compilation(NamedTuple):
+    """A call of the compiler."""
+
+    program: str
+    flags: list[str]
+    sources: list[Source]
+    libraries: Sequence[str]
+    verbose: bool
+
+    def run(self, folder: Path) -> tuple[bytes, bytes]:
+        """The library, and the list of its headers, made in a folder. Raises BuildError."""
+        files = []
+        for path, text, is_file in self.sources:
+            if not is_file:
+                path = folder / path
+                path.write_text(text)
+            files.append(path)
+        out = folder / "library.so"
+        command = [self.program, *self.flags, *_inputs(files), "-o", str(out)]
+        command += [f"-l{name}" for name in self.libraries]
+        if self.verbose:
             print(" ".join(command))
         try:
             done = subprocess.run(command, capture_output=True, text=True)
         except OSError as e:
-            raise BuildError(f"build: cannot run the compiler {program!r}: {e}") from None
+            raise BuildError(f"build: cannot run the compiler {self.program!r}: {e}") from None
         if done.returncode:
             raise BuildError(_readable(done.stderr, files))
-        write_whole(listing, "\n".join(_headers(program, flags, files)).encode())
-        path = _library_path(listing)
-        assert path is not None
-        os.replace(out, path)
-    return path
+        headers = "\n".join(_headers(self.program, self.flags, files)).encode()
+        return out.read_bytes(), headers
+
+
+def _load(store: Store, stem: str, compilation: Compilation) -> tuple[Path, ctypes.CDLL]:
+    """The library, from the store if it is there as it was compiled."""
+    listing = f"{stem}.headers"
+    headers = store.read(listing)
+    if headers is not None:
+        name = _library_name(stem, headers)
+        if store.read(name) is not None:
+            return store.path(name), _open(store.path(name))
+    if not store.trusted():  # it is compiled again in every process
+        store = Store(_private_folder(), store.kind)
+    try:
+        with store.scratch() as folder:
+            library, headers = compilation.run(folder)
+        name = _library_name(stem, headers)
+        store.write(listing, headers)
+        store.write(name, library)
+    except OSError as e:
+        raise BuildError(
+            f"build: cannot write to the cache folder {store.folder}: {e}; give another as "
+            "cache_dir=, or set WEFT_BUILD_CACHE_DIR"
+        ) from None
+    return store.path(name), _open(store.path(name))
+
+
+def _open(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as e:
+        raise BuildError(f"build: the library cannot be loaded: {e}") from None
+
+
+@functools.cache
+def _private_folder() -> str:
+    """A folder of this process, for want of a cache."""
+    folder = tempfile.TemporaryDirectory(prefix="weft-build-")
+    atexit.register(folder.cleanup)
+    return folder.name
 
 
 def _readable(stderr: str, files: Sequence[Path]) -> str:

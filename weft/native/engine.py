@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
+
+from weft.runtime.store import Store, user_folder
 
 _lock = threading.Lock()
 _addresses: dict[str, int] = {}
@@ -90,18 +91,14 @@ def host() -> Host:
     return Host()
 
 
-def cache_folder() -> Path:
+def kernel_cache() -> Store:
     """Where machine code is kept: ``$WEFT_KERNEL_CACHE_DIR``, else the user's cache folder."""
-    given = os.environ.get("WEFT_KERNEL_CACHE_DIR")
-    if given:
-        return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "weft" / "kernels"
+    return Store(user_folder("WEFT_KERNEL_CACHE_DIR", "kernels"), "kernel cache")
 
 
 def key_of(text: str) -> str:
     """The name of the code that a text becomes on this machine."""
-    return hashlib.sha256(f"{host().fingerprint}\n{text}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{host().fingerprint} sealed\n{text}".encode()).hexdigest()[:32]
 
 
 def compile_text(text: str, symbol: str, opt: int = 2) -> int:
@@ -130,15 +127,16 @@ def compile_keyed(
         if address is not None:
             statistics["from_memory"] += 1
             return address
-        file = cache_folder() / f"{key}.o"
-        try:
-            address = _link(file.read_bytes(), symbol, key, symbols)
+        store, entry = kernel_cache(), f"{key}.o"
+        code = store.read(entry)
+        if code is not None:
             statistics["from_disk"] += 1
-        except (OSError, RuntimeError):  # not there, or not what was written
+        else:
             code = _assemble(text(), opt)
             statistics["compiled"] += 1
-            address = _link(code, symbol, f"{key} new", symbols)
-            _keep(file, code)
+            with contextlib.suppress(OSError):  # a cache that cannot be written is no error
+                store.write(entry, code)
+        address = _link(code, symbol, key, symbols)
         _addresses[key] = address
         return address
 
@@ -204,15 +202,3 @@ def _link(code: bytes, symbol: str, key: str, symbols: Mapping[str, int]) -> int
     tracker = library.link(host().jit, key)
     _alive.append(tracker)
     return tracker[symbol]
-
-
-def _keep(file: Path, code: bytes) -> None:
-    """Writes a cache file whole or not at all; a cache that cannot be written is no error."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(code)
-        os.replace(name, file)
-    except OSError:
-        return

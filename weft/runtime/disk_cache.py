@@ -1,61 +1,50 @@
-"""The persistent compilation cache: a file for each compiled program, named by what decided it."""
+"""The persistent compilation cache: an entry a compiled program, named by what decided it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-from pathlib import Path
 from typing import Any
 
 from weft._xla import compile as _xla_compile
 from weft._xla import mlir, passes, release
 from weft.core.config import config
 from weft.core.source import warn
-from weft.runtime.shared_files import host_cpu, write_whole
-
-_MAGIC = b"weft-xla-2\n"
+from weft.runtime.store import Store, host_cpu
 
 
 class Entry:
-    """The file of one program in the cache's folder; `key` is what `cache_key` gave."""
+    """One program in the cache's folder; `key` is what `cache_key` gave."""
 
-    __slots__ = ("key", "path")
+    __slots__ = ("name", "store")
 
     def __init__(self, directory: str, name: str, key: str) -> None:
         readable = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:80]
-        self.key = key
-        self.path = Path(directory).expanduser() / f"{readable}-{key}.xla"
+        self.name = f"{readable}-{key}.xla"
+        self.store = Store(directory, "compilation cache")
 
     def read(self, client: Any, devices: Any, options: Any) -> Any | None:
-        """The program, loaded; None if there is none, with a warning if the file is damaged."""
-        try:
-            data = self.path.read_bytes()
-        except OSError:
-            return None
-        start = len(_MAGIC) + hashlib.sha256().digest_size
-        body = data[start:]
-        problem: object = "it is truncated, renamed or of another format"
+        """The program, loaded; None if there is none, with a warning if it is damaged."""
         # jaxlib aborts on some malformed executables, so only intact entries reach it.
-        if data[:start] == self._header(body):
-            try:
-                return _xla_compile.deserialize(client, body, devices, options)
-            except _xla_compile.XlaRuntimeError as error:
-                problem = error
-        warn(f"ignoring the compilation cache entry {self.path}: {problem}. It is compiled again")
-        return None
+        body = self.store.read(self.name)
+        if body is None:
+            return None
+        try:
+            return _xla_compile.deserialize(client, body, devices, options)
+        except _xla_compile.XlaRuntimeError as error:
+            self.store.reject(self.name, error)
+            return None
 
     def write(self, client: Any, loaded: Any) -> None:
         """Keeps a program; what prevents that is a warning."""
         try:
             body = _xla_compile.serialize(client, loaded)
             if len(body) >= config.persistent_cache_min_entry_size_bytes:
-                write_whole(self.path, self._header(body) + body)
+                self.store.write(self.name, body)
         except (OSError, _xla_compile.XlaRuntimeError) as error:
-            warn(f"cannot write the compilation cache entry {self.path}: {error}")
-
-    def _header(self, body: bytes) -> bytes:
-        return _MAGIC + hashlib.sha256(self.key.encode() + body).digest()
+            path = self.store.path(self.name)
+            warn(f"cannot write the compilation cache entry {path}: {error}")
 
 
 def cache_key(module: Any, options: Any, devices: tuple) -> str:
