@@ -128,8 +128,10 @@ def build(
     if not cuda and any(source.path.suffix != ".c" for source in inputs):
         command_flags.append("-std=c++17")
     command_flags += [f"-I{d}" for d in (include_dir(), *include_dirs)]
-    command_flags += list(flags)
     texts = [source.text for source in inputs]
+    if any(map(_HANDLER.search, texts)):
+        command_flags += ["-include", str(_HEADER)]
+    command_flags += list(flags)
     key = _digest(program, command_flags, libraries, texts)
     compilation = Compilation(program, command_flags, inputs, libraries, verbose)
     store = Store(cache_dir or user_folder("WEFT_BUILD_CACHE_DIR", "ffi"), "build cache")

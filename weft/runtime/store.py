@@ -68,7 +68,7 @@ class Store:
             return None
         try:
             data = _read_file(self.path(name))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             self.reject(name, error)
