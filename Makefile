@@ -7,6 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 CUDA   := $(VENV)/cuda/.ready
 TPU    := $(VENV)/tpu/.ready
+TORCH  := $(VENV)/torch/.ready
 JOBS   ?= 2
 QUICK  := tests/test_layering.py tests/test_house.py tests/core tests/lowering tests/autodiff tests/refs/test_api.py \
           tests/driver/test_jit.py tests/api/test_grad.py tests/api/test_shard_map.py tests/ops/test_argreduce.py \
@@ -29,6 +30,13 @@ $(CUDA): $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(@D) \
 	    jax-cuda12-pjrt==$(JAXLIB) jax-cuda12-plugin==$(JAXLIB) nvidia-cuda-nvcc-cu12==12.9.86 || \
 	{ echo "XLA's CUDA plugin could not be installed in $(@D): tests that compile for GPUs need it" >&2; exit 1; }
+	@touch $@
+
+# PyTorch's CPU build, which operations on the CPU are compared with.
+$(TORCH): $(READY)
+	@rm -rf $(@D)
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check numpy torch==2.13.0
 	@touch $@
 
 # XLA's compiler for TPUs, in the version that JAX names for itself.
@@ -70,6 +78,12 @@ test-elsewhere: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks --write docs/performance.md $(ARGS)
 	$(if $(ARGS),,$(BIN)/python -m benchmarks.partition_corpus --write docs/partitioning.md)
+	$(if $(ARGS),,$(MAKE) operations)
+
+# Operations on the CPU beside JAX, NumPy and PyTorch:  make operations ARGS="sort --sizes all"
+operations: $(READY) $(TORCH)
+	$(BIN)/python -m benchmarks.operations --torch $(VENV)/torch/bin/python \
+	    --write docs/cpu-operations.md $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

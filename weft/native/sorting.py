@@ -11,7 +11,7 @@ from weft.native.parallel import threads
 from weft.partition.emit import Emitter
 from weft.partition.walk import maker
 
-SMALL = 1024
+SMALL = 512
 """Elements up to which XLA's sort is as good."""
 LONG = 16384
 """Elements from which a row is sorted by wide digits, and where rows are few by all threads."""
