@@ -458,7 +458,7 @@ def test_atomics_have_no_derivative_but_sums():
 
 OPTIONS = {
     "name": (3, "name must be a string"),
-    "debug": ("yes", "debug must be True or False"),
+    "debug": ("yes", "debug must be True, False or None"),
     "metadata": (3, "metadata must be a dict"),
     "cost_estimate": (3, "cost_estimate must be a pl.CostEstimate"),
     "input_output_aliases": (7, "input_output_aliases must be a dict.*got 7"),

@@ -258,7 +258,7 @@ default_device = _define(
     traced=True)
 _define("enable_checks", False, _boolean, "type-check every jaxpr after it is made", traced=True)
 _define("pallas_enable_debug_checks", False, _boolean,
-        "native kernels check bounds and pl.debug_check", traced=True)
+        "native kernels heed pl.debug_check, and check bounds whatever they are told", traced=True)
 _define("pallas_poison_buffers", False, _boolean,
         "scratch of native kernels starts as NaN", traced=True)
 _define("pallas_wait_limit", 60.0, _seconds,

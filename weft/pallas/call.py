@@ -24,7 +24,7 @@ from weft.pallas.interpret.params import as_params
 from weft.pallas.ir import UNKNOWN_EXTENT, KernelCall, Program
 from weft.pallas.memory import MemorySpace, ScratchShape
 from weft.pallas.op import pallas_call_p
-from weft.pallas.params import check_options, wait_limit
+from weft.pallas.params import check_options, checks, wait_limit
 from weft.pallas.primitives import scratch_types
 from weft.pallas.signature import Arrangement, Builds
 from weft.pallas.specs import (
@@ -309,7 +309,7 @@ def pallas_call(
     out_specs: Any = no_block_spec,
     scratch_shapes: Any = (),
     input_output_aliases: Mapping[int, int] | Sequence[tuple[int, int]] = (),
-    debug: bool = False,
+    debug: bool | None = None,
     interpret: Any = False,
     name: str | None = None,
     compiler_params: Any = None,
@@ -331,7 +331,8 @@ def pallas_call(
     types. grid_spec: a `GridSpec` with all of these.
     input_output_aliases: input -> output that starts with its contents, in its memory if XLA can.
     interpret: True (or `InterpretParams`) runs it in NumPy and checks every access. debug: native
-    code checks bounds. name: for messages and profiles. compiler_params: of a backend; an entry
+    code checks bounds, except with False, which promises that every index is inside; with True,
+    `debug_check` too. name: for messages and profiles. compiler_params: of a backend; an entry
     dimension_semantics says which grid axes are "parallel". cost_estimate, metadata: kept.
     sharding_rule: as of `weft.ffi.ffi_call`; num_batch_dims: leading dimensions of all arrays that
     are independent: along these the call may run on shards.
@@ -480,7 +481,7 @@ class _Builder:
             wait_limit=wait_limit(self.options["compiler_params"]),
             **{
                 **self.options,
-                "debug": self.options["debug"] or config.pallas_enable_debug_checks,
+                **checks(self.options["debug"]),
                 "sharding_rule": self._rule(types, consts),
             },
         )

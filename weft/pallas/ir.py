@@ -98,6 +98,7 @@ class KernelCall:
     num_batch: int = 0
     interpret: Any = False
     debug: bool = False
+    checked: bool = False
     compiler_params: Any = None
     cost_estimate: Any = None
     metadata: Any = None

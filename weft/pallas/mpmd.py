@@ -27,7 +27,7 @@ from weft.pallas.ir import KernelCall, Program
 from weft.pallas.memory import SHARED_SPACES, MemorySpace, ScratchShape
 from weft.pallas.mesh import Mesh
 from weft.pallas.op import pallas_call_p
-from weft.pallas.params import check_options, wait_limit
+from weft.pallas.params import check_options, checks, wait_limit
 from weft.pallas.primitives import scratch_types as flat_scratch
 from weft.pallas.signature import Arrangement, Builds
 from weft.pallas.specs import whole_mapping
@@ -135,7 +135,7 @@ def mpmd_map(
     input_output_aliases: Mapping[int, int] | Sequence[tuple[int, int]] = (),
     compiler_params: Any = None,
     interpret: Any = False,
-    debug: bool = False,
+    debug: bool | None = None,
     cost_estimate: Any = None,
     name: str | None = None,
     metadata: Any = None,
@@ -219,7 +219,7 @@ def mpmd_map(
             blocks=(*ins, *outs),
             aliases=check_aliases(what, input_output_aliases, types, results),
             interpret=interpret,
-            debug=debug or config.pallas_enable_debug_checks,
+            **checks(debug),
             poison=config.pallas_poison_buffers,
             wait_limit=wait_limit(compiler_params),
             compiler_params=compiler_params,
@@ -250,7 +250,7 @@ def kernel(
     compiler_params: Any = None,
     interpret: Any = False,
     cost_estimate: Any = None,
-    debug: bool = False,
+    debug: bool | None = None,
     name: str | None = None,
     metadata: Any = None,
 ) -> Callable[..., Any]:
@@ -298,7 +298,7 @@ def core_map(
     *,
     compiler_params: Any = None,
     interpret: Any = False,
-    debug: bool = False,
+    debug: bool | None = None,
     cost_estimate: Any = None,
     name: str | None = None,
     metadata: Any = None,

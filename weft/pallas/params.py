@@ -72,8 +72,8 @@ def check_options(
     """Raises for options of a kernel, whose grid has that rank, that cannot be meant."""
     if name is not None and not isinstance(name, str):
         raise TypeError(f"{what}: name must be a string or None, got {name!r:.80}")
-    if not isinstance(debug, bool):
-        raise TypeError(f"{what}: debug must be True or False, got {debug!r:.80}")
+    if debug is not None and not isinstance(debug, bool):
+        raise TypeError(f"{what}: debug must be True, False or None, got {debug!r:.80}")
     if metadata is not None and not isinstance(metadata, Mapping):
         raise TypeError(f"{what}: metadata must be a dict or None, got {metadata!r:.80}")
     if cost_estimate is not None and not hasattr(cost_estimate, "flops"):
@@ -97,3 +97,9 @@ def check_options(
             f"{what}: compiler_params: dimension_semantics must give one of "
             f"{', '.join(SEMANTICS)} for each of the {rank} axes of the grid, got {axes!r}"
         )
+
+
+def checks(debug: bool | None) -> dict[str, bool]:
+    """What the option `debug` and the configuration ask of a native kernel."""
+    asked = bool(debug) or bool(config.pallas_enable_debug_checks)
+    return {"debug": asked, "checked": asked or debug is None}

@@ -125,6 +125,8 @@ def parse_index(shape: Shape, index: Any) -> Index:
                     f"an index into a Ref must be integers, slices, pl.ds(...), None or ..., got "
                     f"{aval.str_short()}; convert it with .astype('int32')"
                 )
+            if isinstance(item, np.ndarray | np.generic):  # known now: checked, counted from 0
+                item = _positions(np.asarray(item), n, len(dims))
             if not aval.shape:
                 dims.append(At(None))
             else:
@@ -259,6 +261,15 @@ def _window(item: Slice, n: int, dim: int, operands: list) -> Window:
     return Window(first, item.size, item.stride)
 
 
+def _positions(indices: np.ndarray, n: int, dim: int) -> Any:
+    """Known indices, counted from the start; at least 32 bits wide, as their dimension may need."""
+    indices = indices.astype(np.int64 if indices.dtype.itemsize == 8 else np.int32)
+    outside = indices[(indices < -n) | (indices >= n)]
+    if outside.size:
+        raise IndexError(f"index {outside[0]} is out of bounds for dimension {dim} of size {n}")
+    return np.where(indices < 0, indices + n, indices)
+
+
 def _position(i: int, n: int, dim: int) -> int:
     if not -n <= i < n:
         raise IndexError(f"index {i} is out of bounds for dimension {dim} of size {n}")
@@ -286,6 +297,8 @@ def compose(
                 operands.append(at)
             continue
         e, position = next(steps)
+        if e.__class__ is not Window and not isinstance(position, int):
+            position = _from_start(position, d.size)
         if e.__class__ is Pick:
             dims.append(e)
             operands.append(_affine(at, d.stride, position))
@@ -299,6 +312,16 @@ def compose(
         else:
             dims.append(Window(first if static else None, e.size, d.stride * e.stride))
     return Indexer(tuple(dims), inner.block, inner.place), operands
+
+
+def _from_start(position: Any, size: int) -> Any:
+    """Traced indices of a view, those that count from its end counted from its start."""
+    from weft.ops.elementwise_api import add, lt, select
+
+    dtype = typeof(position).dtype
+    if not dtypes.is_signed(dtype):
+        return position
+    return select(lt(position, dtype.type(0)), add(position, dtype.type(size)), position)
 
 
 def _affine(start: Any, stride: int, position: Any) -> Any:

@@ -145,7 +145,7 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
         starts = []
         for d, number in enumerate(numbers):
             start = t.index(number)
-            if call.debug and not block.padding:
+            if call.checked and not block.padding:
                 high = array.shape[d] - block.block_shape[d]
                 if not block.by_element[d]:
                     high = -(-array.shape[d] // block.block_shape[d]) - 1
@@ -153,7 +153,7 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
                     f"kernel {call.name}: the index map of {block.origin} gives a block out of "
                     f"bounds in dimension {d} of an array of shape {array.shape}"
                 )
-                start = checked(t, start, 0, max(high, 0), what)
+                start = checked(t, start, max(high, 0), what)
             if block.padding:
                 start = f.sub(start, block.padding[d][0])
             elif not block.by_element[d]:

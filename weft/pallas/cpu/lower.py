@@ -30,6 +30,15 @@ def kernel_text(call: Any) -> str:
     return call.cache.get("cpu text") or call.cache.setdefault("cpu text", _text(call))
 
 
+def _first_message(f: Function) -> str:
+    """The number of the first message in `%status`, from 1; 0 if there is none."""
+    status = f.load("i64", "%status", parallel=False)
+    f.module.declare("llvm.cttz.i64", "i64", "i64, i1")
+    number = f.add(f.op(f"call i64 @llvm.cttz.i64(i64 {status}, i1 false)"), 1)
+    none = f.op(f"icmp eq i64 {status}, 0")
+    return f.op(f"select i1 {none}, i64 0, i64 {number}")
+
+
 def _text(call: Any) -> str:
     if call.is_mpmd:
         from weft.pallas.cpu.mpmd import mpmd_text
@@ -53,7 +62,7 @@ def _text(call: Any) -> str:
     f.goto("%leave")
     f.label("%leave")
     emit_fence(f)
-    f.do(f"ret i64 {f.load('i64', '%status', parallel=False)}")
+    f.do(f"ret i64 {_first_message(f)}")
     f.finish()
 
     def one_chunk(f: Function, number: str, buffers: str, arena: str) -> str:

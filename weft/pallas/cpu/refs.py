@@ -14,19 +14,34 @@ from weft.pallas.cpu.translate import Translator, rule
 from weft.pallas.cpu.values import Array, Buffer, no_indices, same_indices, size_of
 
 
-def checked(t: Translator, start: Any, low: int, high: int, what: str) -> Any:
-    """In debug mode a position outside [low, high] fails the call and is moved inside."""
-    if not t.call.debug:
-        return start
-    if isinstance(start, int):
-        if not low <= start <= high:
-            t.fail("true", what)
-        return min(max(start, low), high)
+def checked(
+    t: Translator, start: Any, high: int, what: str, size: int | None = None, keep: bool = True
+) -> Any:
+    """A position, which fails the call unless it is in [0, high], and is then moved to 0.
+
+    size: of the dimension, where a negative position counts from its end. keep: False inside of
+    loops over elements.
+    """
     f = t.f
-    over = f.op(f"icmp sgt i64 {start}, {high}")
-    under = f.op(f"icmp slt i64 {start}, {low}")
-    t.fail(f.op(f"or i1 {over}, {under}"), what)
-    return f.minimum(f.maximum(start, low), high)
+    if isinstance(start, int):
+        if t.call.checked and not 0 <= start <= high:
+            t.fail("true", what)
+            return 0
+        return start
+    key = ("position", start, high, size)
+    if keep and key in f.memo:
+        return f.memo[key]
+    if size is not None:
+        negative = f.op(f"icmp slt i64 {start}, 0")
+        start = f.op(f"select i1 {negative}, i64 {f.add(start, size)}, i64 {start}")
+    if t.call.checked:
+        # As unsigned numbers, negative ones are greater than every size.
+        bad = f.op(f"icmp ugt i64 {start}, {high}") if high >= 0 else "true"
+        t.fail(bad, what)
+        start = f.op(f"select i1 {bad}, i64 0, i64 {start}")
+    if keep:
+        f.memo[key] = start
+    return start
 
 
 def _what(t: Translator, ref: Buffer, dim: int) -> str:
@@ -44,11 +59,11 @@ def window(t: Translator, ref: Buffer, indexer: Indexer, operands: Sequence[Arra
     for d, (dim, position) in enumerate(indexer.attach(operands)):
         start = t.index(position)
         if dim.__class__ is At:
-            start = checked(t, start, 0, ref.shape[d] - 1, _what(t, ref, d))
+            start = checked(t, start, ref.shape[d] - 1, _what(t, ref, d), ref.shape[d])
         else:
             reach = ref.shape[d] - 1 - (dim.size - 1) * dim.stride
             if dim.size:
-                start = checked(t, start, 0, reach, _what(t, ref, d))
+                start = checked(t, start, reach, _what(t, ref, d))
             shape.append(dim.size)
             strides.append(t.f.mul(ref.strides[d], dim.stride))
         offset = _plus(t.f, offset, t.f.mul(start, ref.strides[d]))
@@ -79,10 +94,13 @@ class Gathered:
                 self.positions.append((dim, position))
                 continue
             start = t.index(position)
-            reach = ref.shape[d] - 1
+            reach, size = ref.shape[d] - 1, ref.shape[d]
             if dim.__class__ is Window:
-                reach -= (dim.size - 1) * dim.stride
-            self.positions.append((dim, checked(t, start, 0, reach, _what(t, ref, d))))
+                reach, size = reach - (dim.size - 1) * dim.stride, None
+                if not dim.size:
+                    self.positions.append((dim, 0))
+                    continue
+            self.positions.append((dim, checked(t, start, reach, _what(t, ref, d), size)))
 
     def ready(self, *values: Array | None, of: Buffer | None = None) -> None:
         """Before a loop that writes these elements: what it reads is not what it changes.
@@ -123,7 +141,8 @@ class Gathered:
                 index = position.at(f, self.of_pick(indices))
                 index = scalar.convert(f, index, position.dtype, dtypes.int64)
                 what = _what(self.t, self.ref, d)
-                where.append(checked(self.t, index, 0, self.ref.shape[d] - 1, what))
+                n = self.ref.shape[d]
+                where.append(checked(self.t, index, n - 1, what, n, keep=False))
             elif dim.__class__ is At:
                 where.append(position)
             else:

@@ -54,7 +54,7 @@ def retargeted(
             f"kernel {t.call.name}: {t.eqn.primitive.name} ({t.eqn.source}): the core index along "
             f"{axis!r} is out of bounds"
         )
-        given[axis] = checked(t, t.index(x), 0, owner.shape[axis] - 1, what)
+        given[axis] = checked(t, t.index(x), owner.shape[axis] - 1, what)
     own = linear_index(f, owner, t.core.coordinates, {})
     target = linear_index(f, owner, t.core.coordinates, given)
     step = f.mul(f.sub(target, own), loops.slot_bytes(whole.shape, whole.dtype))

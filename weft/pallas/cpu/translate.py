@@ -47,6 +47,10 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return add
 
 
+STATUS_BITS = 62
+"""The bit of `%status` that stands for all messages from this one on."""
+
+
 class Translator:
     """Writes the code of one program of a kernel into a function.
 
@@ -321,11 +325,15 @@ class Translator:
         if text not in self.messages:
             self.messages.append(text)
         number = self.messages.index(text) + 1
-        with self.f.when(condition):
-            if self.core is None:
-                self.f.store("i64", str(number), "%status", parallel=False)
-            else:
-                self.core.end(self.f, number)
+        f = self.f
+        if self.core is not None:
+            with f.when(condition):
+                self.core.end(f, number)
+            return
+        # A bit for each message: loops that collect them are vectorized, unlike those that branch.
+        bit = f.op(f"select i1 {condition}, i64 {1 << min(number - 1, STATUS_BITS)}, i64 0")
+        before = f.load("i64", "%status", parallel=False)
+        f.store("i64", f.op(f"or i64 {before}, {bit}"), "%status", parallel=False)
 
     def leave_unless(self, on: str) -> None:
         """Ends the program here, and with it what the function does, if `on` (i1) is false."""

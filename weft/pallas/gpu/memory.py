@@ -119,10 +119,12 @@ def addresses(
             return index
         return e.binary("mul", index, e.constant(stride, e.sizes(index), kind), kind)
 
-    for (dim, position), stride, bound in zip(
-        indexer.attach(given), view.strides, view.bounds, strict=True
+    for (dim, position), size, stride, bound in zip(
+        indexer.attach(given), view.shape, view.strides, view.bounds, strict=True
     ):
         start = e.constant(position) if isinstance(position, int) else position
+        if dim.__class__ is not Window and not isinstance(position, int):
+            start = _from_start(e, start, size)
         index = start
         if dim.__class__ is Pick:
             for _ in range(indexer.place):
@@ -154,6 +156,13 @@ def addresses(
         return pointer, mask
     pointer = e.splat(pointer, shape)
     return (pointer if spread is None else e.same("tt.addptr", pointer, spread)), mask
+
+
+def _from_start(e: Emitter, index: ir.Value, size: int) -> ir.Value:
+    """Positions, negative ones counted from the end of the dimension."""
+    sizes = e.sizes(index)
+    negative = e.compare("lt", index, e.constant(0, sizes, INT), INT)
+    return e.select(negative, e.binary("add", index, e.constant(size, sizes), INT), index)
 
 
 def _bounded(e: Emitter, mask: Any, index: ir.Value, bound: Any, shape: Sequence[int]) -> Any:

@@ -170,16 +170,16 @@ def locate(
             picks.append(slice(None))
         elif kind is At:
             i = int(at)
-            if not 0 <= i < n:
+            if not -n <= i < n:
                 _outside(buffer, dim, n, f"index {i}", where, what)
-            view.append(i)
+            view.append(i % n)
         else:
-            if at.size and (at.min() < 0 or at.max() >= n):
-                bad = at[(at < 0) | (at >= n)].flat[0]
+            if at.size and (at.min() < -n or at.max() >= n):
+                bad = at[(at < -n) | (at >= n)].flat[0]
                 _outside(buffer, dim, n, f"index {bad}", where, what)
             view.append(slice(None))
             places.append(len(picks))
-            picks.append(at)
+            picks.append(np.where(at < 0, at + n, at))
     if not places:
         return Region(indexer.shape, tuple(view), None, (0, 0, 0))
     together = places[-1] - places[0] == len(places) - 1
@@ -216,6 +216,8 @@ def locate_masked(
             values = np.reshape(at, lead)
         chosen = np.broadcast_to(values, full)[mask]
         n = buffer.data.shape[dim]
+        if kind is not Window:
+            chosen = np.where((chosen < 0) & (chosen >= -n), chosen + n, chosen)
         if chosen.size and (chosen.min() < 0 or chosen.max() >= n):
             bad = chosen[(chosen < 0) | (chosen >= n)].flat[0]
             _outside(buffer, dim, n, f"index {bad} (where the mask is True)", where, what)
