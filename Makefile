@@ -13,7 +13,7 @@ QUICK  := tests/test_layering.py tests/test_house.py tests/core tests/lowering t
           tests/driver/test_jit.py tests/api/test_grad.py tests/api/test_shard_map.py tests/ops/test_argreduce.py \
           tests/numpy/test_indexing.py tests/collectives/test_gather.py tests/partition/test_localize.py
 
-.PHONY: demo test test-accelerators test-elsewhere quick house bench lint types format clean env cuda tpu
+.PHONY: demo test test-accelerators test-elsewhere quick house stubs bench lint types format clean env cuda tpu
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -66,6 +66,10 @@ test-accelerators: $(READY) $(CUDA) $(TPU)
 # The edit loop: one file of each room, and what holds for all of them.
 quick: $(READY)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q -p no:cacheprovider $(QUICK) $(ARGS)
+
+# What editors see of namespaces that load lazily.
+stubs: $(READY)
+	$(BIN)/python -m tests.stubs
 
 # The figures of the structure, against the budgets of tests/house_budget.toml.
 house: $(READY)

@@ -130,6 +130,7 @@ class ufunc(functools.partial):
             y = cast(self(carry, x), typeof(carry).dtype)
             return y, y
 
+        rest: Any
         _, rest = scan(step, rows[0], rows[1:])
         return moveaxis(concatenate([first, rest]), 0, axis)
 

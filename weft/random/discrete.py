@@ -535,5 +535,6 @@ def _multinomial(key: Any, n: Any, p: Any, *, shape: tuple, dtype: Any, unroll: 
         return left - count, count
 
     keys = split(key, shape[-1])
+    counts: Any
     _, counts = scan(one_outcome, n, (ratios, keys), unroll=unroll)
     return ew.convert(moveaxis(counts, 0, len(shape) - 1), dtype)

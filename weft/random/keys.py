@@ -94,7 +94,7 @@ def _key_type(name: str) -> KeyType:
     return find_generator(name).dtype
 
 
-class PRNGKeyArray(Array):
+class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
     """An array of typed keys over an array of their words.
 
     It has the structural methods of arrays (indexing, reshape, iteration, comparison); numbers
@@ -219,7 +219,7 @@ class PRNGKeyArray(Array):
         from weft.numpy import reshape
 
         shape = args[0] if len(args) == 1 else args
-        return reshape(self, shape, order=order, copy=copy, out_sharding=out_sharding)
+        return reshape(self, shape, order=order, copy=copy, out_sharding=out_sharding)  # type: ignore[return-value]
 
     def ravel(self, order: str = "C", *, out_sharding: Any = None) -> PRNGKeyArray:
         return self.reshape(-1, order=order, out_sharding=out_sharding)
@@ -229,19 +229,19 @@ class PRNGKeyArray(Array):
     def squeeze(self, axis: Any = None) -> PRNGKeyArray:
         from weft.numpy import squeeze
 
-        return squeeze(self, axis)
+        return squeeze(self, axis)  # type: ignore[return-value]
 
     def transpose(self, *args: Any) -> PRNGKeyArray:
         from weft.numpy import transpose
 
-        return transpose(self, (args[0] if len(args) == 1 else args) or None)
+        return transpose(self, (args[0] if len(args) == 1 else args) or None)  # type: ignore[return-value]
 
     T = property(transpose)
 
     def swapaxes(self, axis1: int, axis2: int) -> PRNGKeyArray:
         from weft.numpy import swapaxes
 
-        return swapaxes(self, axis1, axis2)
+        return swapaxes(self, axis1, axis2)  # type: ignore[return-value]
 
     def take(
         self,
@@ -256,12 +256,12 @@ class PRNGKeyArray(Array):
         from weft.numpy import take
 
         promises = unique_indices, indices_are_sorted
-        return take(self, indices, axis, out, mode, *promises, fill_value)
+        return take(self, indices, axis, out, mode, *promises, fill_value)  # type: ignore[return-value]
 
     def astype(self, dtype: Any, copy: bool = False, device: Any = None) -> PRNGKeyArray:
         from weft.numpy import astype
 
-        return astype(self, dtype, copy=copy, device=device)
+        return astype(self, dtype, copy=copy, device=device)  # type: ignore[return-value]
 
     def on_device_size_in_bytes(self) -> int:
         return self._base.on_device_size_in_bytes()
@@ -278,12 +278,12 @@ class PRNGKeyArray(Array):
     def __eq__(self, other: object) -> Any:
         from weft.numpy import equal
 
-        return equal(self, other)
+        return equal(self, other)  # type: ignore[arg-type]
 
     def __ne__(self, other: object) -> Any:
         from weft.numpy import not_equal
 
-        return not_equal(self, other)
+        return not_equal(self, other)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"Array({self.shape}, dtype={self._dtype.name}) overlaying:\n{self._base}"

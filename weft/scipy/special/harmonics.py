@@ -55,6 +55,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
 
     orders = wnp.arange(n_iter, 0, -1).astype(z.dtype)
     start = (wnp.zeros_like(z), wnp.zeros_like(z))
+    ratios: Any
     (last, inner), ratios = lax.scan(step, start, orders)
     # 1 = J0 + 2 (J2 + J4 + …)
     first = 1 / (1 + 2 * last * inner)

@@ -1,0 +1,451 @@
+"""Types of weft, written by `make stubs` from the definitions."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
+
+from weft import ad as ad
+from weft import ad_checkpoint as ad_checkpoint
+from weft import collectives as collectives
+from weft import communication as communication
+from weft import custom_batching as custom_batching
+from weft import custom_derivatives as custom_derivatives
+from weft import debug as debug
+from weft import distributed as distributed
+from weft import dlpack as dlpack
+from weft import dtypes as dtypes
+from weft import errors as errors
+from weft import ffi as ffi
+from weft import flatten_util as flatten_util
+from weft import lax as lax
+from weft import layout as layout
+from weft import mesh_utils as mesh_utils
+from weft import monitoring as monitoring
+from weft import multihost_utils as multihost_utils
+from weft import nn as nn
+from weft import numpy as numpy
+from weft import ops as ops
+from weft import pallas as pallas
+from weft import partition as partition
+from weft import profiler as profiler
+from weft import random as random
+from weft import ref as ref
+from weft import scipy as scipy
+from weft import sharding as sharding
+from weft import stages as stages
+from weft import test_util as test_util
+from weft import testing as testing
+from weft import topologies as topologies
+from weft import tree as tree
+from weft import tree_util as tree_util
+from weft import typing as typing
+from weft.api import checkpoint_policies as checkpoint_policies
+from weft.api.custom import custom_jvp as custom_jvp
+from weft.api.custom import custom_vjp as custom_vjp
+from weft.communication import CommReport
+from weft.communication import HardwareModel as HardwareModel
+from weft.core.config import config as config
+from weft.core.dtypes import float0 as float0
+from weft.driver.context import array_garbage_collection_guard as array_garbage_collection_guard
+from weft.driver.context import check_tracer_leaks as check_tracer_leaks
+from weft.driver.context import checking_leaks as checking_leaks
+from weft.driver.context import debug_infs as debug_infs
+from weft.driver.context import debug_nans as debug_nans
+from weft.driver.context import default_device as default_device
+from weft.driver.context import default_matmul_precision as default_matmul_precision
+from weft.driver.context import default_prng_impl as default_prng_impl
+from weft.driver.context import enable_checks as enable_checks
+from weft.driver.context import enable_custom_prng as enable_custom_prng
+from weft.driver.context import enable_x64 as enable_x64
+from weft.driver.context import explain_cache_misses as explain_cache_misses
+from weft.driver.context import legacy_prng_key as legacy_prng_key
+from weft.driver.context import log_compiles as log_compiles
+from weft.driver.context import no_execution as no_execution
+from weft.driver.context import no_tracing as no_tracing
+from weft.driver.context import numpy_dtype_promotion as numpy_dtype_promotion
+from weft.driver.context import numpy_rank_promotion as numpy_rank_promotion
+from weft.driver.context import thread_guard as thread_guard
+from weft.driver.context import threefry_partitionable as threefry_partitionable
+from weft.driver.context import transfer_guard_device_to_device as transfer_guard_device_to_device
+from weft.driver.context import transfer_guard_device_to_host as transfer_guard_device_to_host
+from weft.driver.context import transfer_guard_host_to_device as transfer_guard_host_to_device
+from weft.driver.context import varying_promotion as varying_promotion
+from weft.driver.jit import UNSPECIFIED as UNSPECIFIED
+from weft.driver.stages import Lowered, Traced
+from weft.driver.staging import ShapeDtypeStruct as ShapeDtypeStruct
+from weft.refs.api import Ref as Ref
+from weft.runtime.array import Shard as Shard
+from weft.runtime.backend import Device as Device
+from weft.runtime.compile import CompilerEffortLevel as CompilerEffortLevel
+from weft.sharding.mesh import AbstractMesh
+from weft.sharding.mesh import AxisType as AxisType
+from weft.sharding.mesh import Mesh as Mesh
+from weft.sharding.mesh import set_mesh as set_mesh
+from weft.sharding.mesh import use_mesh as use_mesh
+from weft.sharding.named import NamedSharding as NamedSharding
+from weft.sharding.spec import P as P
+from weft.typing import Array as Array
+from weft.typing import ArrayLike, DTypeLike
+
+__version__: str
+__version_info__: tuple[int, int, int]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_R_co = TypeVar("_R_co", covariant=True)
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+def block_until_ready(x: _T) -> _T:
+    """Wait for the arrays of a pytree to be computed."""
+
+def checkpoint(
+    fun: Callable[..., Any] | None = ...,
+    *,
+    concrete: bool = ...,
+    prevent_cse: bool = ...,
+    policy: Callable[..., Any] | None = ...,
+    static_argnums: int | Sequence[int] = ...,
+    static_argnames: str | Sequence[str] = ...,
+) -> Callable[..., Any]:
+    """The function with a derivative that keeps little and computes the rest again."""
+
+def clear_caches() -> None:
+    """Forgets all traces, compiled programs and dispatch entries of this process."""
+
+def closure_convert(
+    fun: Callable[..., Any], *example_args: Any
+) -> tuple[Callable[..., Any], list[Any]]:
+    """A function without closed-over tracers, and their values as extra arguments."""
+
+def comm(
+    fun: Callable[..., Any], *args: Any, hardware: Any = ..., compile: bool = ..., **kwargs: Any
+) -> CommReport:
+    """The communication of `fun(*args, **kwargs)` on the devices or abstract mesh of its …"""
+
+def copy_to_host_async(x: ArrayLike) -> Any:
+    """Start copying every array of the pytree to the host, and return the pytree."""
+
+def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that returns its output and its own backward function; use as a decorator."""
+
+def default_backend() -> str:
+    """The name of the default platform: 'cpu' or 'gpu'."""
+
+def device_count(backend: str | None = ...) -> int:
+    """The number of devices over all processes."""
+
+def device_get(x: ArrayLike) -> Any:
+    """The pytree with every array as a NumPy array. Transfers run side by side."""
+
+def device_put(
+    x: _T, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
+) -> _T:
+    """Place the arrays of a pytree on devices."""
+
+def devices(backend: str | None = ...) -> list[Device]:
+    """All devices of a platform (of the default one), over all processes, by id."""
+
+def disable_jit(disable: bool = ...) -> AbstractContextManager[None]:
+    """Runs jitted functions op by op inside the `with` block, on this thread."""
+
+def ds(start: ArrayLike, size: int | None = ..., stride: int | None = ...) -> Any:
+    """A window of a dimension of a ref or an array, of static size at a start that may be …"""
+
+def effects_barrier() -> None:
+    """Wait until the side effects of all programs started so far (prints, callbacks) are done."""
+
+def empty_ref(ty: Any, memory_space: Any = ...) -> Ref:
+    """A ref to an array that need not have any particular value yet."""
+
+def ensure_compile_time_eval() -> Any:
+    """Inside, ops on concrete values run at once even while tracing."""
+
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The result's tree with `ShapeDtypeStruct` leaves; nothing is computed."""
+
+def free_ref(ref: Any) -> None:
+    """Gives up a ref: any later use of it is an error, and its memory is free."""
+
+def freeze(ref: Any) -> Any:
+    """The value of a ref, which cannot be used from then on."""
+
+def fwd_and_bwd(
+    fun: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool = ..., jitted: bool = ...
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The forward and the backward pass of `fun` as two functions, each compiled once."""
+
+def get_abstract_mesh() -> AbstractMesh:
+    """The abstract mesh in context; one without axes (``.empty``) when there is none."""
+
+def get_mesh() -> Mesh | None:
+    """The concrete mesh in context, or None."""
+
+@overload
+def grad(
+    fun: Callable[_P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[_P, Any]:
+    """The gradient of a scalar-valued function, by reverse mode."""
+
+@overload
+def grad(
+    fun: Callable[_P, tuple[Any, _R]],
+    argnums: int | Sequence[int] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[_P, tuple[Any, _R]]: ...
+def hessian(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+) -> Callable[..., Any]:
+    """The Hessian: forward mode over reverse mode."""
+
+def io_callback(
+    callback: Callable[..., Any],
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Any = ...,
+    ordered: bool = ...,
+    **kwargs: Any,
+) -> Any:
+    """Calls a Python function with side effects when the program runs, exactly once."""
+
+def jacfwd(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+) -> Callable[..., Any]:
+    """The Jacobian by forward mode: one pass per input element, batched."""
+
+def jacobian(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[..., Any]:
+    """The Jacobian by reverse mode: one pass per output element, batched."""
+
+def jacrev(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[..., Any]:
+    """The Jacobian by reverse mode: one pass per output element, batched."""
+
+class Jitted(Protocol[_P, _R_co]):
+    """A function compiled by `jit`: called as the original, and lowered ahead of time."""
+
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
+    def lower(self, *args: _P.args, **kwargs: _P.kwargs) -> Lowered: ...
+    def trace(self, *args: _P.args, **kwargs: _P.kwargs) -> Traced: ...
+    def eval_shape(self, *args: _P.args, **kwargs: _P.kwargs) -> Any: ...
+    def clear_cache(self) -> None: ...
+
+_ShardingTree = Any
+
+@overload
+def jit(
+    fun: Callable[_P, _R],
+    *,
+    in_shardings: _ShardingTree = ...,
+    out_shardings: _ShardingTree = ...,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    inline: bool = False,
+    compiler_options: dict[str, Any] | None = None,
+    partitioner: Literal["auto", "weft", "xla"] | None = None,
+) -> Jitted[_P, _R]:
+    """Compile a function with XLA, once for each signature of its arguments."""
+
+@overload
+def jit(
+    fun: None = None,
+    *,
+    in_shardings: _ShardingTree = ...,
+    out_shardings: _ShardingTree = ...,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    inline: bool = False,
+    compiler_options: dict[str, Any] | None = None,
+    partitioner: Literal["auto", "weft", "xla"] | None = None,
+) -> Callable[[Callable[_P, _R]], Jitted[_P, _R]]: ...
+def jvp(
+    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = ...
+) -> Any:
+    """Value and directional derivative of `fun` at `primals` along `tangents`."""
+
+def linear_transpose(
+    fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[Any] = ...
+) -> Callable[..., Any]:
+    """The transpose of a linear function, for inputs of the types of `primals`."""
+
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = ...) -> Any:
+    """The value of `fun` and its derivative at `primals` as a function of tangents."""
+
+def live_arrays(platform: str | None = ...) -> list[Any]:
+    """All arrays of a platform (the default one) that exist and have not been deleted."""
+
+def local_device_count(backend: str | None = ...) -> int:
+    """The number of devices of this process."""
+
+def local_devices(
+    process_index: int | None = ..., backend: str | None = ..., host_id: int | None = ...
+) -> list[Device]:
+    """The devices of one process, this one unless given."""
+
+def make_array_from_callback(
+    shape: Sequence[int],
+    sharding: Any,
+    data_callback: Callable[[tuple[Any, ...]], Any],
+    dtype: DTypeLike | None = ...,
+) -> Any:
+    """An array whose parts a function gives, called once for each distinct part of this …"""
+
+def make_array_from_process_local_data(
+    sharding: Any, local_data: Any, global_shape: Any = ...
+) -> Any:
+    """An array of which every process gives the data that belongs to its devices."""
+
+def make_array_from_single_device_arrays(
+    shape: Sequence[int], sharding: Any, arrays: Sequence[Any], *, dtype: DTypeLike | None = ...
+) -> Any:
+    """An array from its parts, one single-device array for each device of this process."""
+
+def make_jaxpr(
+    fun: Callable[..., Any],
+    static_argnums: int | Sequence[int] = ...,
+    axis_env: Sequence[tuple[Any, int]] | None = ...,
+    return_shape: bool = ...,
+) -> Callable[..., Any]:
+    """A function that returns the jaxpr `fun` traces to, for arguments like those given."""
+
+def make_mesh(
+    axis_shapes: Sequence[int],
+    axis_names: Sequence[Any] | str,
+    axis_types: Any = ...,
+    *,
+    devices: Sequence[Any] | None = ...,
+) -> Mesh:
+    """A mesh of the given shape over the first devices."""
+
+def make_user_context(default_value: Any = ...) -> Any:
+    """A value of yours that jitted functions may depend on: they are traced anew when it …"""
+
+def named_call(fun: Callable[..., Any], *, name: str | None = ...) -> Callable[..., Any]:
+    """The function with its operations traced under a `named_scope` of its name."""
+
+def named_scope(name: str) -> AbstractContextManager[None]:
+    """Names the operations traced inside, in jaxprs' sources and in compiled programs."""
+
+def new_ref(init_val: Any, *, memory_space: Any = ..., kind: Any = ...) -> Ref:
+    """A mutable array that starts with the value of init_val."""
+
+def process_count(backend: str | None = ...) -> int:
+    """The number of processes."""
+
+def process_index(backend: str | None = ...) -> int:
+    """The number of this process, counted from 0."""
+
+def process_indices(backend: str | None = ...) -> list[int]:
+    """The numbers of all processes."""
+
+def pure_callback(
+    callback: Callable[..., Any],
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Any = ...,
+    vmap_method: str | None = ...,
+    **kwargs: Any,
+) -> Any:
+    """Calls a Python function without side effects when the program runs."""
+
+def remat(
+    fun: Callable[..., Any] | None = ...,
+    *,
+    concrete: bool = ...,
+    prevent_cse: bool = ...,
+    policy: Callable[..., Any] | None = ...,
+    static_argnums: int | Sequence[int] = ...,
+    static_argnames: str | Sequence[str] = ...,
+) -> Callable[..., Any]:
+    """The function with a derivative that keeps little and computes the rest again."""
+
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """The arrays placed by other shardings; in a program, values with that sharding in their …"""
+
+def shard_map(
+    f: Callable[..., Any] | None = ...,
+    /,
+    *,
+    out_specs: Any,
+    in_specs: Any = ...,
+    mesh: Mesh | AbstractMesh | None = ...,
+    axis_names: Any = ...,
+    check_vma: bool = ...,
+) -> Any:
+    """Runs a function on every device, on its shards of the arguments."""
+
+def smap(
+    f: Callable[..., Any] | None = ..., /, *, axis_name: Any, out_axes: Any, in_axes: Any = ...
+) -> Any:
+    """shard_map over one axis of the mesh in context, told which dimension is split, as in …"""
+
+def transfer_guard(new_val: str) -> Iterator[None]:
+    """Says what happens at transfers between host and devices inside the `with` block."""
+
+def typeof(x: ArrayLike) -> Any:
+    """The type of a value: its shape, dtype, weak type, sharding and manual-axis type."""
+
+def value_and_grad(
+    fun: Callable[_P, _R],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[_P, tuple[_R, Any]]:
+    """The value and the gradient of a scalar-valued function."""
+
+def vjp(
+    fun: Callable[..., Any],
+    *primals: Any,
+    has_aux: bool = ...,
+    reduce_axes: Sequence[Any] = ...,
+    saveable_args: bool | tuple[Any, ...] = ...,
+) -> Any:
+    """The value of `fun` and a function from output cotangents to input cotangents."""
+
+def vmap(
+    fun: Callable[_P, _R],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+    sum_match: bool = False,
+) -> Callable[_P, _R]:
+    """Map a function over an axis of its arguments."""

@@ -1,0 +1,1096 @@
+"""Types of weft.lax, written by `make stubs` from the definitions."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from weft.lax import linalg as linalg
+from weft.ops.conv_shapes import ConvDimensionNumbers as ConvDimensionNumbers
+from weft.ops.conv_shapes import (
+    ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
+)
+from weft.ops.dot import DotDimensionNumbers as DotDimensionNumbers
+from weft.ops.elementwise_api import RoundingMethod as RoundingMethod
+from weft.ops.fft import FftType as FftType
+from weft.ops.gather import GatherDimensionNumbers as GatherDimensionNumbers
+from weft.ops.gather import GatherScatterMode as GatherScatterMode
+from weft.ops.precision import AccuracyMode as AccuracyMode
+from weft.ops.precision import DotAlgorithm as DotAlgorithm
+from weft.ops.precision import DotAlgorithmPreset as DotAlgorithmPreset
+from weft.ops.precision import Precision as Precision
+from weft.ops.precision import PrecisionLike as PrecisionLike
+from weft.ops.precision import Tolerance as Tolerance
+from weft.ops.ragged_dot import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
+from weft.ops.rng import RandomAlgorithm as RandomAlgorithm
+from weft.ops.scatter import ScatterDimensionNumbers as ScatterDimensionNumbers
+from weft.typing import Array as Array
+from weft.typing import ArrayLike, DTypeLike
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_R_co = TypeVar("_R_co", covariant=True)
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+def abs(x: ArrayLike) -> Array:
+    """|x|; for complex x the magnitude, a real array."""
+
+def acos(x: ArrayLike) -> Array:
+    """The inverse cosine, in radians."""
+
+def acosh(x: ArrayLike) -> Array:
+    """The inverse hyperbolic cosine."""
+
+def add(x: ArrayLike, y: ArrayLike) -> Array:
+    """x + y, element by element."""
+
+def after_all(*operands: Any) -> Array:
+    """A token that comes after all the given ones."""
+
+def all_gather(
+    x: ArrayLike,
+    axis_name: Any,
+    *,
+    axis_index_groups: Any = ...,
+    axis: int = ...,
+    tiled: bool = ...,
+    to: str = ...,
+) -> Any:
+    """The values of all devices along named axes, on each of them; pytrees leaf by leaf."""
+
+def all_gather_start(
+    x: ArrayLike,
+    axis_name: Any,
+    *,
+    axis_index_groups: Any = ...,
+    axis: int = ...,
+    tiled: bool = ...,
+    to: str = ...,
+) -> Array:
+    """Starts `all_gather`; `.done()` on the result gives its value."""
+
+def all_to_all(
+    x: ArrayLike,
+    axis_name: Any,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Any = ...,
+    tiled: bool = ...,
+) -> Any:
+    """Splits each device's array, sends part q to the device of rank q and joins what arrives."""
+
+def all_to_all_start(
+    x: ArrayLike,
+    axis_name: Any,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Any = ...,
+    tiled: bool = ...,
+) -> Array:
+    """Starts `all_to_all`; `.done()` on the result gives its value."""
+
+def approx_max_k(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = ...,
+    recall_target: float = ...,
+    reduction_input_size_override: int = ...,
+    aggregate_to_topk: bool = ...,
+) -> tuple[Array, Array]:
+    """The k greatest elements and their indices; exact, so of any recall_target up to 1."""
+
+def approx_min_k(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = ...,
+    recall_target: float = ...,
+    reduction_input_size_override: int = ...,
+    aggregate_to_topk: bool = ...,
+) -> tuple[Array, Array]:
+    """The k least elements and their indices; see `approx_max_k`."""
+
+def argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
+    """The index of the greatest element along `axis`: the first, or that of the first NaN."""
+
+def argmin(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
+    """The index of the least element along `axis`: the first, or that of the first NaN."""
+
+def asin(x: ArrayLike) -> Array:
+    """The inverse sine, in radians."""
+
+def asinh(x: ArrayLike) -> Array:
+    """The inverse hyperbolic sine."""
+
+def associative_scan(
+    fn: Callable[..., Any], elems: Any, reverse: bool = ..., axis: int = ...
+) -> Any:
+    """All prefix results of an associative operation along an axis, in logarithmic depth."""
+
+def atan(x: ArrayLike) -> Array:
+    """The inverse tangent, in radians."""
+
+def atan2(x: ArrayLike, y: ArrayLike) -> Array:
+    """The angle of the point (y, x), in radians."""
+
+def atanh(x: ArrayLike) -> Array:
+    """The inverse hyperbolic tangent."""
+
+def axis_index(axis_name: Any) -> Array:
+    """The index of the device (or vmapped example) along a named axis, an int32 scalar."""
+
+def axis_size(axis_name: Any) -> int:
+    """The size of a named axis, a Python int; of a tuple of axes, their product."""
+
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = ...) -> Array:
+    """Matrix products over equal leading dimensions: (…, i, k) by (…, k, j) to (…, i, j)."""
+
+def bessel_i0e(x: ArrayLike) -> Array:
+    """The modified Bessel function I0(x) times exp(-|x|)."""
+
+def bessel_i1e(x: ArrayLike) -> Array:
+    """The modified Bessel function I1(x) times exp(-|x|)."""
+
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
+    """The regularized incomplete beta function I_x(a, b)."""
+
+def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
+    """The operand's bits read as another dtype; a narrower one adds a last dimension."""
+
+def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
+    """Bits of x and y; for booleans, and."""
+
+def bitwise_not(x: ArrayLike) -> Array:
+    """Bits inverted; for booleans, not."""
+
+def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
+    """Bits of x or y; for booleans, or."""
+
+def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
+    """Bits in which x and y differ."""
+
+def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Any = ...) -> Array:
+    """Repeats the operand along new leading dimensions of the given sizes."""
+
+def broadcast_in_dim(
+    operand: ArrayLike,
+    shape: Sequence[int],
+    broadcast_dimensions: Sequence[int],
+    *,
+    out_sharding: Any = ...,
+) -> Array:
+    """Places the operand's dimensions at `broadcast_dimensions` of `shape` and repeats it."""
+
+def broadcast_like(arr: ArrayLike, like_arr: Any) -> Array:
+    """arr broadcast by NumPy's rules to the shape, and placed as, like_arr."""
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape to which NumPy's rules broadcast the given shapes."""
+
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
+    """Leading size-1 dimensions up to the rank."""
+
+def broadcasted_iota(
+    dtype: DTypeLike | None, shape: Sequence[int], dimension: int, *, out_sharding: Any = ...
+) -> Array:
+    """0, 1, 2, … along one dimension, repeated along the others."""
+
+def cbrt(x: ArrayLike, accuracy: Any = ...) -> Array:
+    """The cube root. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+
+def ceil(x: ArrayLike) -> Array:
+    """The smallest integer not below x, as a float."""
+
+def clamp(min: Any, x: ArrayLike, max: Any) -> Array:
+    """x limited to [min, max]; the bounds are scalars or of x's shape."""
+
+def clz(x: ArrayLike) -> Array:
+    """The number of leading 0 bits."""
+
+def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = ...) -> Array:
+    """Dimensions [start, stop) made one."""
+
+def complex(x: ArrayLike, y: ArrayLike) -> Array:
+    """x + iy from real parts."""
+
+def composite(decomposition: Callable[..., Any], name: str, version: int = ...) -> Any:
+    """A function that stands in the program under a name, for backends that know a better way."""
+
+def concatenate(operands: Sequence[Any], dimension: int) -> Array:
+    """Joins arrays of equal dtype along an existing dimension."""
+
+def cond(
+    pred: ArrayLike,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+    operand: ArrayLike = ...,
+) -> Any:
+    """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`."""
+
+def conj(x: ArrayLike) -> Array:
+    """The complex conjugate; float32 and float64 numbers become complex."""
+
+def conv(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: str,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+) -> Array:
+    """Convolution of NCHW with OIHW, n spatial dimensions."""
+
+def conv_dimension_numbers(
+    lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any
+) -> Any:
+    """`ConvDimensionNumbers` from None (NCHW, OIHW, NCHW), from letters, or from themselves."""
+
+def conv_general_dilated(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int] | None = ...,
+    rhs_dilation: Sequence[int] | None = ...,
+    dimension_numbers: Any = ...,
+    feature_group_count: int = ...,
+    batch_group_count: int = ...,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """Convolution (without flipping the kernel) over any number of spatial dimensions."""
+
+def conv_general_dilated_local(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    filter_shape: Sequence[int],
+    lhs_dilation: Sequence[int] | None = ...,
+    rhs_dilation: Sequence[int] | None = ...,
+    dimension_numbers: Any = ...,
+    precision: Any = ...,
+) -> Array:
+    """A convolution whose kernel differs from place to place."""
+
+def conv_general_dilated_patches(
+    lhs: ArrayLike,
+    filter_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int] | None = ...,
+    rhs_dilation: Sequence[int] | None = ...,
+    dimension_numbers: Any = ...,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+) -> Array:
+    """The windows a convolution would see, as features of the result."""
+
+def conv_general_permutations(dimension_numbers: tuple[str, str, str]) -> Array:
+    """Per operand and result the positions of (N, C, *spatial), for rhs of (O, I, *spatial)."""
+
+def conv_general_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    dimension_numbers: tuple[str, str, str],
+) -> Array:
+    """The result's shape for operands in the order of `dimension_numbers`."""
+
+def conv_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    strides: Sequence[int],
+    pads: str | Sequence[tuple[int, int]],
+    batch_group_count: int = ...,
+) -> Array:
+    """The result's shape for operands in the order NCHW and OIHW."""
+
+def conv_transpose(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    rhs_dilation: Sequence[int] | None = ...,
+    dimension_numbers: Any = ...,
+    transpose_kernel: bool = ...,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+    use_consistent_padding: bool = ...,
+) -> Array:
+    """The shape of a strided convolution's gradient: lhs spread by `strides`, then convolved."""
+
+def conv_transpose_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    dimension_numbers: tuple[str, str, str],
+) -> Array:
+    """The result's shape of `conv_transpose`."""
+
+def conv_with_general_padding(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int] | None,
+    rhs_dilation: Sequence[int] | None,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+) -> Array:
+    """Convolution of NCHW with OIHW, with padding and dilations."""
+
+def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
+    """The operand in another dtype; float → int truncates, complex → real drops the …"""
+
+def cos(x: ArrayLike, accuracy: Any = ...) -> Array:
+    """The cosine of x in radians. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+
+def cosh(x: ArrayLike) -> Array:
+    """The hyperbolic cosine."""
+
+def create_token(_: Any = ...) -> Any:
+    """A new token, from which an order of effects can be threaded."""
+
+def cumlogsumexp(operand: ArrayLike, axis: int = ..., reverse: bool = ...) -> Array:
+    """Along `axis`, the log of the sum of the exponentials of each element and those before …"""
+
+def cummax(operand: ArrayLike, axis: int = ..., reverse: bool = ...) -> Array:
+    """Along `axis`, the greatest of each element and those before it (after it if `reverse`)."""
+
+def cummin(operand: ArrayLike, axis: int = ..., reverse: bool = ...) -> Array:
+    """Along `axis`, the least of each element and those before it (after it if `reverse`)."""
+
+def cumprod(operand: ArrayLike, axis: int = ..., reverse: bool = ...) -> Array:
+    """Along `axis`, the product of each element and those before it (after it if `reverse`)."""
+
+def cumsum(operand: ArrayLike, axis: int = ..., reverse: bool = ...) -> Array:
+    """Along `axis`, the sum of each element and those before it (after it if `reverse`)."""
+
+def custom_linear_solve(
+    matvec: Callable[..., Any],
+    b: ArrayLike,
+    solve: Callable[..., Any],
+    transpose_solve: Callable[..., Any] | None = ...,
+    symmetric: bool = ...,
+    has_aux: bool = ...,
+) -> Any:
+    """Solves `matvec(x) = b` by a given solver; derivatives solve the same system again."""
+
+def custom_root(
+    f: Callable[..., Any],
+    initial_guess: Any,
+    solve: Callable[..., Any],
+    tangent_solve: Callable[..., Any],
+    has_aux: bool = ...,
+) -> Any:
+    """A root of f found by a given solver; its derivative is that of the implicit function."""
+
+def dce_sink(val: Any, *, prevent_mlir_dce: bool = ...) -> None:
+    """Keeps what computes the value in the jaxpr, though nothing uses it."""
+
+def digamma(x: ArrayLike) -> Array:
+    """The derivative of log gamma."""
+
+def div(x: ArrayLike, y: ArrayLike) -> Array:
+    """x / y; integer division truncates toward zero."""
+
+def dot(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    *args: Any,
+    dimension_numbers: Any = ...,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """Vector-vector, matrix-vector or matrix-matrix product; with dimension_numbers, …"""
+
+def dot_general(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    dimension_numbers: Any,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+    *,
+    out_sharding: Any = ...,
+) -> Array:
+    """The sum over contracting dimensions of products, one for each index of batch dimensions."""
+
+def dtype(x: ArrayLike) -> np.dtype[Any]:
+    """The dtype of an array, of a Python scalar, or that a type or name of one stands for."""
+
+def dynamic_index_in_dim(
+    operand: ArrayLike,
+    index: Any,
+    axis: int = ...,
+    keepdims: bool = ...,
+    *,
+    allow_negative_indices: bool = ...,
+) -> Array:
+    """One position along a dimension; the index may be traced and is clamped."""
+
+def dynamic_slice(
+    operand: ArrayLike,
+    start_indices: Any,
+    slice_sizes: Sequence[int],
+    *,
+    allow_negative_indices: bool | Sequence[bool] = ...,
+) -> Array:
+    """A window of static size at an index that may be traced."""
+
+def dynamic_slice_in_dim(
+    operand: ArrayLike,
+    start_index: ArrayLike,
+    slice_size: int,
+    axis: int = ...,
+    *,
+    allow_negative_indices: bool = ...,
+) -> Array:
+    """`dynamic_slice` along one dimension."""
+
+def dynamic_update_index_in_dim(
+    operand: ArrayLike,
+    update: ArrayLike,
+    index: Any,
+    axis: int,
+    *,
+    allow_negative_indices: bool = ...,
+) -> Array:
+    """Replaces one position along a dimension; `update` has that dimension with size 1 or …"""
+
+def dynamic_update_slice(
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_indices: Any,
+    *,
+    allow_negative_indices: bool | Sequence[bool] = ...,
+) -> Array:
+    """The operand with the window at `start_indices` replaced by `update`."""
+
+def dynamic_update_slice_in_dim(
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_index: ArrayLike,
+    axis: int,
+    *,
+    allow_negative_indices: bool = ...,
+) -> Array:
+    """`dynamic_update_slice` along one dimension."""
+
+def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: Any = ...) -> Array:
+    """An array whose elements nobody should read; zeros."""
+
+def eq(x: ArrayLike, y: ArrayLike) -> Array:
+    """x == y."""
+
+def erf(x: ArrayLike) -> Array:
+    """The error function."""
+
+def erf_inv(x: ArrayLike) -> Array:
+    """The inverse of the error function."""
+
+def erfc(x: ArrayLike) -> Array:
+    """1 - erf(x)."""
+
+def exp(x: ArrayLike, accuracy: Any = ...) -> Array:
+    """e to the power x. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+
+def exp2(x: ArrayLike, accuracy: Any = ...) -> Array:
+    """2 to the power x. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+
+def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
+    """Adds size-1 dimensions at these positions of the result."""
+
+def expm1(x: ArrayLike, accuracy: Any = ...) -> Array:
+    """e**x - 1, accurate near 0. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+
+def fft(x: ArrayLike, fft_type: Any, fft_lengths: Sequence[int]) -> Array:
+    """Discrete Fourier transform of the last len(fft_lengths) dimensions."""
+
+def floor(x: ArrayLike) -> Array:
+    """The largest integer not above x, as a float."""
+
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[[Any, _T], _T],
+    init_val: _T,
+    *,
+    unroll: int | bool | None = None,
+) -> _T:
+    """Loop over a range of integers, carrying state."""
+
+def full(
+    shape: Sequence[int],
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = ...,
+    *,
+    sharding: Any = ...,
+) -> Array:
+    """An array of one repeated scalar; dtype by default that of the scalar."""
+
+def full_like(
+    x: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = ...,
+    shape: int | Sequence[int] | None = ...,
+    sharding: Any = ...,
+) -> Array:
+    """`full` with x's shape, dtype and placement where none is given."""
+
+def gather(
+    operand: ArrayLike,
+    start_indices: Any,
+    dimension_numbers: Any,
+    slice_sizes: Sequence[int],
+    *,
+    unique_indices: bool = ...,
+    indices_are_sorted: bool = ...,
+    mode: Any = ...,
+    fill_value: ArrayLike | None = ...,
+) -> Array:
+    """Windows of the operand at an array of start indices."""
+
+def ge(x: ArrayLike, y: ArrayLike) -> Array:
+    """x >= y."""
+
+def gt(x: ArrayLike, y: ArrayLike) -> Array:
+    """x > y."""
+
+def igamma(a: ArrayLike, x: ArrayLike) -> Array:
+    """The regularized lower incomplete gamma function P(a, x)."""
+
+def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
+    """The derivative of igamma(a, x) in a."""
+
+def igammac(a: ArrayLike, x: ArrayLike) -> Array:
+    """The regularized upper incomplete gamma function 1 - P(a, x)."""
+
+def imag(x: ArrayLike) -> Array:
+    """The imaginary part of a complex array."""
+
+def index_in_dim(operand: ArrayLike, index: int, axis: int = ..., keepdims: bool = ...) -> Array:
+    """One static position along a dimension, which stays with size 1 unless keepdims is False."""
+
+def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
+    """Takes positions along several dimensions, one index array for each, all of one 1-D …"""
+
+def integer_pow(x: ArrayLike, y: int) -> Array:
+    """x to a fixed integer power, by repeated squaring."""
+
+def iota(dtype: DTypeLike | None, size: int) -> Array:
+    """0, 1, …, size - 1."""
+
+def is_finite(x: ArrayLike) -> Array:
+    """Whether x is neither infinite nor NaN."""
+
+def le(x: ArrayLike, y: ArrayLike) -> Array:
+    """x <= y."""
+
+def lgamma(x: ArrayLike) -> Array:
+    """log |gamma(x)|."""
+
+def log(x: ArrayLike, accuracy: Any = ...) -> Array:
+    """The natural logarithm. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+
+def log1p(x: ArrayLike, accuracy: Any = ...) -> Array:
+    """log(1 + x), accurate near 0. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+
+def log2(x: ArrayLike, *, accuracy: Any = ...) -> Array:
+    """The logarithm to base 2 of a float or complex array."""
+
+def logistic(x: ArrayLike, accuracy: Any = ...) -> Array:
+    """1 / (1 + exp(-x)). accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+
+def lt(x: ArrayLike, y: ArrayLike) -> Array:
+    """x < y."""
+
+def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = ...) -> Any:
+    """Applies f to every slice of xs along the leading axis, one after the other."""
+
+def max(x: ArrayLike, y: ArrayLike) -> Array:
+    """The greater of x and y; NaN if either is."""
+
+def min(x: ArrayLike, y: ArrayLike) -> Array:
+    """The lesser of x and y; NaN if either is."""
+
+def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: Any = ...) -> Array:
+    """x * y, element by element. out_dtype: the dtype to multiply in; None takes the …"""
+
+def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The high half of the bits of the product of two integers."""
+
+def ne(x: ArrayLike, y: ArrayLike) -> Array:
+    """x != y."""
+
+def neg(x: ArrayLike) -> Array:
+    """-x, element by element."""
+
+def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The next float after x1 toward x2."""
+
+def one_minus_square(x: ArrayLike) -> Array:
+    """1 - x**2 as (1 + x) (1 - x): accurate near 1, as its derivative -2 x is near 0."""
+
+def optimization_barrier(operand: _T) -> _T:
+    """Keep the compiler from moving computations across; the value unchanged."""
+
+def pad(
+    operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]
+) -> Array:
+    """Pads low, high and between elements; negative edge padding removes elements."""
+
+def padtype_to_pads(
+    in_shape: Sequence[int],
+    window_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+) -> list[tuple[int, int]]:
+    """(low, high) padding of every dimension for 'VALID', 'SAME' or 'SAME_LOWER'."""
+
+def pargmax(x: ArrayLike, axis_name: Any) -> Array:
+    """The index along named axes of the device with the maximum, int32."""
+
+def pargmin(x: ArrayLike, axis_name: Any) -> Array:
+    """The index along named axes of the device with the minimum, int32."""
+
+def pbroadcast(x: ArrayLike, axis_name: Any, source: int) -> Any:
+    """The value of one device along named axes, on all of them; pytrees leaf by leaf."""
+
+def pbroadcast_start(x: ArrayLike, axis_name: Any, source: int) -> Array:
+    """Starts `pbroadcast`; `.done()` on the result gives its value."""
+
+def pcast(x: ArrayLike, axis_name: Any, *, to: str) -> Any:
+    """Casts values, leaf by leaf, to another state along manual axes; no data moves."""
+
+def platform_dependent(
+    *args: Any, default: Callable[..., Any] | None = ..., **per_platform: Callable[..., Any]
+) -> Any:
+    """The function given for the platform the program is compiled for, applied to `args`."""
+
+def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+    """The maximum over the devices along named axes; pytrees leaf by leaf."""
+
+def pmean(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+    """The mean over the devices along named axes, on each of them; pytrees leaf by leaf."""
+
+def pmin(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+    """The minimum over the devices along named axes; pytrees leaf by leaf."""
+
+def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
+    """The m-th derivative of digamma at x."""
+
+def population_count(x: ArrayLike) -> Array:
+    """The number of 1 bits."""
+
+def pow(x: ArrayLike, y: ArrayLike) -> Array:
+    """x to the power y; a Python int exponent is computed by multiplication."""
+
+def ppermute(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+    """Sends values between devices along named axes; pytrees leaf by leaf."""
+
+def ppermute_start(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Array:
+    """Starts `ppermute`; `.done()` on the result gives its value."""
+
+def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+    """Receives what `psend` sent: the values, with zeros on devices that are no target."""
+
+def psend(x: ArrayLike, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+    """Starts sending values along a named axis; returns the token that `precv` takes."""
+
+def pshuffle(x: ArrayLike, axis_name: Any, perm: Sequence[int]) -> Any:
+    """Permutes values along a named axis: device i receives that of device perm[i]."""
+
+def psum(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
+    """The sum over the devices along named axes, on each of them; pytrees leaf by leaf."""
+
+def psum_scatter(
+    x: ArrayLike,
+    axis_name: Any,
+    *,
+    scatter_dimension: int = ...,
+    axis_index_groups: Any = ...,
+    tiled: bool = ...,
+) -> Any:
+    """The sum along named axes, of which each device keeps its own part; pytrees leaf by leaf."""
+
+def psum_scatter_start(
+    x: ArrayLike,
+    axis_name: Any,
+    *,
+    scatter_dimension: int = ...,
+    axis_index_groups: Any = ...,
+    tiled: bool = ...,
+) -> Array:
+    """Starts `psum_scatter`; `.done()` on the result gives its value."""
+
+def psum_start(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
+    """Starts `psum`; `.done()` on the result gives its value."""
+
+def pswapaxes(x: ArrayLike, axis_name: Any, axis: int, *, axis_index_groups: Any = ...) -> Any:
+    """Exchanges the named axis with the array dimension `axis`, of the group's size."""
+
+def pvary(x: ArrayLike, axis_name: Any) -> Any:
+    """Casts values to varying along the axes over which they are invarying."""
+
+def ragged_all_to_all(
+    operand: ArrayLike,
+    output: Any,
+    input_offsets: Any,
+    send_sizes: Any,
+    output_offsets: Any,
+    recv_sizes: Any,
+    *,
+    axis_name: Any,
+    axis_index_groups: Any = ...,
+) -> Array:
+    """Sends slices of rows to all devices along named axes; lengths may differ and are data."""
+
+def ragged_dot(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    group_sizes: Any,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+    group_offset: Any = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """Each group of rows of lhs times its own matrix of rhs."""
+
+def ragged_dot_general(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    group_sizes: Any,
+    ragged_dot_dimension_numbers: Any,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+    group_offset: Any = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """`dot_general` where groups of sizes known only at run time divide a dimension of lhs."""
+
+def random_gamma_grad(a: ArrayLike, sample: Any) -> Array:
+    """The derivative in a of a sample of the gamma distribution of shape a."""
+
+def real(x: ArrayLike) -> Array:
+    """The real part of a complex array."""
+
+def reciprocal(x: ArrayLike) -> Array:
+    """1 / x."""
+
+def reduce(
+    operands: Any,
+    init_values: Any,
+    computation: Callable[[Any, Any], Any],
+    dimensions: Sequence[int],
+    out_sharding: Any = ...,
+) -> Any:
+    """Combines the elements along dimensions, starting from init_values."""
+
+def reduce_and(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """The conjunction of bits over the dimensions `axes`."""
+
+def reduce_max(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """The greatest element over the dimensions `axes`."""
+
+def reduce_min(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """The least element over the dimensions `axes`."""
+
+def reduce_or(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """The disjunction of bits over the dimensions `axes`."""
+
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
+    """Rounds to a float format of the given numbers of bits; the dtype stays."""
+
+def reduce_prod(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """The product over the dimensions `axes`."""
+
+def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = ...) -> Array:
+    """The sum over the dimensions `axes`. out_sharding: of the result."""
+
+def reduce_window(
+    operand: ArrayLike,
+    init_value: Any,
+    computation: Callable[..., Any],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = ...,
+    padding: str | Sequence[tuple[int, int]] = ...,
+    base_dilation: Sequence[int] | None = ...,
+    window_dilation: Sequence[int] | None = ...,
+) -> Any:
+    """Combines the elements in each window of the operand, starting from init_value."""
+
+def reduce_window_shape_tuple(
+    operand_shape: Sequence[int],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int] | None = ...,
+    window_dilation: Sequence[int] | None = ...,
+) -> Array:
+    """The shape of `reduce_window`'s result."""
+
+def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """The exclusive or of bits over the dimensions `axes`."""
+
+def rem(x: ArrayLike, y: ArrayLike) -> Array:
+    """The remainder of x / y, with the sign of x."""
+
+def reshape(
+    operand: ArrayLike,
+    new_sizes: Sequence[int],
+    dimensions: Sequence[int] | None = ...,
+    *,
+    out_sharding: Any = ...,
+) -> Array:
+    """The same elements in row-major order with another shape; one size may be -1."""
+
+def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
+    """Reverses the order of elements along dimensions."""
+
+def rng_bit_generator(
+    key: Any,
+    shape: Sequence[int],
+    dtype: DTypeLike | None = ...,
+    algorithm: Any = ...,
+    *,
+    out_sharding: Any = ...,
+) -> tuple[Array, Array]:
+    """Random bits of the platform's generator: the key to go on with, and the bits."""
+
+def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[int]) -> Array:
+    """Uniform numbers in [a, b) from the platform's stateful generator: not reproducible."""
+
+def round(x: ArrayLike, rounding_method: int = ...) -> Array:
+    """The nearest integer as a float; halves away from zero (0) or to even (1)."""
+
+def rsqrt(x: ArrayLike, accuracy: Any = ...) -> Array:
+    """1 / sqrt(x). accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+
+def scaled_dot(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    *,
+    lhs_scale: Any = ...,
+    rhs_scale: Any = ...,
+    dimension_numbers: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+) -> Array:
+    """`dot_general` of lhs * lhs_scale and rhs * rhs_scale, whose scales hold for blocks."""
+
+_Carry = TypeVar("_Carry")
+_X = TypeVar("_X")
+_Y = TypeVar("_Y")
+
+def scan(
+    f: Callable[[_Carry, _X], tuple[_Carry, _Y]],
+    init: _Carry,
+    xs: _X | None = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+) -> tuple[_Carry, _Y]:
+    """Loop over leading axes, carrying state; results of the steps are stacked."""
+
+def scatter(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: Any,
+    *,
+    indices_are_sorted: bool = ...,
+    unique_indices: bool = ...,
+    mode: Any = ...,
+) -> Array:
+    """Elements at the indices replaced by updates; where indices repeat, any one of them wins."""
+
+def scatter_add(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: Any,
+    *,
+    indices_are_sorted: bool = ...,
+    unique_indices: bool = ...,
+    mode: Any = ...,
+) -> Array:
+    """Updates added to the elements at the indices."""
+
+def scatter_apply(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    func: Callable[[Any], Any],
+    dimension_numbers: Any,
+    *,
+    update_shape: Sequence[int] = ...,
+    indices_are_sorted: bool = ...,
+    unique_indices: bool = ...,
+    mode: Any = ...,
+) -> Array:
+    """Applies a function to the elements at the indices, as many times as each occurs."""
+
+def scatter_max(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: Any,
+    *,
+    indices_are_sorted: bool = ...,
+    unique_indices: bool = ...,
+    mode: Any = ...,
+) -> Array:
+    """The greatest of each element and the updates at its index."""
+
+def scatter_min(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: Any,
+    *,
+    indices_are_sorted: bool = ...,
+    unique_indices: bool = ...,
+    mode: Any = ...,
+) -> Array:
+    """The least of each element and the updates at its index."""
+
+def scatter_mul(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: Any,
+    *,
+    indices_are_sorted: bool = ...,
+    unique_indices: bool = ...,
+    mode: Any = ...,
+) -> Array:
+    """Elements at the indices multiplied by updates."""
+
+def scatter_sub(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: Any,
+    *,
+    indices_are_sorted: bool = ...,
+    unique_indices: bool = ...,
+    mode: Any = ...,
+) -> Array:
+    """Updates subtracted from the elements at the indices: `scatter_add` of their negatives."""
+
+def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
+    """on_true where pred holds, else on_false; equal shapes and dtypes."""
+
+def select_n(which: Any, *cases: Any) -> Array:
+    """Element by element, the case whose number `which` holds (False is 0, True is 1)."""
+
+def shape_as_value(shape: Sequence[int]) -> np.ndarray:
+    """A shape as an int32 array."""
+
+def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
+    """x shifted left by y bits."""
+
+def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
+    """x shifted right, sign kept."""
+
+def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
+    """x shifted right, zeros filled in."""
+
+def sign(x: ArrayLike) -> Array:
+    """-1, 0 or 1 by the sign of x; x/|x| for complex x."""
+
+def sin(x: ArrayLike, accuracy: Any = ...) -> Array:
+    """The sine of x in radians. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+
+def sinh(x: ArrayLike) -> Array:
+    """The hyperbolic sine."""
+
+def slice(
+    operand: ArrayLike,
+    start_indices: Sequence[int],
+    limit_indices: Sequence[int],
+    strides: Sequence[int] | None = ...,
+) -> Array:
+    """The elements from `start_indices` up to, excluding, `limit_indices`, in steps of …"""
+
+def slice_in_dim(
+    operand: ArrayLike,
+    start_index: int | None,
+    limit_index: int | None,
+    stride: int = ...,
+    axis: int = ...,
+) -> Array:
+    """`slice` along one dimension; None and negative bounds mean what they do in Python."""
+
+def sort(
+    operand: ArrayLike, dimension: int = ..., is_stable: bool = ..., num_keys: int = ...
+) -> Any:
+    """Sorts along a dimension, ascending; NaN last, complex by real then imaginary part."""
+
+def sort_key_val(
+    keys: Any, values: ArrayLike, dimension: int = ..., is_stable: bool = ...
+) -> tuple[Array, Array]:
+    """Sorts keys, and values along with them."""
+
+def split(operand: ArrayLike, sizes: Sequence[int], axis: int = ...) -> list[Array]:
+    """Consecutive parts of the given sizes along a dimension."""
+
+def sqrt(x: ArrayLike, accuracy: Any = ...) -> Array:
+    """The square root. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+
+def square(x: ArrayLike) -> Array:
+    """x * x."""
+
+def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
+    """Drops size-1 dimensions."""
+
+def stack(operands: Sequence[Any], axis: int = ...) -> Array:
+    """Joins arrays of one shape along a new dimension."""
+
+def stage(x: ArrayLike, /) -> Array:
+    """The value in the current trace: traced where one is active, else an array."""
+
+def stop_gradient(x: _T) -> _T:
+    """The value with a zero derivative; pytrees leaf by leaf."""
+
+def sub(x: ArrayLike, y: ArrayLike) -> Array:
+    """x - y, element by element."""
+
+def switch(
+    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: ArrayLike = ...
+) -> Any:
+    """`branches[index](*operands)`, with index clamped to the range of the branches."""
+
+def tan(x: ArrayLike, accuracy: Any = ...) -> Array:
+    """The tangent of x in radians. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+
+def tanh(x: ArrayLike, accuracy: Any = ...) -> Array:
+    """The hyperbolic tangent. accuracy: None, or a `lax.Tolerance` or `lax.AccuracyMode`."""
+
+def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
+    """The operand repeated reps[i] times along dimension i."""
+
+def top_k(operand: ArrayLike, k: int, *, axis: int = ...) -> tuple[Array, Array]:
+    """The k greatest elements along a dimension, descending, and their indices (int32)."""
+
+def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
+    """Permutes dimensions: result dimension i is operand dimension permutation[i]."""
+
+def unstack(x: ArrayLike, axis: int = ...) -> list[Any]:
+    """The elements along a dimension, as arrays without it."""
+
+def while_loop(cond_fun: Callable[[_T], Any], body_fun: Callable[[_T], _T], init_val: _T) -> _T:
+    """Loop while a condition on the state holds."""
+
+def with_sharding_constraint(x: ArrayLike, shardings: Any, *, priorities: Any = ...) -> Any:
+    """The arrays, which the partitioner must place as given where they stand in the program."""
+
+def zeta(x: ArrayLike, q: ArrayLike) -> Array:
+    """The Hurwitz zeta function: the sum over k >= 0 of (k + q)**-x."""

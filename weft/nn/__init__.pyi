@@ -1,0 +1,177 @@
+"""Types of weft.nn, written by `make stubs` from the definitions."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from weft.nn import initializers as initializers
+from weft.typing import Array as Array
+from weft.typing import ArrayLike, DTypeLike
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_R_co = TypeVar("_R_co", covariant=True)
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+def celu(x: ArrayLike, alpha: Any = ...) -> Array:
+    """max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1)."""
+
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = ...,
+    mask: Any = ...,
+    *,
+    scale: float | None = ...,
+    is_causal: bool = ...,
+    query_seq_lengths: Any = ...,
+    key_value_seq_lengths: Any = ...,
+    local_window_size: int | tuple[int, int] | None = ...,
+    implementation: str | None = ...,
+    return_residual: bool = ...,
+) -> Any:
+    """softmax(scale query key^T + bias) value, for each head."""
+
+def elu(x: ArrayLike, alpha: Any = ...) -> Array:
+    """x where x > 0, else alpha (exp(x) - 1)."""
+
+def gelu(x: ArrayLike, approximate: bool = ...) -> Array:
+    """x times the normal distribution function of x, or its approximation by tanh."""
+
+def get_scaled_dot_general_config(mode: str, global_scale: Any = ...) -> Any:
+    """The standard configuration of a block-scaled format, 'mxfp8' or 'nvfp4'."""
+
+def glu(x: ArrayLike, axis: int = ...) -> Array:
+    """The first half of x along an axis times the sigmoid of the second half."""
+
+def hard_sigmoid(x: ArrayLike) -> Array:
+    """relu6(x + 3) / 6."""
+
+def hard_silu(x: ArrayLike) -> Array:
+    """x hard_sigmoid(x)."""
+
+def hard_swish(x: ArrayLike) -> Array:
+    """x hard_sigmoid(x)."""
+
+def hard_tanh(x: ArrayLike) -> Array:
+    """x clipped to [-1, 1]; the derivative at the ends is 1."""
+
+def identity(x: ArrayLike) -> Array:
+    """x, as an array."""
+
+def leaky_relu(x: ArrayLike, negative_slope: Any = ...) -> Array:
+    """x where x >= 0, else negative_slope * x."""
+
+def log1mexp(x: ArrayLike) -> Array:
+    """log(1 - exp(-x)) for x > 0, exact for small and large x."""
+
+def log_sigmoid(x: ArrayLike) -> Array:
+    """log(sigmoid(x)), exact for large negative x."""
+
+def log_softmax(
+    x: ArrayLike, axis: int | Sequence[int] | None = ..., where: ArrayLike | None = ...
+) -> Array:
+    """log(softmax(x)), exact also where softmax underflows; -inf where the mask is False."""
+
+def logmeanexp(
+    x: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    where: ArrayLike | None = ...,
+    keepdims: bool = ...,
+) -> Any:
+    """log(mean(exp(x))) along axes, without overflow."""
+
+def logsumexp(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    b: ArrayLike | None = ...,
+    keepdims: bool = ...,
+    return_sign: bool = ...,
+    where: ArrayLike | None = ...,
+) -> Any:
+    """log(sum(b exp(a))) along axes, without overflow."""
+
+def mish(x: ArrayLike) -> Array:
+    """x tanh(softplus(x))."""
+
+def one_hot(
+    x: ArrayLike,
+    num_classes: int,
+    *,
+    dtype: DTypeLike | None = ...,
+    axis: int | Sequence[int] | None = ...,
+) -> Array:
+    """Ones where the position along a new axis equals x, else zeros (also for x out of range)."""
+
+def relu(x: ArrayLike) -> Array:
+    """max(x, 0); the derivative at 0 is 0."""
+
+def relu6(x: ArrayLike) -> Array:
+    """min(max(x, 0), 6); the derivative at 0 and 6 is 0."""
+
+def scaled_dot_general(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    dimension_numbers: Any,
+    preferred_element_type: DTypeLike | None = ...,
+    configs: Any = ...,
+    implementation: str | None = ...,
+) -> Array:
+    """`dot_general` of operands rounded to a block-scaled format."""
+
+def scaled_matmul(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    lhs_scales: Any,
+    rhs_scales: Any,
+    preferred_element_type: DTypeLike | None = ...,
+) -> Array:
+    """Batched matrix product of block-scaled operands, contracted over their last dimensions."""
+
+def selu(x: ArrayLike) -> Array:
+    """The scaled exponential linear unit that keeps mean 0 and variance 1."""
+
+def sigmoid(x: ArrayLike) -> Array:
+    """1 / (1 + exp(-x))."""
+
+def silu(x: ArrayLike) -> Array:
+    """x sigmoid(x), also called swish."""
+
+def soft_sign(x: ArrayLike) -> Array:
+    """x / (|x| + 1)."""
+
+def softmax(
+    x: ArrayLike, axis: int | Sequence[int] | None = ..., where: ArrayLike | None = ...
+) -> Array:
+    """exp(x) / sum(exp(x)) along `axis` (or axes), computed after subtracting the maximum."""
+
+def softplus(x: ArrayLike) -> Array:
+    """log(1 + exp(x)), exact for large x."""
+
+def sparse_plus(x: ArrayLike) -> Array:
+    """0 below -1, x above 1, (x + 1)**2 / 4 between."""
+
+def sparse_sigmoid(x: ArrayLike) -> Array:
+    """0 below -1, 1 above 1, (x + 1) / 2 between."""
+
+def squareplus(x: ArrayLike, b: ArrayLike = ...) -> Array:
+    """(x + sqrt(x**2 + b)) / 2."""
+
+def standardize(
+    x: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    mean: Any = ...,
+    variance: Any = ...,
+    epsilon: Any = ...,
+    where: ArrayLike | None = ...,
+    *,
+    algorithm: str = ...,
+) -> Array:
+    """(x - mean) / sqrt(variance + epsilon) along an axis (or axes)."""
+
+def swish(x: ArrayLike) -> Array:
+    """x sigmoid(x), also called swish."""
+
+def tanh(x: ArrayLike, /) -> Array:
+    """The hyperbolic tangent. Source: numpy.tanh."""

@@ -1,0 +1,1904 @@
+"""Types of weft.numpy, written by `make stubs` from the definitions."""
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, ParamSpec, TypeVar, overload
+
+import numpy as np
+
+from weft.numpy import fft as fft
+from weft.numpy import linalg as linalg
+from weft.numpy.creation import array_repr as array_repr
+from weft.numpy.creation import array_str as array_str
+from weft.numpy.creation import save as save
+from weft.numpy.creation import savez as savez
+from weft.numpy.index_tricks import c_ as c_
+from weft.numpy.index_tricks import index_exp as index_exp
+from weft.numpy.index_tricks import mgrid as mgrid
+from weft.numpy.index_tricks import ogrid as ogrid
+from weft.numpy.index_tricks import r_ as r_
+from weft.numpy.index_tricks import s_ as s_
+from weft.numpy.scalar_types import ComplexWarning as ComplexWarning
+from weft.numpy.scalar_types import ScalarType
+from weft.numpy.scalar_types import can_cast as can_cast
+from weft.numpy.scalar_types import character as character
+from weft.numpy.scalar_types import complexfloating as complexfloating
+from weft.numpy.scalar_types import dtype as dtype
+from weft.numpy.scalar_types import flexible as flexible
+from weft.numpy.scalar_types import floating as floating
+from weft.numpy.scalar_types import generic as generic
+from weft.numpy.scalar_types import inexact as inexact
+from weft.numpy.scalar_types import integer as integer
+from weft.numpy.scalar_types import number as number
+from weft.numpy.scalar_types import object_ as object_
+from weft.numpy.scalar_types import signedinteger as signedinteger
+from weft.numpy.scalar_types import unsignedinteger as unsignedinteger
+from weft.numpy.ufunc_object import ufunc as ufunc
+from weft.typing import Array as Array
+from weft.typing import ArrayLike, DTypeLike
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_R_co = TypeVar("_R_co", covariant=True)
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+def abs(x: ArrayLike, /) -> Array:
+    """The absolute value; the magnitude of complex numbers. Source: numpy.absolute."""
+
+def absolute(x: ArrayLike, /) -> Array:
+    """The absolute value; the magnitude of complex numbers. Source: numpy.absolute."""
+
+def acos(x: ArrayLike, /) -> Array:
+    """The inverse cosine, in radians. Source: numpy.arccos."""
+
+def acosh(x: ArrayLike, /) -> Array:
+    """The inverse hyperbolic cosine. Source: numpy.arccosh."""
+
+def add(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 + x2. Source: numpy.add."""
+
+def all(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+    *,
+    where: ArrayLike | None = ...,
+) -> Array:
+    """Whether all elements are nonzero, over an axis, a tuple of axes, or all."""
+
+def allclose(
+    a: ArrayLike, b: ArrayLike, rtol: Any = ..., atol: Any = ..., equal_nan: builtins.bool = ...
+) -> Array:
+    """Whether all elements are close; see `isclose`."""
+
+def amax(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+    initial: ArrayLike | None = ...,
+    where: ArrayLike | None = ...,
+) -> Array:
+    """The greatest element over an axis, a tuple of axes, or all; NaN if one is."""
+
+def amin(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+    initial: ArrayLike | None = ...,
+    where: ArrayLike | None = ...,
+) -> Array:
+    """The least element over an axis, a tuple of axes, or all; NaN if one is."""
+
+def angle(z: Any, deg: builtins.bool = ...) -> Array:
+    """The argument of a complex number, in radians or degrees. Source: numpy.angle."""
+
+def any(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+    *,
+    where: ArrayLike | None = ...,
+) -> Array:
+    """Whether any element is nonzero, over an axis, a tuple of axes, or all."""
+
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = ...) -> Array:
+    """Values joined to the end of an axis; None flattens both first."""
+
+def apply_along_axis(
+    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
+) -> Any:
+    """func1d applied to every vector along an axis. Source: numpy.apply_along_axis."""
+
+def apply_over_axes(
+    func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int] | None
+) -> Array:
+    """func(a, axis) applied over one axis after the other; reduced dimensions stay with size …"""
+
+def arange(
+    start: ArrayLike,
+    stop: ArrayLike | None = ...,
+    step: ArrayLike | None = ...,
+    dtype: DTypeLike | None = ...,
+    *,
+    device: Any = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """start, start + step, … below stop; one argument is the stop."""
+
+def arccos(x: ArrayLike, /) -> Array:
+    """The inverse cosine, in radians. Source: numpy.arccos."""
+
+def arccosh(x: ArrayLike, /) -> Array:
+    """The inverse hyperbolic cosine. Source: numpy.arccosh."""
+
+def arcsin(x: ArrayLike, /) -> Array:
+    """The inverse sine, in radians. Source: numpy.arcsin."""
+
+def arcsinh(x: ArrayLike, /) -> Array:
+    """The inverse hyperbolic sine. Source: numpy.arcsinh."""
+
+def arctan(x: ArrayLike, /) -> Array:
+    """The inverse tangent, in radians. Source: numpy.arctan."""
+
+def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The angle of the point (x2, x1), in radians. Source: numpy.arctan2."""
+
+def arctanh(x: ArrayLike, /) -> Array:
+    """The inverse hyperbolic tangent. Source: numpy.arctanh."""
+
+def argmax(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool | None = ...,
+) -> Array:
+    """The first position of the greatest element, along an axis or in the flat array."""
+
+def argmin(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool | None = ...,
+) -> Array:
+    """The first position of the least element, along an axis or in the flat array."""
+
+def argpartition(a: ArrayLike, kth: int, axis: int = ...) -> Array:
+    """The indices by which `partition` orders the array."""
+
+def argsort(
+    a: ArrayLike,
+    axis: int | None = ...,
+    *,
+    kind: Any = ...,
+    order: Any = ...,
+    stable: builtins.bool = ...,
+    descending: builtins.bool = ...,
+    dtype: DTypeLike | None = ...,
+) -> Array:
+    """The indices that sort along an axis; equal elements keep their order if stable."""
+
+def argwhere(a: ArrayLike, *, size: int | None = ..., fill_value: ArrayLike | None = ...) -> Array:
+    """The indices of nonzero elements, a row for each."""
+
+def around(a: ArrayLike, decimals: int = ..., out: Any = ...) -> Array:
+    """Rounded to a number of decimals, halves to even; a negative number rounds tens, …"""
+
+def array(
+    object: Any,
+    dtype: DTypeLike | None = ...,
+    copy: builtins.bool = ...,
+    order: str | None = ...,
+    ndmin: int = ...,
+    *,
+    device: Any = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """An array from an array, a number, or nested sequences of them."""
+
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: builtins.bool = ...) -> Array:
+    """Whether shapes and all elements are equal."""
+
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """Whether the arrays broadcast to one shape with equal elements."""
+
+def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = ...) -> list[Array]:
+    """As `split`, with parts that may differ in size by one."""
+
+def asarray(
+    a: ArrayLike,
+    dtype: DTypeLike | None = ...,
+    order: str | None = ...,
+    *,
+    copy: builtins.bool | None = ...,
+    device: Any = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """An array from an array, a number, or nested sequences of them; copies only if it must."""
+
+def asin(x: ArrayLike, /) -> Array:
+    """The inverse sine, in radians. Source: numpy.arcsin."""
+
+def asinh(x: ArrayLike, /) -> Array:
+    """The inverse hyperbolic sine. Source: numpy.arcsinh."""
+
+def astype(
+    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: builtins.bool = ..., device: Any = ...
+) -> Array:
+    """The array in another dtype: floats truncate to integers, complex lose their imaginary …"""
+
+def atan(x: ArrayLike, /) -> Array:
+    """The inverse tangent, in radians. Source: numpy.arctan."""
+
+def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The angle of the point (x2, x1), in radians. Source: numpy.arctan2."""
+
+def atanh(x: ArrayLike, /) -> Array:
+    """The inverse hyperbolic tangent. Source: numpy.arctanh."""
+
+def atleast_1d(*arys: Any) -> Any:
+    """Arrays with at least one dimension."""
+
+def atleast_2d(*arys: Any) -> Any:
+    """Arrays with at least two dimensions; new ones come first."""
+
+def atleast_3d(*arys: Any) -> Any:
+    """Arrays of at least three dimensions; a vector becomes (1, n, 1). As numpy.atleast_3d."""
+
+def average(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    weights: ArrayLike | None = ...,
+    returned: builtins.bool = ...,
+    keepdims: builtins.bool = ...,
+) -> Array:
+    """The weighted mean; with `returned`, also the sum of weights. Source: numpy.average."""
+
+def bartlett(M: int) -> Array:
+    """A triangle of M points. Source: numpy.bartlett."""
+
+bfloat16: ScalarType
+
+def bincount(
+    x: ArrayLike,
+    weights: ArrayLike | None = ...,
+    minlength: int = ...,
+    *,
+    length: int | None = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """How often each of 0, 1, 2, … occurs, or the sum of weights there."""
+
+def bitwise_and(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Bits of x1 and x2; for booleans, and. Source: numpy.bitwise_and."""
+
+def bitwise_count(x: ArrayLike, /) -> Array:
+    """The number of 1 bits in the absolute value, uint8. Source: numpy.bitwise_count."""
+
+def bitwise_invert(x: ArrayLike, /) -> Array:
+    """Bits inverted; for booleans, not. Source: numpy.bitwise_not."""
+
+def bitwise_left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x shifted left by y bits. Source: numpy.left_shift."""
+
+def bitwise_not(x: ArrayLike, /) -> Array:
+    """Bits inverted; for booleans, not. Source: numpy.bitwise_not."""
+
+def bitwise_or(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Bits of x1 or x2; for booleans, or. Source: numpy.bitwise_or."""
+
+def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 shifted right by x2 bits; the sign of signed integers stays. Source: …"""
+
+def bitwise_xor(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Bits in which x1 and x2 differ. Source: numpy.bitwise_xor."""
+
+def blackman(M: int) -> Array:
+    """The Blackman window of M points. Source: numpy.blackman."""
+
+def block(arrays: Sequence[ArrayLike] | Array) -> Array:
+    """An array from nested lists of blocks. Source: numpy.block."""
+
+bool: ScalarType
+
+bool_: ScalarType
+
+def broadcast_arrays(*args: Any) -> Any:
+    """The arrays repeated to one shape."""
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape to which NumPy's rules broadcast the given shapes."""
+
+def broadcast_to(array: ArrayLike, shape: int | Sequence[int], *, out_sharding: Any = ...) -> Array:
+    """The array repeated along dimensions to fill a shape. Source: numpy.broadcast_to."""
+
+def cbrt(x: ArrayLike, /) -> Array:
+    """The cube root. Source: numpy.cbrt."""
+
+cdouble: ScalarType
+
+def ceil(x: ArrayLike) -> Array:
+    """The smallest integer not below x. Source: numpy.ceil."""
+
+def choose(a: ArrayLike, choices: Any, out: Any = ..., mode: str = ...) -> Array:
+    """Of the choices the one whose number stands in a, element by element."""
+
+def clip(
+    arr: ArrayLike | None = ...,
+    /,
+    min: Any = ...,
+    max: Any = ...,
+    *,
+    a: ArrayLike | None = ...,
+    a_min: ArrayLike | None = ...,
+    a_max: ArrayLike | None = ...,
+) -> Array:
+    """x limited to [min, max]; a bound that is None does not limit."""
+
+def column_stack(tup: Sequence[ArrayLike] | Array) -> Array:
+    """Vectors as the columns of a matrix; matrices joined along columns."""
+
+complex128: ScalarType
+
+complex64: ScalarType
+
+complex_: ScalarType
+
+def compress(
+    condition: ArrayLike,
+    a: ArrayLike,
+    axis: int | None = ...,
+    *,
+    size: int | None = ...,
+    fill_value: ArrayLike = ...,
+    out: Any = ...,
+) -> Array:
+    """The slices of an axis for which the condition holds; size makes it traceable."""
+
+def concat(arrays: Sequence[ArrayLike] | Array, /, *, axis: int | None = ...) -> Array:
+    """Arrays joined along an existing axis (array API standard)."""
+
+def concatenate(
+    arrays: Sequence[ArrayLike] | Array, axis: int | None = ..., dtype: DTypeLike | None = ...
+) -> Array:
+    """Arrays joined along an existing axis; None flattens them first."""
+
+def conj(x: ArrayLike, /) -> Array:
+    """The complex conjugate. Source: numpy.conjugate."""
+
+def conjugate(x: ArrayLike, /) -> Array:
+    """The complex conjugate. Source: numpy.conjugate."""
+
+def convolve(
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = ...,
+    *,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+) -> Array:
+    """The convolution of two vectors."""
+
+def copy(a: ArrayLike, order: str | None = ...) -> Array:
+    """A copy of the array in memory of its own."""
+
+def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """|x1| with the sign of x2. Source: numpy.copysign."""
+
+def corrcoef(
+    x: ArrayLike,
+    y: ArrayLike | None = ...,
+    rowvar: builtins.bool = ...,
+    dtype: DTypeLike | None = ...,
+) -> Array:
+    """The matrix of correlation coefficients, within [-1, 1]. Source: numpy.corrcoef."""
+
+def correlate(
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = ...,
+    *,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+) -> Array:
+    """The cross-correlation of two vectors, the second conjugated; modes as in `convolve`."""
+
+def cos(x: ArrayLike, /) -> Array:
+    """The cosine of x in radians. Source: numpy.cos."""
+
+def cosh(x: ArrayLike, /) -> Array:
+    """The hyperbolic cosine. Source: numpy.cosh."""
+
+def count_nonzero(
+    a: ArrayLike, axis: int | Sequence[int] | None = ..., keepdims: builtins.bool = ...
+) -> Array:
+    """The number of nonzero elements over an axis, a tuple of axes, or all."""
+
+def cov(
+    m: ArrayLike,
+    y: ArrayLike | None = ...,
+    rowvar: builtins.bool = ...,
+    bias: builtins.bool = ...,
+    ddof: int | None = ...,
+    fweights: Any = ...,
+    aweights: Any = ...,
+    dtype: DTypeLike | None = ...,
+) -> Array:
+    """The covariance matrix of variables in rows (columns with rowvar=False). Source: …"""
+
+def cross(
+    a: ArrayLike,
+    b: ArrayLike,
+    axisa: int = ...,
+    axisb: int = ...,
+    axisc: int = ...,
+    axis: int | None = ...,
+) -> Array:
+    """The cross product of vectors of 3 (or 2) components along an axis. Source: numpy.cross."""
+
+csingle: ScalarType
+
+def cumprod(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    out: Any = ...,
+) -> Array:
+    """Running products along an axis, or of the flat array."""
+
+def cumsum(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    out: Any = ...,
+) -> Array:
+    """Running sums along an axis, or of the flat array."""
+
+def cumulative_prod(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    include_initial: builtins.bool = ...,
+) -> Array:
+    """Running products along an axis, with a leading 1 if include_initial (array API …"""
+
+def cumulative_sum(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    include_initial: builtins.bool = ...,
+) -> Array:
+    """Running sums along an axis, with a leading 0 if include_initial (array API standard)."""
+
+def deg2rad(x: ArrayLike, /) -> Array:
+    """Degrees as radians. Source: numpy.radians."""
+
+def degrees(x: ArrayLike, /) -> Array:
+    """Radians as degrees. Source: numpy.degrees."""
+
+def delete(
+    arr: ArrayLike, obj: Any, axis: int | None = ..., *, assume_unique_indices: builtins.bool = ...
+) -> Array:
+    """The array without the slices at the positions; None flattens it first."""
+
+def diag(v: ArrayLike, k: int = ...) -> Array:
+    """A matrix with the vector on its k-th diagonal, or the k-th diagonal of a matrix."""
+
+def diag_indices(n: int, ndim: int = ...) -> tuple[Array, ...]:
+    """Indices of the main diagonal of an array of ndim dimensions of size n."""
+
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
+    """Indices of the main diagonal of an array whose dimensions are equal."""
+
+def diagflat(v: ArrayLike, k: int = ...) -> Array:
+    """A matrix with all elements of v on its k-th diagonal."""
+
+def diagonal(a: ArrayLike, offset: int = ..., axis1: int = ..., axis2: int = ...) -> Array:
+    """The diagonal of two axes, as a last dimension. Source: numpy.diagonal."""
+
+def diff(
+    a: ArrayLike, n: int = ..., axis: int = ..., prepend: Any = ..., append: Any = ...
+) -> Array:
+    """The differences of neighbours along an axis, n times over. Source: numpy.diff."""
+
+def digitize(
+    x: ArrayLike, bins: Any, right: builtins.bool = ..., *, method: str | None = ...
+) -> Array:
+    """The number of the bin that each x belongs to; bins rise or fall. Source: numpy.digitize."""
+
+def divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 / x2, a float. Source: numpy.true_divide."""
+
+def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
+    """Floor division and its remainder. Source: numpy.divmod."""
+
+def dot(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """The sum over the last axis of a and the last but one of b; a product for scalars."""
+
+double: ScalarType
+
+def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    """Parts along the third axis."""
+
+def dstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = ...) -> Array:
+    """Arrays joined along the third axis."""
+
+e: float
+
+def ediff1d(ary: ArrayLike, to_end: Any = ..., to_begin: Any = ...) -> Array:
+    """The differences of neighbours of the flat array, with values put before and after."""
+
+def einsum(
+    subscripts: Any,
+    /,
+    *operands: Any,
+    out: Any = ...,
+    optimize: Any = ...,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+    _dot_general: Any = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """Sums of products named by subscripts: 'ij,jk->ik' is the matrix product."""
+
+def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = ...) -> tuple[list[Any], str]:
+    """The order in which einsum contracts, and numpy's account of its cost."""
+
+def empty(
+    shape: int | Sequence[int],
+    dtype: DTypeLike | None = ...,
+    *,
+    device: Any = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """Zeros of a shape: arrays without defined content do not exist."""
+
+def empty_like(
+    prototype: Any,
+    dtype: DTypeLike | None = ...,
+    shape: int | Sequence[int] | None = ...,
+    *,
+    device: Any = ...,
+) -> Array:
+    """Zeros of an array's shape and dtype, placed as it is."""
+
+def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x == y. Source: numpy.equal."""
+
+euler_gamma: float
+
+def exp(x: ArrayLike, /) -> Array:
+    """e to the power x. Source: numpy.exp."""
+
+def exp2(x: ArrayLike, /) -> Array:
+    """2 to the power x. Source: numpy.exp2."""
+
+def expand_dims(a: ArrayLike, axis: int | Sequence[int] | None) -> Array:
+    """Dimensions of size 1 added at these positions of the result."""
+
+def expm1(x: ArrayLike, /) -> Array:
+    """exp(x) - 1, accurate near 0. Source: numpy.expm1."""
+
+def extract(
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = ..., fill_value: ArrayLike = ...
+) -> Array:
+    """The elements of the flat array for which the condition holds."""
+
+def eye(
+    N: int, M: int | None = ..., k: int = ..., dtype: DTypeLike | None = ..., *, device: Any = ...
+) -> Array:
+    """Ones on the k-th diagonal of an N by M matrix, zeros elsewhere."""
+
+def fabs(x: ArrayLike, /) -> Array:
+    """The absolute value as a float. Source: numpy.fabs."""
+
+def fill_diagonal(
+    a: ArrayLike, val: Any, wrap: builtins.bool = ..., *, inplace: builtins.bool = ...
+) -> Array:
+    """a with its main diagonal set to val, repeated if too short; needs inplace=False."""
+
+def finfo(dtype: DTypeLike | None) -> Any:
+    """Limits of a float dtype: eps, max, tiny, bits, …"""
+
+def flatnonzero(
+    a: ArrayLike, *, size: int | None = ..., fill_value: ArrayLike | None = ...
+) -> Array:
+    """The indices of nonzero elements in the flat array."""
+
+def flip(m: ArrayLike, axis: int | Sequence[int] | None = ...) -> Array:
+    """The order of elements reversed along axes, or along all."""
+
+def fliplr(m: ArrayLike) -> Array:
+    """Columns in reverse order."""
+
+def flipud(m: ArrayLike) -> Array:
+    """Rows in reverse order."""
+
+float16: ScalarType
+
+float32: ScalarType
+
+float4_e2m1fn: ScalarType
+
+float64: ScalarType
+
+float8_e3m4: ScalarType
+
+float8_e4m3: ScalarType
+
+float8_e4m3b11fnuz: ScalarType
+
+float8_e4m3fn: ScalarType
+
+float8_e4m3fnuz: ScalarType
+
+float8_e5m2: ScalarType
+
+float8_e5m2fnuz: ScalarType
+
+float8_e8m0fnu: ScalarType
+
+float_: ScalarType
+
+def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x to the power y, computed in floats. Source: numpy.float_power."""
+
+def floor(x: ArrayLike) -> Array:
+    """The largest integer not above x. Source: numpy.floor."""
+
+def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The largest integer not above x1 / x2. Source: numpy.floor_divide."""
+
+def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The greater of x1 and x2; where one is NaN, the other. Source: numpy.fmax."""
+
+def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The lesser of x1 and x2; where one is NaN, the other. Source: numpy.fmin."""
+
+def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The remainder of truncating division, with the sign of x1. Source: numpy.fmod."""
+
+def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
+    """(m, e) with x = m * 2**e and 0.5 <= |m| < 1. Source: numpy.frexp."""
+
+def from_dlpack(x: ArrayLike, /, *, device: Any = ..., copy: builtins.bool | None = ...) -> Array:
+    """The array of another library, sharing its memory where possible (DLPack protocol)."""
+
+def frombuffer(
+    buffer: Any, dtype: DTypeLike | None = ..., count: int = ..., offset: int = ...
+) -> Array:
+    """An array from the bytes of a buffer, which are of the dtype asked for; the result's is …"""
+
+def fromfile(
+    file: Any, dtype: DTypeLike | None = ..., count: int = ..., sep: str = ..., offset: int = ...
+) -> Array:
+    """A vector from a binary or text file. Source: numpy.fromfile."""
+
+def fromfunction(
+    function: Callable[..., Any],
+    shape: int | Sequence[int],
+    *,
+    dtype: DTypeLike | None = ...,
+    **kwargs: Any,
+) -> Array:
+    """The function's values at the indices of an array of the shape."""
+
+def fromiter(iterable: Any, dtype: DTypeLike | None, count: int = ...) -> Array:
+    """A vector from an iterable of numbers. Source: numpy.fromiter."""
+
+def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = ...) -> Any:
+    """A ufunc from a function of scalars."""
+
+def fromstring(string: str, dtype: DTypeLike | None = ..., count: int = ..., *, sep: str) -> Array:
+    """An array from numbers in a text. Source: numpy.fromstring."""
+
+def full(
+    shape: int | Sequence[int],
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = ...,
+    *,
+    device: Any = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """An array of a shape filled with a value, or with an array that is broadcast."""
+
+def full_like(
+    a: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = ...,
+    shape: int | Sequence[int] | None = ...,
+    *,
+    device: Any = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """A value repeated in an array's shape and dtype, placed as it is."""
+
+def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The greatest common divisor. Source: numpy.gcd."""
+
+def geomspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = ...,
+    endpoint: builtins.bool = ...,
+    dtype: DTypeLike | None = ...,
+    axis: int = ...,
+) -> Array:
+    """Values from start to stop with a constant ratio. Source: numpy.geomspace."""
+
+def get_printoptions() -> dict[str, Any]:
+    """Return the current print options."""
+
+def gradient(
+    f: Any, *varargs: Any, axis: int | Sequence[int] | None = ..., edge_order: int | None = ...
+) -> Array | list[Array]:
+    """Central differences inside, one-sided ones at the ends, along each axis."""
+
+def greater(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x > y. Source: numpy.greater."""
+
+def greater_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x >= y. Source: numpy.greater_equal."""
+
+def hamming(M: int) -> Array:
+    """The Hamming window of M points. Source: numpy.hamming."""
+
+def hanning(M: int) -> Array:
+    """The Hann window of M points. Source: numpy.hanning."""
+
+def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """0 for negative x1, x2 at 0, 1 for positive x1. Source: numpy.heaviside."""
+
+def histogram(
+    a: ArrayLike,
+    bins: Any = ...,
+    range: Any = ...,
+    weights: ArrayLike | None = ...,
+    density: Any = ...,
+) -> tuple[Array, Array]:
+    """The number of elements in each bin, and the edges of the bins."""
+
+def histogram2d(
+    x: ArrayLike,
+    y: ArrayLike,
+    bins: Any = ...,
+    range: Any = ...,
+    weights: ArrayLike | None = ...,
+    density: Any = ...,
+) -> tuple[Array, Array, Array]:
+    """Counts of pairs in a grid of bins, and the edges in both directions."""
+
+def histogram_bin_edges(
+    a: ArrayLike, bins: Any = ..., range: Any = ..., weights: ArrayLike | None = ...
+) -> Array:
+    """The edges of the bins of a histogram. Source: numpy.histogram_bin_edges."""
+
+def histogramdd(
+    sample: Any,
+    bins: Any = ...,
+    range: Any = ...,
+    weights: ArrayLike | None = ...,
+    density: Any = ...,
+) -> tuple[Array, list[Array]]:
+    """Counts of points in a grid of bins of any dimension, and the list of edges."""
+
+def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    """Parts along the second axis, or the first of a vector."""
+
+def hstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = ...) -> Array:
+    """Arrays joined along columns; vectors along their one axis."""
+
+def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """sqrt(x1**2 + x2**2), without overflow. Source: numpy.hypot."""
+
+def i0(x: ArrayLike) -> Array:
+    """The modified Bessel function of order 0. Source: numpy.i0."""
+
+def identity(n: int, dtype: DTypeLike | None = ...) -> Array:
+    """The n by n identity matrix."""
+
+def iinfo(int_type: Any) -> Any:
+    """Limits of an integer dtype: min, max, bits."""
+
+def imag(val: Any, /) -> Array:
+    """The imaginary part, zero for real numbers. Source: numpy.imag."""
+
+def indices(
+    dimensions: Sequence[int], dtype: DTypeLike | None = ..., sparse: builtins.bool = ...
+) -> Array:
+    """The indices of a grid, one array for each dimension (stacked unless sparse)."""
+
+inf: float
+
+def inner(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+) -> Array:
+    """The sum over the last axes of both; a product for scalars. Source: numpy.inner."""
+
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = ...) -> Array:
+    """Values inserted before positions of an axis; None flattens the array first."""
+
+int16: ScalarType
+
+int2: ScalarType
+
+int32: ScalarType
+
+int4: ScalarType
+
+int64: ScalarType
+
+int8: ScalarType
+
+int_: ScalarType
+
+def interp(
+    x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = ..., right: Any = ..., period: Any = ...
+) -> Array:
+    """Piecewise linear interpolation through the points (xp, fp), xp rising."""
+
+def intersect1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: builtins.bool = ...,
+    return_indices: builtins.bool = ...,
+    *,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+) -> Any:
+    """The sorted distinct elements of both; with return_indices, also where they first stand."""
+
+def invert(x: ArrayLike, /) -> Array:
+    """Bits inverted; for booleans, not. Source: numpy.bitwise_not."""
+
+def isclose(
+    a: ArrayLike, b: ArrayLike, rtol: Any = ..., atol: Any = ..., equal_nan: builtins.bool = ...
+) -> Array:
+    """Whether |a - b| <= atol + rtol * |b|, element by element; infinities equal themselves."""
+
+def iscomplex(x: ArrayLike) -> Array:
+    """Whether the imaginary part is nonzero. Source: numpy.iscomplex."""
+
+def iscomplexobj(x: ArrayLike) -> builtins.bool:
+    """Whether the dtype is complex."""
+
+def isdtype(dtype: DTypeLike | None, kind: Any) -> builtins.bool:
+    """Whether a dtype is of a kind: a name of the array API standard, a dtype, or a tuple of …"""
+
+def isfinite(x: ArrayLike, /) -> Array:
+    """Whether x is neither infinite nor NaN. Source: numpy.isfinite."""
+
+def isin(
+    element: Any,
+    test_elements: Any,
+    assume_unique: builtins.bool = ...,
+    invert: builtins.bool = ...,
+    *,
+    method: str = ...,
+) -> Array:
+    """Whether each element is among the test elements."""
+
+def isinf(x: ArrayLike, /) -> Array:
+    """Whether x is infinite. Source: numpy.isinf."""
+
+def isnan(x: ArrayLike, /) -> Array:
+    """Whether x is NaN. Source: numpy.isnan."""
+
+def isneginf(x: ArrayLike, /, out: Any = ...) -> Array:
+    """Whether x is negative infinity. Source: numpy.isneginf."""
+
+def isposinf(x: ArrayLike, /, out: Any = ...) -> Array:
+    """Whether x is positive infinity. Source: numpy.isposinf."""
+
+def isreal(x: ArrayLike) -> Array:
+    """Whether the imaginary part is zero. Source: numpy.isreal."""
+
+def isrealobj(x: ArrayLike) -> builtins.bool:
+    """Whether the dtype is not complex."""
+
+def isscalar(element: Any) -> builtins.bool:
+    """Whether the value is a Python or NumPy scalar or an array without dimensions."""
+
+def issubdtype(arg1: Any, arg2: Any) -> builtins.bool:
+    """Whether a dtype belongs to another in the hierarchy of dtypes."""
+
+def iterable(y: ArrayLike) -> builtins.bool:
+    """Whether iter(y) works."""
+
+def ix_(*args: Any) -> tuple[Array, ...]:
+    """Vectors shaped so that indexing with them takes their cross product."""
+
+def kaiser(M: int, beta: Any) -> Array:
+    """The Kaiser window of M points; beta may be traced. Source: numpy.kaiser."""
+
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
+    """The Kronecker product: every element of a times the whole of b. Source: numpy.kron."""
+
+def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The least common multiple. Source: numpy.lcm."""
+
+def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 * 2**x2, exact unless it leaves the range. Source: numpy.ldexp."""
+
+def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x shifted left by y bits. Source: numpy.left_shift."""
+
+def less(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x < y. Source: numpy.less."""
+
+def less_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x <= y. Source: numpy.less_equal."""
+
+def lexsort(keys: Any, axis: int = ...) -> Array:
+    """The indices that sort by several keys, the last one first. Source: numpy.lexsort."""
+
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = ...,
+    endpoint: builtins.bool = ...,
+    retstep: builtins.bool = ...,
+    dtype: DTypeLike | None = ...,
+    axis: int = ...,
+    *,
+    device: Any = ...,
+) -> Array:
+    """num evenly spaced values from start to stop, along a new axis."""
+
+def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+    """What numpy.save wrote, as an array; a .npz file as a mapping. Source: numpy.load."""
+
+def log(x: ArrayLike, /) -> Array:
+    """The natural logarithm. Source: numpy.log."""
+
+def log10(x: ArrayLike, /) -> Array:
+    """The logarithm to base 10. Source: numpy.log10."""
+
+def log1p(x: ArrayLike, /) -> Array:
+    """log(1 + x), accurate near 0. Source: numpy.log1p."""
+
+def log2(x: ArrayLike, /) -> Array:
+    """The logarithm to base 2. Source: numpy.log2."""
+
+def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """log(exp(x1) + exp(x2)), without overflow. Source: numpy.logaddexp."""
+
+def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """log2(2**x1 + 2**x2), without overflow. Source: numpy.logaddexp2."""
+
+def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Whether both are nonzero. Source: numpy.logical_and."""
+
+def logical_not(x: ArrayLike, /) -> Array:
+    """Whether x is zero. Source: numpy.logical_not."""
+
+def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Whether either is nonzero. Source: numpy.logical_or."""
+
+def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Whether exactly one is nonzero. Source: numpy.logical_xor."""
+
+def logspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = ...,
+    endpoint: builtins.bool = ...,
+    base: Any = ...,
+    dtype: DTypeLike | None = ...,
+    axis: int = ...,
+) -> Array:
+    """base to the power of evenly spaced exponents. Source: numpy.logspace."""
+
+def mask_indices(
+    n: int, mask_func: Callable[..., Any], k: int = ..., *, size: int | None = ...
+) -> tuple[Array, ...]:
+    """Indices at which mask_func(ones((n, n)), k) is nonzero."""
+
+def matmul(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """The matrix product; leading dimensions are batches and broadcast. Vectors gain a …"""
+
+def matrix_transpose(x: ArrayLike, /) -> Array:
+    """The last two dimensions exchanged."""
+
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Matrices times vectors, batched over leading dimensions. Source: numpy.matvec."""
+
+def max(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+    initial: ArrayLike | None = ...,
+    where: ArrayLike | None = ...,
+) -> Array:
+    """The greatest element over an axis, a tuple of axes, or all; NaN if one is."""
+
+def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The greater of x and y; NaN if either is. Source: numpy.maximum."""
+
+def mean(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+    *,
+    where: ArrayLike | None = ...,
+) -> Array:
+    """The arithmetic mean over an axis, a tuple of axes, or all; a float for integers."""
+
+def median(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    overwrite_input: builtins.bool = ...,
+    keepdims: builtins.bool = ...,
+) -> Array:
+    """The middle element over an axis, a tuple of axes, or all; the mean of two in the middle."""
+
+def meshgrid(
+    *xi: Any, copy: builtins.bool = ..., sparse: builtins.bool = ..., indexing: str = ...
+) -> list[Array]:
+    """Coordinate matrices from vectors. Source: numpy.meshgrid."""
+
+def min(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+    initial: ArrayLike | None = ...,
+    where: ArrayLike | None = ...,
+) -> Array:
+    """The least element over an axis, a tuple of axes, or all; NaN if one is."""
+
+def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The lesser of x and y; NaN if either is. Source: numpy.minimum."""
+
+def minmax(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+    initial: ArrayLike | None = ...,
+    where: ArrayLike | None = ...,
+) -> tuple[Any, Any]:
+    """The minimum and the maximum."""
+
+def mod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The remainder of floor division, with the sign of x2. Source: numpy.remainder."""
+
+def modf(x: ArrayLike, /, out: Any = ...) -> tuple[Array, Array]:
+    """The fractional and the whole part, both with the sign of x. Source: numpy.modf."""
+
+def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
+    """Dimensions moved to new positions; the others keep their order. Source: numpy.moveaxis."""
+
+def multiply(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 * x2. Source: numpy.multiply."""
+
+nan: float
+
+def nan_to_num(
+    x: ArrayLike, copy: builtins.bool = ..., nan: Any = ..., posinf: Any = ..., neginf: Any = ...
+) -> Array:
+    """NaN replaced by `nan`, infinities by given numbers or the largest finite ones."""
+
+def nanargmax(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool | None = ...,
+) -> Array:
+    """The position of the greatest element that is not NaN. -1 where all are NaN."""
+
+def nanargmin(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool | None = ...,
+) -> Array:
+    """The position of the least element that is not NaN. -1 where all are NaN."""
+
+def nancumprod(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    out: Any = ...,
+) -> Array:
+    """Running products, NaN counted as 1."""
+
+def nancumsum(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    out: Any = ...,
+) -> Array:
+    """Running sums, NaN counted as 0."""
+
+def nanmax(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+    initial: ArrayLike | None = ...,
+    where: ArrayLike | None = ...,
+) -> Array:
+    """The greatest element that is not NaN."""
+
+def nanmean(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+    where: ArrayLike | None = ...,
+) -> Array:
+    """The mean of the elements that are not NaN."""
+
+def nanmedian(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    overwrite_input: builtins.bool = ...,
+    keepdims: builtins.bool = ...,
+) -> Array:
+    """As `median`, of the elements that are not NaN."""
+
+def nanmin(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+    initial: ArrayLike | None = ...,
+    where: ArrayLike | None = ...,
+) -> Array:
+    """The least element that is not NaN."""
+
+def nanpercentile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    overwrite_input: builtins.bool = ...,
+    method: str = ...,
+    keepdims: builtins.bool = ...,
+    *,
+    weights: ArrayLike | None = ...,
+) -> Array:
+    """As `percentile`, of the elements that are not NaN."""
+
+def nanprod(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+    initial: ArrayLike | None = ...,
+    where: ArrayLike | None = ...,
+) -> Array:
+    """The product of the elements that are not NaN."""
+
+def nanquantile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    overwrite_input: builtins.bool = ...,
+    method: str = ...,
+    keepdims: builtins.bool = ...,
+    *,
+    weights: ArrayLike | None = ...,
+) -> Array:
+    """As `quantile`, of the elements that are not NaN."""
+
+def nanstd(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    out: Any = ...,
+    ddof: float = ...,
+    keepdims: builtins.bool = ...,
+    where: ArrayLike | None = ...,
+    mean: Any = ...,
+) -> Array:
+    """The standard deviation of the elements that are not NaN."""
+
+def nansum(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+    initial: ArrayLike | None = ...,
+    where: ArrayLike | None = ...,
+) -> Array:
+    """The sum of the elements that are not NaN."""
+
+def nanvar(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    out: Any = ...,
+    ddof: float = ...,
+    keepdims: builtins.bool = ...,
+    where: ArrayLike | None = ...,
+    mean: Any = ...,
+) -> Array:
+    """The variance of the elements that are not NaN."""
+
+def ndim(a: ArrayLike) -> int:
+    """The number of dimensions."""
+
+def negative(x: ArrayLike, /) -> Array:
+    """-x. Source: numpy.negative."""
+
+newaxis: None
+
+def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The next float after x1 toward x2. Source: numpy.nextafter."""
+
+def nonzero(
+    a: ArrayLike, *, size: int | None = ..., fill_value: ArrayLike | None = ...
+) -> tuple[Array, ...]:
+    """For each dimension the indices of the nonzero elements."""
+
+def not_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x != y. Source: numpy.not_equal."""
+
+def ones(
+    shape: int | Sequence[int],
+    dtype: DTypeLike | None = ...,
+    *,
+    device: Any = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """Ones of a shape, float by default."""
+
+def ones_like(
+    a: ArrayLike,
+    dtype: DTypeLike | None = ...,
+    shape: int | Sequence[int] | None = ...,
+    *,
+    device: Any = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """Ones of an array's shape and dtype, placed as it is."""
+
+def outer(a: ArrayLike, b: ArrayLike, out: Any = ...) -> Array:
+    """The products of all pairs of elements, as a matrix. Source: numpy.outer."""
+
+def packbits(a: ArrayLike, axis: int | None = ..., bitorder: str = ...) -> Array:
+    """Eight booleans or integers to a byte, along an axis or of the flat array."""
+
+def pad(
+    array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = ..., **kwargs: Any
+) -> Array:
+    """The array with elements added before and after each dimension."""
+
+def partition(a: ArrayLike, kth: int, axis: int = ...) -> Array:
+    """The array with its kth smallest element in place, smaller ones before, others after it."""
+
+def percentile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    overwrite_input: builtins.bool = ...,
+    method: str = ...,
+    keepdims: builtins.bool = ...,
+    *,
+    weights: ArrayLike | None = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """As `quantile`, with q within [0, 100]."""
+
+def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
+    """The dimensions in the order given (array API standard)."""
+
+pi: float
+
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
+    """Of the functions the value of that whose condition holds, the later one where several …"""
+
+def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: builtins.bool = ...) -> Array:
+    """arr with the elements under the mask replaced by vals in turn. Source: numpy.place."""
+
+def poly(seq_of_zeros: Any) -> Array:
+    """The coefficients of the polynomial with the given roots, or of a matrix's eigenvalues."""
+
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The sum of polynomials."""
+
+def polyder(p: ArrayLike, m: int = ...) -> Array:
+    """The m-th derivative of a polynomial."""
+
+def polydiv(
+    u: Any, v: ArrayLike, *, trim_leading_zeros: builtins.bool = ...
+) -> tuple[Array, Array]:
+    """Quotient and remainder of polynomials. Source: numpy.polydiv."""
+
+def polyfit(
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: Any = ...,
+    full: builtins.bool = ...,
+    w: Any = ...,
+    cov: Any = ...,
+) -> Any:
+    """The polynomial of a degree that fits points best by least squares."""
+
+def polyint(p: ArrayLike, m: int = ..., k: Any = ...) -> Array:
+    """The m-th antiderivative of a polynomial, with constants of integration k."""
+
+def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: builtins.bool = ...) -> Array:
+    """The product of polynomials."""
+
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The difference of polynomials."""
+
+def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = ...) -> Array:
+    """The polynomial's value at x, by Horner's rule. Source: numpy.polyval."""
+
+def positive(x: ArrayLike, /) -> Array:
+    """+x, a copy. Source: numpy.positive."""
+
+def pow(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 to the power x2; a Python int exponent is computed by multiplication."""
+
+def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 to the power x2; a Python int exponent is computed by multiplication."""
+
+def printoptions(*args: Any, **kwargs: Any) -> Any:
+    """Context manager for setting print options."""
+
+def prod(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+    initial: ArrayLike | None = ...,
+    where: ArrayLike | None = ...,
+    promote_integers: builtins.bool = ...,
+) -> Array:
+    """The product over an axis, a tuple of axes, or all. Arguments as for `sum`."""
+
+def promote_types(a: ArrayLike, b: ArrayLike) -> np.dtype[Any]:
+    """The common dtype of two dtypes; int, float and complex stand for Python scalars."""
+
+def ptp(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+) -> Array:
+    """The range of values, max - min."""
+
+def put(
+    a: ArrayLike, ind: Any, v: ArrayLike, mode: str | None = ..., *, inplace: builtins.bool = ...
+) -> Array:
+    """a with values set at indices of the flat array, repeated if too few. Source: numpy.put."""
+
+def put_along_axis(
+    arr: ArrayLike,
+    indices: ArrayLike,
+    values: ArrayLike,
+    axis: int | None,
+    inplace: builtins.bool = ...,
+    *,
+    mode: Any = ...,
+) -> Array:
+    """arr with values set at indices along an axis; needs inplace=False, and arr is unchanged."""
+
+def quantile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    out: Any = ...,
+    overwrite_input: builtins.bool = ...,
+    method: str = ...,
+    keepdims: builtins.bool = ...,
+    *,
+    weights: ArrayLike | None = ...,
+) -> Array:
+    """The q-th quantiles over an axis, a tuple of axes, or all; q is within [0, 1]."""
+
+def rad2deg(x: ArrayLike, /) -> Array:
+    """Radians as degrees. Source: numpy.degrees."""
+
+def radians(x: ArrayLike, /) -> Array:
+    """Degrees as radians. Source: numpy.radians."""
+
+def ravel(a: ArrayLike, order: str = ..., *, out_sharding: Any = ...) -> Array:
+    """The elements as a vector."""
+
+def ravel_multi_index(
+    multi_index: Sequence[Any],
+    dims: Sequence[int],
+    mode: Any = ...,
+    order: str = ...,
+    *,
+    dtype: DTypeLike | None = ...,
+) -> Array:
+    """Indices of each dimension as indices into the flat array. Source: …"""
+
+def real(val: Any, /) -> Array:
+    """The real part. Source: numpy.real."""
+
+def reciprocal(x: ArrayLike, /) -> Array:
+    """1 / x, as a float. Source: numpy.reciprocal."""
+
+def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The remainder of floor division, with the sign of x2. Source: numpy.remainder."""
+
+def repeat(
+    a: ArrayLike,
+    repeats: Any,
+    axis: int | None = ...,
+    *,
+    total_repeat_length: int | None = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """Each element repeated along an axis, or of the flat array."""
+
+def reshape(
+    a: ArrayLike,
+    shape: int | Sequence[int],
+    order: str = ...,
+    *,
+    copy: builtins.bool | None = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """The same elements in another shape; one size may be -1."""
+
+def resize(a: ArrayLike, new_shape: Any) -> Array:
+    """The elements, repeated or cut to fill a new shape. Source: numpy.resize."""
+
+def result_type(*args: Any) -> np.dtype[Any]:
+    """The dtype in which arrays, dtypes and Python scalars combine."""
+
+def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 shifted right by x2 bits; the sign of signed integers stays. Source: …"""
+
+def rint(x: ArrayLike, /) -> Array:
+    """The nearest integer as a float, halves to even. Source: numpy.rint."""
+
+def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = ...) -> Array:
+    """Elements moved along axes, those past the end coming back at the start."""
+
+def rollaxis(a: ArrayLike, axis: int, start: int = ...) -> Array:
+    """A dimension moved before position `start`. Source: numpy.rollaxis."""
+
+def roots(p: ArrayLike, *, strip_zeros: builtins.bool = ...) -> Array:
+    """The roots of a polynomial: the eigenvalues of its companion matrix."""
+
+def rot90(m: ArrayLike, k: int = ..., axes: tuple[int, int] = ...) -> Array:
+    """Rotated by k quarter turns in the plane of two axes. Source: numpy.rot90."""
+
+def round(a: ArrayLike, decimals: int = ..., out: Any = ...) -> Array:
+    """Rounded to a number of decimals, halves to even; a negative number rounds tens, …"""
+
+def searchsorted(
+    a: ArrayLike, v: ArrayLike, side: str = ..., sorter: Any = ..., *, method: str = ...
+) -> Array:
+    """The positions in the sorted vector a before which each v keeps the order."""
+
+def select(condlist: Any, choicelist: Any, default: Any = ...) -> Array:
+    """Elements of the first choice whose condition holds, or the default. As numpy.select."""
+
+def set_printoptions(
+    precision: Any = ...,
+    threshold: Any = ...,
+    edgeitems: Any = ...,
+    linewidth: Any = ...,
+    suppress: Any = ...,
+    nanstr: Any = ...,
+    infstr: Any = ...,
+    formatter: Any = ...,
+    sign: Any = ...,
+    floatmode: Any = ...,
+    *,
+    legacy: Any = ...,
+    override_repr: Any = ...,
+) -> None:
+    """Set printing options."""
+
+def setdiff1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: builtins.bool = ...,
+    *,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+) -> Array:
+    """The distinct elements of the first that are not in the second."""
+
+def setxor1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: builtins.bool = ...,
+    *,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+) -> Array:
+    """The sorted distinct elements that are in exactly one of both."""
+
+def shape(a: ArrayLike) -> tuple[int, ...]:
+    """The shape, a tuple of int."""
+
+def sign(x: ArrayLike, /) -> Array:
+    """-1, 0 or 1 by the sign; x/|x| for complex x. Source: numpy.sign."""
+
+def signbit(x: ArrayLike, /) -> Array:
+    """Whether the sign bit is set: true for -0.0. Source: numpy.signbit."""
+
+def sin(x: ArrayLike, /) -> Array:
+    """The sine of x in radians. Source: numpy.sin."""
+
+def sinc(x: ArrayLike, /) -> Array:
+    """sin(pi x) / (pi x), 1 at 0, with all derivatives there. Source: numpy.sinc."""
+
+single: ScalarType
+
+def sinh(x: ArrayLike, /) -> Array:
+    """The hyperbolic sine. Source: numpy.sinh."""
+
+def size(a: ArrayLike, axis: int | Sequence[int] | None = ...) -> int:
+    """The number of elements, in all or along axes."""
+
+def sort(
+    a: ArrayLike,
+    axis: int | None = ...,
+    *,
+    kind: Any = ...,
+    order: Any = ...,
+    stable: builtins.bool = ...,
+    descending: builtins.bool = ...,
+) -> Array:
+    """The array sorted along an axis; NaN last, complex numbers by real then imaginary part."""
+
+def sort_complex(a: ArrayLike) -> Array:
+    """Sorted along the last axis, as complex numbers."""
+
+def spacing(x: ArrayLike, /) -> Array:
+    """The distance to the next float away from zero, with the sign of x. Source: …"""
+
+def split(ary: ArrayLike, indices_or_sections: Any, axis: int = ...) -> list[Array]:
+    """Parts along an axis: a number of equal ones, or cut at indices. Source: numpy.split."""
+
+def sqrt(x: ArrayLike, /) -> Array:
+    """The square root. Source: numpy.sqrt."""
+
+def square(x: ArrayLike, /) -> Array:
+    """x * x. Source: numpy.square."""
+
+def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = ...) -> Array:
+    """Dimensions of size 1 dropped: those named, or all. Source: numpy.squeeze."""
+
+def stack(
+    arrays: Sequence[ArrayLike] | Array,
+    axis: int = ...,
+    out: Any = ...,
+    dtype: DTypeLike | None = ...,
+) -> Array:
+    """Arrays of one shape joined along a new axis."""
+
+def std(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    out: Any = ...,
+    ddof: float = ...,
+    keepdims: builtins.bool = ...,
+    *,
+    where: ArrayLike | None = ...,
+    mean: Any = ...,
+    correction: Any = ...,
+) -> Array:
+    """The standard deviation: the square root of `var`."""
+
+def subtract(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 - x2. Source: numpy.subtract."""
+
+def sum(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    out: Any = ...,
+    keepdims: builtins.bool = ...,
+    initial: ArrayLike | None = ...,
+    where: ArrayLike | None = ...,
+    promote_integers: builtins.bool = ...,
+) -> Array:
+    """The sum over an axis, a tuple of axes, or all."""
+
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
+    """Two dimensions exchanged."""
+
+def take(
+    a: ArrayLike,
+    indices: ArrayLike,
+    axis: int | None = ...,
+    out: Any = ...,
+    mode: str | None = ...,
+    unique_indices: builtins.bool = ...,
+    indices_are_sorted: builtins.bool = ...,
+    fill_value: ArrayLike | None = ...,
+) -> Array:
+    """The slices of an axis at indices; None takes from the flat array."""
+
+def take_along_axis(
+    arr: ArrayLike,
+    indices: ArrayLike,
+    axis: int | None = ...,
+    mode: Any = ...,
+    fill_value: ArrayLike | None = ...,
+    *,
+    wrap_negative_indices: builtins.bool | None = ...,
+) -> Array:
+    """Elements along an axis, by indices that run along with the other dimensions."""
+
+def tan(x: ArrayLike, /) -> Array:
+    """The tangent of x in radians. Source: numpy.tan."""
+
+def tanh(x: ArrayLike, /) -> Array:
+    """The hyperbolic tangent. Source: numpy.tanh."""
+
+def tensordot(
+    a: ArrayLike,
+    b: ArrayLike,
+    axes: int | Sequence[int] | None = ...,
+    *,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """The sum over pairs of axes: the last of a with the first of b, or those named."""
+
+def tile(A: Any, reps: Any) -> Array:
+    """The array repeated as a whole along each dimension. Source: numpy.tile."""
+
+def top_k(
+    a: ArrayLike, k: int, /, *, axis: int = ..., mode: str = ..., sorted: builtins.bool = ...
+) -> tuple[Any, Any]:
+    """The k largest elements along an axis, best first, and their indices."""
+
+def trace(
+    a: ArrayLike,
+    offset: int = ...,
+    axis1: int = ...,
+    axis2: int = ...,
+    dtype: DTypeLike | None = ...,
+    out: Any = ...,
+) -> Array:
+    """The sum of a diagonal of two axes. Source: numpy.trace."""
+
+def transpose(a: ArrayLike, axes: int | Sequence[int] | None = ...) -> Array:
+    """The dimensions reversed, or in the order given. Source: numpy.transpose."""
+
+def trapezoid(y: ArrayLike, x: ArrayLike | None = ..., dx: Any = ..., axis: int = ...) -> Array:
+    """The integral along an axis by the trapezoidal rule. Source: numpy.trapezoid."""
+
+def tri(N: int, M: int | None = ..., k: int = ..., dtype: DTypeLike | None = ...) -> Array:
+    """Ones at and below the k-th diagonal of an N by M matrix."""
+
+def tril(m: ArrayLike, k: int = ...) -> Array:
+    """The matrix with what is above the k-th diagonal set to zero; batches of them too."""
+
+def tril_indices(n: int, k: int = ..., m: int | None = ...) -> tuple[Array, Array]:
+    """Row and column indices of the lower triangle of an n by m matrix."""
+
+def tril_indices_from(arr: ArrayLike, k: int = ...) -> tuple[Array, Array]:
+    """Row and column indices of the lower triangle of a matrix."""
+
+def trim_zeros(filt: Any, trim: str = ..., axis: int | Sequence[int] | None = ...) -> Array:
+    """The array without leading ('f') and trailing ('b') zeros; its values must be known."""
+
+def triu(m: ArrayLike, k: int = ...) -> Array:
+    """The matrix with what is below the k-th diagonal set to zero; batches of them too."""
+
+def triu_indices(n: int, k: int = ..., m: int | None = ...) -> tuple[Array, Array]:
+    """Row and column indices of the upper triangle of an n by m matrix."""
+
+def triu_indices_from(arr: ArrayLike, k: int = ...) -> tuple[Array, Array]:
+    """Row and column indices of the upper triangle of a matrix."""
+
+def true_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 / x2, a float. Source: numpy.true_divide."""
+
+def trunc(x: ArrayLike) -> Array:
+    """x without its fraction. Source: numpy.trunc."""
+
+uint: ScalarType
+
+uint16: ScalarType
+
+uint2: ScalarType
+
+uint32: ScalarType
+
+uint4: ScalarType
+
+uint64: ScalarType
+
+uint8: ScalarType
+
+def union1d(
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = ..., fill_value: ArrayLike | None = ...
+) -> Array:
+    """The sorted distinct elements of both."""
+
+@overload
+def unique(
+    ar: ArrayLike,
+    return_index: Literal[False] = False,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    axis: int | None = None,
+    *,
+    equal_nan: builtins.bool = True,
+    size: int | None = None,
+    fill_value: ArrayLike | None = None,
+    sorted: builtins.bool = True,
+) -> Array: ...
+@overload
+def unique(
+    ar: ArrayLike,
+    return_index: builtins.bool = False,
+    return_inverse: builtins.bool = False,
+    return_counts: builtins.bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: builtins.bool = True,
+    size: int | None = None,
+    fill_value: ArrayLike | None = None,
+    sorted: builtins.bool = True,
+) -> Any: ...
+def unique_all(
+    x: ArrayLike, /, *, size: int | None = ..., fill_value: ArrayLike | None = ...
+) -> Any:
+    """Distinct values, first indices, inverse and counts (array API standard)."""
+
+def unique_counts(
+    x: ArrayLike, /, *, size: int | None = ..., fill_value: ArrayLike | None = ...
+) -> Any:
+    """Distinct values and their counts (array API standard)."""
+
+def unique_inverse(
+    x: ArrayLike, /, *, size: int | None = ..., fill_value: ArrayLike | None = ...
+) -> Any:
+    """Distinct values and the positions that rebuild x (array API standard)."""
+
+def unique_values(
+    x: ArrayLike, /, *, size: int | None = ..., fill_value: ArrayLike | None = ...
+) -> Array:
+    """Distinct values (array API standard)."""
+
+def unpackbits(
+    a: ArrayLike, axis: int | None = ..., count: int | None = ..., bitorder: str = ...
+) -> Array:
+    """The bits of bytes as zeros and ones, along an axis or of the flat array."""
+
+def unravel_index(indices: ArrayLike, shape: int | Sequence[int]) -> tuple[Array, ...]:
+    """Indices into the flat array as indices of each dimension. Source: numpy.unravel_index."""
+
+def unstack(x: ArrayLike, /, *, axis: int = ...) -> tuple[Array, ...]:
+    """The slices along an axis, without it."""
+
+def unwrap(p: ArrayLike, discont: Any = ..., axis: int = ..., period: Any = ...) -> Array:
+    """Angles with jumps of more than half a period taken out. Source: numpy.unwrap."""
+
+def vander(x: ArrayLike, N: int | None = ..., increasing: builtins.bool = ...) -> Array:
+    """Powers of a vector as columns (a Vandermonde matrix), highest first unless increasing."""
+
+def var(
+    a: ArrayLike,
+    axis: int | Sequence[int] | None = ...,
+    dtype: DTypeLike | None = ...,
+    out: Any = ...,
+    ddof: float = ...,
+    keepdims: builtins.bool = ...,
+    *,
+    where: ArrayLike | None = ...,
+    mean: Any = ...,
+    correction: Any = ...,
+) -> Array:
+    """The variance: the mean squared distance from the mean, divided by n - ddof."""
+
+def vdot(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+) -> Array:
+    """The product of the flattened arrays, a conjugated. Source: numpy.vdot."""
+
+def vecdot(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    axis: int = ...,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+) -> Array:
+    """The product of conjugated vectors along an axis, batched over the others."""
+
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Conjugated vectors times matrices, batched over leading dimensions. Source: …"""
+
+def vectorize(
+    pyfunc: Callable[..., Any], *, excluded: Any = ..., signature: str | None = ...
+) -> Callable[..., Any]:
+    """A function that maps pyfunc over leading dimensions, broadcast by NumPy's rules."""
+
+def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    """Parts along the first axis."""
+
+def vstack(tup: Sequence[ArrayLike] | Array, dtype: DTypeLike | None = ...) -> Array:
+    """Arrays joined along rows; vectors are rows."""
+
+@overload
+def where(
+    condition: ArrayLike,
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Array: ...
+@overload
+def where(
+    condition: ArrayLike,
+    x: None = None,
+    y: None = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> tuple[Array, ...]: ...
+def zeros(
+    shape: int | Sequence[int],
+    dtype: DTypeLike | None = ...,
+    *,
+    device: Any = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """Zeros of a shape, float by default."""
+
+def zeros_like(
+    a: ArrayLike,
+    dtype: DTypeLike | None = ...,
+    shape: int | Sequence[int] | None = ...,
+    *,
+    device: Any = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """Zeros of an array's shape and dtype, placed as it is."""

@@ -1,0 +1,142 @@
+"""Types of weft.numpy.linalg, written by `make stubs` from the definitions."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from weft.typing import Array as Array
+from weft.typing import ArrayLike, DTypeLike
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_R_co = TypeVar("_R_co", covariant=True)
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+def cholesky(a: ArrayLike, *, upper: bool = ..., symmetrize_input: bool = ...) -> Array:
+    """The lower triangular L with a = L L^H, or the upper triangular R with a = R^H R."""
+
+def cond(x: ArrayLike, p: ArrayLike | None = ...) -> Array:
+    """The condition number: the ratio of singular values, or norm(x, p) norm(inv(x), p)."""
+
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = ...) -> Array:
+    """The cross product of vectors of three components (array API standard)."""
+
+def det(a: ArrayLike) -> Array:
+    """The determinant of square matrices. Source: numpy.linalg.det."""
+
+def diagonal(x: ArrayLike, /, *, offset: int = ...) -> Array:
+    """The diagonals of matrices in the last two dimensions (array API standard)."""
+
+def eig(a: ArrayLike) -> Any:
+    """Eigenvalues and eigenvectors (columns) of square matrices, complex. Runs on the CPU …"""
+
+def eigh(a: ArrayLike, UPLO: str | None = ..., symmetrize_input: bool = ...) -> Any:
+    """Ascending eigenvalues and orthonormal eigenvectors (columns) of Hermitian matrices."""
+
+def eigvals(a: ArrayLike) -> Array:
+    """Eigenvalues of square matrices, complex. Runs on the CPU only."""
+
+def eigvalsh(a: ArrayLike, UPLO: str | None = ..., *, symmetrize_input: bool = ...) -> Array:
+    """Ascending eigenvalues of Hermitian matrices."""
+
+def inv(a: ArrayLike) -> Array:
+    """The inverse matrix; NaN or infinite where there is none. Source: numpy.linalg.inv."""
+
+def lstsq(
+    a: ArrayLike, b: ArrayLike, rcond: Any = ..., *, numpy_resid: bool = ...
+) -> tuple[Array, Array, Array, Array]:
+    """x that minimizes |a x - b|, residuals, rank of a, singular values of a."""
+
+def matmul(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+) -> Array:
+    """The matrix product; see `weft.numpy.matmul`."""
+
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = ..., ord: Any = ...) -> Array:
+    """The norm of matrices in the last two dimensions (array API standard)."""
+
+def matrix_power(a: ArrayLike, n: int) -> Array:
+    """The n-th power of square matrices; negative n powers the inverse."""
+
+def matrix_rank(M: Any, rtol: Any = ..., *, hermitian: bool = ..., tol: Any = ...) -> Array:
+    """The number of singular values above rtol times the largest (or above tol)."""
+
+def matrix_transpose(x: ArrayLike, /) -> Array:
+    """The last two dimensions exchanged."""
+
+def multi_dot(arrays: Sequence[Any], *, precision: Any = ...) -> Array:
+    """The product of several matrices in the cheapest order; the ends may be vectors."""
+
+def norm(
+    x: ArrayLike, ord: Any = ..., axis: int | Sequence[int] | None = ..., keepdims: bool = ...
+) -> Array:
+    """The norm of a vector or matrix: over one axis, two, or all."""
+
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The products of all pairs of elements of two vectors (array API standard)."""
+
+def pinv(a: ArrayLike, rtol: Any = ..., hermitian: bool = ..., *, rcond: Any = ...) -> Array:
+    """The Moore-Penrose inverse; singular values below rtol times the largest count as zero."""
+
+def qr(a: ArrayLike, mode: str = ...) -> Any:
+    """Orthonormal Q and upper triangular R with a = Q R."""
+
+def slogdet(a: ArrayLike, *, method: str | None = ...) -> Any:
+    """The sign and the logarithm of the magnitude of the determinant."""
+
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
+    """x with a x = b; b is a vector, or matrices. Source: numpy.linalg.solve."""
+
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = ...,
+    compute_uv: bool = ...,
+    hermitian: bool = ...,
+    subset_by_index: tuple[int, int] | None = ...,
+) -> Any:
+    """Singular values S, descending, and unitary U, Vh with a = U S Vh."""
+
+def svdvals(x: ArrayLike, /) -> Array:
+    """Singular values, descending (array API standard)."""
+
+def tensordot(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    axes: int | Sequence[int] | None = ...,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+    out_sharding: Any = ...,
+) -> Array:
+    """The sum over pairs of axes; see `weft.numpy.tensordot`."""
+
+def tensorinv(a: ArrayLike, ind: int = ...) -> Array:
+    """The inverse under tensordot(., ., ind). Source: numpy.linalg.tensorinv."""
+
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | None = ...) -> Array:
+    """x with tensordot(a, x, x.ndim) = b. Source: numpy.linalg.tensorsolve."""
+
+def trace(x: ArrayLike, /, *, offset: int = ..., dtype: DTypeLike | None = ...) -> Array:
+    """The sums of diagonals of matrices in the last two dimensions (array API standard)."""
+
+def vecdot(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    axis: int = ...,
+    precision: Any = ...,
+    preferred_element_type: DTypeLike | None = ...,
+) -> Array:
+    """The product of vectors along an axis; see `weft.numpy.vecdot`."""
+
+def vector_norm(
+    x: ArrayLike, /, *, axis: int | Sequence[int] | None = ..., keepdims: bool = ..., ord: Any = ...
+) -> Array:
+    """The norm of vectors along axes, of all elements by default (array API standard)."""

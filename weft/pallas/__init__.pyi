@@ -1,0 +1,302 @@
+"""Types of weft.pallas, written by `make stubs` from the definitions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ParamSpec, TypeVar
+
+from weft.pallas.interpret import DataRaceError as DataRaceError
+from weft.pallas.interpret import DeadlockError as DeadlockError
+from weft.pallas.interpret import InterpretParams as InterpretParams
+from weft.pallas.interpret import KernelError as KernelError
+from weft.pallas.interpret import OutOfBoundsError as OutOfBoundsError
+from weft.pallas.interpret import SemaphoreError as SemaphoreError
+from weft.pallas.interpret import UninitializedReadError as UninitializedReadError
+from weft.pallas.ir import BlockMapping as BlockMapping
+from weft.pallas.ir import KernelCall as KernelCall
+from weft.pallas.ir import UnsupportedKernelError as UnsupportedKernelError
+from weft.pallas.memory import CoreMemorySpace as CoreMemorySpace
+from weft.pallas.memory import MemoryRef as MemoryRef
+from weft.pallas.memory import MemorySpace as MemorySpace
+from weft.pallas.memory import ScratchShape as ScratchShape
+from weft.pallas.memory import SemaphoreType as SemaphoreType
+from weft.pallas.mesh import Mesh as Mesh
+from weft.pallas.op import pallas_call_p as pallas_call_p
+from weft.pallas.params import CompilerParams as CompilerParams
+from weft.pallas.params import CostEstimate as CostEstimate
+from weft.pallas.specs import BlockDim as BlockDim
+from weft.pallas.specs import Blocked as Blocked
+from weft.pallas.specs import BlockSpec as BlockSpec
+from weft.pallas.specs import Buffered as Buffered
+from weft.pallas.specs import Element as Element
+from weft.pallas.specs import GridSpec as GridSpec
+from weft.pallas.specs import RevisitMode as RevisitMode
+from weft.pallas.specs import Squeezed as Squeezed
+from weft.pallas.specs import no_block_spec as no_block_spec
+from weft.pallas.specs import squeezed as squeezed
+from weft.pallas.sync import AsyncCopy as AsyncCopy
+from weft.pallas.sync import DeviceIdType as DeviceIdType
+from weft.refs.api import Ref as Ref
+from weft.refs.indexing import Slice as Slice
+from weft.typing import Array as Array
+from weft.typing import ArrayLike, DTypeLike
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_R_co = TypeVar("_R_co", covariant=True)
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+ANY: Any
+
+HBM: Any
+
+HOST: Any
+
+LOCAL: Any
+
+def PrefetchScalarGridSpec(
+    num_scalar_prefetch: int,
+    grid: Any = ...,
+    in_specs: Any = ...,
+    out_specs: Any = ...,
+    scratch_shapes: Any = ...,
+) -> Any:
+    """A `GridSpec` with num_scalar_prefetch as its first argument."""
+
+REGISTERS: Any
+
+SHARED: Any
+
+def addupdate(ref: Any, idx: Any, val: Any) -> None:
+    """ref[idx] += val in one op; where index arrays repeat a position, each addition counts."""
+
+def align_to(a: int, alignment: int) -> int:
+    """The least multiple of alignment that is at least a."""
+
+def async_copy(src: Any, dst: Any, sem: Any, *, core_index: Any = ...) -> Any:
+    """A copy between refs of equal type that runs beside the program."""
+
+def atomic_add(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Any:
+    """ref[idx] += val, each element in one indivisible step; returns the values before."""
+
+def atomic_and(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Any:
+    """ref[idx] &= val, each element in one indivisible step; returns the values before."""
+
+def atomic_cas(ref: Any, cmp: Any, val: Any) -> Any:
+    """ref[...] = val if it equals cmp, in one indivisible step; returns the value before."""
+
+def atomic_max(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Any:
+    """ref[idx] = max(ref[idx], val), each element in one indivisible step; returns the …"""
+
+def atomic_min(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Any:
+    """ref[idx] = min(ref[idx], val), each element in one indivisible step; returns the …"""
+
+def atomic_or(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Any:
+    """ref[idx] |= val, each element in one indivisible step; returns the values before."""
+
+def atomic_xchg(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Any:
+    """ref[idx] = val, each element in one indivisible step; returns the values before."""
+
+def atomic_xor(ref: Any, idx: Any, val: Any, *, mask: Any = ...) -> Any:
+    """ref[idx] ^= val, each element in one indivisible step; returns the values before."""
+
+def broadcast_to(a: ArrayLike, shape: Sequence[int]) -> Any:
+    """a repeated along new and size-1 dimensions."""
+
+def cdiv(a: ArrayLike, b: ArrayLike) -> Any:
+    """a / b rounded up: the number of blocks of b that cover a."""
+
+def core_barrier(barrier: Any, *, meshes: Any = ...) -> None:
+    """Waits until every core has arrived at the barrier, a scratch of SemaphoreType.BARRIER."""
+
+def core_map(
+    mesh: Mesh,
+    *,
+    compiler_params: Any = ...,
+    interpret: Any = ...,
+    debug: bool = ...,
+    cost_estimate: Any = ...,
+    name: str | None = ...,
+    metadata: Any = ...,
+    scratch_shapes: Any = ...,
+) -> Callable[[Callable[..., None]], None]:
+    """A decorator: runs the function at once on every core of the mesh."""
+
+def create_core_mesh(axis_name: str, num_cores: int, **options: Any) -> Mesh:
+    """A mesh with one axis."""
+
+def debug_check(condition: ArrayLike, message: str) -> None:
+    """Raises if condition is False where the kernel is interpreted, or native in debug mode"""
+
+def debug_print(fmt: str, *args: Any) -> None:
+    """Prints `fmt.format(*args)` when the program runs, as weft.debug.print outside of …"""
+
+def delay(nanos: int | Any) -> None:
+    """Lets the program wait for about so many nanoseconds, to provoke other interleavings."""
+
+def dot(
+    a: ArrayLike,
+    b: ArrayLike,
+    trans_a: bool = ...,
+    trans_b: bool = ...,
+    allow_tf32: bool | None = ...,
+    precision: Any = ...,
+) -> Any:
+    """The matrix product of two rank-2 arrays, of which either may be transposed first."""
+
+def ds(start: ArrayLike, size: int | None = ..., stride: int | None = ...) -> Any:
+    """A window of a dimension of a ref or an array, of static size at a start that may be …"""
+
+def dslice(start: ArrayLike, size: int | None = ..., stride: int | None = ...) -> Any:
+    """A window of a dimension of a ref or an array, of static size at a start that may be …"""
+
+def emit_pipeline(
+    body: Callable[..., None],
+    *,
+    grid: int | tuple[Any, ...],
+    in_specs: Any = ...,
+    out_specs: Any = ...,
+) -> Callable[..., None]:
+    """A function of refs that runs body for each point of a grid, on blocks of the refs."""
+
+def empty(shape: Sequence[int], dtype: DTypeLike | None, *, out_sharding: Any = ...) -> Any:
+    """An array of unspecified values (zeros), with the sharding out_sharding if given."""
+
+def empty_like(x: ArrayLike) -> Any:
+    """A pytree of arrays of unspecified values like x."""
+
+def empty_ref_like(x: ArrayLike) -> Any:
+    """A ref of unspecified values with the shape, dtype and memory space of x."""
+
+def enable_debug_checks(new_val: bool = ...) -> AbstractContextManager[None]:
+    """Native kernels traced inside check their bounds and `debug_check`, as with debug=True."""
+
+def enable_poison_buffers(new_val: bool = ...) -> AbstractContextManager[None]:
+    """Scratch of native kernels traced inside starts as NaN, or as the largest integer."""
+
+def estimate_cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The cost of a function of arrays: an op an element, two for each product of a dot."""
+
+def kernel(
+    body: Any = ...,
+    out_type: Any = ...,
+    *,
+    mesh: Any,
+    scratch_types: Any = ...,
+    compiler_params: Any = ...,
+    interpret: Any = ...,
+    cost_estimate: Any = ...,
+    debug: bool = ...,
+    name: str | None = ...,
+    metadata: Any = ...,
+) -> Callable[..., Any]:
+    """`mpmd_map` of one function on one mesh, or of equally many of both; also a decorator."""
+
+def load(ref: Any, idx: Any = ..., *, mask: Any = ..., other: Any = ..., **hints: Any) -> Any:
+    """ref[idx], reading only where the mask is true."""
+
+def loop(
+    lower: Any,
+    upper: Any,
+    *,
+    init_carry: Any = ...,
+    step: ArrayLike = ...,
+    unroll: int | bool | None = ...,
+) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator: calls body(i) for i in range(lower, upper, step), or body(i, carry) -> …"""
+
+def make_async_copy(src: Any, dst: Any, sem: Any, *, core_index: Any = ...) -> Any:
+    """A copy between refs of equal type that runs beside the program."""
+
+def mpmd_map(
+    meshes_and_fns: Sequence[tuple[Mesh, Callable[..., None]]],
+    /,
+    out_shapes: Any = ...,
+    scratch_shapes: Any = ...,
+    *,
+    input_output_aliases: Mapping[int, int] | Sequence[tuple[int, int]] = ...,
+    compiler_params: Any = ...,
+    interpret: Any = ...,
+    debug: bool = ...,
+    cost_estimate: Any = ...,
+    name: str | None = ...,
+    metadata: Any = ...,
+    out_types: Any = ...,
+    scratch_types: Any = ...,
+) -> Callable[..., Any]:
+    """A function of arrays that runs several programs at once, each on every core of its mesh."""
+
+def multiple_of(x: ArrayLike, values: Sequence[int] | int) -> Any:
+    """x, with the promise that it is a multiple of values, which some backends use."""
+
+def next_power_of_2(x: int) -> int:
+    """The least power of 2 that is at least x; raises ValueError below 0."""
+
+def num_programs(axis: int) -> Any:
+    """The extent of the grid along an axis, a Python int; an int32 scalar where it is traced."""
+
+def pallas_call(
+    kernel: Callable[..., None],
+    out_shape: Any,
+    *,
+    grid_spec: Any = ...,
+    grid: int | tuple[int, ...] = ...,
+    in_specs: Any = ...,
+    out_specs: Any = ...,
+    scratch_shapes: Any = ...,
+    input_output_aliases: Mapping[int, int] | Sequence[tuple[int, int]] = ...,
+    debug: bool = ...,
+    interpret: Any = ...,
+    name: str | None = ...,
+    compiler_params: Any = ...,
+    cost_estimate: Any = ...,
+    metadata: Any = ...,
+    sharding_rule: Any = ...,
+    num_batch_dims: int = ...,
+) -> Callable[..., Any]:
+    """A function of arrays that runs a kernel once for each point of a grid."""
+
+def program_id(axis: int) -> Any:
+    """The index of this program along an axis of the grid, an int32 scalar."""
+
+def reciprocal(x: ArrayLike, *, approx: bool = ..., full_range: bool = ...) -> Any:
+    """1 / x; approx and full_range are hints."""
+
+def run_scoped(
+    f: Callable[..., Any], *types: Any, collective_axes: Any = ..., **kw_types: Any
+) -> Any:
+    """Calls f with fresh scratch refs, which live until it returns."""
+
+def run_state(f: Callable[..., Any]) -> Callable[[Any], Any]:
+    """A function of arrays from one of refs: it runs f on refs of them and returns their …"""
+
+def semaphore_read(sem_or_view: Any) -> Any:
+    """The semaphore's value, an int32 scalar; others may change it at any time."""
+
+def semaphore_signal(
+    sem_or_view: Any,
+    inc: Any = ...,
+    *,
+    device_id: Any = ...,
+    device_id_type: Any = ...,
+    core_index: Any = ...,
+) -> None:
+    """Adds inc to a semaphore: this core's own, a shared one, or that of the core core_index."""
+
+def semaphore_wait(sem_or_view: Any, value: Any = ..., *, decrement: bool = ...) -> None:
+    """Waits until a semaphore is at least `value`, then subtracts that unless decrement is …"""
+
+def store(ref: Any, idx: Any, val: Any, *, mask: Any = ..., **hints: Any) -> None:
+    """ref[idx] = val, writing only where the mask is true."""
+
+def strides_from_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """The row-major strides, in elements."""
+
+def swap(ref: Any, idx: Any, val: Any, *, mask: Any = ..., **hints: Any) -> Any:
+    """ref[idx] = val, and the value before; both only where the mask is true."""
+
+def when(condition: ArrayLike) -> Callable[[Callable[[], Any]], None]:
+    """A decorator: calls the function, which takes nothing and returns None, if condition …"""
+
+def with_scoped(*types: Any, collective_axes: Any = ..., **kw_types: Any) -> Callable[..., Any]:
+    """A decorator: the function is called with fresh scratch refs after its own arguments."""
