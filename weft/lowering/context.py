@@ -26,6 +26,8 @@ ATTRIBUTES = 16384
 
 MARK = "weft.native"
 """The attribute of operations that weft/native may replace: a rule's name, and a number for it."""
+SMALLEST = 512
+"""Elements from which on operations are marked."""
 
 _DIRECTIONS = {"stablehlo.maximum": "GT", "stablehlo.minimum": "LT"}
 
@@ -365,7 +367,7 @@ class RuleContext:
 
     def mark(self, operation: ir.Operation, rule: str, number: int = 0) -> None:
         """Marks an operation that a rule of weft/native may replace where the CPU runs it."""
-        if self.module.platforms == ("cpu",):
+        if self.module.platforms == ("cpu",) and self.avals_in[0].size >= SMALLEST:
             operation.attributes[MARK] = string_attr(f"{rule} {number}")
             self.module.has_marks = True
 

@@ -4,7 +4,7 @@ Kernels import the names of types and functions below for people and tools that 
 never runs a kernel. Arithmetic is that of C, with these differences: integers wrap around, an
 operand of another type is an error (`i64(x)` converts), pointers of a function never overlap.
 
-    i = 0; x: f32 = 0.0     variables have the type of their first value; a number alone is an i64
+    i = 0; x: f32 = 0.0     variables have the type of their first value; i64 or f64 of a number
     for i in range(a, b)    while, if, break, continue, return
     p[i], p[i] += 1, p + i  loads, stores, addresses; `stack(T, n)` is memory of the function
     a if c else b           evaluates both; `and`, `or` only what they need
@@ -144,6 +144,7 @@ _COMPARISON = {
     ast.Eq: {"i": "icmp eq", "u": "icmp eq", "f": "fcmp oeq", "b": "icmp eq"},
     ast.NotEq: {"i": "icmp ne", "u": "icmp ne", "f": "fcmp une", "b": "icmp ne"},
 }
+_OF_C = {"c_sin": "sin", "c_cos": "cos", "c_exp": "exp", "c_log": "log"}
 _INTRINSICS = {"sqrt": "sqrt", "fma": "fma", "floor": "floor", "absolute": "fabs", "rint": "rint"}
 
 
@@ -248,7 +249,8 @@ class _Writer:
         if not isinstance(target, ast.Name):
             raise self.fail(target, "cannot be assigned to")
         if target.id not in self.variables:
-            value = self.typed(value, value.type or I64, target)
+            alone = SCALARS["f64"] if isinstance(value.text, float) else I64
+            value = self.typed(value, value.type or alone, target)
             assert value.type is not None
             self.declare(target.id, value.type)
         self.store(target.id, self.typed(value, self.variables[target.id][0], target))
@@ -475,6 +477,10 @@ class _Writer:
         method = getattr(self, f"_call_{name}", None)
         if method is not None:
             return method(*node.args)
+        if name in _OF_C:
+            self.unit.declarations[name] = f"declare double @{_OF_C[name]}(double)"
+            x = self.typed(self.value(node.args[0]), SCALARS["f64"], node)
+            return self.op(SCALARS["f64"], f"call double @{_OF_C[name]}(double {x.text})")
         if name in _INTRINSICS:
             return self.intrinsic(_INTRINSICS[name], [self.value(a) for a in node.args])
         raise self.fail(node, "no such function")
@@ -624,6 +630,7 @@ def _read_only(*_: Any) -> Any:
 i8 = i16 = i32 = i64 = u8 = u16 = u32 = u64 = f32 = f64 = boolean = ptr = Any
 bitcast = stack = parallel = sqrt = fma = floor = absolute = rint = _read_only
 load_wide = store_wide = splat = sum_wide = _read_only
+c_sin = c_cos = c_exp = c_log = _read_only
 
 
 def reassociated(function: Any) -> Any:

@@ -18,13 +18,14 @@ Rule = Callable[[Emitter, ir.Operation, int], Sequence[ir.Value] | None]
 
 def rules() -> dict[str, Rule]:
     """The rules by name; loaded for programs with marked operations only."""
-    from weft.native import convolution, reductions, sorting
+    from weft.native import convolution, elementwise, reductions, sorting
 
     return {
         "argreduce": reductions.argreduce,
         "depthwise": convolution.depthwise,
         "scan": reductions.scan,
         "sort": sorting.sort,
+        "wave": elementwise.wave,
     }
 
 

@@ -46,6 +46,10 @@ def _unary(name: str, hlo: str, derivative: Any, accepts: str = INEXACT) -> Any:
     )
 
 
+_WAVES = ("stablehlo.sine", "stablehlo.cosine")
+"""Those with a native kernel; the position is its name there."""
+
+
 def _accurate(name: str, hlo: str, jvp: Any, accepts: str = INEXACT, of_complex: Any = None) -> Any:
     """An op that may be asked for an accuracy: a parameter that is there only if it was given.
 
@@ -57,7 +61,10 @@ def _accurate(name: str, hlo: str, jvp: Any, accepts: str = INEXACT, of_complex:
         if of_complex is not None and dtypes.is_complex(aval.dtype):
             return ctx.lower_fun(of_complex, x, avals=[ShapedArray(aval.shape, aval.dtype)])[0]
         attrs = {} if accuracy is None else {"result_accuracy": ctx.attr(accuracy.attr_text())}
-        return ctx.op(hlo, [x], ctx.out_types(), attrs)[0]
+        operation = ctx.operation(hlo, [x], ctx.out_types(), attrs)
+        if hlo in _WAVES and accuracy is None and aval.dtype == dtypes.float32:
+            ctx.mark(operation, "wave", _WAVES.index(hlo))
+        return operation.results[0]
 
     rule = lambda t, out, x, **accuracy: jvp(t, out, x)
     prim = elementwise(name, lower, accepts=accepts, jvps=[rule])

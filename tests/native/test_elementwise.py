@@ -1,0 +1,61 @@
+"""Sines and cosines by native kernels, against NumPy's in twice the precision."""
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as wnp
+from weft.core.config import options
+
+
+def arguments(rng):
+    """Ordinary ones, multiples of π/2, and all magnitudes up to the greatest."""
+    parts = [
+        rng.standard_normal(20000) * 5,
+        rng.standard_normal(5000) * 1e5,
+        10 ** rng.uniform(-30, 38, 5000) * rng.choice([-1, 1], 5000),
+        np.arange(-2000, 2000) * np.pi / 2,
+    ]
+    return np.concatenate(parts).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_waves_are_within_one_unit_in_the_last_place(name, rng):
+    x = arguments(rng)
+    out = np.asarray(getattr(wnp, name)(x)).astype(np.float64)
+    expected = getattr(np, name)(x.astype(np.float64))
+    unit = np.spacing(np.abs(expected).astype(np.float32)).astype(np.float64)
+    assert (np.abs(out - expected) <= unit).all()
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_waves_of_zeros_infinities_and_nan(name):
+    x = np.full(5000, 1.0, np.float32)
+    x[:5] = [0.0, -0.0, np.inf, -np.inf, np.nan]
+    out = np.asarray(getattr(wnp, name)(x))
+    assert np.isnan(out[2:5]).all() and not np.isnan(out[5:]).any()
+    np.testing.assert_array_equal(out[:2], [0.0, 0.0] if name == "sin" else [1.0, 1.0])
+    assert np.signbit(out[:2]).tolist() == ([False, True] if name == "sin" else [False, False])
+
+
+def test_derivatives_batches_and_shards_of_waves(rng):
+    x = rng.standard_normal((8, 1000)).astype(np.float32)
+    grad = weft.jit(weft.grad(lambda x: (wnp.sin(x) * wnp.cos(x)).sum()))(x)
+    np.testing.assert_allclose(grad, np.cos(2 * x), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(weft.vmap(wnp.sin)(x), np.sin(x), rtol=1e-6)
+    mesh = weft.make_mesh((8,), ("x",))
+    wide = np.tile(x, (1, 10))
+    placed = weft.device_put(wide, weft.NamedSharding(mesh, weft.P("x")))
+    np.testing.assert_allclose(weft.jit(wnp.sin)(placed), np.sin(wide), rtol=1e-6)
+    assert "weft_native_waves" in weft.jit(wnp.sin).lower(placed).compile().as_text()
+
+
+def test_small_arrays_and_other_dtypes_are_left_to_xla():
+    def hlo(x):
+        return weft.jit(wnp.sin).lower(x).compile().as_text()
+
+    assert "weft_native" not in hlo(np.zeros(1000, np.float32))
+    assert "weft_native" not in hlo(np.zeros(10000, np.float16))
+    assert "weft_native" in hlo(np.zeros(10000, np.float32))
+    with options["native_ops"](False):
+        assert "weft_native" not in hlo(np.zeros(10000, np.float32))

@@ -1,0 +1,25 @@
+"""Elementwise functions that XLA:CPU computes one element at a time, as calls of kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from weft._xla.mlir import ir
+from weft.native.calls import call, has_compiler, target
+from weft.partition.emit import Emitter
+
+SMALL = 4096
+"""Elements up to which fusing with what stands around matters more."""
+
+
+def wave(e: Emitter, op: ir.Operation, quarter: int) -> Sequence[ir.Value] | None:
+    """Replaces a sine (quarter 0) or a cosine (1) of f32."""
+    (x,) = op.operands
+    size = math.prod(x.type.shape)
+    if str(x.type.element_type) != "f32" or size < SMALL or not has_compiler():
+        return None
+    if "result_accuracy" in op.attributes:
+        return None
+    kernel = target("waves", "waves", {"QUARTER": quarter})
+    return call(e, kernel, [x], [x.type], [size])
