@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.core.tree import flatten, tree_map
-from weft.pallas.expand import expanded
+from weft.pallas.legalize import lowering_formula
 from weft.pallas.params import CostEstimate
 from weft.refs.api import Ref, freeze, new_ref
 
@@ -319,7 +319,7 @@ def _operations(jaxpr: Any) -> tuple[int, int]:
             flops += size
         elif name.startswith("reduce_"):
             flops += eqn.invars[0].aval.size
-        elif (formula := expanded(eqn)) is not None:
+        elif (formula := lowering_formula(eqn)) is not None:
             more = _operations(formula)
             flops, transcendental = flops + more[0], transcendental + more[1]
     return flops, transcendental

@@ -8,7 +8,7 @@ from typing import Any
 from weft.core import dtypes
 from weft.pallas.cpu import loops, scalar, types
 from weft.pallas.cpu.llvm import Function, Index
-from weft.pallas.cpu.translate import Translator, rule
+from weft.pallas.cpu.translate import LLVM, Translator, rule
 from weft.pallas.cpu.values import (
     COSTLY,
     Array,
@@ -18,6 +18,7 @@ from weft.pallas.cpu.values import (
     same_indices,
     size_of,
 )
+from weft.pallas.legalize import legalize
 
 
 def _view(t: Translator, x: Array, shape: Any, strides: Any, offset: Index = 0) -> Array:
@@ -516,7 +517,7 @@ def _log_of_sum(t: Translator, dtype: Any, a: str, b: str) -> str:
     from weft.ops.composite import logaddexp_p
 
     jaxpr, _ = trace_to_jaxpr(lambda x, y: [logaddexp_p.bind(x, y)], [ShapedArray((), dtype)] * 2)
-    (out,) = t.run(jaxpr, [t.scalar(a, dtype), t.scalar(b, dtype)])
+    (out,) = t.run(legalize(jaxpr, LLVM), [t.scalar(a, dtype), t.scalar(b, dtype)])
     return out.at(t.f, ())
 
 
@@ -528,8 +529,3 @@ for _name, _kind in (
     ("cummin", "min"),
 ):
     _cumulative(_name, _kind)
-
-
-@rule("optimization_barrier")
-def _barrier(t: Translator, eqn: Any, *operands: Any) -> list:
-    return list(operands)

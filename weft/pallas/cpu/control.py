@@ -15,16 +15,6 @@ from weft.pallas.cpu.values import Array, Buffer
 from weft.pallas.cpu.waits import Watch
 
 
-@rule("jit", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
-def _call(t: Translator, eqn: Any, *operands: Any) -> list:
-    return t.run(eqn.params["jaxpr"], operands)
-
-
-@rule("name")
-def _name(t: Translator, eqn: Any, x: Any) -> Any:
-    return x
-
-
 @rule("program_id")
 def _program_id(t: Translator, eqn: Any) -> Array:
     return t.int32(t.program_ids[t.call.num_batch + eqn.params["axis"]])
@@ -259,12 +249,3 @@ def _while(t: Translator, eqn: Any, *operands: Any) -> list:
         f.lines[place + len(start)] = watch.phi(before, latch)
     f.label(out)
     return carry.inside(registers)
-
-
-@rule("platform_index")
-def _platform_index(t: Translator, eqn: Any) -> Array:
-    platforms = eqn.params["platforms"]
-    index = next((k for k, names in enumerate(platforms) if "cpu" in names or not names), None)
-    if index is None:
-        raise t.unsupported(eqn, "it has no function for cpu, and no default")
-    return t.scalar(str(index), dtypes.int32)

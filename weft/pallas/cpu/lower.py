@@ -23,6 +23,8 @@ from weft.pallas.cpu.llvm import Function, Module
 from weft.pallas.cpu.loops import Memory
 from weft.pallas.cpu.nontemporal import emit_fence
 from weft.pallas.cpu.threads import emit_grid
+from weft.pallas.cpu.translate import LLVM
+from weft.pallas.legalize import legalize_call
 
 
 def kernel_text(call: Any) -> str:
@@ -40,6 +42,7 @@ def _first_message(f: Function) -> str:
 
 
 def _text(call: Any) -> str:
+    call = legalize_call(call, LLVM)
     if call.is_mpmd:
         from weft.pallas.cpu.mpmd import mpmd_text
 

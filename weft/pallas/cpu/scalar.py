@@ -58,7 +58,7 @@ def emit(f: Function, name: str, dtype: Any, operands: list[str], params: dict, 
 
 
 _OF_ANY_BITS = {
-    *("copy", "stop_gradient", "select_n", "real", "imag"),
+    *("select_n", "real", "imag"),
     *("convert_element_type", "bitcast_convert_type"),
 }
 """Ops that need no arithmetic of their operands' dtype."""
@@ -306,11 +306,6 @@ def _round(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> 
     if "AWAY" in str(next(iter(params.values()), "")).upper():
         return m.call("round", o[0])
     return m.call("roundeven", o[0])
-
-
-@rule("copy", "stop_gradient", "multiple_of", cost=0)
-def _copy(f: Function, dtype: Any, o: list[str], params: dict, result: Any) -> str:
-    return o[0]
 
 
 @rule("select_n")

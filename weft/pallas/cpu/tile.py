@@ -40,6 +40,8 @@ class _Whole(Exception):
 def tile_of(call: Any) -> Tile | None:
     """The call's body in tiles, or None where that cannot be or would not help."""
     jaxpr = open_jaxpr(call.jaxpr)
+    if jaxpr.constvars:
+        return None
     if not any(e.primitive.name.startswith(("reduce_", "arg", "cum")) for e in jaxpr.eqns):
         return None
     if call.debug:

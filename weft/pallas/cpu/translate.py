@@ -21,8 +21,8 @@ from weft.pallas.cpu.values import (
     row_major,
 )
 from weft.pallas.cpu.values import same_indices as same
-from weft.pallas.expand import formula
 from weft.pallas.ir import unsupported
+from weft.pallas.legalize import Target
 
 Value = Array | Buffer
 """Arrays by value; refs as the memory they stand for."""
@@ -36,6 +36,17 @@ WRITTEN = {
 
 RULES: dict[str, Rule] = {}
 """Primitive name → rule(translator, eqn, *operands): an Array, a list of them, or None."""
+
+
+def _is_native(eqn: Eqn) -> bool:
+    name = eqn.primitive.name
+    if name in RULES or not eqn.invars:
+        return name in RULES
+    # An op on complex numbers that only real ones have a rule for is refused where it is written.
+    return name in scalar.RULES or scalar.is_elementwise(name, eqn.invars[0].aval.dtype)
+
+
+LLVM = Target("CPU", frozenset({"cpu"}), _is_native)
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -64,8 +75,6 @@ class Translator:
         self.core: Any = None
         self.scopes: list[dict[Var, Value]] = []
         self.eqn: Any = None
-        self.composed: Any = None
-        """The equation of the kernel whose formula is being written, if one is."""
         self.depth = 0
 
     # Jaxprs ------------------------------------------------------------------------------------
@@ -121,17 +130,13 @@ class Translator:
 
     def apply(self, eqn: Eqn, operands: list[Any]) -> list[Value]:
         name = eqn.primitive.name
-        if not name.startswith("random_") and any(_is_key(v.aval) for v in eqn.invars):
-            raise self.unsupported(eqn, "arrays of random keys; unwrap them with random.key_data")
         function = RULES.get(name)
         if function is not None:
             out = function(self, eqn, *operands)
-        elif operands and scalar.is_elementwise(name, operands[0].dtype):
+        elif scalar.is_elementwise(name, operands[0].dtype):
             out = self.elementwise(eqn, operands)
-        elif name in scalar.RULES and types.is_complex(operands[0].dtype):
-            raise self.unsupported(eqn, "of complex numbers")
         else:
-            out = self.decompose(eqn, operands)
+            raise self.unsupported(eqn, "of complex numbers")
         if out is None:
             return []
         return list(out) if isinstance(out, list | tuple) else [out]
@@ -153,17 +158,6 @@ class Translator:
         if name in ("add", "add_any"):
             out.terms = (operands[0], operands[1])
         return out
-
-    def decompose(self, eqn: Eqn, operands: list[Any]) -> list[Value]:
-        """An op that is a formula of other ops."""
-        jaxpr = formula(eqn)
-        if jaxpr is None:
-            raise self.unsupported(eqn)
-        before, self.composed = self.composed, self.composed or eqn
-        try:
-            return self.run(jaxpr, operands)
-        finally:
-            self.composed = before
 
     # Values ------------------------------------------------------------------------------------
 
@@ -306,9 +300,6 @@ class Translator:
     # Errors ------------------------------------------------------------------------------------
 
     def unsupported(self, eqn: Any, why: str = "") -> Exception:
-        if self.composed is not None and eqn is not self.composed:
-            why = f"it is made of {eqn.primitive.name}" + (f", which is not: {why}" if why else "")
-            eqn = self.composed
         return unsupported("CPU", self.call, eqn, why)
 
     def check_dtypes(self, eqn: Eqn, operands: Sequence[Any]) -> None:
@@ -347,11 +338,6 @@ def proxy(x: Array) -> Array:
     out = Array(x.shape, x.dtype, lambda f, i: x.at(f, i), [(x, same)])
     out.pointwise = True
     return out
-
-
-def _is_key(aval: Any) -> bool:
-    """Whether it is the type of random keys, which stand as their words."""
-    return dtypes.is_extended(getattr(aval, "dtype", None))
 
 
 def _usage(jaxpr: Jaxpr) -> tuple[dict[Var, int], dict[Var, int]]:

@@ -35,23 +35,6 @@ def _axis_index(e: Emitter, eqn: Eqn) -> ir.Value:
     return index
 
 
-@rule(
-    *("jit", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "composite"),
-)
-def _call(e: Emitter, eqn: Eqn, *xs: Any) -> list:
-    return e.run(eqn.params["jaxpr"], xs)
-
-
-@rule("platform_index")
-def _platform_index(e: Emitter, eqn: Eqn) -> ir.Value:
-    groups = eqn.params["platforms"]
-    mine = {e.platform, "gpu"}
-    here = [i for i, names in enumerate(groups) if not names or mine & {*names}]
-    if not here:
-        raise e.fail(f"it has no function for {e.platform}, and no default")
-    return e.constant(here[0])
-
-
 @rule("run_scoped")
 def _run_scoped(e: Emitter, eqn: Eqn, *consts: Any) -> list:
     jaxpr, n = eqn.params["jaxpr"], eqn.params["num_consts"]

@@ -341,13 +341,3 @@ def _bitcast(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     if out.dtype.itemsize != _dtype(eqn).itemsize:
         raise e.fail("bitcasts keep the element size")
     return x if e.of(out) == x.type else e.value("tt.bitcast", [x], e.of(out))
-
-
-@rule("copy", "name", "stop_gradient", "relabel", "multiple_of")
-def _same(e: Emitter, eqn: Eqn, x: Any, *_: Any) -> Any:
-    return x
-
-
-@rule("optimization_barrier")
-def _same_many(e: Emitter, eqn: Eqn, *xs: Any) -> list:
-    return list(xs)

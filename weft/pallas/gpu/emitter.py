@@ -23,6 +23,7 @@ from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, open_jaxpr, subjaxprs
 from weft.pallas.gpu.formulas import computed_wider, formula
 from weft.pallas.ir import KernelCall, unsupported
+from weft.pallas.legalize import Target
 from weft.pallas.params import param
 
 MAX_ELEMENTS = 1 << 20
@@ -118,7 +119,6 @@ class Emitter:
         self.converts_float8 = converts_float8  # whether the GPU has instructions for them
         self.threads = warps_of(call) * (64 if platform == "rocm" else 32)
         self.eqn: Eqn | None = None
-        self.composed: Eqn | None = None  # whose formula is being written
         self.loc = mlir.unknown_location()
         self.core_index: dict[str, ir.Value] = {}  # the mpmd mesh's axes -> index of this core
         self.program_ids: list[ir.Value] = []
@@ -159,10 +159,7 @@ class Emitter:
             fill(*block.arguments)
 
     def fail(self, why: str = "") -> Any:
-        """The error for the current equation, or for the one whose formula it is part of."""
-        if self.composed is not None:
-            made = f"it is made of {self.eqn.primitive.name}"
-            return unsupported("GPU", self.call, self.composed, f"{made}: {why}" if why else made)
+        """The error for the current equation."""
         return unsupported("GPU", self.call, self.eqn, why)
 
     # Types ---------------------------------------------------------------------------------
@@ -399,29 +396,14 @@ class Emitter:
                     env[eqn.outvars[0]] = self.stream(self, products[id(eqn)], read)
                 continue
             values = [read(v) for v in eqn.invars]
-            emit = None if computed_wider(eqn) else RULES.get(eqn.primitive.name)
             with self.loc:
-                if emit is not None:
-                    out = emit(self, eqn, *values)
-                else:
-                    out = self._by_formula(eqn, values)
+                out = RULES[eqn.primitive.name](self, eqn, *values)
             if eqn.primitive.multiple_results:
                 env.update(zip(eqn.outvars, out, strict=True))
             else:
                 env[eqn.outvars[0]] = out
         self.eqn, self.loc = outer
         return [read(v) for v in jaxpr.outvars]
-
-    def _by_formula(self, eqn: Eqn, values: list) -> Any:
-        """An op without a rule of its own by the ops it stands for."""
-        others = formula(eqn)
-        if others is None:
-            name = eqn.primitive.name
-            raise self.fail(next((why for n, why in _INSTEAD.items() if name.startswith(n)), ""))
-        before, self.composed = self.composed, self.composed or eqn
-        outs = self.run(others, values)
-        self.composed = before
-        return outs if eqn.primitive.multiple_results else outs[0]
 
     def _captured(self, value: Any, aval: ShapedArray) -> ir.Value:
         host = np.asarray(value)
@@ -430,11 +412,22 @@ class Emitter:
         raise self.fail("a constant array that is not one repeated value must be an input")
 
 
-_INSTEAD = {
-    "scatter": "Triton moves parts of values nowhere; write to a ref: ref[rows] = x, pl.atomic_add",
-    "complex": "complex numbers have no Triton type; compute real and imaginary parts",
-}
-"""What to do, by the first letters of ops that are refused."""
+_SCATTER = "Triton moves parts of values nowhere; write to a ref: ref[rows] = x, pl.atomic_add"
+_COMPLEX = "complex numbers have no Triton type; compute real and imaginary parts"
+
+
+@functools.lru_cache(maxsize=8)
+def target_of(platform: str) -> Target:
+    """Triton's ops, for "cuda" or "rocm"."""
+    return Target(
+        "GPU",
+        frozenset({platform, "gpu"}),
+        is_native=lambda eqn: eqn.primitive.name in RULES and not computed_wider(eqn),
+        formula=formula,
+        instead=(("scatter", _SCATTER), ("complex", _COMPLEX)),
+    )
+
+
 _FLOAT = {
     "add": "arith.addf",
     "sub": "arith.subf",

@@ -12,16 +12,12 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.jaxpr import ClosedJaxpr, Eqn
-from weft.pallas import expand
+from weft.core.jaxpr import Eqn
 
 
-def formula(eqn: Eqn) -> ClosedJaxpr | None:
-    """The jaxpr of other ops that an equation stands for, or None if there is none."""
-    make = _in_float32 if computed_wider(eqn) else _FORMULAS.get(eqn.primitive.name)
-    if make is None:
-        return expand.formula(eqn)
-    return expand.traced(eqn, lambda *args: make(eqn, *args))
+def formula(eqn: Eqn) -> Callable | None:
+    """The function (equation, *operands) of other ops for one that Triton lacks, if it is here."""
+    return _in_float32 if computed_wider(eqn) else _FORMULAS.get(eqn.primitive.name)
 
 
 # Narrow floats ----------------------------------------------------------------------------------

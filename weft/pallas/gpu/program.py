@@ -21,10 +21,11 @@ from weft.core.ref import AbstractRef
 from weft.pallas.gpu import elementwise, gather, products, sync  # noqa: F401  (their rules)
 from weft.pallas.gpu.control import for_loop, program_index
 from weft.pallas.gpu.edges import steps_of
-from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, no_type
+from weft.pallas.gpu.emitter import INT, Emitter, i32_attr, no_type, target_of
 from weft.pallas.gpu.memory import View, array_view, pointer_type, read_whole, write_whole
 from weft.pallas.gpu.registers import holds, is_set, new_cell, reads, used
 from weft.pallas.ir import BlockMapping, KernelCall, Program, UnsupportedKernelError
+from weft.pallas.legalize import legalize_call
 from weft.pallas.order import parallel_dims
 
 LARGEST = 1 << 31
@@ -404,5 +405,6 @@ def build(call: KernelCall, platform: str = "cuda", capability: Any = None) -> L
     key = platform, converts_float8
     launch = call.cache.get(key)
     if launch is None:
-        launch = call.cache[key] = Builder(call, platform, converts_float8).build()
+        legal = legalize_call(call, target_of(platform))
+        launch = call.cache[key] = Builder(legal, platform, converts_float8).build()
     return launch

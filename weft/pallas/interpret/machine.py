@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.core import dtypes
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Literal, open_jaxpr
 from weft.core.ref import AbstractRef, Indexer
 from weft.pallas.interpret.errors import (
@@ -17,15 +18,41 @@ from weft.pallas.interpret.errors import (
     UninitializedReadError,
 )
 from weft.pallas.interpret.memory import Buffer, Region, locate, locate_masked
-from weft.pallas.interpret.numpy_ops import function_of
+from weft.pallas.interpret.numpy_ops import function_of, in_numpy, narrow_bits, of_narrow_bits
 from weft.pallas.interpret.params import InterpretParams
 from weft.pallas.interpret.scheduler import Scheduler, Task, Wait
+from weft.pallas.ir import OUTSIDE
+from weft.pallas.legalize import Target, lowering_formula
 from weft.pallas.spin_loops import polls
 
 Steps = Generator[Wait | None, None, list]
 RULES: dict[str, tuple[Callable[..., Any], bool]] = {}
 """Op name -> (rule(machine, task, op, *args), whether it is simple). The rule gives the list of
 results; one that is not simple is a generator, which yields where others may take a turn."""
+
+
+def _is_native(eqn: Eqn) -> bool:
+    """Whether an op has a rule, a function of NumPy, or no formula: then it runs compiled."""
+    if eqn.primitive.name in RULES or eqn.primitive.name in OUTSIDE:
+        return True
+    if any(_is_ref_or_key(v.aval) for v in (*eqn.invars, *eqn.outvars)):
+        return True
+    if narrow_bits(eqn):
+        return False
+    return in_numpy(eqn) is not None or lowering_formula(eqn) is None
+
+
+def _is_ref_or_key(aval: Any) -> bool:
+    return isinstance(aval, AbstractRef) or dtypes.is_extended(aval.dtype)
+
+
+NUMPY = Target(
+    "interpreter",
+    frozenset(),
+    _is_native,
+    formula=lambda eqn: of_narrow_bits if narrow_bits(eqn) else None,
+    has_keys=True,
+)
 
 
 class Code:
@@ -394,11 +421,6 @@ def _atomic_cas(
 # Calls, branches and loops ----------------------------------------------------------------------
 
 
-@rule("jit")
-def _jit(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
-    return (yield from m.run(op.eqn.params["jaxpr"], args, task))
-
-
 @rule("cond")
 def _cond(m: Machine, task: Task, op: _Op, index: Any, *args: Any) -> Steps:
     branches = op.eqn.params["branches"]
@@ -447,8 +469,3 @@ def _scan(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
         for y, value in zip(ys, outs[len(carry) :], strict=True):
             y[i] = value
     return [*carry, *ys]
-
-
-@rule("remat")
-def _remat(m: Machine, task: Task, op: _Op, *args: Any) -> Steps:
-    return (yield from m.run(op.eqn.params["jaxpr"], args, task))

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.jaxpr import ClosedJaxpr, Eqn, Literal, Var, subjaxprs
+from weft.core.jaxpr import Eqn
 from weft.core.state import state
 from weft.core.trace import EVAL
-from weft.pallas.expand import expanded
 
 Maker = Callable[..., Callable | None]
 MAKERS: dict[str, Maker] = {}
@@ -21,91 +20,42 @@ MAKERS: dict[str, Maker] = {}
 
 def function_of(eqn: Eqn) -> Callable:
     """A function of NumPy values that computes an equation's result (or list of results)."""
-    if any(dtypes.is_extended(v.aval.dtype) for v in (*eqn.invars, *eqn.outvars)):
-        return _compiled(eqn)  # random keys
+    return in_numpy(eqn) or _compiled(eqn)
+
+
+def in_numpy(eqn: Eqn) -> Callable | None:
+    """The function of NumPy that an op is, if it is one."""
     name = eqn.primitive.name
-    if name not in _CASTS and any(_is_narrow(v.aval.dtype) for v in eqn.invars):
-        return _narrow(eqn)
-    direct = _DIRECT.get(name)
-    if direct is not None:
-        return direct
-    make = MAKERS.get(name)
-    if make is not None:
-        made = make(eqn, **eqn.params)
-        if made is not None:
-            return made
-    formula = expanded(eqn)
-    return _compiled(eqn) if formula is None else _formula(formula, eqn.primitive.multiple_results)
+    if any(dtypes.is_extended(v.aval.dtype) for v in (*eqn.invars, *eqn.outvars)):
+        return None  # random keys
+    if name not in _CASTS and any(v.aval.dtype.name in dtypes.int4_names for v in eqn.invars):
+        return None  # NumPy has few ops on integers of less than a byte
+    direct, make = _DIRECT.get(name), MAKERS.get(name)
+    return direct or (make(eqn, **eqn.params) if make is not None else None)
 
 
 _CASTS = {"convert_element_type", "copy"}
-_OF_BITS = {"shift_right_logical", "population_count", "clz"}
-"""Ops that take a negative number as the bits it consists of."""
 
 
-def _is_narrow(dtype: Any) -> bool:
-    return dtype.name in dtypes.int4_names
+def narrow_bits(eqn: Eqn) -> bool:
+    """Whether an op takes an integer of less than a byte as the bits it consists of.
+
+    XLA:CPU counts those of the byte that holds it (jaxlib 0.10.2).
+    """
+    if eqn.primitive.name not in ("shift_right_logical", "population_count", "clz"):
+        return False
+    return eqn.invars[0].aval.dtype.name in dtypes.int4_names
 
 
-def _narrow(eqn: Eqn) -> Callable:
-    """Integers of 2 and 4 bits are computed as bytes and cut: NumPy has few ops on them."""
-    name = eqn.primitive.name
-    if name == "bitcast_convert_type" or any(subjaxprs(eqn.params)):
-        return _compiled(eqn)
-    plain = name in _OF_BITS
-
-    def wide(dtype: Any) -> Any:
-        if not _is_narrow(dtype):
-            return dtype
-        return dtypes.int8 if dtypes.is_signed(dtype) and not plain else dtypes.uint8
-
-    results = [v.aval.dtype for v in eqn.outvars]
-    given = [wide(v.aval.dtype) for v in eqn.invars]
-    ins, outs = (
-        [Var(v.aval.update(dtype=wide(v.aval.dtype))) for v in vs]
-        for vs in (eqn.invars, eqn.outvars)
-    )
-    function = function_of(eqn.replace(invars=ins, outvars=outs))
-    bits = dtypes.iinfo(results[0]).bits if plain else 8
-
-    def run(*args: Any) -> Any:
-        xs = [np.asarray(a).astype(d) for a, d in zip(args, given, strict=True)]
-        if plain:
-            xs = [x & np.uint8((1 << bits) - 1) for x in xs]
-        out = function(*xs)
-        if name == "clz":
-            out = out - np.uint8(8 - bits)
-        if not eqn.primitive.multiple_results:
-            return np.asarray(out).astype(results[0])
-        return [np.asarray(o).astype(d) for o, d in zip(out, results, strict=True)]
-
-    return run
-
-
-def _formula(closed: ClosedJaxpr, many: bool) -> Callable:
-    """The function of a jaxpr of array ops."""
-    jaxpr = closed.jaxpr
-    steps = [(e, function_of(e)) for e in jaxpr.eqns]
-    consts = {
-        v: np.asarray(c).astype(v.aval.dtype)
-        for v, c in zip(jaxpr.constvars, closed.consts, strict=True)
-    }
-
-    def run(*args: Any) -> Any:
-        env: dict[Var, Any] = dict(consts)
-        env.update(zip(jaxpr.invars, args, strict=True))
-
-        def read(v: Any) -> Any:
-            return v.aval.dtype.type(v.val) if v.__class__ is Literal else env[v]
-
-        for eqn, function in steps:
-            out = function(*map(read, eqn.invars))
-            outs = out if eqn.primitive.multiple_results else [out]
-            env.update(zip(eqn.outvars, outs, strict=True))
-        results = [read(v) for v in jaxpr.outvars]
-        return results if many else results[0]
-
-    return run
+def of_narrow_bits(eqn: Eqn, *operands: Any) -> Any:
+    """Such an op on bytes, of which the upper bits are 0."""
+    dtype = eqn.invars[0].aval.dtype
+    bits = dtypes.iinfo(dtype).bits
+    wide = [x.astype("uint8") & np.uint8((1 << bits) - 1) for x in operands]
+    out = eqn.primitive.bind(*wide, **eqn.params)
+    if eqn.primitive.name == "clz":
+        out = out - np.uint8(8 - bits)
+    return out.astype(dtype)
 
 
 def _compiled(eqn: Eqn) -> Callable:

@@ -12,19 +12,20 @@ import numpy as np
 from weft.core.jaxpr import walk_eqns
 from weft.pallas.interpret import sync as _sync  # noqa: F401  (registers its rules)
 from weft.pallas.interpret.errors import OutOfBoundsError
-from weft.pallas.interpret.machine import Machine
+from weft.pallas.interpret.machine import NUMPY, Machine
 from weft.pallas.interpret.memory import Buffer, Region, poison
 from weft.pallas.interpret.params import InterpretParams
 from weft.pallas.interpret.scheduler import Task
 from weft.pallas.interpret.sync import Semaphores, Waits, fresh
 from weft.pallas.ir import BlockMapping, KernelCall, Program
+from weft.pallas.legalize import legalize_call
 from weft.pallas.params import semantics
 
 
 def run_call(call: KernelCall, operands: Sequence[Any], params: InterpretParams) -> list:
     """The outputs of a kernel call, from NumPy operands."""
     with np.errstate(all="ignore"):
-        return _Run(call, operands, params).outputs()
+        return _Run(legalize_call(call, NUMPY), operands, params).outputs()
 
 
 class _Run:

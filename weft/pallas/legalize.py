@@ -1,0 +1,254 @@
+"""Kernel jaxprs in the ops that a backend has.
+
+`legalize_call(call, target)` is what a backend translates: calls are inlined, ops that hand a value
+on are dropped, a choice among platforms is made, and an op that the target lacks becomes the ops of
+its formula, down to ops that the target has. What has no formula raises `UnsupportedKernelError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_closed, open_jaxpr
+from weft.core.trace import trace_to_jaxpr, typeof
+from weft.ops.promote import broadcast_to
+from weft.pallas import scalar_formulas, windows
+from weft.pallas.ir import OUTSIDE, KernelCall, Program, unsupported
+
+CALLS = frozenset(
+    (
+        *("jit", "checkpoint", "remat", "custom_jvp_call", "custom_vjp_call"),
+        *("custom_vmap_call", "composite"),
+    )
+)
+"""Ops that run the jaxpr among their params on their operands."""
+
+PASSES = frozenset(("copy", "name", "stop_gradient", "relabel", "multiple_of"))
+"""Ops whose result is their first operand."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Target:
+    """What a backend can translate.
+
+    name: in messages. platforms: those that `platform_dependent` may name. is_native: whether the
+    backend has the op for its operands' types. formulas: op → function(equation, *operands) of
+    other ops, tried before those that all backends share. instead: what to do, by the first
+    letters of ops that are refused. has_keys: random keys are values, rather than their words.
+    """
+
+    name: str
+    platforms: frozenset[str]
+    is_native: Callable[[Eqn], bool]
+    formula: Callable[[Eqn], Callable | None] = lambda eqn: None
+    instead: tuple[tuple[str, str], ...] = ()
+    has_keys: bool = False
+
+
+def legalize_call(call: KernelCall, target: Target) -> KernelCall:
+    """The call with its programs and index maps in the target's ops."""
+    key = "legal", target
+    if key not in call.cache:
+        programs = tuple(
+            Program(_closed(p.jaxpr, target, call), p.mesh, p.name) for p in call.programs
+        )
+        blocks = tuple(
+            replace(b, index_map=_closed(b.index_map, target, call)) for b in call.blocks
+        )
+        call.cache[key] = call.replace(programs=programs, blocks=blocks)
+    return call.cache[key]
+
+
+def legalize(jaxpr: Any, target: Target, call: KernelCall | None = None) -> Any:
+    """A jaxpr, closed or open, in the target's ops. call: whose errors are raised."""
+    make = lambda: _Rewriting(target, call).jaxpr(jaxpr)
+    return jaxpr.memo(("legal", target), make)
+
+
+def _closed(jaxpr: ClosedJaxpr, target: Target, call: KernelCall) -> ClosedJaxpr:
+    made = legalize(jaxpr, target, call)
+    return made if isinstance(made, ClosedJaxpr) else ClosedJaxpr(made)
+
+
+class _Rewriting:
+    """A jaxpr under construction: its equations, and the constants that they need."""
+
+    def __init__(self, target: Target, call: KernelCall | None) -> None:
+        self.target, self.call = target, call
+        self.eqns: list[Eqn] = []
+        self.constvars: list[Var] = []
+        self.consts: list[Any] = []
+
+    def jaxpr(self, jaxpr: ClosedJaxpr | Jaxpr) -> ClosedJaxpr | Jaxpr:
+        body = open_jaxpr(jaxpr)
+        invars = [Var(self.aval(v.aval)) for v in body.invars]
+        outvars = self.inline(jaxpr, invars, None)
+        new = body.replace(constvars=self.constvars, invars=invars, outvars=outvars, eqns=self.eqns)
+        if isinstance(jaxpr, Jaxpr) and not self.consts:
+            return new
+        return ClosedJaxpr(new, self.consts)
+
+    def aval(self, aval: Any) -> Any:
+        """The type in which the target holds values of a type."""
+        return aval if self.target.has_keys else _words(aval)
+
+    def constant(self, value: Any, aval: Any) -> Atom:
+        if not aval.shape and not dtypes.is_extended(aval.dtype):
+            return Literal(np.asarray(value).astype(aval.dtype)[()], aval)
+        self.constvars.append(Var(aval))
+        self.consts.append(value)
+        return self.constvars[-1]
+
+    def inline(self, jaxpr: Any, operands: Sequence[Atom], composed: Eqn | None) -> list[Atom]:
+        """The results of a jaxpr on the operands, its equations added to this one's."""
+        body = open_jaxpr(jaxpr)
+        values: dict[Any, Atom] = dict(zip(body.invars, operands, strict=True))
+        for v, const in zip(body.constvars, getattr(jaxpr, "consts", ()), strict=True):
+            values[v] = self.constant(const, v.aval)
+
+        def read(atom: Atom) -> Atom:
+            return atom if atom.__class__ is Literal else values[atom]
+
+        for eqn in body.eqns:
+            invars = [read(a) for a in eqn.invars]
+            if composed is not None:
+                eqn = eqn.replace(source=composed.source)
+            outs = self.results(eqn, invars, composed)
+            values.update(zip(eqn.outvars, outs, strict=True))
+        return [read(a) for a in body.outvars]
+
+    def results(self, eqn: Eqn, invars: list[Atom], composed: Eqn | None) -> Sequence[Atom]:
+        """The results of an equation, once the target's ops for it are added."""
+        name, params = eqn.primitive.name, eqn.params
+        if name in CALLS:
+            return self.inline(params["jaxpr"], invars, composed)
+        if name in PASSES:
+            return invars[:1]
+        if name == "optimization_barrier":
+            return invars
+        if name == "platform_index" and self.target.platforms:
+            return [Literal(self.platform(eqn), eqn.outvars[0].aval)]
+        if name == "cond" and invars[0].__class__ is Literal:
+            branches = params["branches"]
+            chosen = min(max(int(invars[0].val), 0), len(branches) - 1)
+            return self.inline(branches[chosen], invars[1:], composed)
+        keys = not self.target.has_keys and any(_is_key(v.aval) for v in eqn.invars)
+        if keys and not name.startswith("random_"):
+            why = "arrays of random keys; unwrap them with random.key_data"
+            raise self.unsupported(eqn, composed, why)
+        # Its formula is of the types of the user's equation.
+        if self.target.is_native(eqn):
+            outvars = [Var(self.aval(v.aval)) for v in eqn.outvars]
+            inner = {key: self.param(value) for key, value in params.items()}
+            self.eqns.append(eqn.replace(invars=invars, outvars=outvars, params=inner))
+            return outvars
+        formula = self.formula(eqn)
+        if formula is None:
+            raise self.unsupported(eqn, composed)
+        return self.inline(formula, invars, composed or eqn)
+
+    def param(self, value: Any) -> Any:
+        """A parameter of an op that is kept, jaxprs in it legalized."""
+        if isinstance(value, ClosedJaxpr | Jaxpr):
+            return legalize(value, self.target, self.call)
+        if isinstance(value, tuple) and any(isinstance(v, ClosedJaxpr | Jaxpr) for v in value):
+            return tuple(self.param(v) for v in value)
+        return value
+
+    def formula(self, eqn: Eqn) -> ClosedJaxpr | None:
+        own = self.target.formula(eqn)
+        return formula(eqn) if own is None else traced(eqn, lambda *args: own(eqn, *args))
+
+    def platform(self, eqn: Eqn) -> Any:
+        """The place of the target's function among those of `platform_dependent`."""
+        groups = eqn.params["platforms"]
+        own = self.target.platforms
+        places = [k for k, names in enumerate(groups) if not names or own & {*names}]
+        if not places:
+            name = min(own)
+            raise self.unsupported(eqn, None, f"it has no function for {name}, and no default")
+        return np.int32(places[0])
+
+    def unsupported(self, eqn: Eqn, composed: Eqn | None, why: str = "") -> Exception:
+        name = eqn.primitive.name
+        if not why:
+            why = next((way for start, way in self.target.instead if name.startswith(start)), "")
+        if composed is not None:
+            why = f"it is made of {name}" + (f", which is not: {why}" if why else "")
+        assert self.call is not None
+        return unsupported(self.target.name, self.call, composed or eqn, why)
+
+
+# Formulas -----------------------------------------------------------------------------------------
+
+
+class _Context:
+    """Stands for a lowering context whose values are traced arrays."""
+
+    def __init__(self, eqn: Eqn) -> None:
+        self.eqn = eqn
+        self.avals_in = [v.aval for v in eqn.invars]
+        self.avals_out = [v.aval for v in eqn.outvars]
+
+    def spread(self, operands: Sequence[Any]) -> list:
+        shape = self.avals_out[0].shape
+        return [broadcast_to(x, shape) if not typeof(x).shape else x for x in operands]
+
+    def lower_fun(self, fun: Callable, *operands: Any, avals: Any = None) -> list:
+        out = fun(*operands)
+        return list(out) if isinstance(out, list | tuple) else [out]
+
+    def inline(self, closed: ClosedJaxpr, *operands: Any) -> list:
+        return eval_closed(closed, *operands)
+
+    def call(self, closed: ClosedJaxpr, operands: Sequence[Any], name: str = "") -> list:
+        return eval_closed(closed, *operands)
+
+
+def formula(eqn: Eqn) -> ClosedJaxpr | None:
+    """The jaxpr of other ops that an equation stands for, or None if there is none."""
+    make = windows.FORMULAS.get(eqn.primitive.name)
+    if make is not None:
+        return traced(eqn, lambda *args: make(eqn, *args))
+    function = scalar_formulas.FORMULAS.get(eqn.primitive.name)
+    if function is not None:
+        return traced(eqn, lambda *args: function(*args, **eqn.params))
+    return None if eqn.primitive.name in OUTSIDE else lowering_formula(eqn)
+
+
+def traced(eqn: Eqn, function: Callable) -> ClosedJaxpr:
+    """The jaxpr of a function of an equation's operands; random keys stand as their words."""
+
+    def flat(*args: Any) -> list:
+        out = function(*args)
+        return list(out) if isinstance(out, list | tuple) else [out]
+
+    avals = [_words(v.aval) for v in eqn.invars]
+    return ClosedJaxpr(*trace_to_jaxpr(flat, avals, eqn.primitive.name))
+
+
+def lowering_formula(eqn: Eqn) -> ClosedJaxpr | None:
+    """The formula of other ops that an equation is lowered by, if it is lowered by one."""
+    lower = eqn.primitive.lower
+    if lower is None:
+        return None
+    try:
+        return traced(eqn, lambda *args: lower(_Context(eqn), *args, **eqn.params))
+    except (AttributeError, TypeError):  # its rule emits StableHLO itself
+        return None
+
+
+def _is_key(aval: Any) -> bool:
+    return isinstance(aval, ShapedArray) and dtypes.is_extended(aval.dtype)
+
+
+def _words(aval: Any) -> Any:
+    if not _is_key(aval):
+        return aval
+    return ShapedArray(aval.shape + aval.dtype.physical_shape, aval.dtype.physical_dtype)
