@@ -183,3 +183,16 @@ def test_windows_and_shapes_are_made_of_other_ops(call, name):
     function, reference = WINDOWS[name]
     got = computed(call, function, IMAGE, WEIGHTS)
     np.testing.assert_allclose(got, reference(IMAGE, WEIGHTS), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["eq_to", "lt_to", "le_to"])
+def test_the_total_order_tells_zeros_and_nan_of_both_signs_apart(call, name):
+    from weft.ops import arithmetic
+
+    ordered = np.array([-np.nan, -np.inf, -2, -0.0, 0, 1e-30, 3, np.inf, np.nan], "f4")
+    ordered[0] = np.copysign(np.float32(np.nan), -1)
+    place = np.arange(9)
+    x, y = (np.ascontiguousarray(v) for v in np.broadcast_arrays(ordered[:, None], ordered))
+    compare = {"eq_to": np.equal, "lt_to": np.less, "le_to": np.less_equal}[name]
+    got = computed(call, getattr(arithmetic, f"{name}_p").bind, x, y)
+    np.testing.assert_array_equal(got, compare(place[:, None], place))

@@ -19,6 +19,7 @@ from weft.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, eval_cl
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ops.promote import broadcast_to
 from weft.pallas import scalar_formulas, windows
+from weft.pallas.formulas import ANY
 from weft.pallas.ir import OUTSIDE, KernelCall, Program, unsupported
 
 CALLS = frozenset(
@@ -29,7 +30,7 @@ CALLS = frozenset(
 )
 """Ops that run the jaxpr among their params on their operands."""
 
-PASSES = frozenset(("copy", "name", "stop_gradient", "relabel", "multiple_of"))
+PASSES = frozenset(("copy", "name", "stop_gradient", "relabel", "multiple_of", "layout_constraint"))
 """Ops whose result is their first operand."""
 
 
@@ -216,10 +217,13 @@ def formula(eqn: Eqn) -> ClosedJaxpr | None:
     make = windows.FORMULAS.get(eqn.primitive.name)
     if make is not None:
         return traced(eqn, lambda *args: make(eqn, *args))
-    function = scalar_formulas.FORMULAS.get(eqn.primitive.name)
+    name = eqn.primitive.name
+    function = scalar_formulas.FORMULAS.get(name)
+    if function is None and not dtypes.is_complex(eqn.outvars[0].aval.dtype):
+        function = ANY.get(name)
     if function is not None:
         return traced(eqn, lambda *args: function(*args, **eqn.params))
-    return None if eqn.primitive.name in OUTSIDE else lowering_formula(eqn)
+    return None if name in OUTSIDE else lowering_formula(eqn)
 
 
 def traced(eqn: Eqn, function: Callable) -> ClosedJaxpr:

@@ -132,7 +132,23 @@ def _reduce_precision(x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
     return jnp.where(x != x, x, rounded)
 
 
+def _total_order(compare: str) -> Callable:
+    """A comparison by IEEE 754's total order, which is that of the bits but for their sign."""
+
+    def ordered(x: Any) -> Any:
+        jnp, _ = _modules()
+        if not dtypes.is_float(x.dtype):
+            return x
+        bits = _bits(x)
+        return jnp.where(bits < 0, bits ^ dtypes.iinfo(bits.dtype).max, bits)
+
+    return lambda x, y: getattr(_modules()[1], compare)(ordered(x), ordered(y))
+
+
 FORMULAS: dict[str, Callable] = {
+    "eq_to": _total_order("eq"),
+    "lt_to": _total_order("lt"),
+    "le_to": _total_order("le"),
     "digamma": _in_double(_digamma),
     "polygamma": _in_double(_polygamma),
     "zeta": _in_double(_zeta),

@@ -143,6 +143,12 @@ def _function_of_two(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
     return in_float32(e, [x, y], dtype, lambda v, _: libdevice(e, name, v))
 
 
+@rule("fma")
+def _fma(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
+    a, b, c = operands(e, eqn, xs)
+    return e.value("math.fma", [a, b, c], c.type)
+
+
 @rule("logistic")
 def _logistic(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     def compute(xs: list, dtype: Any) -> ir.Value:
@@ -170,26 +176,9 @@ def _neg(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     return e.same("arith.subi", e.constant(0, e.sizes(x), dtype), x)
 
 
-@rule("sign")
-def _sign(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
-    dtype, sizes = _dtype(eqn), e.sizes(x)
-    zero, one = e.constant(0, sizes, dtype), e.constant(1, sizes, dtype)
-    result = e.select(e.compare("gt", x, zero, dtype), one, x)
-    if dtypes.is_signed(dtype) or dtypes.is_float(dtype):
-        result = e.select(e.compare("lt", x, zero, dtype), e.constant(-1, sizes, dtype), result)
-    return result  # zeros keep their sign, NaN stays NaN
-
-
 @rule("not")
 def _not(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     return e.same("arith.xori", x, e.constant(-1, e.sizes(x), _dtype(eqn)))
-
-
-@rule("is_finite")
-def _is_finite(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
-    dtype = _dtype(eqn)
-    limit = e.constant(float("inf"), e.sizes(x), dtype)
-    return e.compare("lt", e.same("math.absf", x), limit, dtype)
 
 
 @rule("round")
@@ -197,23 +186,6 @@ def _round(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     to_even = int(eqn.params["rounding_method"]) == 1
     name = "rint" if to_even else "round"
     return in_float32(e, [x], _dtype(eqn), lambda v, _: libdevice(e, name, v))
-
-
-@rule("integer_pow")
-def _integer_pow(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
-    dtype, power, sizes = _dtype(eqn), eqn.params["y"], e.sizes(x)
-    result = None
-    base, n = x, power if power >= 0 else -power
-    while n:
-        if n & 1:
-            result = base if result is None else e.binary("mul", result, base, dtype)
-        n >>= 1
-        if n:
-            base = e.binary("mul", base, base, dtype)
-    one = e.constant(1, sizes, dtype)
-    if result is None:
-        return one
-    return e.binary("div", one, result, dtype) if power < 0 else result
 
 
 @rule("shift_left", "shift_right_logical", "shift_right_arithmetic")
@@ -274,13 +246,6 @@ def _select(e: Emitter, eqn: Eqn, which: Any, *cases: Any) -> ir.Value:
         here = e.compare("le", which, e.constant(i, shape, kind), kind)
         result = e.select(here, cases[i], result)
     return result
-
-
-@rule("clamp")
-def _clamp(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
-    low, x, high = operands(e, eqn, xs)
-    dtype = eqn.outvars[0].aval.dtype
-    return e.binary("min", e.binary("max", x, low, dtype), high, dtype)
 
 
 # Conversions -------------------------------------------------------------------------------------

@@ -22,11 +22,11 @@ def formula(eqn: Eqn) -> Callable | None:
 
 # Narrow floats ----------------------------------------------------------------------------------
 
-_DIVISIONS = {"div", "rem", "integer_pow"}
+_DIVISIONS = {"div", "rem"}
 _ARITHMETIC = {
     *_DIVISIONS,
     *("add", "add_any", "sub", "mul", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "abs"),
-    *("neg", "sign", "is_finite", "clamp", "reduce_sum", "reduce_prod", "reduce_max", "reduce_min"),
+    *("neg", "reduce_sum", "reduce_prod", "reduce_max", "reduce_min"),
     *("argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin", "sort", "top_k"),
 }
 
