@@ -1,7 +1,10 @@
 """Processes that meet before they connect: who comes, who is missing, who is turned away."""
 
+import contextlib
+import hmac
 import socket
 import threading
+import time
 
 import pytest
 
@@ -38,10 +41,22 @@ def meeting():
         yield listener, f"localhost:{listener.getsockname()[1]}"
 
 
-def come(address, number, count):
-    """A connection that has said its number: the next that is admitted."""
+def come(address, number, count, gathering=False):
+    """A connection that says its number, and proves it when it is asked to, which is awaited where
+    process 0 gathers already."""
     connection = socket.create_connection(address.split(":"))
     connection.sendall(f"weft {number} {count}\n".encode())
+
+    def prove():
+        with contextlib.suppress(OSError):
+            word, nonce = connection.makefile().readline().split()
+            assert word == "prove"
+            connection.sendall(f"{rendezvous._proof(nonce, number, count)}\n".encode())
+
+    thread = threading.Thread(target=prove, daemon=True)
+    thread.start()
+    if gathering:
+        thread.join(LONG)
     return connection
 
 
@@ -67,7 +82,7 @@ def test_all_that_came_are_told_who_is_missing(meeting):
         with pytest.raises(
             RuntimeError, match="of 4 processes, 2 did not come .*process_id 1, 3."
         ) as e:
-            rendezvous.gather(listener, 4, 0.1)
+            rendezvous.gather(listener, 4, 1)
         assert other.makefile().readline() == f"{e.value}\n"
 
 
@@ -88,8 +103,8 @@ def test_a_process_of_another_group_is_told_so(meeting):
 
 def test_a_second_process_of_the_same_number_is_told_so(meeting):
     listener, address = meeting
-    with come(address, 1, 3):
-        first = start(rendezvous.gather, listener, 3, LONG)
+    first = start(rendezvous.gather, listener, 3, LONG)
+    with come(address, 1, 3, gathering=True):
         with pytest.raises(RuntimeError, match="a process 1 already; .* its own process_id"):
             rendezvous.join(address, 1, 3, LONG)
         rendezvous.join(address, 2, 3, LONG)
@@ -99,9 +114,9 @@ def test_a_second_process_of_the_same_number_is_told_so(meeting):
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
 def test_a_process_that_ended_may_come_again(meeting, order):
     listener, address = meeting
-    come(address, 1, 3).close()
-    again = [come(address, number, 3) for number in order]
     first = start(rendezvous.gather, listener, 3, LONG)
+    come(address, 1, 3, gathering=True).close()
+    again = [come(address, number, 3, gathering=True) for number in order]
     for connection in again:
         with connection:
             assert connection.makefile().readline() == "go\n"
@@ -140,3 +155,96 @@ def test_a_connection_to_itself_is_nobodys_answer(monkeypatch):
     monkeypatch.setattr(socket, "create_connection", lambda *args, **_: itself)
     with pytest.raises(RuntimeError, match="nothing answers at .*nobody listens"):
         rendezvous.wait_until_open(address, 0)
+
+
+STRANGERS = {
+    "silence": b"",
+    "half a line": b"weft 1",
+    "a member's number": b"weft 1 2\n",
+    "a number and a guess": b"weft 1 2\n" + 64 * b"0" + b"\n",
+    "another protocol": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "bytes": bytes(range(256)) * 40,
+    "large numbers": b"weft " + 40 * b"9" + b" 2\n",
+    "other digits": "weft \N{SUPERSCRIPT TWO} 2\n".encode(),
+}
+
+
+@pytest.mark.parametrize("sent", STRANGERS.values(), ids=STRANGERS)
+def test_no_number_of_strangers_keeps_a_complete_group_waiting(meeting, sent):
+    listener, address = meeting
+    with contextlib.ExitStack() as stack:
+        for _ in range(40):
+            stranger = stack.enter_context(socket.create_connection(address.split(":")))
+            with contextlib.suppress(OSError):
+                stranger.sendall(sent)
+        first = start(rendezvous.gather, listener, 2, LONG)
+        began = time.monotonic()
+        rendezvous.join(address, 1, 2, LONG)
+        assert first() == []
+        assert time.monotonic() - began < LONG / 2
+
+
+def test_bytes_that_trickle_in_hold_nobody_past_the_deadline(meeting):
+    listener, address = meeting
+    over = threading.Event()
+
+    def trickle():
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(address.split(":")) as stranger,
+        ):
+            while not over.wait(0.05):
+                stranger.sendall(b"w")
+
+    threading.Thread(target=trickle, daemon=True).start()
+    first = start(rendezvous.gather, listener, 2, 1)
+    try:
+        assert "1 did not come within 1 s" in first()[0]
+    finally:
+        over.set()
+
+
+def test_more_connections_than_are_waited_for_at_once_do_no_harm(meeting, monkeypatch):
+    monkeypatch.setattr(rendezvous, "_GUESTS", 5)
+    listener, address = meeting
+    first = start(rendezvous.gather, listener, 2, LONG)
+    with contextlib.ExitStack() as stack:
+        for _ in range(30):
+            stack.enter_context(socket.create_connection(address.split(":")))
+        rendezvous.join(address, 1, 2, LONG)
+        assert first() == []
+
+
+def test_a_process_with_another_secret_is_told_so(meeting, monkeypatch):
+    listener, address = meeting
+    monkeypatch.setenv("WEFT_COORDINATOR_TOKEN", "ours")
+    first = start(rendezvous.gather, listener, 2, LONG)
+    plain = rendezvous._proof
+    with monkeypatch.context() as patch:
+        patch.setattr(rendezvous, "introduce", lambda c, n, of, until: foreign(c, n, of, until))
+
+        def foreign(connection, number, count, until):
+            connection.sendall(f"weft {number} {count}\n".encode())
+            connection.makefile().readline()
+            connection.sendall(b"0" * 64 + b"\n")
+            return rendezvous._line(connection, until)
+
+        with pytest.raises(RuntimeError, match="process 1 does not know .*WEFT_COORDINATOR_TOKEN"):
+            rendezvous.join(address, 1, 2, LONG)
+    assert plain("a", 1, 2) != hmac.new(b"", b"a 1 2", "sha256").hexdigest()
+    rendezvous.join(address, 1, 2, LONG)
+    assert first() == []
+
+
+@pytest.mark.parametrize(
+    "address, bound",
+    [
+        ("localhost:1234", "localhost:1234"),
+        ("127.0.0.1:5", "127.0.0.1:5"),
+        ("[::1]:7", "[::1]:7"),
+        ("10.0.0.3:9", "[::]:9"),
+        ("node0.cluster:80", "[::]:80"),
+    ],
+)
+def test_process_0_listens_for_its_own_host_alone_where_that_is_enough(address, bound):
+    assert distributed._bind_address(address) == bound

@@ -49,12 +49,14 @@ def initialize(
       initialization_timeout: seconds to wait for the other processes.
       heartbeat_timeout_seconds: a process that is silent for so long counts as dead.
       shutdown_timeout_seconds: how long the end waits for the others.
-      coordinator_bind_address: where process 0 listens, "[::]:port" unless given.
+      coordinator_bind_address: where process 0 listens, "[::]:port" unless given, which is all of
+        this host's addresses; at the coordinator_address itself where that is one of localhost.
       partition_index: of GPUs that several fast networks connect, which one this process's are on.
       slice_index: the old name of partition_index.
 
     What is not given comes from the environment: WEFT_COORDINATOR_ADDRESS, WEFT_NUM_PROCESSES and
-    WEFT_PROCESS_ID, or the launcher's variables.
+    WEFT_PROCESS_ID, or the launcher's variables. WEFT_COORDINATOR_TOKEN, a secret that is the same
+    in all processes, keeps others on the network from taking the place of one.
 
     Raises:
       RuntimeError: it is too late (a device has been used), the second call, process 0 does not
@@ -106,8 +108,7 @@ def initialize(
         _state["visible_devices"] = ids
     _state["partition_index"] = slice_index if partition_index is None else partition_index
     if number == 0:
-        port = address.rsplit(":", 1)[1]
-        listen_at = coordinator_bind_address or f"[::]:{port}"
+        listen_at = coordinator_bind_address or _bind_address(address)
         with rendezvous.listen(listen_at) as listener:
             rendezvous.gather(listener, count, initialization_timeout)
         _service = distributed.make_service(
@@ -129,6 +130,15 @@ def initialize(
     client.connect()
     _state.update(client=client, process_id=number, num_processes=count)
     atexit.register(shutdown)
+
+
+def _bind_address(address: str) -> str:
+    """Where process 0 listens: where nobody but this host can connect, if that is enough."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    if host == "localhost" or host == "::1" or re.fullmatch(r"127(\.\d+){3}", host):
+        return address
+    return f"[::]:{port}"
 
 
 def _whole(name: str, value: Any) -> int:

@@ -1,20 +1,33 @@
 """All processes of a group meet before they connect, so that it can be said who is missing.
 
 jaxlib (0.10.2) ends every process where not all register with its service in time. So before there
-is a service, process 0 listens at its address itself. The others tell it their numbers, and wait
-for one line: `go`, or why not. All sides have their own deadline, and raise when it is over.
+is a service, process 0 listens at its address itself. The others tell it their numbers, prove that
+they are of the group, and wait for one line: `go`, or why not. All sides have their own deadline,
+and raise when it is over.
+
+Whoever else connects, and whatever it sends, delays nobody: process 0 waits for all connections at
+once, and a number is taken only by who answers a challenge with the group's secret as the key,
+WEFT_COORDINATOR_TOKEN. Without one, the key is empty, which keeps out what does not speak weft.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hmac
+import os
+import secrets
+import selectors
 import socket
 import time
 
 _LINE = 4096
-_HELLO = 2.0
-"""Seconds in which who connects has to say its number."""
+_INTRODUCTION = 128
+"""Bytes that each line of an introduction may have."""
+_HELLO = 10.0
+"""Seconds in which who connects has to introduce itself."""
+_GUESTS = 256
+"""How many may be doing so at once; the one that takes longest makes room."""
 
 _GRACE = 1.0
 """Seconds that others wait longer for process 0's answer, which says more than theirs would."""
@@ -49,30 +62,106 @@ def listen(address: str) -> socket.socket:
     return listener
 
 
+class _Guest:
+    """A connection that has not shown yet that it is a process of the group."""
+
+    __slots__ = ("connection", "introduced", "nonce", "received", "until")
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.until = time.monotonic() + _HELLO
+        self.received = b""
+        self.nonce = ""
+        self.introduced = (0, 0)
+
+    def listen(self) -> bool:
+        """Takes what has come; True once all is said. Raises OSError for who is a stranger."""
+        part = self.connection.recv(_INTRODUCTION)
+        self.received += part
+        line, found, rest = self.received.partition(b"\n")
+        if not part or len(line) > _INTRODUCTION or (found and rest):
+            raise ConnectionError("no process of weft")
+        if not found:
+            return False
+        self.received = b""
+        text = line.decode(errors="replace")
+        if self.nonce:
+            if not hmac.compare_digest(
+                text.encode(), _proof(self.nonce, *self.introduced).encode()
+            ):
+                _tell(
+                    self.connection,
+                    f"{_WHO}: process {self.introduced[0]} does not know the secret of process 0; "
+                    "give all processes the same WEFT_COORDINATOR_TOKEN",
+                )
+                raise ConnectionError("another secret")
+            return True
+        words = text.split()
+        if len(words) != 3 or words[0] != "weft" or not all(w.isdecimal() for w in words[1:]):
+            raise ConnectionError("no process of weft")
+        self.introduced = int(words[1]), int(words[2])
+        self.nonce = secrets.token_hex(16)
+        _tell(self.connection, f"prove {self.nonce}")
+        return False
+
+
+def _proof(nonce: str, number: int, count: int) -> str:
+    """What only a process that knows the group's secret can answer to a challenge."""
+    key = os.environ.get("WEFT_COORDINATOR_TOKEN", "").encode()
+    return hmac.new(key, f"{nonce} {number} {count}".encode(), "sha256").hexdigest()
+
+
 def gather(listener: socket.socket, count: int, seconds: float) -> None:
     """Waits in process 0 for all others, then lets them go. RuntimeError names who is missing."""
     end = time.monotonic() + seconds
     here: dict[int, socket.socket] = {}
+    guests: dict[socket.socket, _Guest] = {}
+    selector = selectors.DefaultSelector()
+    listener.setblocking(False)
+    selector.register(listener, selectors.EVENT_READ)
+
+    def leave(connection: socket.socket) -> _Guest:
+        selector.unregister(connection)
+        return guests.pop(connection)
+
     try:
         while not _all_here(here, count):
-            listener.settimeout(max(end - time.monotonic(), 0.001))
-            try:
-                new, _ = listener.accept()
-            except TimeoutError:
+            now = time.monotonic()
+            if now >= end:
                 missing = [i for i in range(1, count) if i not in here]
-                raise RuntimeError(_missing(missing, count, seconds)) from None
-            _admit(new, here, count)
+                raise RuntimeError(_missing(missing, count, seconds))
+            late = [g.connection for g in guests.values() if g.until <= now]
+            for connection in late or list(guests)[: len(guests) - _GUESTS]:
+                leave(connection).connection.close()
+            wake = min([end, now + 1.0, *(g.until for g in guests.values())])
+            for key, _ in selector.select(max(wake - now, 0.001)):
+                if key.fileobj is listener:
+                    with contextlib.suppress(OSError):
+                        connection, _address = listener.accept()
+                        connection.setblocking(False)
+                        guests[connection] = _Guest(connection)
+                        selector.register(connection, selectors.EVENT_READ)
+                    continue
+                guest = guests[key.fileobj]
+                try:
+                    if guest.listen():
+                        leave(guest.connection)
+                        _admit(guest.connection, *guest.introduced, here, count)
+                except OSError:
+                    leave(guest.connection).connection.close()
         for member in here.values():
             _tell(member, "go")
+        until = time.monotonic() + _HELLO
         for member in here.values():  # they close first, so that the port is free at once
-            _line(member)
+            _line(member, until)
     except RuntimeError as error:
         for member in here.values():
             _tell(member, str(error))
         raise
     finally:
-        for member in here.values():
-            member.close()
+        selector.close()
+        for connection in (*here.values(), *guests):
+            connection.close()
 
 
 def join(address: str, number: int, count: int, seconds: float) -> None:
@@ -81,9 +170,7 @@ def join(address: str, number: int, count: int, seconds: float) -> None:
     while True:
         connection = _connect(address, end, seconds)
         with connection:
-            _tell(connection, f"weft {number} {count}")
-            connection.settimeout(max(end - time.monotonic(), 0) + _GRACE)
-            answer = _line(connection)
+            answer = introduce(connection, number, count, end + _GRACE)
         if answer == "go":
             return
         if answer.startswith(_WHO):
@@ -101,19 +188,26 @@ def join(address: str, number: int, count: int, seconds: float) -> None:
         time.sleep(0.1)  # process 0 has ended: it may come again
 
 
+def introduce(connection: socket.socket, number: int, count: int, until: float) -> str:
+    """Says which process this is, and proves it; what process 0 answers, "" if nothing by then."""
+    _tell(connection, f"weft {number} {count}")
+    answer = _line(connection, until)
+    if answer.startswith("prove "):
+        _tell(connection, _proof(answer.removeprefix("prove "), number, count))
+        answer = _line(connection, until)
+    return answer
+
+
 def wait_until_open(address: str, seconds: float) -> None:
     """Waits until something listens there. Raises RuntimeError if nothing does."""
     _connect(address, time.monotonic() + seconds, seconds).close()
 
 
-def _admit(new: socket.socket, here: dict[int, socket.socket], count: int) -> None:
-    """Notes who has connected; who is no process of this group is told so, or left out."""
+def _admit(
+    new: socket.socket, number: int, of: int, here: dict[int, socket.socket], count: int
+) -> None:
+    """Notes a process that has come; one that is not of this group is told so."""
     new.settimeout(_HELLO)
-    words = _line(new).split()
-    if len(words) != 3 or words[0] != "weft" or not (words[1].isdigit() and words[2].isdigit()):
-        new.close()
-        return
-    number, of = int(words[1]), int(words[2])
     if of != count or not 0 < number < count:
         _tell(
             new,
@@ -175,13 +269,14 @@ def _tell(connection: socket.socket, text: str) -> None:
         connection.sendall(text.encode() + b"\n")
 
 
-def _line(connection: socket.socket) -> str:
-    """What the other side says; "" if it says nothing."""
+def _line(connection: socket.socket, until: float) -> str:
+    """What the other side says; "" if it says nothing, or not all of a line by then."""
     received = b""
     with contextlib.suppress(OSError):
         while not received.endswith(b"\n") and len(received) < _LINE:
+            connection.settimeout(max(until - time.monotonic(), 0.001))
             part = connection.recv(_LINE)
-            if not part:
+            if not part or time.monotonic() > until:
                 return ""
             received += part
     return received.decode(errors="replace").strip()
