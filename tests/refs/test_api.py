@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import weft
 import weft.numpy as jnp
 import weft.pallas as pl
-from weft import lax
+from weft import P, lax
 
 X = np.arange(24, dtype=np.float32).reshape(4, 6)
 ROWS = np.array([2, 0])
@@ -535,3 +535,68 @@ def test_a_ref_of_a_number_is_read_as_a_weak_one():
         return acc[...]
 
     assert weft.grad(total)(np.ones(2, np.float32)).tolist() == [1.0, 1.0]
+
+
+def _swapped(ref):
+    return weft.ref.swap(ref, ..., ref[...] * 2)
+
+
+SPLIT = {
+    "read": (lambda r: r[...], P("x", None)),
+    "columns": (lambda r: r[:, 2:4], P("x", None)),
+    "a column": (lambda r: r[:, 1], P("x")),
+    "picked columns": (lambda r: r[:, np.array([0, -1])], P("x", None)),
+    "half of the rows": (lambda r: r[:8], P("x", None)),
+    "added to": (lambda r: (weft.ref.addupdate(r, ..., r[...]), r[...])[1], P("x", None)),
+    "swapped": (_swapped, P("x", None)),
+    "frozen": (lambda r: weft.freeze(weft.new_ref(r[...])), P("x", None)),
+    "jit": (lambda r: weft.jit(lambda r: r[...])(r), P("x", None)),
+    "a loop": (
+        lambda r: weft.lax.fori_loop(0, 2, lambda i, c: c + r[...], weft.numpy.zeros_like(r[...])),
+        P("x", None),
+    ),
+    "a branch": (
+        lambda r: weft.lax.cond(r[:, 0].sum() > 0, lambda: r[...], lambda: r[...]),
+        P("x", None),
+    ),
+    "written whole": (
+        lambda r: (r.__setitem__(..., np.ones((16, 8), np.float32)), r[...])[1],
+        P("x", None),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_refs_keep_their_explicit_sharding_under_jit(name):
+    read, spec = SPLIT[name]
+    mesh = weft.make_mesh((8,), ("x",), axis_types=(weft.sharding.AxisType.Explicit,))
+    x = np.arange(128, dtype=np.float32).reshape(16, 8)
+    outs, types = [], []
+
+    def run(r):
+        out = read(r)
+        types.append(weft.typeof(out).sharding.spec)
+        return out
+
+    with weft.set_mesh(mesh):
+        for jit in (lambda f: f, weft.jit):
+            ref = weft.new_ref(weft.device_put(x, weft.NamedSharding(mesh, P("x", None))))
+            out = jit(run)(ref)
+            assert types.pop() == spec and out.sharding.spec == spec
+            assert ref[...].sharding.spec == P("x", None)
+            outs.append((np.asarray(out), np.asarray(ref[...])))
+    np.testing.assert_array_equal(outs[0][0], outs[1][0])
+    np.testing.assert_array_equal(outs[0][1], outs[1][1])
+
+
+def test_what_is_written_to_a_split_ref_is_split():
+    mesh = weft.make_mesh((8,), ("x",), axis_types=(weft.sharding.AxisType.Explicit,))
+    x = np.arange(16, dtype=np.float32)
+    with weft.set_mesh(mesh):
+        ref = weft.new_ref(weft.device_put(x, weft.NamedSharding(mesh, P("x"))))
+        whole = weft.device_put(x + 1, weft.NamedSharding(mesh, P()))
+        ref[...] = whole
+        assert ref[...].sharding.spec == P("x")
+        weft.jit(lambda r, v: r.__setitem__(..., v * 2))(ref, whole)
+        assert ref[...].sharding.spec == P("x")
+        np.testing.assert_array_equal(ref[...], 2 * (x + 1))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
+from weft.core import provided
 from weft.core.state import state
 
 
@@ -55,6 +56,12 @@ class Cell:
                     f"of the {what} function; make the ref inside it, {how}"
                 )
             trace = trace.parent
+        sharding = self.aval.inner.sharding
+        if (
+            sharding is not None
+            and getattr(getattr(value, "aval", None), "sharding", 0) != sharding
+        ):
+            value = provided.reshard(value, sharding)  # the type of a ref does not change
         mat = getattr(value, "aval", self.aval).mat
         if mat is not self.aval.mat:
             wider = sorted(mat.varying - self.aval.mat.varying, key=str)

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from weft.core.aval import ShapedArray
+from weft.core.caches import clearable
 from weft.core.cell import DISCHARGE
 from weft.core.dtypes import is_integer, short_name
 from weft.core.effects import WRITES
 from weft.core.primitive import Primitive
 from weft.core.ref import AbstractRef, Indexer, Pick, Window
-from weft.core.trace import typeof
+from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ops.elementwise_api import convert
 from weft.refs.values import all_picks, read, write
 
 _WRITES = frozenset((WRITES,))
 
 
-def _value_aval(ref: AbstractRef, indexer: Indexer) -> ShapedArray:
-    return ShapedArray(indexer.shape, ref.dtype, ref.weak_type, None, ref.mat)
+def _value_aval(ref: AbstractRef, indexer: Indexer, index: Sequence[Any] = ()) -> ShapedArray:
+    sharding = None if ref.inner.sharding is None else _sharding(ref.inner, indexer, tuple(index))
+    return ShapedArray(indexer.shape, ref.dtype, ref.weak_type, sharding, ref.mat)
+
+
+@clearable
+@lru_cache(maxsize=1024)
+def _sharding(inner: ShapedArray, indexer: Indexer, index: tuple) -> Any:
+    """How the part of a ref is split: as the ops that read it from the array say."""
+    jaxpr, _ = trace_to_jaxpr(lambda x, *at: [read(x, indexer, at)], [inner, *index], "a ref")
+    return jaxpr.out_avals[0].sharding
 
 
 def _check_ref(name: str, ref: Any) -> None:
@@ -163,7 +174,7 @@ def _no_derivative(prim: Callable[[], Primitive], name: str) -> Callable:
 
 def _get_abstract(ref: Any, *rest: Any, indexer: Indexer, **params: Any) -> ShapedArray:
     _check_ref("get", ref)
-    return _value_aval(ref, indexer)
+    return _value_aval(ref, indexer, rest[: indexer.num_operands])
 
 
 get_p = Primitive(
@@ -181,7 +192,8 @@ def _write_abstract(name: str, returns: bool, num_values: int = 1) -> Callable:
         for value in rest[:num_values]:
             _check_value(name, ref, value, indexer)
         _check_op(name, ref, params.get("op"))
-        return _value_aval(ref, indexer) if returns else []
+        index = rest[num_values : num_values + indexer.num_operands]
+        return _value_aval(ref, indexer, index) if returns else []
 
     return abstract
 
