@@ -6,7 +6,19 @@ Modules load when they are first used.
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-__all__ = ["linalg", "special"]
+__all__ = [
+    "cluster",
+    "fft",
+    "integrate",
+    "interpolate",
+    "linalg",
+    "ndimage",
+    "optimize",
+    "signal",
+    "sparse",
+    "special",
+    "stats",
+]
 
 
 def __getattr__(name: str) -> _Any:

@@ -1,0 +1,8 @@
+"""Integration of samples, under the names and with the semantics of jax.scipy.integrate."""
+
+from weft.core.namespace import seal
+from weft.numpy.calculus import trapezoid
+from weft.scipy.examples import EXAMPLES
+
+__all__ = ["trapezoid"]
+seal(globals(), examples=EXAMPLES, prefix="integrate.")

@@ -1,0 +1,490 @@
+"""Convolution and spectra, under the names and with the semantics of jax.scipy.signal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as wnp
+from weft import lax
+from weft.core.namespace import seal
+from weft.numpy.common import canonical_axes
+from weft.scipy.examples import EXAMPLES
+from weft.scipy.linalg.factorizations import _choice
+from weft.scipy.special.factorials import as_float
+
+__all__ = [
+    *["convolve", "convolve2d", "correlate", "correlate2d", "csd", "detrend", "fftconvolve"],
+    *["istft", "stft", "welch"],
+]  # fmt: skip
+
+
+def fftconvolve(
+    in1: Any, in2: Any, mode: str = "full", axes: int | Sequence[int] | None = None
+) -> Any:
+    """The convolution of two arrays of one rank along axes, by Fourier transforms.
+
+    mode: 'full', 'same' (of in1's shape), 'valid'. axes: all by default; the others broadcast.
+    Source: scipy.signal.fftconvolve.
+    """
+    _choice("fftconvolve", "mode", mode, ("full", "same", "valid"))
+    x, y = as_float(in1), as_float(in2)
+    if x.ndim != y.ndim:
+        raise ValueError(f"fftconvolve: in1 {x.shape} and in2 {y.shape} must have one rank")
+    if not x.ndim:
+        return x * y
+    chosen = canonical_axes(range(x.ndim) if axes is None else axes, x.ndim, "axes")
+    for d in set(range(x.ndim)) - set(chosen):
+        if x.shape[d] != y.shape[d] and 1 not in (x.shape[d], y.shape[d]):
+            raise ValueError(f"fftconvolve: dimension {d} of {x.shape} and {y.shape} must agree")
+    if mode == "valid":
+        x, y = _larger_first("fftconvolve", x, y, chosen)
+    full = [x.shape[d] + y.shape[d] - 1 for d in chosen]
+    if any(s <= 0 for s in full):
+        raise ValueError(f"fftconvolve: in1 {x.shape} and in2 {y.shape} must not be empty")
+    if wnp.iscomplexobj(x) or wnp.iscomplexobj(y):
+        product = wnp.fft.fftn(x, full, chosen) * wnp.fft.fftn(y, full, chosen)
+        out = wnp.fft.ifftn(product, full, chosen)
+    else:
+        product = wnp.fft.rfftn(x, full, chosen) * wnp.fft.rfftn(y, full, chosen)
+        out = wnp.fft.irfftn(product, full, chosen)
+    index = [slice(None)] * out.ndim
+    for d, size in zip(chosen, full, strict=True):
+        wanted = {"full": size, "same": x.shape[d], "valid": x.shape[d] - y.shape[d] + 1}[mode]
+        start = (size - wanted) // 2
+        index[d] = slice(start, start + wanted)
+    return out[tuple(index)]
+
+
+def _larger_first(name: str, x: Any, y: Any, axes: Sequence[int]) -> tuple:
+    """The operands so that the second lies inside of the first, along all axes."""
+    if all(x.shape[d] >= y.shape[d] for d in axes):
+        return x, y
+    if all(x.shape[d] <= y.shape[d] for d in axes):
+        return y, x
+    raise ValueError(
+        f"{name}: for mode='valid' one of {x.shape}, {y.shape} must be at least as large as the "
+        "other in every dimension"
+    )
+
+
+def _direct(name: str, x: Any, y: Any, mode: str, precision: Any) -> Any:
+    """The convolution by lax's, which slides the second operand over the first."""
+    x, y = wnp.asarray(x), wnp.asarray(y)
+    if x.ndim != y.ndim:
+        raise ValueError(f"{name}: in1 {x.shape} and in2 {y.shape} must have one rank")
+    if not x.ndim:
+        return x * y
+    dtype = wnp.result_type(x, y)
+    if not wnp.issubdtype(dtype, wnp.inexact):
+        dtype = as_float(wnp.zeros((), dtype)).dtype
+    x, y = x.astype(dtype), y.astype(dtype)
+    if 0 in x.shape + y.shape:
+        raise ValueError(f"{name}: in1 {x.shape} and in2 {y.shape} must not be empty")
+    if mode == "valid":
+        x, y = _larger_first(name, x, y, range(x.ndim))
+    pads = {
+        "full": [(s - 1, s - 1) for s in y.shape],
+        "same": [(s // 2, s - s // 2 - 1) for s in y.shape],
+        "valid": [(0, 0)] * x.ndim,
+    }[mode]
+    out = lax.conv_general_dilated(
+        x[None, None], wnp.flip(y)[None, None], (1,) * x.ndim, pads, precision=precision
+    )
+    return out[0, 0]
+
+
+def convolve(
+    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
+) -> Any:
+    """The convolution of two arrays of one rank.
+
+    mode: 'full', 'same' (of in1's shape), 'valid'. method: 'direct', 'fft' or 'auto', which is
+    'direct'. precision: of 'direct'. Source: scipy.signal.convolve.
+    """
+    _choice("convolve", "mode", mode, ("full", "same", "valid"))
+    _choice("convolve", "method", method, ("auto", "direct", "fft"))
+    if method == "fft":
+        return fftconvolve(in1, in2, mode)
+    return _direct("convolve", in1, in2, mode, precision)
+
+
+def correlate(
+    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
+) -> Any:
+    """The cross-correlation of two arrays of one rank: convolution with in2 reversed, conjugate.
+
+    mode, method, precision: as `convolve` has them. Source: scipy.signal.correlate.
+    """
+    _choice("correlate", "mode", mode, ("full", "same", "valid"))
+    _choice("correlate", "method", method, ("auto", "direct", "fft"))
+    x, y = wnp.asarray(in1), wnp.asarray(in2)
+    if x.ndim != y.ndim:
+        raise ValueError(f"correlate: in1 {x.shape} and in2 {y.shape} must have one rank")
+    swapped = mode == "valid" and any(a < b for a, b in zip(x.shape, y.shape, strict=True))
+    if swapped:
+        # The smaller slides over the larger; lags then count the other way.
+        y, x = _larger_first("correlate", x, y, range(x.ndim))[1], wnp.asarray(in2)
+        y = wnp.asarray(in1)
+        out = convolve(x, wnp.conj(wnp.flip(y)), mode, method, precision)
+        return wnp.conj(wnp.flip(out))
+    if mode == "same":
+        # The middle of the full result, of in1's shape.
+        full = convolve(x, wnp.conj(wnp.flip(y)), "full", method, precision)
+        starts = [(f - s) // 2 for f, s in zip(full.shape, x.shape, strict=True)]
+        return full[tuple(slice(a, a + s) for a, s in zip(starts, x.shape, strict=True))]
+    return convolve(x, wnp.conj(wnp.flip(y)), mode, method, precision)
+
+
+_BOUNDARIES = {"wrap": "wrap", "symm": "symmetric"}
+
+
+def _two_dimensional(name: str, x: Any, y: Any, boundary: str, fillvalue: Any, mode: str) -> tuple:
+    """The operands, the first padded as the boundary asks, and the mode that is left."""
+    _choice(name, "mode", mode, ("full", "same", "valid"))
+    _choice(name, "boundary", boundary, ("fill", "wrap", "symm"))
+    x, y = wnp.asarray(x), wnp.asarray(y)
+    if x.ndim != 2 or y.ndim != 2:
+        raise ValueError(f"{name}: takes arrays of two dimensions, got {x.shape} and {y.shape}")
+    if mode == "valid" or (
+        boundary == "fill" and np.ndim(fillvalue) == 0 and not np.any(fillvalue)
+    ):
+        return x, y, mode
+    pads = [(s - 1, s - 1) if mode == "full" else (s // 2, s - s // 2 - 1) for s in y.shape]
+    if name == "correlate2d" and mode == "same":
+        pads = [(b, a) for a, b in pads]
+    if boundary == "fill":
+        return wnp.pad(x, pads, constant_values=fillvalue), y, "inner"
+    return wnp.pad(x, pads, mode=_BOUNDARIES[boundary]), y, "inner"
+
+
+def convolve2d(
+    in1: Any,
+    in2: Any,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: Any = 0,
+    precision: Any = None,
+) -> Any:
+    """The convolution of two matrices.
+
+    mode: 'full', 'same' (of in1's shape), 'valid'. boundary: what lies around in1: 'fill' (the
+    fillvalue), 'wrap' or 'symm'. Source: scipy.signal.convolve2d.
+    """
+    x, y, left = _two_dimensional("convolve2d", in1, in2, boundary, fillvalue, mode)
+    return _direct("convolve2d", x, y, "valid" if left == "inner" else left, precision)
+
+
+def correlate2d(
+    in1: Any,
+    in2: Any,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: Any = 0,
+    precision: Any = None,
+) -> Any:
+    """The cross-correlation of two matrices.
+
+    Arguments are those of `convolve2d`. Source: scipy.signal.correlate2d.
+    """
+    x, y, left = _two_dimensional("correlate2d", in1, in2, boundary, fillvalue, mode)
+    if left == "inner":
+        return _direct("correlate2d", x, wnp.conj(wnp.flip(y)), "valid", precision)
+    return correlate(x, y, left, "direct", precision)
+
+
+def detrend(
+    data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: Any = None
+) -> Any:
+    """The data less their mean ('constant') or their least-squares line ('linear') along an axis.
+
+    bp: where the line may break, indices. Source: scipy.signal.detrend.
+    """
+    _choice("detrend", "type", type, ("linear", "constant", "l", "c"))
+    x = as_float(data)
+    if type[0] == "c":
+        return x - wnp.mean(x, axis, keepdims=True)
+    (axis,) = canonical_axes(axis, x.ndim, "axis")
+    x = wnp.moveaxis(x, axis, 0)
+    n = x.shape[0]
+    breaks = np.unique(np.concatenate([[0, n], np.atleast_1d(np.asarray(bp))])).astype(int)
+    if breaks[0] < 0 or breaks[-1] > n:
+        raise ValueError(f"detrend: bp {bp} must lie between 0 and the length {n}")
+    flat, parts = x.reshape(n, -1), []
+    for first, last in zip(breaks[:-1], breaks[1:], strict=True):
+        steps = np.arange(1, last - first + 1) / (last - first)
+        # An orthonormal basis of lines, on the host: the fit is a projection.
+        basis, _ = np.linalg.qr(np.stack([steps, np.ones_like(steps)], 1))
+        basis = basis.astype(x.real.dtype)
+        part = flat[first:last]
+        parts.append(part - basis @ (basis.T @ part))
+    return wnp.moveaxis(wnp.concatenate(parts).reshape(x.shape), 0, axis)
+
+
+# Spectra -----------------------------------------------------------------------------------------
+
+_COSINES = {
+    "boxcar": (1.0,),
+    "hann": (0.5, 0.5),
+    "hanning": (0.5, 0.5),
+    "hamming": (0.54, 0.46),
+    "blackman": (0.42, 0.5, 0.08),
+    "blackmanharris": (0.35875, 0.48829, 0.14128, 0.01168),
+    "nuttall": (0.3635819, 0.4891775, 0.1365995, 0.0106411),
+    "flattop": (0.21557895, 0.41663158, 0.277263158, 0.083578947, 0.006947368),
+}
+
+
+def _window(name: str, window: Any, nperseg: int) -> Any:
+    """The window's values: periodic sums of cosines by name, or an array of its own."""
+    if isinstance(window, tuple) and len(window) == 1:
+        (window,) = window
+    if isinstance(window, str):
+        if window not in _COSINES:
+            raise ValueError(
+                f"{name}: window must be an array or one of {', '.join(_COSINES)}; got {window!r}"
+            )
+        phase = 2 * np.pi * np.arange(nperseg) / nperseg
+        terms = enumerate(_COSINES[window])
+        return np.sum([(-1) ** k * a * np.cos(k * phase) for k, a in terms], axis=0)
+    values = wnp.asarray(window)
+    if values.ndim != 1:
+        raise ValueError(f"{name}: window must be a name or a vector, got shape {values.shape}")
+    return values
+
+
+def _segment_sizes(
+    name: str, window: Any, nperseg: Any, noverlap: Any, nfft: Any, length: int | None
+) -> tuple[Any, int, int, int]:
+    """The window, and the sizes of segments, overlaps and transforms."""
+    named = isinstance(window, str | tuple)
+    if nperseg is None:
+        nperseg = 256 if named else np.shape(window)[0]
+    nperseg = int(nperseg)
+    if nperseg < 1:
+        raise ValueError(f"{name}: nperseg must be 1 or more, got {nperseg}")
+    if length is not None and nperseg > length:
+        nperseg = length
+    values = _window(name, window, nperseg)
+    if values.shape[0] != nperseg:
+        raise ValueError(f"{name}: window has {values.shape[0]} elements, nperseg is {nperseg}")
+    overlap = nperseg // 2 if noverlap is None else int(noverlap)
+    if overlap >= nperseg:
+        raise ValueError(f"{name}: noverlap {overlap} must be less than nperseg {nperseg}")
+    size = nperseg if nfft is None else int(nfft)
+    if size < nperseg:
+        raise ValueError(f"{name}: nfft {size} must be at least nperseg {nperseg}")
+    return values, nperseg, overlap, size
+
+
+def _segments(x: Any, size: int, step: int) -> Any:
+    """Overlapping parts of the last axis, (..., count, size)."""
+    count = (x.shape[-1] - size) // step + 1
+    if size % step == 0 and count > 0:
+        # Where steps divide segments, parts of blocks need no gather.
+        blocks = x[..., : (count - 1 + size // step) * step]
+        blocks = blocks.reshape(*x.shape[:-1], -1, step)
+        parts = [blocks[..., i : i + count, :] for i in range(size // step)]
+        return wnp.concatenate(parts, -1)
+    return x[..., np.arange(count)[:, None] * step + np.arange(size)[None]]
+
+
+def _detrended(segments: Any, detrend_by: Any) -> Any:
+    if detrend_by is False or detrend_by is None:
+        return segments
+    if callable(detrend_by):
+        return detrend_by(segments)
+    return detrend(segments, axis=-1, type=detrend_by)
+
+
+def _spectra(
+    name: str, x: Any, y: Any, fs: Any, window: Any, nperseg: Any, noverlap: Any, nfft: Any,
+    detrend_by: Any, onesided: bool, scaling: str, boundary: Any = None, padded: bool = False,
+) -> tuple:  # fmt: skip
+    """Frequencies, times, and products (or transforms, y None) of segments of the last axis."""
+    _choice(name, "scaling", scaling, ("density", "spectrum", "stft"))
+    _choice(name, "boundary", boundary, (None, "zeros", "constant", "even", "odd"))
+    w, size, overlap, nfft = _segment_sizes(name, window, nperseg, noverlap, nfft, x.shape[-1])
+    step = size - overlap
+    if boundary is not None:
+        pad = [(0, 0)] * (x.ndim - 1) + [(size // 2, size // 2)]
+        modes = {"zeros": ("constant", {}), "constant": ("edge", {}), "even": ("reflect", {}),
+                 "odd": ("reflect", {"reflect_type": "odd"})}  # fmt: skip
+        mode, options = modes[boundary]
+        x = wnp.pad(x, pad, mode=mode, **options)
+    if padded:
+        extra = (-(x.shape[-1] - size) % step) % size
+        x = wnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, extra)])
+    dtype = wnp.result_type(x.real.dtype)
+    w = wnp.asarray(w).astype(dtype)
+    onesided = onesided and not (wnp.iscomplexobj(x) or (y is not None and wnp.iscomplexobj(y)))
+
+    def transformed(v: Any) -> Any:
+        parts = _detrended(_segments(v, size, step), detrend_by) * w
+        return (wnp.fft.rfft if onesided else wnp.fft.fft)(parts, nfft)
+
+    spectrum = transformed(x)
+    if y is not None:
+        spectrum = wnp.conj(spectrum) * (spectrum if y is x else transformed(y))
+    scale = 1 / (fs * wnp.sum(w * w)) if scaling == "density" else 1 / wnp.sum(w) ** 2
+    if y is None:
+        scale = wnp.sqrt(scale) if scaling == "density" else 1 / wnp.sum(w)
+    spectrum = spectrum * scale.astype(dtype)
+    if onesided and y is not None:
+        # Frequencies between the ends stand for their negatives, too.
+        last = spectrum.shape[-1] if nfft % 2 else spectrum.shape[-1] - 1
+        doubled = np.where((np.arange(spectrum.shape[-1]) > 0)
+                           & (np.arange(spectrum.shape[-1]) < last), 2, 1)  # fmt: skip
+        spectrum = spectrum * doubled.astype(dtype)
+    freqs = (wnp.fft.rfftfreq if onesided else wnp.fft.fftfreq)(nfft, 1 / fs)
+    starts = np.arange(size / 2, x.shape[-1] - size / 2 + 1, step) / fs
+    times = starts - (size / 2) / fs if boundary is not None else starts
+    return freqs.astype(dtype), wnp.asarray(times, dtype=dtype), spectrum
+
+
+def stft(
+    x: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int = 256,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Any = False,
+    return_onesided: bool = True,
+    boundary: str | None = "zeros",
+    padded: bool = True,
+    axis: int = -1,
+) -> tuple[Any, Any, Any]:
+    """Frequencies, times, and the Fourier transforms of windowed segments along an axis.
+
+    The result has the frequencies where the axis was, and times last.
+    Source: scipy.signal.stft.
+    """
+    x = as_float(x)
+    (axis,) = canonical_axes(axis, x.ndim, "axis")
+    freqs, times, z = _spectra(
+        "stft", wnp.moveaxis(x, axis, -1), None, fs, window, nperseg, noverlap, nfft, detrend,
+        return_onesided, "spectrum", boundary, padded,
+    )  # fmt: skip
+    return freqs, times, wnp.moveaxis(z, -1, axis)
+
+
+def csd(
+    x: Any,
+    y: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Any = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
+    average: str = "mean",
+) -> tuple[Any, Any]:
+    """Frequencies and the cross power spectral density of x and y, by Welch's method.
+
+    y: None for x's own density. average: 'mean' or 'median', over segments.
+    Source: Welch, 1967; scipy.signal.csd.
+    """
+    _choice("csd", "average", average, ("mean", "median"))
+    a = as_float(x)
+    (axis,) = canonical_axes(axis, a.ndim, "axis")
+    a = wnp.moveaxis(a, axis, -1)
+    b = a
+    if y is not None and y is not x:
+        b = wnp.moveaxis(as_float(y), axis, -1)
+        length = max(a.shape[-1], b.shape[-1])
+        a, b = (_resized_last(v, length) for v in (a, b))
+    if not a.size or not b.size:
+        raise ValueError(f"csd: x {a.shape} and y {b.shape} must not be empty")
+    freqs, _, p = _spectra(
+        "csd", a, b, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling
+    )
+    if average == "median":
+        count = p.shape[-2]
+        odd = np.arange(2, count, 2)
+        bias = 1 + np.sum(1.0 / (odd + 1) - 1.0 / odd)
+        middle = wnp.median(p.real, -2)
+        p = (middle if b is a else middle + 1j * wnp.median(p.imag, -2)) / bias
+    else:
+        p = wnp.mean(p, -2)
+    return freqs, wnp.moveaxis(p.real if b is a else p, -1, axis)
+
+
+def _resized_last(x: Any, length: int) -> Any:
+    return wnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, length - x.shape[-1])])
+
+
+def welch(
+    x: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Any = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
+    average: str = "mean",
+) -> tuple[Any, Any]:
+    """Frequencies and the power spectral density, averaged over segments.
+
+    Source: Welch, The use of fast Fourier transform for the estimation of power spectra, 1967.
+    """
+    return csd(
+        x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
+        average,
+    )  # fmt: skip
+
+
+def istft(
+    Zxx: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    input_onesided: bool = True,
+    boundary: bool = True,
+    time_axis: int = -1,
+    freq_axis: int = -2,
+) -> tuple[Any, Any]:
+    """Times and the signal that has the short-time transform Zxx, by overlapping addition.
+
+    Source: Griffin and Lim, Signal estimation from modified short-time Fourier transform, 1984.
+    """
+    z = as_float(Zxx)
+    if z.ndim < 2:
+        raise ValueError(f"istft: Zxx has frequencies and times, got shape {z.shape}")
+    freq_axis, time_axis = canonical_axes((freq_axis, time_axis), z.ndim, "freq_axis, time_axis")
+    z = wnp.moveaxis(z, (time_axis, freq_axis), (-2, -1))
+    n = 2 * (z.shape[-1] - 1) if input_onesided else z.shape[-1]
+    if nperseg is None:
+        nperseg = n
+    if nfft is None:
+        nfft = n + 1 if input_onesided and nperseg == n + 1 else n
+    w, size, overlap, nfft = _segment_sizes("istft", window, nperseg, noverlap, nfft, None)
+    step = size - overlap
+    parts = (wnp.fft.irfft(z, nfft) if input_onesided else wnp.fft.ifft(z, nfft))[..., :size]
+    w = wnp.asarray(w).astype(parts.real.dtype)
+    parts = parts * w * wnp.sum(w)
+    count = parts.shape[-2]
+    length = size + (count - 1) * step
+    place = np.arange(count)[:, None] * step + np.arange(size)[None]
+    zeros = wnp.zeros((*parts.shape[:-2], length), parts.dtype)
+    total = zeros.at[..., place].add(parts)
+    norm = wnp.zeros(length, w.dtype).at[place].add(wnp.broadcast_to(w * w, place.shape))
+    if boundary:
+        middle = slice(size // 2, length - size // 2)
+        total, norm = total[..., middle], norm[middle]
+    x = total / wnp.where(norm > 1e-10, norm, 1)
+    times = wnp.arange(x.shape[-1]).astype(w.dtype) / fs
+    return times, wnp.moveaxis(x, -1, min(time_axis, x.ndim - 1)) if x.ndim > 1 else x
+
+
+seal(globals(), examples=EXAMPLES, prefix="signal.")
