@@ -14,6 +14,8 @@ MODULES = ["weft"] + [
     for name in (
         *("lax", "numpy", "numpy.linalg", "numpy.fft", "nn", "nn.initializers", "random", "ops"),
         *("lax.linalg", "collectives", "scipy.special", "scipy.linalg"),
+        *("scipy.stats", "scipy.signal", "scipy.ndimage", "scipy.fft", "scipy.optimize"),
+        *("scipy.cluster.vq", "scipy.integrate", "scipy.interpolate", "scipy.sparse.linalg"),
         *("pallas", "ffi", "sharding", "tree", "tree_util", "testing", "debug", "communication"),
         *("custom_batching", "custom_derivatives", "ad_checkpoint", "distributed", "dlpack"),
         *("dtypes", "errors", "flatten_util", "mesh_utils", "monitoring", "profiler", "ref"),

@@ -22,7 +22,17 @@ MODULES = [
     *["random", "tree", "tree_util", "dlpack", "ops", "sharding", "debug", "errors", "dtypes"],
     *["stages", "ref", "flatten_util", "typing", "ad_checkpoint", "custom_batching", "ffi"],
     *["custom_derivatives", "distributed", "monitoring", "profiler"],
-    *["scipy.special", "scipy.linalg"],
+    *["scipy.special", "scipy.linalg", "scipy.stats", "scipy.signal", "scipy.ndimage", "scipy.fft"],
+    *["scipy.optimize", "scipy.cluster.vq", "scipy.integrate", "scipy.interpolate"],
+    *["scipy.sparse.linalg"],
+    *[
+        f"scipy.stats.{name}"
+        for name in """
+            bernoulli beta betabinom binom cauchy chi2 dirichlet expon gamma gennorm geom gumbel_l
+            gumbel_r laplace logistic multinomial multivariate_normal nbinom norm pareto poisson t
+            truncnorm uniform vonmises wrapcauchy
+        """.split()  # noqa: SIM905
+    ],
 ]
 
 
