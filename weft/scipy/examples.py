@@ -6,8 +6,8 @@ EXAMPLES = examples_of(
     "from weft import numpy as wnp; from weft.scipy import *",
     r"""
 fft.dct
->>> fft.dct(wnp.array([1.0, 2.0])).round(3)[0]
-Array(6.0000005, dtype=float32)
+>>> round(float(fft.dct(wnp.array([1.0, 2.0]))[0]), 3)
+6.0
 
 fft.dctn
 >>> round(float(fft.dctn(wnp.ones((2, 2)))[0, 0]), 3)
