@@ -40,7 +40,8 @@ def as_jax() -> None:
 
     finder.install()
     if "jax" not in sys.modules:
-        sys.modules.pop("jax.core", None)  # what stands there for others to ask
+        for name in ("jax.core", "jax._src.sharding_impls"):
+            sys.modules.pop(name, None)  # what stands there for others to ask
     os.environ["WEFT_AS_JAX"] = "1"
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if _STARTUP not in paths:

@@ -197,3 +197,16 @@ def test_devices_of_an_array_are_a_set_of_the_callers_own():
     x = device_put(np.arange(3.0), device)
     assert x.devices() == {device}
     assert x.devices().pop() is device and len(x.devices()) == 1
+
+
+def test_shards_asked_for_again_are_the_same_until_the_array_is_deleted():
+    mesh = weft.make_mesh((8,), ("x",))
+    sharding = weft.NamedSharding(mesh, weft.P("x"))
+    x = weft.device_put(np.arange(16.0, dtype=np.float32), sharding)
+    first, again = x.addressable_shards, x.addressable_shards
+    assert first is not again and all(a is b for a, b in zip(first, again, strict=True))
+    first.clear()
+    assert [s.data.tolist() for s in x.addressable_shards] == [[2 * k, 2 * k + 1] for k in range(8)]
+    x.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        x.addressable_shards  # noqa: B018

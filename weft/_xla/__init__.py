@@ -61,6 +61,10 @@ if not stands_for_jax():
     core = types.ModuleType("jax.core")
     core.Tracer = type("Tracer", (), {})
     sys.modules.setdefault("jax.core", core)
+    # jaxlib 0.10.2 imports this module for each array it makes with a sharding of its own, such as
+    # a part of another, and ignores a failure, which is found sooner where the module is there.
+    impls = types.ModuleType("jax._src.sharding_impls")
+    sys.modules.setdefault(impls.__name__, impls)
 
 try:
     import jaxlib

@@ -15,7 +15,7 @@ from typing import Any
 from weft._xla.pytree import flatten
 from weft.core.boundary import filter_traceback
 from weft.core.config import config
-from weft.runtime.array import ArrayImpl, claim, release, second_owners, unclaim
+from weft.runtime.array import ArrayImpl, claim, is_held_alone, release, second_owners, unclaim
 from weft.runtime.executable import check_given_once
 
 
@@ -55,6 +55,10 @@ class Guarded:
         try:
             if not self._donates:
                 return self._call(*args, **kwargs)
+            if len(args) == 1 and not kwargs and is_held_alone(args[0]):
+                result = self._call(args[0])
+                release(args)
+                return result
             given = _leaves([args[i] for i in self._positions if -len(args) <= i < len(args)])
             if kwargs:
                 given = [*given, *_leaves([kwargs[n] for n in self._names if n in kwargs])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import operator
 from typing import Any
 
@@ -12,13 +13,17 @@ from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import broadcast_shapes
 from weft.core import dtypes
-from weft.core.trace import typeof
+from weft.core.state import state
+from weft.core.trace import EVAL, typeof
 from weft.numpy.common import aval_of, axes_of, cast, check_array, concrete, refuse_out, to_array
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote, promote_numpy
+from weft.runtime.array import ArrayImpl
 
 _bool = dtypes.bool_
+_PLAIN = frozenset((ArrayImpl, bool, int, float))
+"""Operands of `where` that outside of jit are selected by one program."""
 
 
 def where(
@@ -46,6 +51,21 @@ def where(
         raise ValueError("weft.numpy.where: give both x and y, or neither")
     if size is not None or fill_value is not None:
         raise ValueError("weft.numpy.where: size and fill_value belong to the one-argument form")
+    if state.trace is EVAL and condition.__class__ is ArrayImpl:
+        kinds = x.__class__, y.__class__
+        if kinds[0] in _PLAIN and kinds[1] in _PLAIN and kinds != (ArrayImpl, ArrayImpl):
+            return _select_program()(condition, x, y)  # one program, not one for each cast
+    return _where(condition, x, y)
+
+
+@functools.cache
+def _select_program() -> Any:
+    from weft.driver.jit import jit
+
+    return jit(_where)
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
     mask = aval_of("where", condition)
     if mask.dtype is not _bool and mask.dtype != _bool:
         condition = ew.ne_p.bind(condition, mask.dtype.type(0))

@@ -92,6 +92,13 @@ def second_owners(arrays: Iterable[Any]) -> list:
     ]
 
 
+def is_held_alone(x: Any) -> bool:
+    """Whether an argument is an array on one device that no other thread can be reading."""
+    if x.__class__ is not ArrayImpl or threading.active_count() != 1:
+        return False
+    return x._sharding.num_devices == 1
+
+
 def release(arrays: Iterable[Any], owners: list | None = None) -> None:
     """Marks the arrays whose buffers a program has taken as deleted, for any later use to see."""
     if owners:
@@ -103,7 +110,7 @@ def release(arrays: Iterable[Any], owners: list | None = None) -> None:
         # A part that NumPy or DLPack looks at is not taken, the others are (jaxlib 0.10.2).
         if x.__class__ is ArrayImpl and (x.is_deleted() or _lost_part(x)):
             _free(x)
-            if hasattr(x, "_shared"):
+            if getattr(x, "_shared", None) is not None:
                 _release_shared(x)
 
 
@@ -280,29 +287,38 @@ def parts(array: Any) -> list:
     sharding = array._sharding
     if type(sharding) is SingleDeviceSharding:
         return [array]
-    aval = array.aval
-    part_aval = ShapedArray(sharding.shard_shape(aval.shape), aval.dtype, aval.weak_type)
-    kind = sharding.memory_kind
+    aval, places = _parts_of(sharding, array.aval)
     return [
-        share(
-            _xla.new_array(
-                part_aval,
-                SingleDeviceSharding(part._sharding._device, memory_kind=kind),
-                [part],
-                committed=True,
-            ),
-            array,
-        )
-        for part in _raw_parts(array)
+        share(_xla.new_array(aval, place, [part], committed=True), array)
+        for place, part in zip(places, _raw_parts(array), strict=True)
     ]
+
+
+@clearable
+@functools.lru_cache(maxsize=4096)
+def _parts_of(sharding: Any, aval: Any) -> tuple[ShapedArray, list[SingleDeviceSharding]]:
+    """The type of this process's parts, and where they are, in device order."""
+    local = sharding.addressable_devices
+    rows = _replica_ids(sharding, aval.shape)
+    kind = sharding.memory_kind
+    places = [SingleDeviceSharding(r[0], memory_kind=kind) for r in rows if r[0] in local]
+    return ShapedArray(sharding.shard_shape(aval.shape), aval.dtype, aval.weak_type), places
 
 
 def addressable_shards(array: Any) -> list[Shard]:
     """The parts that this process holds, in device order."""
+    known = getattr(array, "_shards", None)
+    if known is not None:
+        check_alive(array)
+        return list(known)
     sharding = array._sharding
     local = sharding.addressable_devices
     rows = [r for r in _replica_ids(sharding, array.aval.shape) if r[0] in local]
-    return [Shard(*row, part) for row, part in zip(rows, parts(array), strict=True)]
+    shards = [Shard(*row, part) for row, part in zip(rows, parts(array), strict=True)]
+    if len(shards) > 1:  # of one, the part may be the array, which would hold itself
+        array._shards = shards
+        return list(shards)
+    return shards
 
 
 def global_shards(array: Any) -> list[Shard]:
