@@ -12,23 +12,23 @@ from typing import Any as _Any
 from weft.core.namespace import public as _public
 
 _HOMES = {
-    "weft.pallas.call": "pallas_call",
-    "weft.pallas.mpmd": "mpmd_map kernel core_map",
-    "weft.pallas.specs": """BlockSpec GridSpec PrefetchScalarGridSpec Blocked Element Squeezed
+    "weft.pallas.api.call": "pallas_call",
+    "weft.pallas.api.mpmd": "mpmd_map kernel core_map",
+    "weft.pallas.api.specs": """BlockSpec GridSpec PrefetchScalarGridSpec Blocked Element Squeezed
         squeezed Buffered BlockDim RevisitMode no_block_spec""",
-    "weft.pallas.checks": "enable_debug_checks enable_poison_buffers",
-    "weft.pallas.mesh": "Mesh create_core_mesh",
-    "weft.pallas.memory": "MemorySpace MemoryRef ScratchShape CoreMemorySpace SemaphoreType",
-    "weft.pallas.primitives": """program_id num_programs multiple_of debug_print debug_check delay
-        run_scoped with_scoped""",
-    "weft.pallas.sync": """semaphore_signal semaphore_wait semaphore_read core_barrier async_copy
-        make_async_copy AsyncCopy atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor
-        atomic_xchg atomic_cas DeviceIdType""",
-    "weft.pallas.helpers": """when loop cdiv align_to next_power_of_2 strides_from_shape empty
-        empty_like empty_ref_like broadcast_to reciprocal dot run_state estimate_cost""",
-    "weft.pallas.params": "CostEstimate CompilerParams",
+    "weft.pallas.api.checks": "enable_debug_checks enable_poison_buffers",
+    "weft.pallas.api.mesh": "Mesh create_core_mesh",
+    "weft.pallas.api.memory": "MemorySpace MemoryRef ScratchShape CoreMemorySpace SemaphoreType",
+    "weft.pallas.api.primitives": """program_id num_programs multiple_of debug_print debug_check
+        delay run_scoped with_scoped""",
+    "weft.pallas.api.sync": """semaphore_signal semaphore_wait semaphore_read core_barrier
+        async_copy make_async_copy AsyncCopy atomic_add atomic_max atomic_min atomic_and
+        atomic_or atomic_xor atomic_xchg atomic_cas DeviceIdType""",
+    "weft.pallas.api.helpers": """when loop cdiv align_to next_power_of_2 strides_from_shape
+        empty empty_like empty_ref_like broadcast_to reciprocal dot run_state estimate_cost""",
+    "weft.pallas.api.params": "CostEstimate CompilerParams",
     "weft.refs.indexing": "ds Slice",
-    "weft.pallas.pipeline": "emit_pipeline",
+    "weft.pallas.api.pipeline": "emit_pipeline",
     "weft.refs.api": "load store swap addupdate Ref",
     "weft.pallas.op": "pallas_call_p",
     "weft.pallas.ir": "UnsupportedKernelError KernelCall BlockMapping",
@@ -42,7 +42,7 @@ _SPACES = ("ANY", "HBM", "SHARED", "LOCAL", "REGISTERS", "HOST")
 
 def __getattr__(name: str) -> _Any:
     if name in _SPACES:
-        value = getattr(_importlib.import_module("weft.pallas.memory").MemorySpace, name)
+        value = getattr(_importlib.import_module("weft.pallas.api.memory").MemorySpace, name)
     elif name in _NAMES:
         module = _importlib.import_module(_NAMES[name])
         value = _public(getattr(module, "ds" if name == "dslice" else name), "weft.pallas")

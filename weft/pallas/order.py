@@ -10,7 +10,7 @@ from weft.autodiff.dce import dce_jaxpr
 from weft.core import dtypes
 from weft.core.jaxpr import Literal, open_jaxpr
 from weft.core.ref import At
-from weft.pallas.params import semantics as given
+from weft.pallas.api.params import semantics as given
 
 
 def parallel_dims(call: Any) -> list[int]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.jaxpr import open_jaxpr
+from weft.pallas.api.params import param
 from weft.pallas.cpu import types
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.loops import Memory, copy_elements
@@ -16,7 +17,6 @@ from weft.pallas.cpu.tile import Tile, tile_of
 from weft.pallas.cpu.translate import Translator
 from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
 from weft.pallas.order import parallel_dims
-from weft.pallas.params import param
 from weft.runtime.cpu_run_limit import cpu_count
 
 SERIAL_WORK = 20_000

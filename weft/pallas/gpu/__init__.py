@@ -9,10 +9,10 @@ import functools
 from typing import Any
 
 from weft.core.aval import ShapedArray
+from weft.pallas.api.params import param
 from weft.pallas.gpu.emitter import warps_of
 from weft.pallas.gpu.program import Launch, build, function_name
 from weft.pallas.ir import KernelCall, backends
-from weft.pallas.params import param
 
 PROCESSORS = 132
 """Streaming multiprocessors assumed where no GPU can be asked: those of an H100 or H200."""

@@ -21,10 +21,10 @@ from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, open_jaxpr, subjaxprs
+from weft.pallas.api.params import param
 from weft.pallas.gpu.formulas import computed_wider, formula
 from weft.pallas.ir import KernelCall, unsupported
 from weft.pallas.legalize import Target
-from weft.pallas.params import param
 
 MAX_ELEMENTS = 1 << 20
 """The largest tensor of Triton."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.jaxpr import walk_eqns
+from weft.pallas.api.params import semantics
 from weft.pallas.interpret import sync as _sync  # noqa: F401  (registers its rules)
 from weft.pallas.interpret.errors import OutOfBoundsError
 from weft.pallas.interpret.machine import NUMPY, Machine
@@ -19,7 +20,6 @@ from weft.pallas.interpret.scheduler import Task
 from weft.pallas.interpret.sync import Semaphores, Waits, fresh
 from weft.pallas.ir import BlockMapping, KernelCall, Program
 from weft.pallas.legalize import legalize_call
-from weft.pallas.params import semantics
 
 
 def run_call(call: KernelCall, operands: Sequence[Any], params: InterpretParams) -> list:

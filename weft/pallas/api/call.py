@@ -19,15 +19,11 @@ from weft.core.tree import arg_names, flatten, leaf_names
 from weft.ffi.rule import ShardingRule, as_rule
 from weft.ops.as_array import as_array
 from weft.ops.dtype_casts import convert
-from weft.pallas.constants import with_constants
-from weft.pallas.interpret.params import as_params
-from weft.pallas.ir import UNKNOWN_EXTENT, KernelCall, Program
-from weft.pallas.memory import MemorySpace, ScratchShape
-from weft.pallas.op import pallas_call_p
-from weft.pallas.params import check_options, checks, wait_limit
-from weft.pallas.primitives import scratch_types
-from weft.pallas.signature import Arrangement, Builds
-from weft.pallas.specs import (
+from weft.pallas.api.memory import MemorySpace, ScratchShape
+from weft.pallas.api.params import check_options, checks, wait_limit
+from weft.pallas.api.primitives import scratch_types
+from weft.pallas.api.signature import Arrangement, Builds
+from weft.pallas.api.specs import (
     BlockSpec,
     GridSpec,
     NoBlockSpec,
@@ -36,6 +32,10 @@ from weft.pallas.specs import (
     no_block_spec,
     whole_mapping,
 )
+from weft.pallas.constants import with_constants
+from weft.pallas.interpret.params import as_params
+from weft.pallas.ir import UNKNOWN_EXTENT, KernelCall, Program
+from weft.pallas.op import pallas_call_p
 from weft.pallas.strip_manual_types import without_manual_types
 from weft.refs.api import Ref
 

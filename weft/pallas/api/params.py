@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.core.config import config
-from weft.pallas.mesh import SEMANTICS
+from weft.pallas.api.mesh import SEMANTICS
 
 
 @dataclass(frozen=True, slots=True)

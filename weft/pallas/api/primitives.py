@@ -18,7 +18,7 @@ from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, closed_call_jaxpr
 from weft.core.tree import flatten
 from weft.ops.as_array import as_array
-from weft.pallas.memory import ScratchShape, SemaphoreType, as_scratch
+from weft.pallas.api.memory import ScratchShape, SemaphoreType, as_scratch
 from weft.refs.api import Ref, new_ref
 
 _INT32 = ShapedArray((), dtypes.int32)

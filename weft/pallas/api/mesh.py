@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.pallas.memory import MemorySpace
+from weft.pallas.api.memory import MemorySpace
 
 SEMANTICS = ("parallel", "arbitrary", "core_parallel")
 

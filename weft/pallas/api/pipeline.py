@@ -10,8 +10,8 @@ import numpy as np
 from weft.core.boundary import api_boundary
 from weft.core.kernel_frame import current_frame, nested_grid
 from weft.core.trace import Tracer
-from weft.pallas.memory import MemorySpace
-from weft.pallas.specs import BlockSpec, Element, NoBlockSpec, Squeezed
+from weft.pallas.api.memory import MemorySpace
+from weft.pallas.api.specs import BlockSpec, Element, NoBlockSpec, Squeezed
 from weft.refs.api import Ref
 from weft.refs.indexing import ds
 

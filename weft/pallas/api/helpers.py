@@ -8,8 +8,8 @@ from typing import Any
 
 from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.core.tree import flatten, tree_map
+from weft.pallas.api.params import CostEstimate
 from weft.pallas.legalize import lowering_formula
-from weft.pallas.params import CostEstimate
 from weft.refs.api import Ref, freeze, new_ref
 
 

@@ -12,7 +12,7 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.kernel_frame import Frame
 from weft.core.ref import AbstractRef
 from weft.core.trace import typeof
-from weft.pallas.call import (
+from weft.pallas.api.call import (
     check_aliases,
     check_inputs_unwritten,
     input_type,
@@ -21,16 +21,16 @@ from weft.pallas.call import (
     trace_kernel,
     with_constant_names,
 )
+from weft.pallas.api.memory import SHARED_SPACES, MemorySpace, ScratchShape
+from weft.pallas.api.mesh import Mesh
+from weft.pallas.api.params import check_options, checks, wait_limit
+from weft.pallas.api.primitives import scratch_types as flat_scratch
+from weft.pallas.api.signature import Arrangement, Builds
+from weft.pallas.api.specs import whole_mapping
 from weft.pallas.constants import with_constants
 from weft.pallas.interpret.params import as_params
 from weft.pallas.ir import KernelCall, Program
-from weft.pallas.memory import SHARED_SPACES, MemorySpace, ScratchShape
-from weft.pallas.mesh import Mesh
 from weft.pallas.op import pallas_call_p
-from weft.pallas.params import check_options, checks, wait_limit
-from weft.pallas.primitives import scratch_types as flat_scratch
-from weft.pallas.signature import Arrangement, Builds
-from weft.pallas.specs import whole_mapping
 
 
 def _programs(what: str, meshes_and_fns: Any) -> list[tuple[Mesh, Callable]]:

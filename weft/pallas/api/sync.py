@@ -17,7 +17,7 @@ from weft.core.ref import Indexer
 from weft.core.trace import typeof
 from weft.ops.as_array import as_array
 from weft.ops.elementwise_api import convert
-from weft.pallas.memory import MemorySpace
+from weft.pallas.api.memory import MemorySpace
 from weft.refs.api import Ref, check_dtype, mask_operands, shown, stored, to_plain
 from weft.refs.ops import atomic_cas_p, atomic_rmw_p
 

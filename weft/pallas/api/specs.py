@@ -14,8 +14,8 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.ref import AbstractRef
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.ops.elementwise_api import convert
+from weft.pallas.api.memory import MemorySpace
 from weft.pallas.ir import BlockMapping
-from weft.pallas.memory import MemorySpace
 from weft.refs.api import Ref
 
 
