@@ -13,7 +13,7 @@ QUICK  := tests/test_layering.py tests/test_house.py tests/core tests/lowering t
           tests/driver/test_jit.py tests/api/test_grad.py tests/api/test_shard_map.py tests/ops/test_argreduce.py \
           tests/numpy/test_indexing.py tests/collectives/test_gather.py tests/partition/test_localize.py
 
-.PHONY: demo test test-accelerators test-elsewhere quick house stubs bench lint types format clean env cuda tpu
+.PHONY: demo test libraries test-accelerators test-elsewhere quick house stubs bench lint types format clean env cuda tpu
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml
@@ -88,6 +88,10 @@ bench: $(READY)
 operations: $(READY) $(TORCH)
 	$(BIN)/python -m benchmarks.operations --torch $(VENV)/torch/bin/python \
 	    --write docs/cpu-operations.md $(ARGS)
+
+# Test suites of libraries written for JAX, on JAX and on weft: LIB=equinox for one.
+libraries: $(READY)
+	$(BIN)/python -m benchmarks.libraries --write docs/libraries.md $(LIB)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -35,10 +35,15 @@ def as_jax() -> None:
     >>> print(subprocess.check_output([sys.executable, "-c", program], text=True), end="")
     [0 1 2]
     """
-    import weft  # noqa: F401  (refuses to be imported after JAX)
     from weft.compat import finder
 
     finder.install()
+    if "weft.core.config" in sys.modules:  # its options have read the environment before
+        from weft.core.config import config, options
+
+        for name in options:
+            if f"JAX_{name.upper()}" in os.environ:
+                config.update(name, os.environ[f"WEFT_{name.upper()}"])
     if "jax" not in sys.modules:
         for name in ("jax.core", "jax._src.sharding_impls"):
             sys.modules.pop(name, None)  # what stands there for others to ask

@@ -68,9 +68,24 @@ def _parser() -> argparse.ArgumentParser:
         "--stage", action="append", default=[], help="also print a stage, such as local"
     )
     explain.set_defaults(command="explain", run=_explain)
+    compat = commands.add_parser(
+        "compat", help="list the names of JAX that a package or file uses and weft lacks"
+    )
+    compat.add_argument("place", metavar="PACKAGE_OR_PATH")
+    compat.set_defaults(command="compat", run=lambda options, rest: _compat(options.place))
     env = commands.add_parser("env", help="versions and devices, to paste into a bug report")
     env.set_defaults(command="env", run=lambda options, rest: _env())
     return parser
+
+
+def _compat(place: str) -> int:
+    from weft.compat.used_names import report
+
+    try:
+        print(report(place))
+    except FileNotFoundError as e:
+        raise _UsageError(str(e)) from None
+    return 0
 
 
 def _env() -> int:

@@ -63,6 +63,30 @@ def test_what_weft_lacks_names_itself_and_the_nearest_name():
     ]
 
 
+def test_the_command_lists_what_a_package_uses_and_weft_lacks(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "some.py").write_text(
+        "import jax, jax.numpy as jnp\n"
+        "from jax.nowhere import thing as t\n"
+        "def f(x):\n"
+        "    return jnp.sin(jnp.sinn(x)) + jax.lax.nope.more + t.x + x.jax.y\n"
+    )
+    said = run("-m", "weft.cli", "compat", str(tmp_path)).replace(str(tmp_path), "P").splitlines()
+    assert said == [
+        "P uses 3 names of JAX that weft lacks",
+        "jax.lax.nope: did you mean jax.lax.ne?",
+        "    P/inner/some.py:4",
+        "jax.nowhere",
+        "    P/inner/some.py:2",
+        "    P/inner/some.py:4",
+        "jax.numpy.sinn: did you mean jax.numpy.sin?",
+        "    P/inner/some.py:4",
+    ]
+    assert run("-m", "weft.cli", "compat", "nothing_of_this_name").endswith(
+        "there is no file, folder or package 'nothing_of_this_name'"
+    )
+
+
 def test_processes_that_a_program_starts_inherit_it(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

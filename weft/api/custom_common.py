@@ -28,7 +28,7 @@ from weft.core.jaxpr import ClosedJaxpr, eval_closed, jaxpr_axes
 from weft.core.primitive import Primitive
 from weft.core.state import axes_key
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
-from weft.core.tree import flatten
+from weft.core.tree import flatten, tree_map
 
 
 def call_primitive(name: str, **rules: Any) -> Primitive:
@@ -151,7 +151,7 @@ class SymbolicZero:
 
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
-    """The zero tangent of a value, as an array or as a `SymbolicZero`.
+    """The zero tangents of the values in a tree, as arrays or as `SymbolicZero`s.
 
     >>> import weft
     >>> weft.custom_derivatives.zero_from_primal(weft.numpy.ones(2))
@@ -159,8 +159,12 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
     >>> weft.custom_derivatives.zero_from_primal(weft.numpy.array([1, 2])).dtype
     dtype([('float0', 'V')])
     """
-    zero = SymbolicZero(tangent_aval(typeof(val)))
-    return zero if symbolic_zeros else zero.instantiate()
+
+    def zero(x: Any) -> Any:
+        symbolic = SymbolicZero(tangent_aval(typeof(x)))
+        return symbolic if symbolic_zeros else symbolic.instantiate()
+
+    return tree_map(zero, val)
 
 
 def instantiate(aval: Any) -> Any:

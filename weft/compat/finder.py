@@ -61,5 +61,8 @@ def install() -> None:
     """Puts the finder in front of the import path, once."""
     if installed():
         return
+    for name, value in list(os.environ.items()):
+        if name.startswith("JAX_"):  # options, which weft reads under its own name
+            os.environ.setdefault(f"WEFT_{name.removeprefix('JAX_')}", value)
     sys.modules[_MODULE] = sys.modules.get(__name__)  # type: ignore[assignment]
     sys.meta_path.insert(0, JaxFinder)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.autodiff.jvp import JVPTrace, cotangent_aval, tangent_aval
 from weft.core.aval import ShapedArray
+from weft.core.config import WeftConfig
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
 from weft.core.source import Source
 
@@ -17,6 +18,21 @@ def _debug_info(self: Any) -> Any:
     return DebugInfo("jit", str(jaxpr.debug), None, None)
 
 
+def _parse_flags(self: Any) -> None:
+    """Sets the options that the command line gives as `--jax_name=value`."""
+    import sys
+
+    from weft.core.config import config
+
+    for word in [w for w in sys.argv[1:] if w.lstrip("-").startswith("jax_")]:
+        name, has_value, text = word.lstrip("-").partition("=")
+        value: Any = {"true": True, "false": False}.get(text.lower(), text)
+        if not has_value:
+            name, value = name.removeprefix("no"), not name.startswith("no")
+        config.update(name, int(text) if text.isdigit() else value)
+        sys.argv.remove(word)
+
+
 # Class -> member -> what it is.
 _MEMBERS: dict[type, dict[str, Any]] = {
     ShapedArray: {
@@ -24,6 +40,9 @@ _MEMBERS: dict[type, dict[str, Any]] = {
         "to_ct_aval": cotangent_aval,
         "at_least_vspace": tangent_aval,
     },
+    WeftConfig: dict.fromkeys(
+        ("parse_flags_with_absl", "config_with_absl", "complete_absl_config"), _parse_flags
+    ),
     JVPTrace: {"main": property(lambda self: self)},
     Source: {
         "name_stack": property(lambda self: "/".join(self.scopes)),
@@ -38,5 +57,5 @@ def install() -> None:
     """Adds the members to the classes."""
     for cls, members in _MEMBERS.items():
         for name, member in members.items():
-            if not hasattr(cls, name):
+            if name not in cls.__dict__:
                 setattr(cls, name, member)

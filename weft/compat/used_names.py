@@ -1,0 +1,112 @@
+"""Finds the names of JAX that a package uses and weft lacks: the command `weft compat`."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+from collections.abc import Iterator
+from types import ModuleType
+
+from weft.compat import modules
+
+
+def missing_names(place: str) -> dict[str, list[str]]:
+    """Name of JAX -> the lines `file:line` that use it, for all that weft lacks.
+
+    place: a file, a folder, or the name of a package that is installed.
+    """
+    root = place if os.path.exists(place) else _folder_of(place)
+    found: dict[str, list[str]] = {}
+    for path in _files(root):
+        with open(path, encoding="utf-8") as f:
+            try:
+                tree = ast.parse(f.read(), path)
+            except SyntaxError:
+                continue
+        for name, line in _uses(tree):
+            lacking = _lacking(name)
+            where = f"{path}:{line}"
+            if lacking is not None and where not in found.setdefault(lacking, []):
+                found[lacking].append(where)
+    return dict(sorted(found.items()))
+
+
+def _folder_of(package: str) -> str:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError(f"there is no file, folder or package {package!r}")
+    folders = spec.submodule_search_locations
+    return folders[0] if folders else spec.origin
+
+
+def _files(root: str) -> Iterator[str]:
+    if os.path.isfile(root):
+        yield root
+    for folder, _, names in os.walk(root):
+        yield from (os.path.join(folder, n) for n in sorted(names) if n.endswith(".py"))
+
+
+def _uses(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Dotted names below `jax` and their lines; what an alias stands for is written out."""
+    aliases: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                if name.name.partition(".")[0] == "jax":
+                    aliases[name.asname or "jax"] = name.name if name.asname else "jax"
+                    yield name.name, node.lineno
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            base = node.module or ""
+            for name in node.names if base.partition(".")[0] == "jax" else ():
+                full = base if name.name == "*" else f"{base}.{name.name}"
+                aliases[name.asname or name.name] = full
+                yield full, node.lineno
+    inner = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and id(node) not in inner:
+            name = _dotted(node, aliases)
+            if name is not None:
+                yield name, node.lineno
+
+
+def _dotted(node: ast.AST, aliases: dict[str, str]) -> str | None:
+    if isinstance(node, ast.Name):
+        return aliases.get(node.id)
+    if isinstance(node, ast.Attribute):
+        base = _dotted(node.value, aliases)
+        return base and f"{base}.{node.attr}"
+    return None
+
+
+def _lacking(name: str) -> str | None:
+    """The shortest part of a dotted name that weft lacks; members of values are not looked at."""
+    space: ModuleType | None = None
+    prefix = ""
+    for part in name.split("."):
+        prefix = f"{prefix}.{part}" if prefix else part
+        if space is None:
+            value = importlib.import_module("jax")
+        elif not hasattr(space, part):
+            return prefix
+        else:
+            value = getattr(space, part)
+        if not isinstance(value, ModuleType):
+            return None
+        space = value
+    return None
+
+
+def report(place: str) -> str:
+    """The names with their lines, as text."""
+    from weft.as_jax import as_jax
+
+    as_jax()
+    names = missing_names(place)
+    if not names:
+        return f"{place}: weft has every name of JAX that it uses"
+    lines = [f"{place} uses {len(names)} names of JAX that weft lacks"]
+    for name, uses in names.items():
+        lines.append(modules.missing(name).removeprefix("weft has no "))
+        lines += [f"    {use}" for use in uses]
+    return "\n".join(lines)
