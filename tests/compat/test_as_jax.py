@@ -21,7 +21,8 @@ def run(*words, env=None):
 
 
 def on_weft(program, *words):
-    return run("-m", "weft.as_jax", "-c", textwrap.dedent(program), *words)
+    devices = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+    return run("-m", "weft.as_jax", "-c", textwrap.dedent(program), *words, env=devices)
 
 
 def test_jax_is_weft_whichever_way_it_is_imported():
@@ -255,6 +256,28 @@ PROGRAMS = {
         assert jax.core.unmapped_aval(4, 0, aval).shape == (4, 2, 3)
         assert aval.to_tangent_aval() == aval
         assert jax.typeof(jnp.int32(1)).to_tangent_aval().dtype == jax.dtypes.float0
+    """,
+    "pmap": """
+        x = jnp.arange(8.0).reshape(4, 2)
+        share = lambda x, y: (x + y) / jax.lax.psum(x, "i")
+        mean = jax.pmap(share, axis_name="i", in_axes=(0, None))
+        want = (np.arange(8.0).reshape(4, 2) + 1) / np.arange(8.0).reshape(4, 2).sum(0)
+        close(mean(x, 1.0), want)
+        assert len(mean(x, 1.0).sharding.device_set) == 4
+        f = jax.pmap(lambda x, n, *, y: {"a": x * n, "b": y}, static_broadcasted_argnums=1)
+        out = f(x, 3, y=x)
+        close((out["a"], out["b"]), (3 * np.array(x), np.array(x)))
+        close(jax.pmap(lambda x: x.sum(), in_axes=1)(x), np.array(x).sum(0))
+        close(jax.pmap(lambda x: x, out_axes=1)(x), np.array(x).T)
+        close(jax.pmap(lambda: jax.lax.axis_index("i"), "i", axis_size=3)(), [0, 1, 2])
+        loss = lambda w, x: jax.pmap(lambda w, x: jnp.sum(w * x), in_axes=(None, 0))(w, x).sum()
+        close(jax.grad(loss)(2.0, x), np.array(x).sum())
+        try:
+            jax.pmap(lambda x: x)(jnp.ones(9))
+        except ValueError as e:
+            assert "requires 9 logical devices, but only 8 XLA devices" in str(e)
+        else:
+            raise AssertionError("nothing was raised")
     """,
     "what a callback raises, as JAX has it": """
         def refuse(x):
