@@ -19,15 +19,22 @@ os.environ.setdefault("WEFT_NUM_CPU_DEVICES", "8")
 
 def switches() -> dict[str, Callable[[], AbstractContextManager]]:
     """For each optimization, a context that leaves it out."""
-    names = ("optimize", "propagate", "reshard", "stages", "window")
-    rules = ("choice", "collectives", "dot", "indexing")
+    names = ("optimize", "plan", "propagate", "reshard", "stages", "window")
+    rules = ("collectives", "indexing")
     # By name, since the package gives functions the names of some of these.
     modules = (*names, *(f"localize_rules.{name}" for name in rules))
-    optimize, propagate, reshard, stages, window, choice, collectives, dot, indexing = (
+    optimize, plan, propagate, reshard, stages, window, collectives, indexing = (
         importlib.import_module(f"weft.partition.{name}") for name in modules
     )
 
     nothing = lambda *args, **options: 0
+
+    def without_others(summed: bool) -> AbstractContextManager:
+        """Leaves operations that sum over dimensions, or all others, in their first layout."""
+        others = plan.Planner._others
+        kept = lambda self: iter(()) if bool(self.summed) == summed else others(self)
+        return patch.object(plan.Planner, "_others", kept)
+
     return {
         "all_reduce + slice → reduce_scatter": lambda: patch.object(
             collectives, "scatter_partial", lambda lz, x, scattered: x
@@ -50,12 +57,8 @@ def switches() -> dict[str, Callable[[], AbstractContextManager]]:
         "moves between layouts by the way that sends least": lambda: patch.object(
             reshard, "cheapest", lambda *args: ()
         ),
-        "contractions move operands where cheaper": lambda: patch.object(
-            dot._Ways, "others", lambda ways: ()
-        ),
-        "operations where their results are wanted": lambda: patch.object(
-            choice, "_plan", lambda *args: None
-        ),
+        "sums move operands where cheaper": lambda: without_others(True),
+        "operations where their results are wanted": lambda: without_others(False),
         "indices of lookups stay split": lambda: patch.object(
             indexing, "chain_of", lambda lz, op: []
         ),

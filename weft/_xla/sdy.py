@@ -86,13 +86,30 @@ def manual_axes(attribute: Any) -> list[str]:
 
 
 class ShardingRule(NamedTuple):
-    """An op_sharding_rule: factor numbers of each operand's and result's dimensions."""
+    """An op_sharding_rule: factor numbers of each operand's and result's dimensions.
+
+    `whole` are the factors that cannot be split without elements of other devices.
+    """
 
     sizes: tuple[int, ...]
     operands: tuple[tuple[tuple[int, ...], ...], ...]
     results: tuple[tuple[tuple[int, ...], ...], ...]
     reduction: frozenset[int]
-    need_replication: frozenset[int]
+    whole: frozenset[int]
+
+    def places(self, factor: int) -> list[tuple[int, int]]:
+        """The (operand, dimension) pairs whose major factor this is."""
+        return [
+            (i, d)
+            for i, mapping in enumerate(self.operands)
+            for d, factors in enumerate(mapping)
+            if factors[:1] == (factor,)
+        ]
+
+
+def is_custom(attribute: Any) -> bool:
+    """Whether a user wrote an OpShardingRuleAttr; others are Shardy's own."""
+    return _sdy.OpShardingRuleAttr(attribute).is_custom
 
 
 def sharding_rule(attribute: Any) -> ShardingRule:
@@ -113,5 +130,5 @@ def sharding_rule(attribute: Any) -> ShardingRule:
         mappings(rule.operand_mappings),
         mappings(rule.result_mappings),
         frozenset(rule.reduction_factors),
-        frozenset(rule.need_replication_factors),
+        frozenset((*rule.need_replication_factors, *rule.permutation_factors)),
     )

@@ -24,7 +24,7 @@ class Local:
     value: ir.Value
     layout: Layout | None
     partial: tuple[Atoms, str] | None = None
-    remake: Callable[[Layout], ir.Value] | None = None
+    remake: Callable[[Emitter, Layout], ir.Value] | None = None
     before: Local | None = None
     via: tuple[Layout, ...] = ()
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from weft._xla import sdy
+from weft._xla import passes, sdy
 from weft._xla.mlir import ir
 from weft.partition import reshard
 from weft.partition.axis_layout import Atoms, DeviceMesh, Layout, Unsupported
@@ -29,6 +29,8 @@ from weft.partition.walk import WHY
 
 Rule = Callable[["Localizer", ir.Operation], "Sequence[Local] | None"]
 RULES: dict[str, Rule] = {}
+# Places in RULES for operations without a function: with factors by Shardy's registry, and without.
+FACTORED, WHOLE = "factored", "whole"
 _R = TypeVar("_R", bound=Rule)
 
 
@@ -87,6 +89,7 @@ def localize(module: ir.Module, *, explain: bool = False) -> Localized:
 
     with module.context, ir.Location.unknown(module.context):
         mesh, names = read_mesh(module)
+        passes.run(module, "func.func(sdy-populate-op-sharding-rules)")
         functions = [op for op in module.body.operations if op.operation.name == "func.func"]
         boundary: tuple[list[Layout], list[Layout]] = ([], [])
         diverges = False
@@ -97,6 +100,7 @@ def localize(module: ir.Module, *, explain: bool = False) -> Localized:
             diverges |= localizer.diverges
             if ir.StringAttr(function.attributes["sym_name"]).value == "main":
                 boundary = arguments, results
+        passes.run(module, "func.func(sdy-drop-sharding-rules)")  # of combiners
         for op in list(module.body.operations):
             if op.operation.name == "sdy.mesh":
                 op.operation.erase()
@@ -139,6 +143,7 @@ class Localizer:
         self.manual: list[frozenset[int]] = [frozenset()]
         self.tuples: dict[ir.Value, list[Local]] = {}
         self._layouts: dict[tuple[ir.Attribute | None, tuple[int, ...]], Layout] = {}
+        self._rules: dict[ir.Attribute, sdy.ShardingRule] = {}
         self._resolved: dict[ir.Value, Local] = {}
 
     # -- what rules use ------------------------------------------------------------------------
@@ -221,7 +226,7 @@ class Localizer:
                 element = result.type.element_type
                 result.set_type(self.e.type(layout.local, element))
             out.append(Local(result, layout))
-        for name in ("sdy.sharding", "sdy.sharding_origins"):
+        for name in ("sdy.sharding", "sdy.sharding_origins", "sdy.sharding_rule"):
             if name in op.attributes:
                 del op.attributes[name]
         self.e.ip = ir.InsertionPoint.after(op)
@@ -237,6 +242,17 @@ class Localizer:
         """The local operation's results, moved from their layouts to others."""
         got = self.keep(op, operands, layouts)
         return [self.move(x, target) for x, target in zip(got, targets, strict=True)]
+
+    def target(self, op: ir.Operation) -> Layout:
+        """The layout that one of Shardy's collectives asks for."""
+        return self.layout(sdy.target_of(op), op.results[0].type.shape)
+
+    def rule(self, op: ir.Operation) -> sdy.ShardingRule:
+        """The factors of an operation's dimensions, from Shardy's registry."""
+        attribute = op.attributes["sdy.sharding_rule"]
+        if attribute not in self._rules:
+            self._rules[attribute] = sdy.sharding_rule(attribute)
+        return self._rules[attribute]
 
     def replace(self, op: ir.Operation, *results: Local) -> list[Local]:
         """Drops `op` in favour of other local values."""
@@ -313,9 +329,10 @@ class Localizer:
             name = op.name
             apply = RULES.get(name)
             if apply is None:
-                if op is self.e.anchor or op == self.e.anchor:
-                    continue
-                raise self.unsupported(op, "no localization rule")
+                known = "sdy.sharding_rule" in op.attributes
+                if not known and not facts(op).pure:
+                    raise self.unsupported(op, "no localization rule")
+                apply = RULES[FACTORED if known else WHOLE]
             self._count_uses(op.results)
             e.ip, e.loc = ir.InsertionPoint(op), op.location
             if self.explain:

@@ -124,16 +124,15 @@ def _drop_unused(block: ir.Block) -> bool:
     Returns:
       Whether there are others.
     """
-    found = False
+    kept = False
     for op in reversed(list(_ops(block))):
-        if op.name not in KINDS:
+        collective = op.name in KINDS
+        if not (collective or facts(op).pure) or any(list(r.uses) for r in op.results):
             inner = [b for region in op.regions for b in region.blocks]
-            found |= any([_drop_unused(b) for b in inner])
-        elif any(list(r.uses) for r in op.results):
-            found = True
+            kept |= collective or any([_drop_unused(b) for b in inner])
         else:
             op.erase()
-    return found
+    return kept
 
 
 # -- merge_equal ---------------------------------------------------------------------------------

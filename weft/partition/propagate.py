@@ -41,7 +41,7 @@ def propagate(module: ir.Module, *, origins: bool = False) -> ir.Module:
     with module.context, ir.Location.unknown(module.context):
         leave_parts(module)
         simplify(module)
-        shardy_workarounds.hide(module)
+        shardy_workarounds.wrap_unsupported(module)
     passes.run(module, "func.func(chlo-legalize-to-stablehlo),sdy-import-pipeline")
     before = sources(module) if origins else None
     passes.run(module, "sdy-user-priority-propagate")
@@ -61,7 +61,10 @@ def make_explicit(module: ir.Module) -> ir.Module:
     >>> 'sdy.all_reduce {"x"}' in str(make_explicit(propagate(module)))
     True
     """
-    return passes.run(module, _EXPLICIT)
+    passes.run(module, _EXPLICIT)
+    with module.context, ir.Location.unknown(module.context):
+        shardy_workarounds.restore(module)
+    return module
 
 
 def _canonicalize(patterns: str) -> str:

@@ -28,15 +28,14 @@ def relayout(e: Emitter, x: Local, target: Layout, via: Sequence[Layout] = ()) -
     if 0 in target.shape:
         return Local(e.splat(0, target.local, x.value.type.element_type), target)
     if x.remake is not None:
-        return Local(x.remake(target), target, remake=x.remake)
+        return Local(x.remake(e, target), target, remake=x.remake)
     return _follow(e, x, _cheapest(e, x, target, via))
 
 
 def relayout_cost(e: Emitter, x: Local, target: Layout, via: Sequence[Layout] = ()) -> int:
     """Bytes that `relayout` sends."""
     tally = Tally(e)
-    if not x.remake:
-        relayout(tally, x, target, via)
+    relayout(tally, x, target, via)
     return tally.cost
 
 

@@ -19,10 +19,10 @@ from weft.partition import walk
 from weft.partition.ops import facts
 from weft.partition.walk import outer_first
 
-PREFIX = "weft."
+_PREFIX, _ATTRIBUTES = "weft.", "weft.attributes"  # of the calls: a target, and what they had
 
 
-def hide(module: ir.Module) -> None:
+def wrap_unsupported(module: ir.Module) -> None:
     """Replaces the operations Shardy cannot take by custom calls with sharding rules, in place."""
     meshes = [v.operation for v in module.body.operations if v.operation.name == "sdy.mesh"]
     sizes = [sdy.mesh_axes(mesh.attributes["mesh"]).values() for mesh in meshes]
@@ -149,15 +149,19 @@ def _reshape_rule(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[str, list[int
     return f"([{', '.join(left)}])->([{', '.join(right)}])", sizes, whole
 
 
-def shown(op: ir.Operation) -> str | None:
-    """The name of the operation behind a custom call made by `hide`, else None."""
-    target = op.attributes["call_target_name"].value
-    return target[len(PREFIX) :] if "weft.attributes" in op.attributes else None
-
-
-def attributes_of(op: ir.Operation) -> dict[str, ir.Attribute]:
-    """The attributes the operation had."""
-    return {a.name: a.attr for a in ir.DictAttr(op.attributes["weft.attributes"])}
+def restore(module: ir.Module) -> None:
+    """Puts what `wrap_unsupported` replaced back, in place, with its sharding and its rule."""
+    for op in list(outer_first(module.operation)):
+        if _ATTRIBUTES not in op.attributes:
+            continue
+        attributes = {a.name: a.attr for a in ir.DictAttr(op.attributes[_ATTRIBUTES])}
+        for name in ("sdy.sharding", "sdy.sharding_origins"):
+            if name in op.attributes:
+                attributes[name] = op.attributes[name]
+        if "sdy.sharding_rule" in op.attributes:  # Shardy allows custom ones on calls only
+            text = str(op.attributes["sdy.sharding_rule"]).replace(", custom>", ">")
+            attributes["sdy.sharding_rule"] = ir.Attribute.parse(text, op.context)
+        _put(op, op.attributes["call_target_name"].value.removeprefix(_PREFIX), attributes)
 
 
 def _replace(op: ir.Operation, mapping: str, sizes, whole: list[str]) -> None:
@@ -166,14 +170,19 @@ def _replace(op: ir.Operation, mapping: str, sizes, whole: list[str]) -> None:
     need = f" need_replication={{{', '.join(whole)}}}" if whole else ""
     # A rule needs at least one factor; rank 0 has none and needs no rule.
     attributes = {
-        "call_target_name": ir.StringAttr.get(PREFIX + op.name, context),
-        "weft.attributes": ir.DictAttr.get(walk.attributes_of(op), context),
+        "call_target_name": ir.StringAttr.get(_PREFIX + op.name, context),
+        _ATTRIBUTES: ir.DictAttr.get(walk.attributes_of(op), context),
     }
     if sizes and math.prod(sizes):
         text = f"#sdy.op_sharding_rule<{mapping} {{{factors}}}{need}, custom>"
         attributes["sdy.sharding_rule"] = ir.Attribute.parse(text, context)
+    _put(op, "stablehlo.custom_call", attributes)
+
+
+def _put(op: ir.Operation, name: str, attributes: dict[str, ir.Attribute]) -> None:
+    """Puts another operation in the place of one."""
     made = ir.Operation.create(
-        "stablehlo.custom_call",
+        name,
         results=[r.type for r in op.results],
         operands=list(op.operands),
         attributes=attributes,

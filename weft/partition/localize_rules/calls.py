@@ -4,33 +4,22 @@ from __future__ import annotations
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition import shardy_workarounds
 from weft.partition.axis_layout import Atoms, Layout
 from weft.partition.local_value import Local, fill_padding
 from weft.partition.localize import Localizer, rule
+from weft.partition.localize_rules.factored import by_factor, split_factors
 from weft.partition.localize_rules.host import host_call, is_host_call
-from weft.partition.localize_rules.kernels import (
-    by_factor,
-    is_kernel,
-    kernel_call,
-    split_factors,
-)
-from weft.partition.localize_rules.shape import reshape
-from weft.partition.ops import OPS
+from weft.partition.localize_rules.kernels import is_kernel, kernel_call
 
 
 @rule("stablehlo.custom_call")
 def custom_call(lz: Localizer, op: ir.Operation) -> list[Local]:
     outs = lz.layouts(op)
     xs = lz.operands(op)
-    hidden = shardy_workarounds.shown(op)
-    if hidden is not None:
-        if hidden == "stablehlo.reshape":
-            return reshape(lz, op)
-        return _chlo(lz, op, hidden, xs, outs)
     if is_kernel(op):
         return kernel_call(lz, op, xs, outs)
-    if "sdy.sharding_rule" in op.attributes:
+    rule = op.attributes.get("sdy.sharding_rule", None)
+    if rule is not None and sdy.is_custom(rule):
         return _by_rule(lz, op, xs, outs)
     if is_host_call(op):
         return host_call(lz, op, xs, outs)
@@ -54,18 +43,6 @@ def custom_call(lz: Localizer, op: ir.Operation) -> list[Local]:
 def _takes_zeros(op: ir.Operation) -> bool:
     """True for calls of LAPACK, which may see zeros where a batch does not divide; others count."""
     return op.attributes["call_target_name"].value.startswith("lapack_")
-
-
-def _chlo(
-    lz: Localizer, op: ir.Operation, name: str, xs: list[Local], outs: list[Layout]
-) -> list[Local]:
-    """The CHLO operation again, on shards; top_k needs its last dimension whole."""
-    out = outs[0] if OPS[name].pointwise else outs[0].without(len(outs[0].shape) - 1)
-    values = [lz.at(x, Layout(lz.mesh, x.layout.shape, out.dims)) for x in xs]
-    types = [lz.e.type(out.local, r.type.element_type) for r in op.results]
-    made = lz.e.op(name, values, types, shardy_workarounds.attributes_of(op))
-    results = [Local(r, out) for r in made.results]
-    return lz.replace(op, *(lz.move(x, o) for x, o in zip(results, outs, strict=True)))
 
 
 def _drop_channel(op: ir.Operation) -> None:

@@ -21,11 +21,11 @@ def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
 
     A chain of them waits for its end: `reshard.relayout` then finds a way that sends less, if any.
     """
-    out = move_target(lz, op)
+    out = lz.target(op)
     x = lz.local(op.operands[0])
     wanted = lz.unreduced(sdy.target_of(op))
     if x.partial and wanted and set(x.partial[0]) != set(wanted):
-        return lz.replace(op, lz.as_sum(x, move_target(lz, op), wanted))
+        return lz.replace(op, lz.as_sum(x, lz.target(op), wanted))
     still = x.partial if x.partial and wanted else None
     if not still:
         x = lz.complete(op.operands[0])
@@ -35,11 +35,6 @@ def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
     now = Local(x.value, x.layout, remake=x.remake)
     moved = reshard.relayout(lz.e, now, out, x.via)
     return lz.replace(op, Local(moved.value, out, still, moved.remake, None if still else now))
-
-
-def move_target(lz: Localizer, op: ir.Operation) -> Layout:
-    """The layout that one of Shardy's collectives asks for."""
-    return lz.layout(sdy.target_of(op), op.results[0].type.shape)
 
 
 def _next_in_chain(op: ir.Operation) -> bool:
@@ -54,7 +49,7 @@ def all_reduce(lz: Localizer, op: ir.Operation) -> list[Local]:
     if lz.local(op.operands[0]).partial is None:
         return relayout(lz, op)
     axes = lz.atoms(sdy.axis_refs(op.attributes["reduction_axes"]))
-    out = move_target(lz, op)
+    out = lz.target(op)
     x = _reduce_over(lz, lz.local(op.operands[0]), axes, out)
     if x.partial is None and x.layout != out and _next_in_chain(op):
         return lz.replace(op, Local(x.value, x.layout, via=(out,)))
@@ -76,7 +71,7 @@ def _reduce_over(lz: Localizer, x: Local, axes: Atoms, out: Layout) -> Local:
 def reduce_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
     if lz.local(op.operands[0]).partial is None:
         return relayout(lz, op)
-    out = move_target(lz, op)
+    out = lz.target(op)
     x = lz.local(op.operands[0])
     scattered = {
         d: atoms[len(x.layout.dims[d]) :]
@@ -113,13 +108,13 @@ def scatter_partial(e: Emitter, x: Local, scattered: dict[int, Atoms]) -> Local:
 def replicated_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
     """The first device of each group keeps the value, the others hold zero."""
     x = lz.local(op.operands[0])
-    return lz.replace(op, lz.as_sum(x, move_target(lz, op), lz.unreduced(sdy.target_of(op))))
+    return lz.replace(op, lz.as_sum(x, lz.target(op), lz.unreduced(sdy.target_of(op))))
 
 
 @rule("sdy.sharded_to_unreduced")
 def sharded_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
     """Each device puts its shard into zeros of the whole dimension."""
-    out = move_target(lz, op)
+    out = lz.target(op)
     wanted = lz.unreduced(sdy.target_of(op))
     x = lz.local(op.operands[0])
     due = tuple(i for i in x.partial[0] if i in wanted) if x.partial else ()

@@ -1,4 +1,4 @@
-"""Regions and function structure: while, case, if, calls, tuples, returns, manual_computation."""
+"""Regions and function structure: while, case, calls, tuples, tokens, manual_computation, …."""
 
 from __future__ import annotations
 
@@ -132,10 +132,16 @@ def get_tuple_element(lz: Localizer, op: ir.Operation) -> list[Local]:
     return lz.replace(op, members[op.attributes["index"].value])
 
 
-@rule("func.call")
-def call(lz: Localizer, op: ir.Operation) -> list[Local]:
-    """Calls left by inlining take and give replicated values."""
-    values = [lz.at(x, x.layout.whole) for x in lz.operands(op)]
-    wholes = [lz.layout(None, r.type.shape) for r in op.results]
-    outs = lz.layouts(op)
-    return lz.keep_and_move(op, values, wholes, outs)
+@rule("stablehlo.optimization_barrier")
+def each_by_itself(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Every result is its operand, each with a layout of its own."""
+    xs = lz.operands(op)
+    return lz.keep(op, [x.value for x in xs], [x.layout for x in xs])
+
+
+@rule("stablehlo.after_all", "stablehlo.create_token")
+def unchanged(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Tokens are the same in both programs."""
+    return lz.keep(
+        op, [x.value for x in lz.operands(op)], [lz.layout(None, ()) for r in op.results]
+    )

@@ -14,9 +14,8 @@ from weft.partition.collect import byte_size_of, bytes_sent
 from weft.partition.emit import Emitter
 from weft.partition.local_value import Local, fill_padding
 from weft.partition.localize import Localizer, rule
-from weft.partition.localize_rules.choice import FLOPS_PER_BYTE, share
-from weft.partition.localize_rules.dot import comes_split, scattered_to
 from weft.partition.localize_rules.windowed import held_window, listed, padding_of, window_of
+from weft.partition.plan import FLOPS_PER_BYTE, comes_split, scattered_to, share
 from weft.partition.window import window
 
 

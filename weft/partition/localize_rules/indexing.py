@@ -14,9 +14,9 @@ from weft.partition.axis_layout import Atoms, Layout, free_of
 from weft.partition.emit import Emitter
 from weft.partition.local_value import Local, index_mask, mask
 from weft.partition.localize import Localizer, rule
-from weft.partition.localize_rules.choice import chain_of, deliver, imagined
 from weft.partition.localize_rules.collectives import scatter_partial
-from weft.partition.localize_rules.reduction import combiner_kind
+from weft.partition.localize_rules.factored import combiner_kind
+from weft.partition.plan import chain_of, deliver, imagined
 from weft.partition.reshard import relayout, relayout_cost, reordered
 from weft.partition.traffic_estimate import Tally
 
@@ -170,7 +170,7 @@ def gather(lz: Localizer, op: ir.Operation) -> list[Local]:
     op.attributes["slice_sizes"] = e.i64s(local_sizes)
     if not masked:
         [got] = lz.keep(op, [x.value, index], [now])
-        return [deliver(lz, op, got, out) if end is None else got]
+        return [deliver(lz, got, out, chain) if end is None else got]
     index = _wide_enough(lz, index)
     element = index.type.element_type
     offsets = [e.const(0, element)] * len(d.start_index_map)

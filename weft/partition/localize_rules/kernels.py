@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Atoms, Layout
+from weft.partition.axis_layout import Layout
 from weft.partition.localize import Localizer
+from weft.partition.localize_rules.factored import by_factor, split_factors
 from weft.partition.reshard import Local
 
 KERNELS: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
@@ -54,34 +54,3 @@ def kernel_call(
         got = [Local(lz.e.all_reduce(x.value, across, "add"), x.layout) for x in got]
     moved = [lz.move(x, o) for x, o in zip(got[:count], outs[:count], strict=True)]
     return lz.replace(op, *moved, *got[count:])
-
-
-def split_factors(
-    r: sdy.ShardingRule,
-    tensors: Sequence[tuple[Layout, Any]],
-    fits: Callable[[int, int], bool],
-    split: Mapping[int, Atoms] | None = None,
-) -> dict[int, Atoms]:
-    """The axes that split each factor of a sharding rule: of the first tensor that has some.
-
-    Args:
-      tensors: layouts with the factors of their dimensions.
-      fits: whether a factor may be split into so many parts.
-      split: factors whose axes are settled.
-    """
-    found = dict(split or {})
-    taken = {i for atoms in found.values() for i in atoms}
-    for layout, mapping in tensors:
-        for atoms, factors in zip(layout.dims, mapping, strict=True):
-            if not atoms or not factors or factors[0] in found or taken.intersection(atoms):
-                continue
-            if factors[0] not in r.need_replication and fits(factors[0], layout.mesh.count(atoms)):
-                found[factors[0]] = atoms
-                taken.update(atoms)
-    return found
-
-
-def by_factor(split: Mapping[int, Atoms], layout: Layout, mapping: Any) -> Layout:
-    """A layout as the split of its dimensions' factors asks for."""
-    dims = tuple(split.get(factors[0], ()) if factors else () for factors in mapping)
-    return Layout(layout.mesh, layout.shape, dims)

@@ -14,8 +14,8 @@ from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import Layout
 from weft.partition.localize import Localizer
-from weft.partition.localize_rules.choice import wanted
 from weft.partition.ops import facts
+from weft.partition.plan import wanted
 from weft.partition.reshard import relayout_cost
 from weft.partition.walk import only_user
 

@@ -1,4 +1,4 @@
-"""Operations that make or rearrange elements: constant, iota, broadcast, reshape, transpose."""
+"""Operations that make or rearrange elements: constant, iota, broadcast, reshape."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import Atoms, Layout
+from weft.partition.emit import Emitter
 from weft.partition.local_value import Local
 from weft.partition.localize import Localizer, rule
-from weft.partition.localize_rules.choice import choose, deliver
+from weft.partition.plan import Planner
+from weft.partition.reshard import relayout
 
 
 @rule("sdy.constant", "stablehlo.constant")
@@ -16,16 +18,15 @@ def constant(lz: Localizer, op: ir.Operation) -> list[Local]:
     if op == lz.e.anchor:
         return [Local(op.results[0], lz.layout(None, ()))]
     layout = lz.layouts(op)[0]
-    e, element = lz.e, op.results[0].type.element_type
+    element = op.results[0].type.element_type
     splat, whole = _constant_parts(op)
 
-    def make(target: Layout) -> ir.Value:
+    def make(e: Emitter, target: Layout) -> ir.Value:
         if splat is not None:
             return splat(e, e.type(target.local, element))
-        replicated = Local(whole(e), target.whole)
-        return lz.at(replicated, target)
+        return relayout(e, Local(whole(e), target.whole), target).value
 
-    return lz.replace(op, Local(make(layout), layout, remake=make))
+    return lz.replace(op, Local(make(lz.e, layout), layout, remake=make))
 
 
 def _constant_parts(op: ir.Operation):
@@ -46,10 +47,10 @@ def _constant_parts(op: ir.Operation):
 @rule("stablehlo.iota")
 def iota(lz: Localizer, op: ir.Operation) -> list[Local]:
     layout = lz.layouts(op)[0]
-    e, element = lz.e, op.results[0].type.element_type
+    element = op.results[0].type.element_type
     dim = op.attributes["iota_dimension"].value
 
-    def make(target: Layout) -> ir.Value:
+    def make(e: Emitter, target: Layout) -> ir.Value:
         value = e.iota(target.local, dim, element)
         if not target.dims[dim]:
             return value
@@ -58,7 +59,7 @@ def iota(lz: Localizer, op: ir.Operation) -> list[Local]:
         start = e.convert(start, element)
         return e.add(value, e.broadcast(start, target.local))
 
-    return lz.replace(op, Local(make(layout), layout, remake=make))
+    return lz.replace(op, Local(make(lz.e, layout), layout, remake=make))
 
 
 @rule("stablehlo.broadcast_in_dim")
@@ -67,29 +68,19 @@ def broadcast_in_dim(lz: Localizer, op: ir.Operation) -> list[Local]:
     x = lz.operand(op, 0)
     shape, places = x.layout.shape, list(op.attributes["broadcast_dimensions"])
 
-    def source(target: Layout) -> ir.Value:
+    def source(e: Emitter, target: Layout) -> ir.Value:
         dims: list[Atoms] = [()] * len(shape)
         for i, to in enumerate(places):
             if shape[i] == target.shape[to]:
                 dims[i] = target.dims[to]
-        return lz.at(x, Layout(lz.mesh, shape, tuple(dims)))
+        return relayout(e, x, Layout(lz.mesh, shape, tuple(dims))).value
 
-    def make(target: Layout) -> ir.Value:
-        return lz.e.broadcast(source(target), target.local, places)
+    def make(e: Emitter, target: Layout) -> ir.Value:
+        return e.broadcast(source(e, target), target.local, places)
 
-    [out] = lz.keep(op, [source(layout)], [layout])
+    [out] = lz.keep(op, [source(lz.e, layout)], [layout])
     out.remake = make  # the operand is smaller: move it rather than the result
     return [out]
-
-
-@rule("stablehlo.transpose")
-def transpose(lz: Localizer, op: ir.Operation) -> list[Local]:
-    layout = lz.layouts(op)[0]
-    x = lz.operand(op, 0)
-    dims: list[Atoms] = [()] * len(layout.shape)
-    for to, source in enumerate(op.attributes["permutation"]):
-        dims[source] = layout.dims[to]
-    return lz.keep(op, [lz.at(x, Layout(lz.mesh, x.layout.shape, tuple(dims)))], [layout])
 
 
 @rule("stablehlo.reshape")
@@ -117,9 +108,10 @@ def reshape(lz: Localizer, op: ir.Operation) -> list[Local]:
     def need(index: int, out: Layout) -> Layout:
         return _carry(out, shape, back) or at_hand()[0]
 
-    [x], now = choose(lz, op, layout, [0], need, fit=fit)
-    got = Local(lz.e.reshape(x.value, now.local), now)
-    return lz.replace(op, deliver(lz, op, got, layout))
+    planner = Planner(lz, op, layout, [0], need, fit=fit)
+    [x], way = planner.moved()
+    got = Local(lz.e.reshape(x.value, way.out.local), way.out)
+    return lz.replace(op, planner.deliver(got, layout))
 
 
 def factor_groups(

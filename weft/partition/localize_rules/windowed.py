@@ -13,8 +13,8 @@ from weft.partition.axis_layout import Layout
 from weft.partition.emit import Emitter
 from weft.partition.local_value import Local, fill_padding, index_mask, mask
 from weft.partition.localize import Localizer, rule
-from weft.partition.localize_rules.choice import choose, deliver
-from weft.partition.localize_rules.reduction import combiner_kind
+from weft.partition.localize_rules.factored import combiner_kind
+from weft.partition.plan import Planner
 from weft.partition.walk import maker, only_user
 from weft.partition.window import window
 
@@ -53,12 +53,14 @@ def slice_(lz: Localizer, op: ir.Operation) -> list[Local]:
     def exchange(e: Emitter, index: int, x: Local, layout: Layout) -> None:
         _slice_operand(e, op, x, layout)
 
-    [x], now = choose(lz, op, out, [0], need, fit=fit, exchange=exchange)
+    planner = Planner(lz, op, out, [0], need, fit=fit, exchange=exchange)
+    [x], way = planner.moved()
+    now = way.out
     value, bounds = _slice_operand(lz.e, op, x, now)
     for name, amounts in bounds.items():
         op.attributes[name] = lz.e.i64s(amounts)
     [got] = lz.keep(op, [value], [now])
-    return [deliver(lz, op, got, out)]
+    return [planner.deliver(got, out)]
 
 
 def _slice_operand(
@@ -133,12 +135,14 @@ def pad(lz: Localizer, op: ir.Operation) -> list[Local]:
     def exchange(e: Emitter, index: int, x: Local, layout: Layout) -> None:
         _pad_operand(e, x, layout, fill, *amounts)
 
-    [x], now = choose(lz, op, out, [0], need, fit=fit, exchange=exchange)
+    planner = Planner(lz, op, out, [0], need, fit=fit, exchange=exchange)
+    [x], way = planner.moved()
+    now = way.out
     value, left = _pad_operand(lz.e, x, now, fill, *amounts)
     for name, numbers in zip(_PAD_AMOUNTS, left, strict=True):
         op.attributes[name] = lz.e.i64s(numbers)
     [got] = lz.keep(op, [value, fill], [now])
-    return [deliver(lz, op, got, out)]
+    return [planner.deliver(got, out)]
 
 
 _PAD_AMOUNTS = ("edge_padding_low", "edge_padding_high", "interior_padding")
@@ -195,7 +199,9 @@ def concatenate(lz: Localizer, op: ir.Operation) -> list[Local]:
         first = starts(layout, dim) - offsets[index]
         return window(e, x, dim, first, layout.local[dim], exact=False)
 
-    xs, now = choose(lz, op, out, some, need, exchange=part)
+    planner = Planner(lz, op, out, some, need, exchange=part)
+    xs, way = planner.moved()
+    now = way.out
     parts = [part(e, i, x, now) for i, x in zip(some, xs, strict=True)]
     if now.dims[dim] and len(parts) > 1:
         own = e.lookup(now.dims[dim], starts(now, dim))
@@ -205,10 +211,10 @@ def concatenate(lz: Localizer, op: ir.Operation) -> list[Local]:
             value = e.select(e.broadcast(keep, piece.type.shape, (dim,)), value, piece)
     elif len(some) == len(op.operands):
         [got] = lz.keep(op, parts, [now])
-        return [deliver(lz, op, got, out)]
+        return [planner.deliver(got, out)]
     else:
         value = e.concatenate(parts, dim)
-    return lz.replace(op, deliver(lz, op, Local(value, now), out))
+    return lz.replace(op, planner.deliver(Local(value, now), out))
 
 
 def rotation(lz: Localizer, op: ir.Operation) -> tuple[ir.Value, int] | None:
@@ -271,9 +277,11 @@ def reverse(lz: Localizer, op: ir.Operation) -> list[Local]:
                 value = window(e, Local(value, layout), d, first, layout.local[d], exact=False)
         return value
 
-    [x], now = choose(lz, op, out, [0], lambda index, layout: layout, exchange=exchange)
+    planner = Planner(lz, op, out, [0], lambda index, layout: layout, exchange=exchange)
+    [x], way = planner.moved()
+    now = way.out
     [got] = lz.keep(op, [exchange(lz.e, 0, x, now)], [now])
-    return [deliver(lz, op, got, out)]
+    return [planner.deliver(got, out)]
 
 
 @rule("stablehlo.reduce_window")
@@ -319,11 +327,13 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[Local]:
         return Layout(lz.mesh, shape, out.dims)
 
     if count == 1:
-        xs, now = choose(lz, op, outs[0], [0], need, fit=fit, exchange=exchange)
+        planner = Planner(lz, op, outs[0], [0], need, fit=fit, exchange=exchange)
+        xs, way = planner.moved()
+        now = way.out
         scan = scan_of(now)
         if scan is not None:
             got = _scan_shards(lz, op, xs[0], inits[0], scan, reverse=padding[scan][0] == 0)
-            return [deliver(lz, op, got, outs[0])]
+            return [planner.deliver(got, outs[0])]
     else:
         now = fit(outs[0])
         xs = [lz.move(lz.operand(op, i), need(i, now)) for i in range(count)]
@@ -335,7 +345,7 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[Local]:
         op, [x.value for x in xs] + inits, [Layout(lz.mesh, o.shape, now.dims) for o in outs]
     )
     if count == 1:
-        return [deliver(lz, op, kept[0], outs[0])]
+        return [planner.deliver(kept[0], outs[0])]
     return [lz.move(x, o) for x, o in zip(kept, outs, strict=True)]
 
 

@@ -1,0 +1,203 @@
+"""Operations that Shardy's rules describe whole: elementwise ones, products, reductions, sorts, ….
+
+Shardy's registry says for each operation which factors the dimensions of operands and results run
+through, which are summed over, and which must stay whole. That is all it takes to run it on shards.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from weft._xla import sdy
+from weft._xla.mlir import ir
+from weft.partition.axis_layout import Atoms, Layout, free_of
+from weft.partition.emit import Emitter
+from weft.partition.local_value import Local, fill_padding
+from weft.partition.localize import FACTORED, WHOLE, Localizer, rule
+from weft.partition.ops import facts
+from weft.partition.plan import FLOPS_PER_ELEMENT, Planner
+
+
+@rule(FACTORED)
+def factored(
+    lz: Localizer,
+    op: ir.Operation,
+    arrange: Callable[[Emitter, ir.Value], ir.Value] = lambda e, value: value,
+) -> list[Local]:
+    """Shared factors follow the result; split sums give partial ones, where that is cheaper.
+
+    Dimensions that are summed over are filled with what changes nothing where they are padded.
+    `arrange` is applied to the local operands and results.
+    """
+    e, outs, xs = lz.e, lz.layouts(op), lz.operands(op)
+    r = lz.rule(op)
+    first = r.results[0]
+    sums = facts(op).combines or facts(op).bilinear
+    summed = [r.places(f) for f in sorted(r.reduction)] if sums else []
+    whole = r.whole if sums else r.whole | r.reduction
+
+    def fit(out: Layout) -> Layout:
+        drop = [d for d, f in enumerate(first) if not f or f[0] in whole or not r.places(f[0])]
+        return out.without(*drop)
+
+    def need(index: int, out: Layout) -> Layout:
+        return by_factor(_splits(out, first), xs[index].layout, r.operands[index])
+
+    def lead(index: int, layout: Layout) -> Layout:
+        split = _splits(layout, r.operands[index])
+        taken = {i for atoms in split.values() for i in atoms}
+        own = {f[0] for f in r.operands[index] if f}
+        rest = _splits(outs[0], first).items()
+        split |= {f: free_of(atoms, taken) for f, atoms in rest if f not in own}
+        return by_factor(split, outs[0], first)
+
+    planner = Planner(
+        *(lz, op, outs[0], range(len(xs)), need),
+        fit=fit,
+        lead=lead,
+        flops=_flops_each(op, outs[0], r, summed),
+        summed=summed,
+        combiner=(kind := _kind(op)),
+    )
+    moved, way = planner.moved()
+    values = [x.value for x in moved]
+    for k, d in itertools.chain.from_iterable(summed):
+        fill = values[len(outs) + k] if facts(op).combines else None
+        moved[k] = fill_padding(e, moved[k], [d], fill)
+    split = _splits(way.out, first)
+    now = [by_factor(split, o, m) for o, m in zip(outs, r.results, strict=True)]
+    got = lz.keep(op, [arrange(e, x.value) for x in moved], now)
+    got = [Local(arrange(e, x.value), x.layout) for x in got]
+    if way.across and kind is not None:
+        got[0].partial = (way.across, kind)
+    elif way.across:
+        got = _reduce_again(lz, op, got, values[len(got) :], way.across)
+    return [planner.deliver(x, o) for x, o in zip(got, outs, strict=True)]
+
+
+@rule("stablehlo.fft")
+def fft(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Operands and results lie in order: the last dimension is innermost in memory.
+
+    XLA:CPU lays out operands of FFTs for what is before or behind them, such as an all_to_all, and
+    then refuses them as it runs (jaxlib 0.10.2).
+    """
+    return factored(lz, op, _in_order)
+
+
+def _in_order(e: Emitter, value: ir.Value) -> ir.Value:
+    rank = len(value.type.shape)
+    if rank < 2:
+        return value
+    minor_to_major = f"[dense<{list(reversed(range(rank)))}> : tensor<{rank}xindex>]"
+    order = ir.Attribute.parse(minor_to_major, context=e.context)
+    return e.make(
+        "stablehlo.custom_call",
+        (value,),
+        value.type,
+        call_target_name=ir.StringAttr.get("LayoutConstraint", e.context),
+        operand_layouts=order,
+        result_layouts=order,
+    )
+
+
+@rule(WHOLE, "stablehlo.rng", "stablehlo.rng_bit_generator", "func.call")
+def whole(lz: Localizer, op: ir.Operation) -> list[Local]:
+    """Every device computes all of it and keeps its share: random bits are those of one device."""
+    outs = lz.layouts(op)
+    values = [lz.at(x, x.layout.whole) for x in lz.operands(op)]
+    return lz.keep_and_move(op, values, [o.whole for o in outs], outs)
+
+
+def _flops_each(op: ir.Operation, out: Layout, rule: sdy.ShardingRule, summed: Sequence) -> float:
+    """Operations for each element of the result or term of a sum, with reading and writing it.
+
+    Products read an element for many of their terms.
+    """
+    row = facts(op)
+    terms = math.prod(out.shape) * math.prod(rule.sizes[f] for f in rule.reduction if summed)
+    return row.flops(op) / max(terms, 1) + (0 if row.bilinear else FLOPS_PER_ELEMENT)
+
+
+def _kind(op: ir.Operation) -> str | None:
+    """The name of what combines partial results; None where no collective does."""
+    if not facts(op).combines:
+        return "add"
+    kind = combiner_kind(op.regions[0])
+    if kind in ("and", "or") and op.results[0].type.element_type.width > 1:
+        return None  # XLA's all_reduce takes and, or of booleans only (jaxlib 0.10.2)
+    return kind
+
+
+def combiner_kind(region: ir.Region) -> str | None:
+    """The name of a region that applies one commutative operation to its two arguments."""
+    block = region.blocks[0]
+    ops = [view.operation for view in block.operations]
+    if len(ops) != 2 or len(block.arguments) != 2:
+        return None
+    if set(ops[0].operands) != set(block.arguments) or ops[1].operands[0] != ops[0].results[0]:
+        return None
+    return ops[0].name.removeprefix("stablehlo.") if facts(ops[0]).neutral else None
+
+
+def _reduce_again(
+    lz: Localizer,
+    op: ir.Operation,
+    parts: list[Local],
+    inits: Sequence[ir.Value],
+    across: Atoms,
+) -> list[Local]:
+    """Gathers the partial results and reduces them with a copy of the op: any combiner."""
+    e = lz.e
+    gathered = []
+    for x in parts:
+        local = list(x.layout.local)
+        gathered.append(e.all_gather(e.reshape(x.value, [1, *local]), across, 0))
+    again = op.clone(ip=e.ip)
+    for i, value in enumerate([*gathered, *inits]):
+        again.operands[i] = value
+    again.attributes["dimensions"] = e.i64s([0])
+    return [Local(r, x.layout) for r, x in zip(again.results, parts, strict=True)]
+
+
+# -- factors ---------------------------------------------------------------------------------------
+
+Factors = Sequence[Sequence[int]]  # the factors of each dimension, major first
+
+
+def _splits(layout: Layout, mapping: Factors) -> dict[int, Atoms]:
+    """The axes that split each factor of a layout's dimensions."""
+    return {f[0]: atoms for f, atoms in zip(mapping, layout.dims, strict=True) if f}
+
+
+def split_factors(
+    rule: sdy.ShardingRule,
+    tensors: Sequence[tuple[Layout, Factors]],
+    fits: Callable[[int, int], bool],
+    split: Mapping[int, Atoms] | None = None,
+) -> dict[int, Atoms]:
+    """The axes that split each factor of a sharding rule: of the first tensor that has some.
+
+    Args:
+      tensors: layouts with the factors of their dimensions.
+      fits: whether a factor may be split into so many parts.
+      split: factors whose axes are settled.
+    """
+    settled = dict(split or {})
+    taken = {i for atoms in settled.values() for i in atoms}
+    for layout, mapping in tensors:
+        for atoms, factors in zip(layout.dims, mapping, strict=True):
+            if not atoms or not factors or factors[0] in settled or taken.intersection(atoms):
+                continue
+            if factors[0] not in rule.whole and fits(factors[0], layout.mesh.count(atoms)):
+                settled[factors[0]] = atoms
+                taken.update(atoms)
+    return settled
+
+
+def by_factor(split: Mapping[int, Atoms], layout: Layout, mapping: Factors) -> Layout:
+    """A layout as the split of its dimensions' factors asks for."""
+    dims = tuple(split.get(factors[0], ()) if factors else () for factors in mapping)
+    return Layout(layout.mesh, layout.shape, dims)

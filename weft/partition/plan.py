@@ -1,0 +1,360 @@
+"""Picks by cost in which layout an operation runs, and what its operands are moved from.
+
+Shardy's collectives move a result after its operation. Where it sends less, an operation runs in
+the layout that its result is moved to, on operands moved there, or on what a reshard made them of;
+a sum over a split dimension is made of partial sums, or its operands are gathered.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
+
+from weft._xla.mlir import ir
+from weft.partition.axis_layout import Atoms, Layout, free_of
+from weft.partition.collect import byte_size_of, bytes_sent, trip_count
+from weft.partition.emit import Emitter
+from weft.partition.local_value import Local
+from weft.partition.localize import Localizer
+from weft.partition.ops import facts
+from weft.partition.reshard import relayout, relayout_cost, reordered
+from weft.partition.traffic_estimate import Tally
+from weft.partition.walk import WHY, attributes_of, only_user
+
+# A device may do this many more operations for each byte that it need not send: the balance of an
+# H100 is 989e12 FLOP/s over 450e9 B/s, about 2000.
+FLOPS_PER_BYTE = 1000
+# What it costs to pass an element through the memory, in operations: 8 bytes at 3.35e12 B/s.
+FLOPS_PER_ELEMENT = 1000
+
+# -- the moves behind an operation -----------------------------------------------------------------
+
+
+def moves_behind(
+    lz: Localizer, op: ir.Operation, result: ir.Value, sums: bool = False
+) -> list[Layout]:
+    """The layouts of the moves (and sums) that alone use a result, one after the other."""
+    layouts = []
+    while (user := only_user(result)) is not None and user.block == op.block:
+        if not facts(user).relayout and not (sums and user.name in _SUMS):
+            break
+        layouts.append(lz.target(user))
+        result = user.results[0]
+    return layouts
+
+
+_SUMS = ("sdy.all_reduce", "sdy.reduce_scatter")
+
+
+def chain_of(lz: Localizer, op: ir.Operation) -> list[Layout]:
+    """The layouts of the reductions and moves that alone use the result, one after the other."""
+    return moves_behind(lz, op, op.results[0], sums=True)
+
+
+def _common_moves(lz: Localizer, op: ir.Operation) -> list[Layout]:
+    """The layouts of the moves that alone use the results, one after the other.
+
+    Where an operation has several results, moves of all that are used end alike.
+    """
+    used = [moves_behind(lz, op, result) for result in op.results if list(result.uses)]
+    alike = used and all(moves and moves[-1].dims == used[0][-1].dims for moves in used if used[0])
+    return used[0] if alike else []
+
+
+def wanted(lz: Localizer, op: ir.Operation) -> Layout | None:
+    """The layout at the end of the moves that alone use the result, else None."""
+    moves = _common_moves(lz, op)
+    return moves[-1] if moves else None
+
+
+def scattered_to(lz: Localizer, op: ir.Operation) -> Layout | None:
+    """The layout of a reduce_scatter that alone uses the result, else None."""
+    user = only_user(op.results[0])
+    return lz.target(user) if user and user.name == "sdy.reduce_scatter" else None
+
+
+# -- what a way costs ------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Share:
+    """What one execution pays of an operand's moves.
+
+    Attributes:
+      part: less than one where a loop does not change the operand, which then moves in front of it,
+        or where others want the same move.
+      alone: nothing else uses the operand, so that a reshard that made it could be left out.
+    """
+
+    part: float
+    alone: bool
+
+    def cost(self, e: Emitter, x: Local, target: Layout, via: Sequence[Layout] = ()) -> float:
+        sent = relayout_cost(e, x, target, via)
+        if self.alone and x.before is not None and x.layout is not None:
+            sent += relayout_cost(e, x.before, x.layout)
+        return sent * self.part
+
+
+def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
+    """What `op` pays of the moves of an operand."""
+    alone = value not in lz.shared
+    while not isinstance(value.owner, ir.Block) and facts(value.owner.operation).relayout:
+        move = value.owner.operation
+        value = move.operands[0]
+        users = [use.owner.operation for use in value.uses]
+        alone = alone and sum(_same_move(move, user) for user in users) == 1
+    block = op.block
+    loop = block.owner.operation
+    if loop.name != "stablehlo.while":
+        return Share(1, alone)
+    inside = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
+    if inside == block:
+        given = list(block.operations)[-1].operation.operands
+        if not any(a == value and b == value for a, b in zip(block.arguments, given, strict=True)):
+            return Share(1, alone)
+    return Share(1 / (trip_count(loop) or 1), alone)
+
+
+def _same_move(a: ir.Operation, b: ir.Operation) -> bool:
+    return a.name == b.name and attributes_of(a, WHY) == attributes_of(b, WHY)
+
+
+def result_cost(
+    lz: Localizer, op: ir.Operation, now: Layout, target: Layout, via: Sequence[Layout] = ()
+) -> int:
+    """Bytes that moving the results sends."""
+    used = [r for r in op.results if list(r.uses)] or list(op.results)[:1]
+    return sum(relayout_cost(lz.e, imagined(lz, r, now), target, via) for r in used)
+
+
+def _wanting(lz: Localizer, value: ir.Value, layout: Layout) -> int:
+    """How many users of a value want it, or what they make of it, in the layout."""
+    count = 0
+    for use in value.uses:
+        user = use.owner.operation
+        if facts(user).relayout:
+            end = wanted(lz, user) or lz.target(user)
+        elif facts(user).windowed:
+            end = wanted(lz, user)
+        else:
+            continue
+        count += end is not None and end.dims == layout.dims
+    return count
+
+
+def imagined(lz: Localizer, value: ir.Value, layout: Layout) -> Local:
+    """A value in a layout, with a type only."""
+    kind = lz.e.type(layout.local, value.type.element_type)
+    return Local(cast(Any, SimpleNamespace(type=kind)), layout)
+
+
+def comes_split(x: Local, dims: Sequence[int]) -> bool:
+    """Whether dimensions are split by no reshard, and evenly."""
+    assert x.layout is not None
+    if any(x.layout.padded(d) for d in dims):
+        return False
+    before = x.before.layout if x.before is not None else None
+    return before is None or all(before.dims[d] == x.layout.dims[d] for d in dims)
+
+
+# -- the choice ------------------------------------------------------------------------------------
+
+
+Move = tuple[Local, Layout, Sequence[Layout]]  # a value, where to, and layouts that lead there
+
+
+@dataclass(slots=True)
+class Way:
+    """A way to run an operation.
+
+    Attributes:
+      out: the layout of the result.
+      moves: of the operands.
+      across: the axes over which the result is a partial sum.
+    """
+
+    out: Layout
+    moves: list[Move]
+    across: Atoms = ()
+
+
+class Planner:
+    """Finds the way to run an operation that sends least, the moves behind it included.
+
+    Args:
+      out: the layout that propagation gave the result.
+      operands: which operands have to move.
+      need: the layout that an operand must have for a result layout, None where there is none.
+      fit: the layout nearest to a given one that the operation can produce.
+      lead: the result layout in which an operand of a layout need not move, for operations that may
+        run before their operands' moves.
+      exchange: emits what an operand, by its number, still sends in the layout it needs.
+      flops: operations for each element of the result, or each term of a sum, with what it takes to
+        read and write it.
+      summed: for each factor that is summed over, the (place among `operands`, dimension) pairs
+        that run through it. Where it is split, the result is a partial sum.
+      combiner: what adds up partial sums; None where no collective does, so that they are gathered.
+    """
+
+    def __init__(
+        self,
+        lz: Localizer,
+        op: ir.Operation,
+        out: Layout,
+        operands: Sequence[int],
+        need: Callable[[int, Layout], Layout | None],
+        *,
+        fit: Callable[[Layout], Layout] = lambda layout: layout,
+        lead: Callable[[int, Layout], Layout] | None = None,
+        exchange: Callable[[Emitter, int, Local, Layout], object] | None = None,
+        flops: float = FLOPS_PER_ELEMENT,
+        summed: Sequence[Sequence[tuple[int, int]]] = (),
+        combiner: str | None = "add",
+    ) -> None:
+        self.lz, self.op, self.need, self.fit, self.lead = lz, op, need, fit, lead
+        self.exchange, self.flops = exchange, flops
+        self.summed, self.combiner = summed, combiner
+        self.numbers, self.out = operands, fit(out)
+        self.given = [lz.operand(op, i) for i in operands]
+        self.scattered = scattered_to(lz, op) if summed else None
+        self.chain = chain_of(lz, op) if summed else _common_moves(lz, op)
+        self.end = self.scattered or (self.chain[-1] if self.chain else out)
+
+    def moved(self) -> tuple[list[Local], Way]:
+        """The operands, moved as the best way asks, and that way."""
+        way = self.best()
+        moved = [
+            relayout(self.lz.e, Local(x.value, x.layout, remake=x.remake), layout, via)
+            for x, layout, via in way.moves
+        ]
+        return moved, way
+
+    def best(self) -> Way:
+        """The way for the result as propagated, or one that sends less without much more work."""
+        best = first = self._way(self.given, self.out, split=True)
+        assert first is not None, "the operation runs in the layout that propagation gave it"
+        others = list(self._others())
+        if not others:
+            return first
+        least = sent = self._price(first)[0]
+        if self.summed and not sent:
+            return first
+        # Operands that both come split, such as activations in the gradient of a weight, are summed
+        # where a gather would repeat work: that is the program people expect.
+        places = list(itertools.chain.from_iterable(self.summed))
+        both = all(
+            comes_split(x, [d for k, d in places if k == n]) for n, x in enumerate(self.given)
+        )
+        for way in others:
+            more = self._work(way) - self._work(first)
+            if self.summed and more > 0 and (both or way.across or not first.across):
+                continue
+            cost, way.moves = self._price(way)
+            if cost < least and more <= FLOPS_PER_BYTE * (sent - cost):
+                best, least = way, cost
+        return best
+
+    def _others(self) -> Iterator[Way]:
+        """Ways to the result where it is wanted, and where operands lead as they are."""
+        outs = [] if 0 in self.end.shape else [self.fit(self.end)]
+        if self.lead is not None and not self.scattered:
+            for i, x in zip(self.numbers, self.given, strict=True):
+                for source in (x, x.before) if self.summed else (x.before,):
+                    if source is not None and source.layout is not None:
+                        outs.append(self.fit(self.lead(i, source.layout)))
+        if self.summed:
+            outs.insert(0, self.out)
+        else:
+            outs = [out for out in outs if out != self.out]
+        for out in dict.fromkeys(outs):
+            # Which axes split a sum depends on what an operand is made of.
+            pairs = ([x, x.before] if x.before and self.summed else [x] for x in self.given)
+            for sources in itertools.product(*pairs):
+                way = self._way(sources, out, split=True)
+                if way is None:
+                    continue
+                if way.across and (whole := self._way(sources, out, split=False)) is not None:
+                    yield whole
+                if not (way.across and self.scattered):
+                    yield way
+
+    def _way(self, sources: Sequence[Local], out: Layout, split: bool) -> Way | None:
+        """How operands move for a result in a layout, sums split as operands are, or whole."""
+        layouts = [self.need(i, out) for i in self.numbers]
+        if any(layout is None for layout in layouts):
+            return None
+        across: Atoms = ()
+        for run in self.summed if split else ():
+            taken = {*out.used, *across}
+            splits = (free_of(sources[k].layout.dims[d], taken) for k, d in run)
+            atoms = next(filter(None, splits), ())
+            for k, d in run:
+                layouts[k] = layouts[k].with_dim(d, atoms)
+            across += atoms
+        return Way(out, [(x, y, ()) for x, y in zip(sources, layouts, strict=True)], across)
+
+    def _price(self, way: Way) -> tuple[float, list[Move]]:
+        """Bytes that a way sends, and its operands from the sources that send least."""
+        lz, via = self.lz, self.chain[:-1]
+        sent = 0.0
+        moves: list[Move] = []
+        if way.across:
+            sent += self._sum_cost(way)
+        if not (way.across and self.scattered):
+            passed = (way.out, *via) if via else ()
+            sent += result_cost(lz, self.op, way.out, self.end, passed)
+        for i, (x, layout, _) in zip(self.numbers, way.moves, strict=True):
+            steps: Sequence[Layout] = ()
+            if way.out == self.end:
+                steps = [step for v in via if (step := self.need(i, v)) is not None]
+            value = self.op.operands[i]
+            pays = share(lz, self.op, value)
+            pays.part /= max(1, _wanting(lz, value, way.out))
+            sources = [x] if self.summed or x.before is None else [x, x.before]
+            if not steps and self.summed:
+                steps = reordered(x.layout, layout)
+            options = [(pays.cost(lz.e, source, layout, steps), source) for source in sources]
+            cost, source = min(options, key=lambda option: option[0])
+            if x.remake is not None and not self.summed:
+                cost = 0.0  # it is made where it is wanted, and is no more than its source
+            if self.exchange is not None:
+                tally = Tally(lz.e)
+                self.exchange(tally, i, imagined(lz, value, layout), way.out)
+                cost += tally.cost
+            sent += cost
+            moves.append((source, layout, steps))
+        return sent, moves
+
+    def _sum_cost(self, way: Way) -> float:
+        """Bytes that adding up partial sums sends."""
+        kind = "reduce_scatter" if self.scattered else "all_reduce"
+        if self.combiner is None:
+            kind = "all_gather"
+        elements, n = math.prod(way.out.local), self.lz.mesh.count(way.across)
+        widths = (byte_size_of(r.type.element_type) for r in self.op.results)
+        return sum(bytes_sent(kind, int(elements * width), n) for width in widths)
+
+    def _work(self, way: Way) -> float:
+        """Operations of one device."""
+        terms = (way.moves[run[0][0]][1].local[run[0][1]] for run in self.summed)
+        return self.flops * math.prod(way.out.local) * math.prod(terms)
+
+    def deliver(self, got: Local, out: Layout) -> Local:
+        """The result in its layout, or as it is where the moves behind it take it on."""
+        if got.partial and not self.scattered and got.layout not in (out, self.end):
+            got = Local(self.lz.e.all_reduce(got.value, *got.partial), got.layout)
+        return deliver(self.lz, got, out, self.chain)
+
+
+def deliver(lz: Localizer, got: Local, out: Layout, chain: Sequence[Layout]) -> Local:
+    """A result in its layout, or as it is where the chain of moves behind it takes it on."""
+    if got.layout == out:
+        return got
+    if not chain:
+        return Local(lz.move(got, out).value, out, before=got)
+    return Local(got.value, got.layout, got.partial, via=(out,))
