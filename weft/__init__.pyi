@@ -96,6 +96,9 @@ _R = TypeVar("_R")
 _R_co = TypeVar("_R_co", covariant=True)
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+def as_jax() -> None:
+    """Makes `import jax` find weft, in this process and in those that it starts."""
+
 def block_until_ready(x: _T) -> _T:
     """Wait for the arrays of a pytree to be computed."""
 

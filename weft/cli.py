@@ -73,6 +73,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     compat.add_argument("place", metavar="PACKAGE_OR_PATH")
     compat.set_defaults(command="compat", run=lambda options, rest: _compat(options.place))
+    start = commands.add_parser(
+        "launch",
+        help="start a program as several processes that join one group",
+        description="Starts a program as several processes on this machine, or joins it to those "
+        "that Slurm, Open MPI, torchrun or a Kubernetes indexed job starts. The program calls "
+        "weft.distributed.initialize().",
+        usage="weft launch [-n N] [--devices-per-process D] [--restarts R] [--elastic MIN] "
+        "SCRIPT.py | -m MODULE [ARGUMENTS …]",
+    )
+    start.add_argument("-n", "--processes", type=int, help="how many to start on this machine")
+    start.add_argument("--devices-per-process", type=int, help="virtual CPU devices of each")
+    start.add_argument(
+        "--restarts", type=int, default=0, help="start again so often after failures"
+    )
+    start.add_argument(
+        "--elastic", type=int, metavar="MIN", help="restart with one process fewer, down to MIN"
+    )
+    start.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
+    start.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    start.set_defaults(command="launch", run=_launch)
     env = commands.add_parser("env", help="versions and devices, to paste into a bug report")
     env.set_defaults(command="env", run=lambda options, rest: _env())
     return parser
@@ -86,6 +106,25 @@ def _compat(place: str) -> int:
     except FileNotFoundError as e:
         raise _UsageError(str(e)) from None
     return 0
+
+
+def _launch(options: argparse.Namespace, rest: list[str]) -> int:
+    from weft.launch import launch
+
+    module = ["-m", *options.module] if options.module else []
+    program = [*module, *options.program, *(["--", *rest] if rest else [])]
+    if not program:
+        raise _UsageError("which program? weft launch -n 2 train.py")
+    try:
+        return launch(
+            program,
+            processes=options.processes,
+            devices_per_process=options.devices_per_process,
+            restarts=options.restarts,
+            elastic=options.elastic,
+        )
+    except ValueError as e:
+        raise _UsageError(str(e).removeprefix("weft launch: ")) from None
 
 
 def _env() -> int:

@@ -5,6 +5,7 @@ from weft.core.check import JaxprTypeError
 from weft.core.dtypes import TypePromotionError
 from weft.core.errors import (
     ConcretizationTypeError,
+    DistributedError,
     JAXIndexError,
     JAXTypeError,
     KeyReuseError,
@@ -23,6 +24,7 @@ from weft.sharding.named import IndivisibleError
 __all__ = [
     "CompileError",
     "ConcretizationTypeError",
+    "DistributedError",
     "IndivisibleError",
     "JAXIndexError",
     "JAXTypeError",

@@ -22,7 +22,7 @@ OMPI = {
 @pytest.fixture
 def environment(monkeypatch):
     for name in list(os.environ):
-        if name.startswith(("SLURM_", "OMPI_")):
+        if name.startswith(("SLURM_", "OMPI_", "RANK", "WORLD", "MASTER_", "JOB_", "KUBERN")):
             monkeypatch.delenv(name)
 
     def put(*variables):
@@ -69,7 +69,7 @@ def test_a_launcher_that_did_not_start_the_process_is_an_error(environment):
     assert clusters.detect(None) == {}
     with pytest.raises(RuntimeError, match="'slurm', but this process shows no sign"):
         clusters.detect("slurm")
-    with pytest.raises(ValueError, match="'slurm', 'ompi', 'mpi4py' or 'deactivate', got 'k8s'"):
+    with pytest.raises(ValueError, match="'slurm', 'ompi', .*'mpi4py' or 'deactivate', got 'k8s'"):
         clusters.detect("k8s")
 
 
@@ -79,3 +79,23 @@ def test_a_launcher_that_did_not_start_the_process_is_an_error(environment):
 )
 def test_the_first_host_of_a_node_list(nodes, host):
     assert clusters.first_host(nodes) == host
+
+
+def test_torchrun_tells_address_count_and_number(environment):
+    environment({"RANK": "2", "WORLD_SIZE": "4", "MASTER_ADDR": "host3", "MASTER_PORT": "29500"})
+    assert clusters.detect(None) == {
+        "coordinator_address": "host3:29500",
+        "num_processes": "4",
+        "process_id": "2",
+    }
+    environment({"TORCHELASTIC_RUN_ID": "none"})
+    assert clusters.detect("torchrun")["coordinator_address"] == "host3:29501"
+
+
+def test_a_pod_of_an_indexed_job_finds_the_first(environment, monkeypatch):
+    environment({"JOB_COMPLETION_INDEX": "3", "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    monkeypatch.setattr(clusters.socket, "getfqdn", lambda: "train-3.workers.default.svc")
+    assert clusters.detect(None) == {
+        "coordinator_address": "train-0.workers.default.svc:61440",
+        "process_id": "3",
+    }

@@ -46,6 +46,10 @@ class ShapeError(TypeError, ValueError):
     """Shapes of operands do not fit: a TypeError as in JAX, and a ValueError as in NumPy."""
 
 
+class DistributedError(RuntimeError):
+    """Processes of one group do not act together: one is missing, or runs another program."""
+
+
 class ShardingTypeError(TypeError):
     """Explicit shardings of operands conflict, or leave the result's sharding open."""
 

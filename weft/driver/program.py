@@ -21,6 +21,7 @@ from weft.driver.devices import choose_devices, committed_sharding, inner_shardi
 from weft.driver.program_key import Request
 from weft.driver.result_memories import in_other_memory
 from weft.lowering import call_device
+from weft.runtime import backend
 from weft.runtime.array import ArrayImpl
 from weft.runtime.cpu_joint_failure import executable_class
 from weft.runtime.device_put import constant_at
@@ -420,6 +421,20 @@ def _memory(sharding: Any) -> str:
     return getattr(sharding, "memory_kind", None) or "device"
 
 
+def _check_processes(program: Program) -> None:
+    """Compares what is about to be compiled with the other processes' programs."""
+    from weft.core.printer import print_jaxpr
+    from weft.runtime.divergence import check_same_program
+
+    asked = [
+        f"in_shardings={[str(s) for s in program.in_shardings]}",
+        f"out_shardings={[str(s) for s in program.out_shardings]}",
+        f"donated={program.donated}, options={sorted((program.options or {}).items())}",
+    ]
+    lines = print_jaxpr(program.jaxpr, source_info=True).split("\n")
+    check_same_program(program.name, [*lines, *asked], program.devices)
+
+
 def compile_program(program: Program) -> Executable:
     """Compiles a lowered program for its devices."""
     from weft.runtime.compile import compile_module
@@ -432,6 +447,8 @@ def compile_program(program: Program) -> Executable:
             "devices; compile it for a weft.sharding.Mesh of the same axes"
         )
     multi = len(program.devices) > 1
+    if multi and backend.distributed_state["client"] is not None:
+        _check_processes(program)
     local = program.stages is not None and program.stages.local is not None
     module = program.stages.local if local else program.module
     module = call_device.settle(program, module, local)

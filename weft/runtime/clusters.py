@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from importlib.util import find_spec
 from typing import Any
 
@@ -24,7 +25,7 @@ def detect(method: str | None) -> dict[str, Any]:
     if method == "deactivate":
         return {}
     if method is None:
-        return next((found for m in ("slurm", "ompi") if (found := METHODS[m]())), {})
+        return next((found for m in AUTOMATIC if (found := METHODS[m]())), {})
     if method not in METHODS:
         raise ValueError(
             f"weft.distributed.initialize: cluster_detection_method must be one of "
@@ -81,7 +82,42 @@ def _mpi4py() -> dict[str, Any]:
     }
 
 
-METHODS = {"slurm": _slurm, "ompi": _ompi, "mpi4py": _mpi4py}
+def _torchrun() -> dict[str, Any]:
+    """torchrun and launchers that set its variables."""
+    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= set(os.environ):
+        return {}
+    # torchrun's own store listens at MASTER_PORT of process 0's host: the next port is taken.
+    port = int(os.environ["MASTER_PORT"]) + ("TORCHELASTIC_RUN_ID" in os.environ)
+    return {
+        "coordinator_address": f"{os.environ['MASTER_ADDR']}:{port}",
+        "num_processes": os.environ["WORLD_SIZE"],
+        "process_id": os.environ["RANK"],
+    }
+
+
+def _kubernetes() -> dict[str, Any]:
+    """An indexed Job with a headless Service: pod i is the host `<job>-<i>.<service>`.
+
+    The manifest gives WEFT_NUM_PROCESSES, as Kubernetes tells a pod its index only.
+    """
+    index = os.environ.get("JOB_COMPLETION_INDEX")
+    if index is None or "KUBERNETES_SERVICE_HOST" not in os.environ:
+        return {}
+    host, _, domain = socket.getfqdn().partition(".")
+    job = host.removesuffix(f"-{index}")
+    address = f"{job}-0.{domain}" if domain else f"{job}-0"
+    return {"coordinator_address": f"{address}:{_FIRST_PORT}", "process_id": index}
+
+
+METHODS = {
+    "slurm": _slurm,
+    "ompi": _ompi,
+    "torchrun": _torchrun,
+    "kubernetes": _kubernetes,
+    "mpi4py": _mpi4py,
+}
+AUTOMATIC = ("slurm", "ompi", "torchrun", "kubernetes")
+"""Those that variables tell; mpi4py communicates to find out."""
 
 
 def _port(job: int) -> int:

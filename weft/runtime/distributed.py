@@ -44,8 +44,8 @@ def initialize(
       process_id: the number of this one, from 0.
       local_device_ids: which GPUs of this host the process uses; all unless given.
       cluster_detection_method: the launcher whose environment gives what is missing: "slurm",
-        "ompi" (Open MPI), "mpi4py", or "deactivate" for none. Unless given, Slurm and Open MPI are
-        looked for.
+        "ompi" (Open MPI), "torchrun", "kubernetes" (an indexed Job), "mpi4py", or "deactivate" for
+        none. Unless given, all but mpi4py are looked for.
       initialization_timeout: seconds to wait for the other processes.
       heartbeat_timeout_seconds: a process that is silent for so long counts as dead.
       shutdown_timeout_seconds: how long the end waits for the others.
