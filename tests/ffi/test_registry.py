@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.ffi import ffi_call, pycapsule, register_ffi_target
+from weft.ffi import build, ffi_call, pycapsule, register_ffi_target
 
 F4 = weft.ShapeDtypeStruct((4,), "float32")
 X = np.arange(4, dtype=np.float32)
@@ -167,3 +167,23 @@ def test_a_type_is_registered_by_its_id_alone(handlers):
     capsule = pycapsule(ctypes.addressof(ids))
     weft.ffi.register_ffi_type_id("TestOnlyId", capsule)
     assert ids[0] > 0
+
+
+UNTYPED = """
+extern "C" void CopiesTwo(void* out, const void** in) {
+  static_cast<float*>(out)[0] = static_cast<const float*>(in[0])[0];
+}
+extern "C" void WritesFar(void* out, const void** in) { *reinterpret_cast<int*>(8) = 1; }
+extern "C" void DoesNothing(void* out, const void** in) {}
+"""
+
+
+@pytest.mark.parametrize("symbol", ["CopiesTwo", "WritesFar", "DoesNothing"])
+def test_an_untyped_handler_is_refused_before_it_is_called(symbol):
+    library = build(UNTYPED, targets=[])
+    with pytest.raises(ValueError, match=f"'{symbol}' does not answer.*api_version=0"):
+        register_ffi_target(symbol, pycapsule(library.function(symbol)))
+    stages = {"execute": pycapsule(library.function(symbol))}
+    with pytest.raises(ValueError, match="does not answer"):
+        register_ffi_target(symbol, stages)
+    register_ffi_target(symbol, pycapsule(library.function(symbol)), api_version=0)

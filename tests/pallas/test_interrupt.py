@@ -19,6 +19,16 @@ def endless(x, out):
     pl.debug_print("begun")
     out[...] = lax.while_loop(lambda c: c[0] > -1, lambda c: weft.numpy.sin(c) + 1, x[...])
 
+def counted(x, out):
+    pl.debug_print("begun")
+    def turn(i, c):
+        return weft.numpy.sin(c) + 1
+    out[...] = lax.fori_loop(0, 2**30, lambda i, c: lax.fori_loop(0, 1000, turn, c), x[...])
+
+def counted_to_an_argument(n, x, out):
+    pl.debug_print("begun")
+    out[...] = lax.fori_loop(0, n[...] * 2**30, lambda i, c: weft.numpy.sin(c) + 1, x[...])
+
 def one_core(x, out):
     @pl.when(lax.axis_index("core") == 1)
     def _():
@@ -33,6 +43,8 @@ def grid(x):
 calls = {
     "one": pl.pallas_call(endless, S((4,), "f4")),
     "grid": grid,
+    "counted": pl.pallas_call(counted, S((4,), "f4")),
+    "to": lambda x: pl.pallas_call(counted_to_an_argument, S((4,), "f4"))(np.int32(1), x),
     "cores": pl.mpmd_map([(pl.Mesh({"core": 3}), one_core)], S((4,), "f4")),
 }
 for name, call in calls.items():
@@ -64,8 +76,8 @@ def check(run):
             said.append(line)
     [(_, errors)] = end(run)
     assert run.returncode == 0, errors
-    assert [line.split()[:2] for line in said[:3]] == [
-        [name, "interrupted:"] for name in ("one", "grid", "cores")
+    assert [line.split()[:2] for line in said[:5]] == [
+        [name, "interrupted:"] for name in ("one", "grid", "counted", "to", "cores")
     ], said
     assert "interrupted in the loop at" in said[0]
-    assert said[3] == "1\n"
+    assert said[5] == "1\n"

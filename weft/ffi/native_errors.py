@@ -18,6 +18,9 @@ from __future__ import annotations
 import collections
 import ctypes
 import math
+import os
+import resource
+import signal
 from typing import Any
 
 from weft._xla import ffi as _xla
@@ -223,21 +226,56 @@ PROBE = "weft_ffi_probe_"
 def answers(capsule: Any) -> bool:
     """Whether a function behaves as a handler of the typed FFI when it is asked for its metadata.
 
-    The plugins of GPUs take what any other function returns for an error, and end the process.
+    XLA calls any other function as if it were one, which ends the process. So it is asked in a
+    child process, whose end says what it did.
     """
-    handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(_xla.address(capsule))
-    said: list[tuple[int, int]] = []
+    said: list[bool] = []
 
     def ask(frame: Any) -> None:
         # The metadata, to be filled in, are in the frame's extension, behind its header.
         metadata = ctypes.c_void_p.from_address(frame[_FRAME_EXTENSION] + 3 * _WORD).value or 0
         version = (ctypes.c_int * 2).from_address(metadata + 3 * _WORD)
         version[:] = [-1, -1]
-        handler(ctypes.cast(frame, ctypes.c_void_p))
-        said.append(tuple(version))
+        said.append(_fills_in_a_child(_xla.address(capsule), frame, version))
         version[:] = list(_VERSION)
 
     probe = _Handler(ask)
     _kept.append(probe)
     _xla.register_target(f"{PROBE}{len(_kept)}", _xla.capsule(probe))
-    return said != [(-1, -1)]
+    return said != [False]
+
+
+def _fills_in_a_child(address: int, frame: Any, version: Any) -> bool:
+    """Whether a child process that calls a handler with a frame lives, and finds the version there.
+
+    True, too, where there can be no child, or it takes too long: then nothing is known.
+    """
+    # Not os.fork, which runs what modules do at forks, and warns of threads: the child runs none.
+    process = ctypes.PyDLL(None)
+    try:
+        child = process.fork()
+    except AttributeError:
+        return True
+    if child == 0:
+        status = 1
+        try:
+            for number in (*_FATAL, signal.SIGALRM):  # quietly, without a core
+                process.signal(int(number), None)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            process.alarm(_SECONDS)
+            ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(address)(
+                ctypes.cast(frame, ctypes.c_void_p)
+            )
+            status = 0 if list(version) != [-1, -1] else 1
+        finally:
+            os._exit(status)
+    try:
+        _, status = os.waitpid(child, 0) if child > 0 else (0, 0)
+    except ChildProcessError:  # the program ignores its children's ends
+        return True
+    late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
+    return status == 0 or late
+
+
+_FATAL = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE)
+_SECONDS = 10

@@ -69,7 +69,7 @@ def register_ffi_target(
     else:
         _check_capsule(name, fn, "")
     here = _xla.platform_name(platform) == "Host"
-    if api_version == 1 and not here and not all(map(native_errors.answers, _capsules(fn))):
+    if api_version == 1 and not all(map(native_errors.answers, _capsules(fn))):
         raise ValueError(
             f"register_ffi_target: {name!r} does not answer as handlers of XLA's typed FFI do; "
             "define it with XLA_FFI_DEFINE_HANDLER_SYMBOL, or register it with api_version=0"

@@ -188,6 +188,7 @@ def _scan(t: Translator, eqn: Any, *operands: Any) -> list:
     stacked = [v.aval for v in eqn.outvars[n_carry:]]
     ys = [t.temporary(a.shape, a.dtype) for a in stacked]
     with f.loop(0, length, carry.start()) as loop, t.region():
+        emit_look(t, eqn)
         step: Index = f.sub(length - 1, loop.index) if p["reverse"] else loop.index
         rows = [_row(t, x, step) for x in xs]
         outs = t.run(jaxpr, [*consts, *carry.inside(loop.carried), *rows])

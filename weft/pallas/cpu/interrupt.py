@@ -1,4 +1,4 @@
-"""Ctrl-C while a kernel computes: loops that nothing bounds look at a counter of interrupts.
+"""Ctrl-C while a kernel computes: loops that may take long look at a counter of interrupts.
 
 Python notes a signal and acts on it once it runs again, which it does not while it waits for a
 kernel. So the first kernel with such a loop puts a function before Python's handler of SIGINT: it
@@ -9,24 +9,27 @@ KeyboardInterrupt. A program that sets a handler of its own later has that one a
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import signal
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.native import engine
-from weft.pallas.spin_loops import counts
 
 if TYPE_CHECKING:
     from weft.pallas.cpu.translate import Translator
 
 COUNTER = "weft_interrupts"
 _IGNORED = 1  # SIG_IGN; SIG_DFL is 0
+_LONG = 2**26
+"""Elements from which on a loop counts as long: a part of a second."""
 
 
 def emit_look(t: Translator, eqn: Any) -> None:
-    """In the body of a while loop: ends the kernel if there was an interrupt since it began."""
-    if counts(eqn):
+    """In the body of a loop: ends the kernel if there was an interrupt since it began."""
+    if _work_of(eqn) < _LONG:
         return
     f = t.f
     f.module.globals[f"@{COUNTER}"] = "external global i64"
@@ -38,6 +41,30 @@ def emit_look(t: Translator, eqn: Any) -> None:
     where = f"the loop at {eqn.source}" if eqn.source else "a loop"
     t.fail(f.op(f"xor i1 {same}, true"), f"kernel {t.call.name}: interrupted in {where}")
     t.leave_unless(same)
+
+
+def _work_of(eqn: Any) -> float:
+    """About how many elements an equation computes; without bound for a while loop."""
+    p = eqn.params
+    match eqn.primitive.name:
+        case "while":
+            return math.inf
+        case "scan":
+            inner = open_jaxpr(p["jaxpr"])
+            return p["length"] * inner.memo("work", lambda: sum(map(_bounded_work, inner.eqns)))
+        case "dot_general":
+            sizes = [v.aval.size for v in (*eqn.invars, *eqn.outvars)]
+            return math.sqrt(math.prod(sizes))
+    inner = [open_jaxpr(jaxpr) for _, jaxpr in subjaxprs(eqn.params)]
+    if inner:
+        return sum(j.memo("work", lambda j=j: sum(map(_bounded_work, j.eqns))) for j in inner)
+    return max((math.prod(getattr(v.aval, "shape", ())) for v in eqn.outvars), default=1)
+
+
+def _bounded_work(eqn: Any) -> float:
+    """The same inside of another loop; a while loop looks for itself."""
+    work = _work_of(eqn)
+    return 1 if work == math.inf else work
 
 
 @cache
