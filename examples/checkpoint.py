@@ -7,6 +7,8 @@ anywhere, and what is loaded may be split over another mesh than what was saved.
 
 import json
 import os
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +31,36 @@ def save(path: Path, state: Any) -> None:
 
 
 def load(path: Path, like: Any) -> Any:
-    """The saved arrays in the structure, and with the shardings, of `like`."""
-    with np.load(path) as file:
+    """The saved arrays in the structure, and with the shardings, of `like`.
 
-        def restore(p: tuple, x: Any) -> Any:
-            value = file[weft.tree_util.keystr(p)]
-            if value.shape != x.shape or value.dtype != x.dtype:
-                raise ValueError(
-                    f"{path}: {weft.tree_util.keystr(p)} is {value.dtype}{value.shape}, the model "
-                    f"has {x.dtype}{x.shape}; remove the file, or use the sizes it was made with"
-                )
-            return weft.device_put(value, x.sharding)
+    Raises ValueError for a file that is damaged, or of another model.
+    """
+    names = [weft.tree_util.keystr(p) for p, _ in weft.tree.leaves_with_path(like)]
+    try:
+        with zipfile.ZipFile(path) as file:
+            damaged = file.testzip()  # all checksums, before anything is believed
+        if damaged:
+            raise zipfile.BadZipFile(f"{damaged} has another checksum")
+        with np.load(path) as file:
+            values = {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{path} is damaged: {error}. Put a copy in its place, or remove it to start anew"
+        ) from error
 
-        return weft.tree.map_with_path(restore, like)
+    def restore(x: Any, name: str) -> Any:
+        value = values.get(name)
+        if value is None or value.shape != x.shape or value.dtype != x.dtype:
+            found = "not there" if value is None else f"{value.dtype}{value.shape}"
+            raise ValueError(
+                f"{path}: {name} is {found}, the model has {x.dtype}{x.shape}; remove the file, or "
+                "use the sizes it was made with"
+            )
+        return weft.device_put(value, x.sharding)
+
+    return weft.tree.map(restore, like, weft.tree.unflatten(weft.tree.structure(like), names))
 
 
 def save_shards(folder: Path, state: Any) -> None:

@@ -1,6 +1,7 @@
 """Saved states come back: in one file, or part by part and over another mesh."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -25,6 +26,33 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     checkpoint.save(tmp_path / "state.npz", {"a": np.zeros(3, np.float32)})
     with pytest.raises(ValueError, match=r"\['a'\] is float32\(3,\)"):
         checkpoint.load(tmp_path / "state.npz", {"a": weft.numpy.zeros(4)})
+
+
+def test_a_damaged_checkpoint_is_named_or_gives_what_was_saved(tmp_path, rng):
+    path, want = tmp_path / "state.npz", rng.standard_normal((2, 30)).astype(np.float32)
+    like = {"a": weft.numpy.zeros((2, 30)), "b": weft.numpy.zeros(())}
+    checkpoint.save(path, {"a": want, "b": np.float32(2)})
+    whole, refused = path.read_bytes(), 0
+    damages = [whole[:n] for n in (0, 10, len(whole) // 2, len(whole) - 1)]
+    for place in rng.integers(0, 8 * len(whole), 300):
+        flipped = bytearray(whole)
+        flipped[place // 8] ^= 1 << (place % 8)
+        damages.append(bytes(flipped))
+    for damaged in damages:
+        path.write_bytes(damaged)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                loaded = checkpoint.load(path, like)
+        except ValueError as error:
+            refused += 1
+            assert str(path) in str(error) and "remove" in str(error)
+        else:  # in bytes of the archive that say nothing, such as dates
+            np.testing.assert_array_equal(loaded["a"], want)
+    assert refused > len(damages) / 2
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        checkpoint.load(path, like)
 
 
 def placed(value, shape, spec):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,6 +30,9 @@ distributed_state: dict[str, Any] = {
     "visible_devices": None,
     "partition_index": None,
 }
+
+forked = False
+"""Whether this process was forked from one that had started a client."""
 
 _ALIASES = {"gpu": "cuda"}
 
@@ -122,6 +126,30 @@ def _start_default() -> Client:
                 )
             return _default
         raise RuntimeError("no platform could be started: " + "; ".join(problems))
+
+
+def refuse_forked() -> None:
+    """Raises RuntimeError in a process that was forked after its parent had started a client.
+
+    XLA's threads are not in it: programs, large copies and the compiler would wait for ever.
+    """
+    if forked:
+        raise RuntimeError(
+            "this process was forked from one that had used weft's devices, whose threads are not "
+            "here: nothing can be compiled, run or moved. Start it by "
+            "multiprocessing.get_context('spawn') or 'forkserver', or fork before the first use "
+            "of a device. Arrays can still be read"
+        )
+
+
+def _note_fork() -> None:
+    global forked
+    if _clients:
+        forked = True
+        distributed_state["client"] = None  # the parent's to shut down
+
+
+os.register_at_fork(after_in_child=_note_fork)
 
 
 def started() -> bool:

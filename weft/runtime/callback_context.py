@@ -9,6 +9,7 @@ from typing import Any
 from weft._xla import arrays as _xla
 from weft._xla.client import is_compile_only
 from weft.core.aval import ShapedArray
+from weft.runtime.backend import refuse_forked
 from weft.sharding.physical import SingleDeviceSharding
 
 
@@ -48,6 +49,7 @@ def put_shards(
 
     copy: it shares no memory with them.
     """
+    refuse_forked()
     try:
         if inside.pending is not None or (copy and len(shards) > 1):
             return _copied_shards(aval, sharding, shards, devices, committed)

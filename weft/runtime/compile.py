@@ -14,7 +14,7 @@ from weft._xla import compile as _xla_compile
 from weft._xla.client import DeviceList, is_compile_only
 from weft.core.config import config
 from weft.core.events import CACHE_ASKED, CACHE_HIT, CACHE_MISS, COMPILED, EVENTS, measured, tell
-from weft.runtime.backend import client
+from weft.runtime.backend import client, refuse_forked
 from weft.runtime.cpu_run_limit import called_together
 
 
@@ -111,6 +111,7 @@ def compile_module(
         >>> compile.compile_module(text, backend.devices()[:1]).name
         'double'
     """
+    refuse_forked()
     flat = tuple(devices.flat) if isinstance(devices, np.ndarray) else tuple(devices)
     module = _as_module(module)
     name = name or module_name(module)

@@ -28,6 +28,7 @@ after it counts them. The hook is set when the first such function gets its fast
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -35,7 +36,7 @@ from weft._xla import pytree
 from weft._xla.config import set_post_hook
 from weft._xla.dispatch import FastpathData, PjitFunction, PjitFunctionCache, pjit
 from weft.core.boundary import api_boundary
-from weft.runtime import cpu_run_limit
+from weft.runtime import backend, cpu_run_limit
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import shard_argument
 from weft.runtime.executable import Executable
@@ -113,3 +114,7 @@ def fastpath(
 def clear_caches() -> None:
     """Forget every signature of every jitted function."""
     PjitFunctionCache.clear_all()
+
+
+# In a forked child no call may run past Python, which refuses it.
+os.register_at_fork(after_in_child=lambda: backend.forked and clear_caches())

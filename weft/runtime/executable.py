@@ -17,7 +17,7 @@ from weft.core import dtypes
 from weft.core.caches import clearable
 from weft.core.config import config
 from weft.core.state import LAYOUTS
-from weft.runtime import cpu_run_limit, host_calls
+from weft.runtime import backend, cpu_run_limit, host_calls
 from weft.runtime.array import ArrayImpl, deleted_text, describe, release, second_owners
 from weft.runtime.compile import LoadedExecutable, compile_module
 from weft.runtime.device_put import devices_text, shard_argument
@@ -118,6 +118,8 @@ class Executable:
           ValueError: an argument is committed to other devices (both are named).
           RuntimeError: an argument has been deleted or donated.
         """
+        if backend.forked:
+            backend.refuse_forked()
         if config.no_execution:
             raise RuntimeError(
                 f"{self.compiled.name} would run, but config.no_execution forbids it"
