@@ -116,5 +116,9 @@ def clear_caches() -> None:
     PjitFunctionCache.clear_all()
 
 
-# In a forked child no call may run past Python, which refuses it.
-os.register_at_fork(after_in_child=lambda: backend.forked and clear_caches())
+def _note_fork() -> None:
+    if backend.forked:  # no call may run past Python, which refuses it
+        clear_caches()
+
+
+os.register_at_fork(after_in_child=_note_fork)

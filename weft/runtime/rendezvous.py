@@ -140,9 +140,9 @@ def gather(listener: socket.socket, count: int, seconds: float) -> None:
                         connection, _address = listener.accept()
                         connection.setblocking(False)
                         guests[connection] = _Guest(connection)
-                        selector.register(connection, selectors.EVENT_READ)
+                        selector.register(connection, selectors.EVENT_READ, guests[connection])
                     continue
-                guest = guests[key.fileobj]
+                guest: _Guest = key.data
                 try:
                     if guest.listen():
                         leave(guest.connection)

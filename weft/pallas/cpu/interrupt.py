@@ -55,9 +55,9 @@ def _work_of(eqn: Any) -> float:
         case "dot_general":
             sizes = [v.aval.size for v in (*eqn.invars, *eqn.outvars)]
             return math.sqrt(math.prod(sizes))
-    inner = [open_jaxpr(jaxpr) for _, jaxpr in subjaxprs(eqn.params)]
-    if inner:
-        return sum(j.memo("work", lambda j=j: sum(map(_bounded_work, j.eqns))) for j in inner)
+    inside = [open_jaxpr(jaxpr) for _, jaxpr in subjaxprs(eqn.params)]
+    if inside:
+        return sum(j.memo("work", lambda j=j: sum(map(_bounded_work, j.eqns))) for j in inside)
     return max((math.prod(getattr(v.aval, "shape", ())) for v in eqn.outvars), default=1)
 
 
