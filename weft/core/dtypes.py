@@ -278,6 +278,11 @@ def promote_types(dtypes: list[tuple[Any, bool]]) -> tuple[Any, bool]:
                         f"{short_name(own)} and numpy_dtype_promotion is 'strict'; convert "
                         "explicitly"
                     )
+    return join_types(dtypes)
+
+
+def join_types(dtypes: list[tuple[Any, bool]]) -> tuple[Any, bool]:
+    """`promote_types` whatever `numpy_dtype_promotion` says: for ops that take mixed operands."""
     nodes = tuple(node_of(d, w) for d, w in dtypes)
     return _promote(nodes, config.enable_x64, tuple(d for d, _ in dtypes))
 

@@ -66,7 +66,7 @@ def dot_product_attention(
             )
     from weft.lax import dot_general
 
-    dtype, _ = dtypes.promote_types([(typeof(query).dtype, False), (dtypes.float32, False)])
+    dtype, _ = dtypes.join_types([(typeof(query).dtype, False), (dtypes.float32, False)])
     if group == 1:
         dims = (((3,), (3,)), ((0, 2), (0, 2)))
     else:

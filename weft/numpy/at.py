@@ -27,7 +27,6 @@ from weft.numpy.indexing import (
     FILL,
     PROMISE,
     Options,
-    check_not_empty,
     dimension_numbers,
     get,
     index_grid,
@@ -175,9 +174,10 @@ def _static_update(
 # Updates in general -------------------------------------------------------------------------------
 
 
-def _drops(plan: Plan, options: Options) -> bool:
+def _drops(plan: Plan, x: Any, options: Options) -> bool:
     """Whether the update does nothing: a static int is out of bounds, or no element is meant."""
-    return 0 in plan.final or (plan.oob and plan.kind == "static" and options.mode is not CLIP)
+    outside = plan.oob and plan.kind == "static" and options.mode is not CLIP
+    return outside or 0 in plan.final or 0 in x.aval.shape
 
 
 def update(
@@ -191,7 +191,7 @@ def update(
 ) -> Any:
     """Emits the ops of one update under the current trace. y: the values, or apply's function."""
     aval = x.aval
-    if _drops(plan, options):
+    if _drops(plan, x, options):
         return x
     if name == "apply":
         return _applied(plan, x, y, arrays, options)
@@ -200,14 +200,12 @@ def update(
     if plan.kind == "static":
         out = _static_update(plan, x, y, starts, op, name)
     elif plan.kind == "window" and options.mode in (CLIP, PROMISE) and plan.strided.identity:
-        check_not_empty(plan)
         at = window_starts(plan, arrays, options.wrap)
         new = _spread(y, plan.final, plan.window, name)
         if op is not None:
             new = op(dynamic_slice_p.bind(x, *at, slice_sizes=plan.window), new)
         out = dynamic_update_slice_p.bind(x, new, *at)
     else:
-        check_not_empty(plan)
         new = _spread(y, plan.final, plan.gathered, name)
         out = _scattered(
             plan,
@@ -250,7 +248,6 @@ def _applied(plan: Plan, x: Any, func: Callable, arrays: Any, options: Options) 
             return reshape(out, window.aval.shape)
 
         return _update_window(plan, x, None, combine)
-    check_not_empty(plan)
 
     def scatter(part: Any, grid: Any, params: dict) -> Any:
         return scatter_apply(part, grid, func, update_shape=plan.gathered, **params)
@@ -290,7 +287,7 @@ def _eager_static(plan: Plan, x: Any, y: Any, options: Options, name: str) -> An
     entry = plan.compiled.get(key)
     if entry is None:
         s, shape = plan.strided, x.aval.shape
-        if s.strides is None and not s.reversed and not _drops(plan, options):
+        if s.strides is None and not s.reversed and not _drops(plan, x, options):
             dims = tuple(d for d in range(len(shape)) if plan.strided_shape[d] != shape[d])
             shared = (name, shape, plan.strided_shape, plan.final)
             function = _updaters.get(shared)

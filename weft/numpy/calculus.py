@@ -32,6 +32,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     n = operator.index(n)
     if n < 0:
         raise ValueError(f"weft.numpy.diff: n must not be negative, got {n}")
+    if n == 0:
+        return to_array(a)
     if aval.ndim == 0:
         raise ValueError(
             f"weft.numpy.diff: a must have a dimension to take differences along, got "
@@ -39,8 +41,6 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         )
     axis = canonical_axis(axis, aval.ndim)
     x = to_array(a)
-    if n == 0:
-        return x
     parts = [x]
     for value, front in ((prepend, True), (append, False)):
         if value is None:
@@ -420,6 +420,7 @@ def cov(
            [2., 4.]], dtype=float32)
     """
     from weft.numpy import ufuncs as u
+    from weft.numpy.creation import zeros
     from weft.numpy.joining import concatenate
     from weft.numpy.linear import dot
     from weft.numpy.reductions import average, mean, sum
@@ -442,6 +443,8 @@ def cov(
         if not rowvar and typeof(v).shape[0] != 1:
             v = transpose(v)
         parts.append(v)
+    if typeof(parts[0]).shape[0] == 0:  # as in NumPy, whatever y is
+        return zeros((0, 0), typeof(parts[0]).dtype)
     x = concatenate(parts, 0) if len(parts) > 1 else parts[0]
     if ddof is None:
         ddof = 0 if bias else 1
@@ -479,7 +482,7 @@ def cov(
             share = u.true_divide(sum(u.multiply(w, u.absolute(aweights))), total)
             norm = u.subtract(total, u.multiply(ddof, share))
         x = u.subtract(x, ops.reshape(center, (-1, 1)))
-        scaled = u.multiply(x, w)
+        scaled = u.multiply(x, w[None])
     out = u.true_divide(dot(scaled, u.conjugate(transpose(x))), norm)
     return squeeze(out) if 1 in typeof(out).shape else out
 
@@ -499,7 +502,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: builtins.bool = True, dtype: Any = N
     c = cov(x, y, rowvar, dtype=dtype)
     if typeof(c).ndim == 0:
         return u.true_divide(c, c)
-    root = u.sqrt(u.real(diag(c)))
+    root = cast(u.sqrt(u.real(diag(c))), typeof(c).dtype)
     c = u.true_divide(u.true_divide(c, root[:, None]), root[None, :])
     if dtypes.is_complex(typeof(c).dtype):
         return ew.complex_p.bind(formulas.clip(u.real(c), -1, 1), formulas.clip(u.imag(c), -1, 1))
@@ -533,7 +536,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
         raise TypeError(
             f"weft.numpy.packbits: a must be integers or booleans, got {aval.str_short()}"
         )
-    bits = cast(u.not_equal(a, 0), dtypes.uint8)
+    bits = cast(u.as_bool("packbits", to_array(a)), dtypes.uint8)
     if axis is None:
         bits, axis = ravel(bits), 0
     bits = moveaxis(bits, axis, -1)
@@ -543,6 +546,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
         config = (*((0, 0, 0) for _ in shape[:-1]), (0, missing, 0))
         bits = joining.pad_p.bind(bits, np.uint8(0), padding_config=config)
     groups = ops.reshape(bits, (*shape[:-1], (shape[-1] + missing) // 8, 8))
+    shifts = shifts.reshape((1,) * len(shape) + (8,))
     packed = sum(u.left_shift(groups, shifts), axis=-1, dtype=dtypes.uint8)
     return moveaxis(packed, -1, axis)
 
@@ -568,6 +572,7 @@ def unpackbits(
         a, axis = ravel(a), 0
     a = moveaxis(a, axis, -1)
     shape = typeof(a).shape
+    shifts = shifts.reshape((1,) * len(shape) + (8,))
     bits = u.bitwise_and(u.right_shift(ops.reshape(a, (*shape, 1)), shifts), np.uint8(1))
     bits = ops.reshape(bits, (*shape[:-1], shape[-1] * 8))
     if count is not None:

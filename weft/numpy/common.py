@@ -78,8 +78,12 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def concrete(x: Any, what: str) -> np.ndarray:
-    """The host value of something that must be known while tracing."""
-    if isinstance(x, Tracer) and x.concrete() is None:
+    """The host value of something that must be known while tracing.
+
+    The value may be differentiated: it must only decide on shapes, positions and branches.
+    """
+    value = x.concrete() if isinstance(x, Tracer) else x
+    if value is None:
         from weft.core import errors
 
         raise errors.ConcretizationTypeError(
@@ -87,7 +91,7 @@ def concrete(x: Any, what: str) -> np.ndarray:
             f"{x.aval.str_short()} ({errors.made_at(x)}): the shape of the result depends on it. "
             "Give a static size (most functions take size=), or compute it outside of jit."
         )
-    return np.asarray(x)
+    return np.asarray(value)
 
 
 def static_int(x: Any, what: str) -> int:
@@ -104,7 +108,12 @@ def is_concrete(x: Any) -> bool:
 
 
 def is_free(x: Any) -> bool:
-    """Whether the host may compute with the value: it is known, and bound to no devices."""
+    """Whether the host may compute with the value.
+
+    It is known, bound to no devices, and has no derivative, which would be lost.
+    """
+    if isinstance(x, Tracer) and x.differentiated:
+        return False
     return is_concrete(x) and not getattr(x, "committed", False)
 
 

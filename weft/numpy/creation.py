@@ -527,7 +527,9 @@ def arange(
         x = iota_p.bind(dtype=dtype, shape=(max(start, 0),), dimension=0)
         return x if device is None and out_sharding is None else place(x, device, out_sharding)
     given = [v for v in (start, stop, step) if v is not None]
-    bounds = [concrete(v, "arange: start, stop and step") for v in given]
+    for v in given:
+        concrete(v, "arange: start, stop and step")
+    bounds = [np.asarray(v) for v in given]  # a derivative would be lost, which this tells
     for b in bounds:
         if b.ndim:
             raise TypeError(

@@ -115,7 +115,8 @@ def _limits(a: Any, range_: Any) -> tuple[Any, Any]:
         if len(range_) != 2:
             raise ValueError(f"weft.numpy.histogram: range must be (lowest, highest), got {range_}")
         lo, hi = range_
-        if is_concrete(lo) and is_concrete(hi) and np.asarray(lo) > np.asarray(hi):
+        ends = [concrete(v, "histogram: range") for v in (lo, hi) if is_concrete(v)]
+        if len(ends) == 2 and ends[0] > ends[1]:
             raise ValueError(f"weft.numpy.histogram: range {range_} must rise")
     else:
         if aval_of("histogram", range_).shape != (2,):
@@ -155,7 +156,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
             f"and {bval.str_short()}"
         )
     if bval.ndim == 1:
-        return cast(to_array(bins), dtypes.promote_types([(bval.dtype, False), (dtype, False)])[0])
+        return cast(to_array(bins), dtypes.join_types([(bval.dtype, False), (dtype, False)])[0])
     n = static_int(bins, "histogram: bins")
     if n < 1:
         raise ValueError(f"weft.numpy.histogram: bins must be positive, got {n}")

@@ -227,7 +227,7 @@ def tile(A: Any, reps: Any) -> Any:
            [1, 2, 1, 2]], dtype=int32)
     """
     aval = aval_of("tile", A)
-    reps = tuple(reps) if isinstance(reps, Sequence | np.ndarray) else (reps,)
+    reps = tuple(reps) if isinstance(reps, Sequence | np.ndarray) and np.ndim(reps) else (reps,)
     reps = tuple(operator.index(r) for r in reps)
     rank = max(aval.ndim, len(reps))
     shape = (1,) * (rank - aval.ndim) + aval.shape
@@ -270,7 +270,7 @@ def repeat(
     axis = canonical_axis(axis, len(shape))
     n = shape[axis]
     if is_concrete(repeats):
-        counts = np.asarray(repeats)
+        counts = concrete(repeats, "repeat: repeats")
         if counts.size and counts.dtype.kind not in "biu":
             raise TypeError(f"weft.numpy.repeat: repeats must be integers, got {repeats!r}")
         if (counts < 0).any():
@@ -459,7 +459,7 @@ def delete(
     elif not is_concrete(obj):
         return _delete_traced(x, obj, axis, n, assume_unique_indices)
     else:
-        gone = np.asarray(obj)
+        gone = concrete(obj, "delete: obj")
         if gone.dtype == bool:
             if gone.shape != (n,):
                 raise ValueError(
@@ -516,7 +516,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         vals = moveaxis(vals, 0, axis)
     traced = isinstance(obj, Tracer) and not is_concrete(obj)
     if not traced:
-        obj = np.asarray(obj)
+        obj = concrete(obj, "insert: obj")
         if obj.dtype == bool:
             obj = np.flatnonzero(obj)
         at = np.array([_position("insert", i, n, 1) for i in obj.ravel()], int)

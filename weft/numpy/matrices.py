@@ -198,7 +198,7 @@ def vander(x: Any, N: int | None = None, increasing: builtins.bool = False) -> A
         raise ValueError(f"weft.numpy.vander: x must be a vector, got {aval.str_short()}")
     n = aval.shape[0] if N is None else static_int(N, "vander: N")
     powers = np.arange(n, dtype=np.int32)
-    powers = powers if increasing else powers[::-1]
+    powers = (powers if increasing else powers[::-1])[None]
     from weft.autodiff.shape import reshape
 
     x = reshape(to_array(x), (aval.shape[0], 1))

@@ -55,7 +55,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
         return tuple(constant(i.astype(index)) for i in found)
     size = operator.index(size)
     if is_free(a):
-        found = np.nonzero(np.asarray(a))
+        found = np.nonzero(concrete(a, "nonzero: a"))
         if all(is_concrete(f) for f in fills if f is not None):
             out = []
             for i, f in zip(found, fills, strict=True):

@@ -214,6 +214,10 @@ def _known(ordered: Any, nan: Any, q: np.ndarray, method: str) -> Any:
     from weft.numpy.selection import where
 
     shape, dtype = typeof(ordered).shape, typeof(ordered).dtype
+    if q.size == 0:
+        from weft.numpy.creation import zeros
+
+        return zeros((*q.shape, *shape[:-1]), dtype)
     last = len(shape) - 1
     low, high, weight = _bracket(q, np.float64(shape[-1]), method, np, np.where)
 

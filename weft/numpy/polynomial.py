@@ -182,9 +182,12 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     m = operator.index(m)
     if m < 0:
         raise ValueError(f"weft.numpy.polyint: m must not be negative, got {m}")
-    constants = np.zeros(max(m, 1), np.float32) if k is None else k
-    check_array("polyint", constants)
-    p, constants = promote_inexact(p, constants)
+    if k is None:
+        (p,) = promote_inexact(p)
+        constants: Any = cast(np.zeros(max(m, 1)), typeof(p).dtype)
+    else:
+        check_array("polyint", k)
+        p, constants = promote_inexact(p, k)
     constants = atleast_1d(constants)
     if typeof(constants).shape[0] == 1:
         constants = broadcast_to(constants, (max(m, 1),))
@@ -351,7 +354,7 @@ def polyfit(
         left = u.multiply(left, w[:, None])
         right = u.multiply(right, w[:, None] if typeof(y).ndim == 2 else w)
     scale = u.sqrt(sum(u.multiply(left, left), axis=0))
-    left = u.true_divide(left, scale)
+    left = u.true_divide(left, scale[None])
     c, residuals, rank, s = lstsq(left, right, rcond)
     column = scale[:, None] if typeof(c).ndim == 2 else scale
     c = u.true_divide(c, column)

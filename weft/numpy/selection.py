@@ -93,6 +93,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     >>> wnp.select([x < 2, x > 3], [x, 10 * x], default=-1)
     Array([ 0,  1, -1, -1, 40], dtype=int32)
     """
+    condlist, choicelist = list(condlist), list(choicelist)
     if len(condlist) != len(choicelist):
         raise ValueError(
             f"weft.numpy.select: {len(condlist)} conditions for {len(choicelist)} choices; "
@@ -293,6 +294,15 @@ def take_along_axis(
                 f"weft.numpy.take_along_axis: dimension {d} has size {shape[d]} in arr and "
                 f"{sizes[d]} in indices; other dimensions than axis must broadcast"
             )
+    result = tuple(shape[d] if d in window else sizes[d] for d in range(rank))
+    if n == 0 and 0 not in result:
+        raise IndexError(
+            f"weft.numpy.take_along_axis: an index is out of bounds for dimension {axis} of size 0"
+        )
+    if 0 in result:
+        from weft.numpy.creation import zeros
+
+        return zeros(result, typeof(x).dtype)
     grid = ops.reshape(i, tuple(sizes[d] for d in range(rank) if d not in window) + (1,))
     rows = [d for d in range(rank) if d not in window]
     numbers = GatherDimensionNumbers(

@@ -11,7 +11,7 @@ import numpy as np
 from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
-from weft.core.trace import typeof
+from weft.core.trace import Tracer, typeof
 from weft.numpy.common import (
     INEXACT,
     aval_of,
@@ -98,7 +98,7 @@ def unique(
 
 
 def _on_host(rows: Any, equal_nan: builtins.bool, along_axis: builtins.bool) -> tuple:
-    host = np.asarray(rows)
+    host = concrete(rows, "unique: ar")
     index = dtypes.canonicalize_dtype(int)
     wide = host if host.dtype.isbuiltin == 1 else host.astype(np.float64)  # ml_dtypes
     as_rows = along_axis and equal_nan and host.size and host.dtype in INEXACT
@@ -112,8 +112,14 @@ def _on_host(rows: Any, equal_nan: builtins.bool, along_axis: builtins.bool) -> 
     )
     if as_rows:
         values = wide[first]
+    if isinstance(rows, Tracer):  # it may be differentiated
+        from weft.numpy.selection import take
+
+        unique_rows = take(rows, constant(first.astype(index)), 0)
+    else:
+        unique_rows = constant(values.astype(host.dtype))
     return (
-        constant(values.astype(host.dtype)),
+        unique_rows,
         constant(first.astype(index)),
         constant(inverse.reshape(-1).astype(index)),
         constant(counts.astype(index)),

@@ -84,7 +84,8 @@ def reshape(
     """
     aval = aval_of("reshape", a)
     if shape.__class__ is not tuple:
-        shape = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else (shape,)
+        several = isinstance(shape, Sequence | np.ndarray) and np.ndim(shape) > 0
+        shape = tuple(shape) if several else (shape,)
     if order != "C":
         if order != "F":
             raise ValueError(f"weft.numpy.reshape: order must be 'C' or 'F', got {order!r}")
@@ -421,10 +422,10 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     if isinstance(shift, Tracer) or (hasattr(shift, "ndim") and shift.ndim):
         given = aval_of("roll", shift)
         parts = [shift] if given.ndim == 0 else [shift[i] for i in range(given.shape[0])]
-        shifts = parts if len(parts) > 1 else parts * len(axes)
+        shifts = parts if len(parts) != 1 else parts * len(axes)
     else:
         shifts = list(shift) if isinstance(shift, Sequence) else [shift] * len(axes)
-    if len(axes) == 1 and len(shifts) > 1:
+    if len(axes) == 1 and len(shifts) != 1:
         axes *= len(shifts)
     if len(shifts) != len(axes):
         raise ValueError(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_to_rank
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
 from weft.numpy.common import (
@@ -90,7 +91,8 @@ def _traced_linspace(start: Any, stop: Any, num: int, endpoint: Any, dtype: Any)
     real = np.dtype(np.float64) if dtype.itemsize > 8 else np.float32
     t = (np.arange(num) / max(parts, 1)).astype(real).astype(dtype)
     t = t.reshape((num,) + (1,) * len(shape))
-    out = u.add(u.multiply(start, u.subtract(dtype.type(1), t)), u.multiply(stop, t))
+    first, final = (broadcast_to_rank(v, t.ndim) for v in (start, stop))
+    out = u.add(u.multiply(first, u.subtract(dtype.type(1), t)), u.multiply(final, t))
     if endpoint and num > 1:
         from weft.ops.slicing import slice_in_dim
 
@@ -151,7 +153,7 @@ def geomspace(
     logs = linspace(
         u.log(u.divide(start, sign)), u.log(u.divide(stop, sign)), num, endpoint, axis=0
     )
-    out = u.multiply(u.exp(logs), sign)
+    out = u.multiply(u.exp(logs), broadcast_to_rank(sign, typeof(logs).ndim))
     if axis:
         from weft.numpy.shaping import moveaxis
 

@@ -573,12 +573,14 @@ def isneginf(x: Any, /, out: Any = None) -> Any:
 
 def iscomplex(x: Any) -> Any:
     """Whether the imaginary part is nonzero. Source: numpy.iscomplex."""
-    return not_equal(imag(x), 0)
+    part = imag(x)
+    return not_equal(part, const_like(part, 0))
 
 
 def isreal(x: Any) -> Any:
     """Whether the imaginary part is zero. Source: numpy.isreal."""
-    return equal(imag(x), 0)
+    part = imag(x)
+    return equal(part, const_like(part, 0))
 
 
 def signbit(x: Any, /) -> Any:

@@ -10,6 +10,8 @@ import numpy as np
 
 from weft.autodiff.op_families import bilinear_jvp
 from weft.autodiff.shape import moveaxis, reshape
+from weft.autodiff.vmap import add_dim, remove_dim
+from weft.autodiff.zeros import instantiate_zero
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -178,6 +180,9 @@ def _batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -
     def bind(lhs: Any, rhs: Any, **changes: Any) -> Any:
         return conv_general_dilated_p.bind(lhs, rhs, **{**params, **changes})
 
+    if axis.size == 0:  # there are no 0 groups
+        one = _abstract(remove_dim(typeof(x), xd), remove_dim(typeof(y), yd), **params)
+        return instantiate_zero(add_dim(one, 0, axis)), 0
     if xd is not None and yd is not None:
         # Every example is a group of its own.
         which = "feature_group_count" if batches == 1 else "batch_group_count"
@@ -229,6 +234,8 @@ def _lower(
 ) -> Any:
     lhs, rhs = ctx.avals_in
     out = ctx.avals_out[0]
+    if 0 in (lhs.size, rhs.size, out.size):  # XLA takes no window of size 0
+        return ctx.splat(0, out.shape, out.dtype)
     if ctx.module.platforms[0] != "cpu" and not dtypes.is_float(out.dtype) and out.size:
         return _lower_in_parts(
             ctx,

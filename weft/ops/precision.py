@@ -265,7 +265,7 @@ def _wider(a: Any, b: Any) -> Any:
     ones and to those that reach further."""
     if a != b and dtypes.is_float(a) and dtypes.is_float(b) and 1 in (a.itemsize, b.itemsize):
         return max(a, b, key=lambda d: (d.itemsize, float(dtypes.finfo(d).max)))
-    return a if a == b else dtypes.promote_types([(a, False), (b, False)])[0]
+    return a if a == b else dtypes.join_types([(a, False), (b, False)])[0]
 
 
 def _bits(dtype: Any) -> int:
