@@ -1,7 +1,7 @@
 """Builds the modules that `import jax` finds: their names are looked up in weft.
 
-A module of JAX takes its names from the file of the same name in `weft/compat/jax`, if there is
-one, and then from the module of weft with the same name: `jax.numpy.linalg` is `weft.numpy.linalg`.
+A module of JAX takes its names from the module of weft with the same name, `jax.numpy.linalg` from
+`weft.numpy.linalg`, and then from the file of the same name in `weft/compat/jax`, if there is one.
 What stands in `jax.experimental` or `jax.example_libraries` may stand one level up in weft.
 """
 
@@ -11,6 +11,7 @@ import difflib
 import importlib
 import importlib.util
 import os
+import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -26,7 +27,6 @@ _RENAMED = {
     "experimental.pallas.tpu": "pallas",
     "experimental.pallas.triton": "pallas",
     "experimental.pallas.mosaic_gpu": "pallas",
-    "_src.checkify": "checkify",
 }
 
 # Rooms of weft that no module of JAX's is named after.
@@ -55,7 +55,7 @@ def find_spec(name: str) -> ModuleSpec:
     if not homes:
         raise ModuleNotFoundError(f"{missing(name)}; {_ADVICE}", name=name)
     spec = ModuleSpec(name, _Loader(), is_package=True, loader_state=homes)  # type: ignore[arg-type]
-    spec.origin = importlib.import_module(homes[0]).__file__
+    spec.origin = getattr(importlib.import_module(homes[0]), "__file__", None)
     return spec
 
 
@@ -66,18 +66,15 @@ _ADVICE = (
 
 
 def homes_of(name: str) -> list[str]:
-    """The modules of weft that have the names of a module of JAX's, first the one of aliases."""
+    """The modules of weft that have the names of a module of JAX's, the one of aliases last."""
     rest = name.partition(".")[2]
-    homes = []
-    if _mirrored(rest):
-        homes.append(f"{_MIRROR}.{rest}" if rest else _MIRROR)
+    own = [".".join(filter(None, (_MIRROR, rest)))] if _mirrored(rest) else []
     if not rest:
-        return [*homes, "weft"]
+        return [*own, "weft"]
     candidates = [rest, *(rest.removeprefix(p) for p in _ABOVE if rest.startswith(p))]
     if rest in _RENAMED:
         candidates = [_RENAMED[rest]]
-    homes += [f"weft.{c}" for c in candidates if _is_public(c)]
-    return homes
+    return [*(f"weft.{c}" for c in candidates if _is_public(c)), *own]
 
 
 def _mirrored(rest: str) -> bool:
@@ -91,6 +88,8 @@ def _is_public(name: str) -> bool:
     first = name.partition(".")[0]
     if first not in weft._PACKAGES or first in _OWN:
         return False
+    if f"weft.{name}" in sys.modules:
+        return True
     try:
         return importlib.util.find_spec(f"weft.{name}") is not None
     except ModuleNotFoundError:  # what should hold it is no package
@@ -123,7 +122,9 @@ def build(name: str, homes: list[str]) -> ModuleType:
         names = {n for home in homes for n in dir(importlib.import_module(home))}
         return sorted(n for n in names | set(module.__dict__) if not n.startswith("_"))
 
-    vars(module).update(__getattr__=lookup, __dir__=listed, __file__=first.__file__)
+    vars(module).update(__getattr__=lookup, __dir__=listed)
+    if getattr(first, "__file__", None):
+        module.__file__ = first.__file__
     return module
 
 

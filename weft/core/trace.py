@@ -279,6 +279,18 @@ def array_method(x: Any) -> Any:
     return getattr(x, "__weft_array__", None) or getattr(x, "__jax_array__", None)
 
 
+def stands_for_array(x: Any) -> bool:
+    """Whether an operand that is no tracer of the asking trace is an object with `array_method`."""
+    return not isinstance(x, Tracer) and array_method(x) is not None
+
+
+def with_arrays(args: Sequence[Any]) -> list:
+    """The operands, with the arrays in the place of objects that stand for them."""
+    return [
+        array_method(x)() if x.__class__ not in aval_of and stands_for_array(x) else x for x in args
+    ]
+
+
 # Eager evaluation -----------------------------------------------------------------------------
 
 

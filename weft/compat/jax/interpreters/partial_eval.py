@@ -7,9 +7,10 @@ from typing import Any
 
 from weft.compat.linear_util import WrappedFun
 from weft.core.jaxpr import Jaxpr
+from weft.core.state import current_trace, state
 from weft.core.trace import StagedTracer as DynamicJaxprTracer
 from weft.core.trace import StagedTracer as JaxprTracer
-from weft.core.trace import trace_to_jaxpr
+from weft.core.trace import StagingTrace, trace_to_jaxpr
 
 __all__ = [
     "DynamicJaxprTracer",
@@ -47,34 +48,42 @@ def trace_to_jaxpr_dynamic(
     return jaxpr, jaxpr.out_avals, consts
 
 
+class _PartialTrace:
+    """Records ops on unknown values; the others go on to the trace around."""
+
+    __slots__ = ("finished", "frame", "parent")
+
+    def __init__(self, parent: Any, frame: StagingTrace) -> None:
+        self.parent = parent
+        self.frame = frame
+        self.finished = False
+
+    def process(self, prim: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        unknown = any(isinstance(a, JaxprTracer) and a._trace is self.frame for a in args)
+        return (self.frame if unknown else self.parent).process(prim, args, params)
+
+
 def trace_to_jaxpr_nounits(
     fun: WrappedFun, pvals: Sequence[PartialVal], instantiate: bool | Sequence[bool] = False
 ) -> tuple[Jaxpr, list, list]:
     """The jaxpr of what depends on the unknown arguments, the results, and the constants."""
-    known: list[Any] = []
-    n_out = 0
-
-    def flat(*unknown: Any) -> list:
-        nonlocal n_out
-        rest = iter(unknown)
-        outs = fun.call_wrapped(*(v if a is None else next(rest) for a, v in pvals))
-        n_out = len(outs)
-        kept = []
-        for o in outs:
-            if instantiate is True or isinstance(o, JaxprTracer):
-                known.append(None)
-                kept.append(o)
-            else:
-                known.append(o)
-        return kept
-
-    jaxpr, consts = trace_to_jaxpr(flat, [a for a, _ in pvals if a is not None], fun.__name__)
+    frame = StagingTrace(fun.__name__)
+    args = [v if aval is None else frame.new_arg(aval) for aval, v in pvals]
+    with current_trace(_PartialTrace(state.trace, frame)):
+        outs = fun.call_wrapped(*args)
+    forced = [instantiate] * len(outs) if isinstance(instantiate, bool) else instantiate
+    unknown = [
+        f or (isinstance(o, JaxprTracer) and o._trace is frame)
+        for o, f in zip(outs, forced, strict=True)
+    ]
+    inputs = [x for x, (aval, _) in zip(args, pvals, strict=True) if aval is not None]
+    jaxpr = frame.to_jaxpr(inputs, [o for o, u in zip(outs, unknown, strict=True) if u])
     types = iter(jaxpr.out_avals)
-    return (
-        jaxpr,
-        [PartialVal.unknown(next(types)) if k is None else PartialVal.known(k) for k in known],
-        consts,
-    )
+    results = [
+        PartialVal.unknown(next(types)) if u else PartialVal.known(o)
+        for o, u in zip(outs, unknown, strict=True)
+    ]
+    return jaxpr, results, frame.consts
 
 
 def dce_jaxpr(
