@@ -174,12 +174,12 @@ def _junit(path: Path) -> dict[str, str | None]:
 
 def verdicts(name: str, sides: dict[str, dict]) -> dict[str, str | None]:
     """What passes on JAX -> None if it passes on weft, else why not."""
-    jax, weft = (sides[s]["results"] for s in SIDES)
+    first, second = (sides[s]["results"] for s in SIDES)
     if not LIBRARIES[name].cases:
-        return {t: weft.get(t, "did not run") for t, fault in jax.items() if fault is None}
-    passed = {t: v for t, v in jax.items() if not (isinstance(v, str) and re.match(r"\w+: ", v))}
+        return {t: second.get(t, "did not run") for t, fault in first.items() if fault is None}
+    passed = {t: v for t, v in first.items() if not (isinstance(v, str) and re.match(r"\w+: ", v))}
     return {
-        t: None if _equal(v, weft.get(t)) else str(weft.get(t))[:160].partition("\n")[0]
+        t: None if _equal(v, second.get(t)) else str(second.get(t))[:160].partition("\n")[0]
         for t, v in passed.items()
     }
 
