@@ -4,8 +4,10 @@
 import numpy as np
 import pytest
 
+import weft
 from tests.partition import harness
 from tests.partition.test_localize import module, sharding
+from weft import P
 from weft._xla import mlir
 from weft.partition import partition
 from weft.partition.collect import collect
@@ -138,3 +140,29 @@ def test_what_is_reduced_is_not_reshaped_before(before, after, dims, direct):
     with mlir.context(), mlir.unknown_location():
         [got] = harness.execute(partition(mlir.parse(text)), a)
     np.testing.assert_allclose(got, a.reshape(after).sum(dims), rtol=1e-5)
+
+
+def rows_of_a_cache(keys, rows, at):
+    """Each sequence's row is read at its position, and another written there."""
+    read = lambda c, p: weft.lax.dynamic_slice(c, (p, 0), (1, 4))[0]
+    write = lambda c, row, p: weft.lax.dynamic_update_slice(c, row[None], (p, 0))
+    old = weft.vmap(read)(keys, at)
+    return old, weft.vmap(write)(keys, rows + old, at)
+
+
+@pytest.mark.parametrize("spec", [P(None, "x"), P("y", "x"), P(None, ("x", "y"))])
+def test_rows_are_read_and_written_where_they_are(rng, spec):
+    mesh = weft.make_mesh((4, 2), ("x", "y"), (weft.AxisType.Auto,) * 2)
+    specs = (spec, P(spec[0]), P(spec[0]))
+    shardings = tuple(weft.NamedSharding(mesh, s) for s in specs)
+    function = weft.jit(rows_of_a_cache, in_shardings=shardings, partitioner="weft")
+    keys, rows = (rng.normal(size=s).astype(np.float32) for s in ((4, 16, 4), (4, 4)))
+    at = np.array([0, 5, 15, 40], np.int32)
+    old, new = function(keys, rows, at)
+    clipped = np.minimum(at, 15)
+    want = keys.copy()
+    want[np.arange(4), clipped] += rows
+    np.testing.assert_array_equal(old, keys[np.arange(4), clipped])
+    np.testing.assert_allclose(new, want, rtol=1e-6)
+    kinds = weft.comm(function, keys, rows, at).counts()
+    assert set(kinds) <= {"all_reduce"}  # of the rows that are read; the cache stays split

@@ -49,6 +49,15 @@ def gather_dimensions(attribute: Any) -> GatherDimensions:
     )
 
 
+def gather_attribute(dimensions: GatherDimensions) -> Any:
+    """The attribute of a gather with these dimension numbers."""
+    return _stablehlo.GatherDimensionNumbers.get(*map(_plain, dimensions))
+
+
+def _plain(numbers: Any) -> Any:
+    return numbers if isinstance(numbers, int) else list(numbers)
+
+
 class ScatterDimensions(NamedTuple):
     """Dimension numbers of scatter."""
 
@@ -70,6 +79,11 @@ def scatter_dimensions(attribute: Any) -> ScatterDimensions:
         tuple(d.scattered_dims_to_operand_dims),
         d.index_vector_dim,
     )
+
+
+def scatter_attribute(dimensions: ScatterDimensions) -> Any:
+    """The attribute of a scatter with these dimension numbers."""
+    return _stablehlo.ScatterDimensionNumbers.get(*map(_plain, dimensions))
 
 
 class ConvDimensions(NamedTuple):

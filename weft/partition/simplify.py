@@ -5,7 +5,8 @@ of building an array of another size and shifting that. A slice of a slice, or o
 concatenation, reads its source. The gradient of a maximum over padded windows pads by itself, as
 an array that is padded, scattered to and cut again has a size that its shards do not fit. What
 arranges equal constants is a constant. A reduction of merged or split dimensions reduces those they
-were, so that no shards move for a result that is smaller.
+were, so that no shards move for a result that is smaller. A lookup or an update of single rows says
+so by its dimension numbers, not by a window of size 1: Shardy then leaves the rows split.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from weft._xla import stablehlo
 from weft._xla.mlir import ir
 from weft.partition.ops import facts, neutral
 from weft.partition.walk import inner_first, maker, only_user
@@ -27,6 +29,10 @@ def simplify(module: ir.Module) -> None:
             continue
         if op.name == "stablehlo.reduce":
             _reduce(op)
+        elif op.name == "stablehlo.gather":
+            _collapse_rows(op)
+        elif op.name == "stablehlo.scatter":
+            _insert_rows(op)
         elif op.name == "stablehlo.slice":
             piece: ir.Operation | None = op
             while piece is not None:
@@ -91,6 +97,70 @@ def _reduce(op: ir.Operation) -> None:
     result.replace_all_uses_with(new)
     op.erase()
     reshape.erase()
+
+
+def _single(shape: list[int], window: list[int], sizes: list[int]) -> list[tuple[int, int]]:
+    """(place in the window, dimension) of dimensions of which a window takes one of several."""
+    pairs = zip(window, sizes, strict=True)
+    return [(k, i) for k, (i, size) in enumerate(pairs) if size == 1 and shape[i] > 1]
+
+
+def _without(dims: tuple[int, ...], gone: list[int]) -> tuple[int, ...]:
+    """Numbers of dimensions after others are gone."""
+    return tuple(d - sum(g < d for g in gone) for d in dims if d not in gone)
+
+
+def _reshape(op: ir.Operation, value: ir.Value, shape: list[int]) -> ir.Value:
+    """A value in another shape, in front of an operation."""
+    kind = ir.RankedTensorType.get(shape, value.type.element_type)
+    return ir.Operation.create(
+        "stablehlo.reshape", [kind], [value], loc=op.location, ip=ir.InsertionPoint(op)
+    ).results[0]
+
+
+def _insert_rows(op: ir.Operation) -> None:
+    """Makes window dimensions of size 1 of a scatter's updates inserted ones."""
+    count = (len(op.operands) - 1) // 2
+    shape, updates = op.operands[0].type.shape, op.operands[count + 1].type.shape
+    d = stablehlo.scatter_dimensions(op.attributes["scatter_dimension_numbers"])
+    apart = (*d.inserted_window_dims, *d.operand_batching_dims)
+    window = [i for i in range(len(shape)) if i not in apart]
+    rows = _single(shape, window, [updates[u] for u in d.update_window_dims])
+    if not rows:
+        return
+    gone = [d.update_window_dims[k] for k, _ in rows]
+    kept = [n for i, n in enumerate(updates) if i not in gone]
+    for i in range(count + 1, 2 * count + 1):
+        op.operands[i] = _reshape(op, op.operands[i], kept)
+    changed = d._replace(
+        update_window_dims=_without(d.update_window_dims, gone),
+        inserted_window_dims=tuple(sorted((*d.inserted_window_dims, *(i for _, i in rows)))),
+    )
+    op.attributes["scatter_dimension_numbers"] = stablehlo.scatter_attribute(changed)
+
+
+def _collapse_rows(op: ir.Operation) -> None:
+    """Makes window dimensions of size 1 of a gather's result collapsed ones."""
+    if "sdy.sharding" in op.attributes:
+        return
+    shape, result = op.operands[0].type.shape, op.results[0]
+    d = stablehlo.gather_dimensions(op.attributes["dimension_numbers"])
+    apart = (*d.collapsed_slice_dims, *d.operand_batching_dims)
+    window = [i for i in range(len(shape)) if i not in apart]
+    rows = _single(shape, window, [op.attributes["slice_sizes"][i] for i in window])
+    if not rows:
+        return
+    gone = [d.offset_dims[k] for k, _ in rows]
+    made = op.clone(ip=ir.InsertionPoint(op))
+    changed = d._replace(
+        offset_dims=_without(d.offset_dims, gone),
+        collapsed_slice_dims=tuple(sorted((*d.collapsed_slice_dims, *(i for _, i in rows)))),
+    )
+    made.attributes["dimension_numbers"] = stablehlo.gather_attribute(changed)
+    kept = [n for i, n in enumerate(result.type.shape) if i not in gone]
+    made.results[0].set_type(ir.RankedTensorType.get(kept, result.type.element_type))
+    result.replace_all_uses_with(_reshape(op, made.results[0], list(result.type.shape)))
+    op.erase()
 
 
 def _corresponding(before: list[int], after: list[int]) -> Iterator[tuple[list, list]]:

@@ -12,6 +12,7 @@ from tests.partition.corpus import (  # noqa: F401  they fill PROGRAMS
     convolutions,
     grids,
     indexing,
+    inference,
     linear,
     networks,
     orders,
