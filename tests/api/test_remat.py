@@ -263,3 +263,25 @@ def test_policies_may_return_the_names_of_their_answers():
 def test_concrete_checkpoints_say_what_to_do():
     with pytest.raises(ValueError, match="static_argnums"):
         weft.checkpoint(lambda x: x, concrete=True)
+
+
+def test_equal_static_values_share_one_trace():
+    traces = []
+
+    def scaled(x, n, *, mode="a"):
+        traces.append((n, mode))
+        return x * n if mode == "a" else x + n
+
+    f = weft.checkpoint(scaled, static_argnums=1, static_argnames="mode")
+    for _ in range(3):
+        assert float(weft.grad(f)(2.0, 3)) == 3
+        assert float(f(2.0, 3, mode="b")) == 5
+        assert float(f(2.0, 4)) == 8
+    assert sorted(traces) == [(3, "a"), (3, "b"), (4, "a")]
+    assert float(f(2.0, 3.0)) == 6 and len(traces) == 4  # a number of another type
+    assert float(weft.checkpoint(lambda x, v: x * v[0], static_argnums=-1)(2.0, [5])) == 10
+
+
+def test_static_values_without_bound_are_not_all_kept():
+    f = weft.checkpoint(lambda x, n: x + n, static_argnums=1)
+    assert [float(f(1.0, n)) for n in range(200)] == [1.0 + n for n in range(200)]

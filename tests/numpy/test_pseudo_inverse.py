@@ -5,6 +5,7 @@ import pytest
 
 import weft
 import weft.numpy as wnp
+from weft.core.jaxpr import subjaxprs
 
 WIDE = np.array([[1.0, 2.0, 0.5], [0.3, -1.0, 2.0]])
 MATRICES = {
@@ -40,3 +41,17 @@ def test_a_batch_has_cutoffs_of_its_own():
     a = np.stack([np.diag([1.0, 0.3]), np.diag([1.0, 0.3])]).astype(np.float32)
     got = wnp.linalg.pinv(a, rtol=np.array([0.1, 0.5], np.float32))
     np.testing.assert_allclose(got, np.linalg.pinv(a, rcond=np.array([0.1, 0.5])), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(300, 2), (2, 300), (5, 300, 2)])
+def test_gradients_grow_with_the_long_side_not_with_its_square(shape):
+    def total(a):
+        return (wnp.linalg.pinv(a) ** 2).sum()
+
+    def largest(jaxpr):
+        sizes = [v.aval.size for e in jaxpr.eqns for v in e.outvars]
+        return max(sizes + [largest(j) for e in jaxpr.eqns for _, j in subjaxprs(e.params)])
+
+    like = weft.ShapeDtypeStruct(shape, np.float32)
+    for f in (weft.grad(total), lambda a: weft.jvp(total, (a,), (a,))[1]):
+        assert largest(weft.make_jaxpr(f)(like)) <= 4 * np.prod(shape)

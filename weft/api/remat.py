@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from weft.api import checkpoint_policies as checkpoint_policies
@@ -33,7 +33,7 @@ from weft.core.trace_body import trace_body
 from weft.core.tree import arg_names, flatten, tree_map
 from weft.core.undefined import is_undefined
 from weft.driver.jit_op import jit_p
-from weft.driver.staging import check_callable, split_static
+from weft.driver.staging import check_callable
 
 # Names and memories ----------------------------------------------------------------------------
 
@@ -400,6 +400,23 @@ def checkpoint(
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
 
+    known: dict[Hashable, Callable] = {}
+
+    def with_static(count: int, values: tuple, fixed: tuple) -> Callable:
+        """The function of the other arguments: one for equal values, so that it is traced once."""
+        if not values and not fixed:
+            return fun
+        key = (count, values, fixed, *(type(v) for _, v in (*values, *fixed)))
+        try:
+            found = known.get(key)
+        except TypeError:  # a value without a hash
+            return _with_values(fun, count, values, fixed)
+        if found is None:
+            if len(known) >= _STATIC_VALUES:
+                known.clear()
+            found = known[key] = _with_values(fun, count, values, fixed)
+        return found
+
     @functools.wraps(fun)
     @api_boundary
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
@@ -408,11 +425,11 @@ def checkpoint(
                 raise ValueError(
                     f"checkpoint: static_argnums {i} is out of range for {len(args)} arguments"
                 )
-        inner, dynamic = split_static(fun, args, static)
-        fixed = {k: v for k, v in kwargs.items() if k in names}
-        if fixed:
-            inner = functools.partial(inner, **fixed)
-            kwargs = {k: v for k, v in kwargs.items() if k not in fixed}
+        places = sorted(i % len(args) for i in static)
+        fixed = tuple((k, v) for k, v in sorted(kwargs.items()) if k in names)
+        inner = with_static(len(args), tuple((i, args[i]) for i in places), fixed)
+        dynamic = [a for i, a in enumerate(args) if i not in places]
+        kwargs = {k: v for k, v in kwargs.items() if k not in names}
         leaves, tree = flatten((tuple(dynamic), kwargs))
         try:
             avals = [typeof(x) for x in leaves]
@@ -431,6 +448,22 @@ def checkpoint(
         return body.out_tree.unflatten(outs)
 
     return checkpointed
+
+
+_STATIC_VALUES = 64
+"""Static values for which a checkpointed function keeps its traces."""
+
+
+def _with_values(fun: Callable, count: int, values: tuple, fixed: tuple) -> Callable:
+    """The function with the values of some positions, out of `count`, and keywords in place."""
+    given, keywords = dict(values), dict(fixed)
+
+    def inner(*dynamic: Any, **kwargs: Any) -> Any:
+        rest = iter(dynamic)
+        full = [given[i] if i in given else next(rest) for i in range(count)]
+        return fun(*full, **keywords, **kwargs)
+
+    return functools.wraps(fun)(inner) if hasattr(fun, "__name__") else inner
 
 
 def _check_leaves(fun: Callable, leaves: Sequence[Any], tree: Any) -> None:

@@ -40,11 +40,14 @@ def pinv(a: Any, rtol: Any = None, hermitian: builtins.bool = False, *, rcond: A
 def _inverse(hermitian: builtins.bool) -> Any:
     from weft import custom_jvp
 
-    def times(*factors: Any) -> Any:
-        out = factors[0]
-        for factor in factors[1:]:
-            out = matmul(out, factor, precision="highest")
-        return out
+    def times(x: Any, y: Any, z: Any = None) -> Any:
+        """The product, in the order whose part between is smaller: never long side by long side."""
+        if z is None:
+            return matmul(x, y, precision="highest")
+        (rows, inner), (_, columns) = (typeof(v).shape[-2:] for v in (x, y))
+        if rows * columns <= inner * typeof(z).shape[-1]:
+            return times(times(x, y), z)
+        return times(x, times(y, z))
 
     @custom_jvp
     def inverse(a: Any, rtol: Any) -> Any:
@@ -61,7 +64,7 @@ def _inverse(hermitian: builtins.bool) -> Any:
         p = inverse(a, rtol)
         adjoint_p, adjoint_t = adjoint(p), adjoint(t)
         outside_rows = u.subtract(adjoint_t, times(adjoint_t, a, p))
-        outside_columns = u.subtract(adjoint_t, times(p, times(a, adjoint_t)))
+        outside_columns = u.subtract(adjoint_t, times(p, a, adjoint_t))
         out = u.subtract(times(p, adjoint_p, outside_rows), times(p, t, p))
         return p, u.add(out, times(outside_columns, adjoint_p, p))
 
