@@ -577,3 +577,22 @@ def test_values_without_bits_pass_through_programs():
     branch = weft.jit(lambda x: lax.cond(x[0] > 0, g, g, x))
     for out in (g(x), jitted(x), jitted(x), weft.jit(lambda z: z)(g(x)), scanned(x), branch(x)):
         assert type(out) is np.ndarray and out.dtype == weft.dtypes.float0
+
+
+def test_a_function_jitted_anew_with_equal_shardings_is_not_traced_again():
+    traces = []
+
+    def double(x):
+        traces.append(x.sharding)
+        return x * 2
+
+    mesh = weft.make_mesh((8,), ("i",))
+    rows, whole = (lambda: NamedSharding(mesh, P("i"))), NamedSharding(mesh, P())
+    for _ in range(3):
+        weft.jit(double, in_shardings=(rows(),), out_shardings=rows())(np.ones(8))
+    assert len(traces) == 1
+    with pytest.raises(ValueError, match="must be a pytree prefix"):
+        weft.jit(double, in_shardings=[rows()], out_shardings=rows())(np.ones(8))
+    y = weft.jit(double, in_shardings=(whole,), out_shardings=rows())(np.ones(8))
+    z = weft.jit(double, in_shardings=(rows(),), out_shardings=whole)(np.ones(8))
+    assert (y.sharding, z.sharding) == (rows(), whole)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,15 @@ class Entry:
     layouts: tuple | None  # those asked of the arguments and of the results
 
 
+def _key_of_shardings(tree: Any) -> Hashable:
+    """Equal for equal trees of shardings."""
+    if isinstance(tree, dict):
+        return dict, tuple(tree), tuple(map(_key_of_shardings, tree.values()))
+    if type(tree) in (tuple, list):
+        return type(tree), tuple(map(_key_of_shardings, tree))
+    return type(tree), tree
+
+
 @dataclass(slots=True, weakref_slot=True, eq=False, kw_only=True)
 class JitInfo:
     """A jitted function's options, and its traces."""
@@ -102,12 +111,16 @@ class JitInfo:
     options: Any
     partitioner: str | None
     name: str = ""
-    placement: object = None  # tells traces with these shardings, which need not hash, from others
+    placement: Hashable = None  # tells traces with these shardings from others
 
     def __post_init__(self) -> None:
         self.name = function_name(self.fun)
         if self.in_shardings is not None or self.out_shardings is not None:
-            self.placement = object()
+            self.placement = _key_of_shardings((self.in_shardings, self.out_shardings))
+            try:
+                hash(self.placement)
+            except TypeError:
+                self.placement = object()
 
     @property
     def dispatch_key(self) -> tuple:
