@@ -17,7 +17,6 @@ NAMES: dict[str, dict[str, str]] = {
         "host_ids": "process_indices",
         "jax2tf_associative_scan_reductions": "there is no jax2tf",
         "memory": "memories are named by strings: sharding.with_memory_kind('pinned_host')",
-        "pmap": "weft.shard_map, or vmap under jit",
         "print_environment_info": "python -m weft.debug.env",
         "remove_size_one_mesh_axis_from_type": "an option of JAX's way to write types",
         "softmax_custom_jvp": "weft.nn.softmax always has a derivative of its own",

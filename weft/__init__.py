@@ -19,6 +19,7 @@ _HOMES = {
         fwd_and_bwd closure_convert""",
     "weft.api.jacobians": "jacfwd jacrev jacobian hessian",
     "weft.api.vmap_api": "vmap",
+    "weft.api.pmap": "pmap",
     "weft.driver.staging": """make_jaxpr eval_shape typeof ShapeDtypeStruct
         ensure_compile_time_eval""",
     "weft.api.remat": "checkpoint remat checkpoint_policies",
@@ -89,7 +90,6 @@ _ELSEWHERE = {
     "experimental": "weft.pallas, weft.shard_map, weft.io_callback, weft.multihost_utils, "
     "weft.layout, weft.mesh_utils, weft.topologies",
     "memory": "sharding.with_memory_kind('pinned_host')",
-    "pmap": "weft.shard_map",
     "print_environment_info": "python -m weft.debug.env",
 }
 

@@ -64,12 +64,12 @@ def vmap(
         from weft.ops.slicing import index_in_dim
 
         leaves, in_tree = flatten((args, kwargs))
-        axes = _in_dims(in_axes, args, kwargs)
+        axes = in_dims(in_axes, args, kwargs)
         dims = [
-            _check_dim(x, d, i, fun, in_tree)
+            check_dim(x, d, i, fun, in_tree)
             for i, (x, d) in enumerate(zip(leaves, axes, strict=True))
         ]
-        size = _axis_size(leaves, dims, axis_size, fun, in_tree)
+        size = common_axis_size(leaves, dims, axis_size, fun, in_tree)
         axis = AxisData(axis_name, size, _mesh_axes(leaves, dims, spmd_axis_name))
         flat_fun, out = flatten_fun(fun, in_tree)
         outs, out_dims = batch_flat(flat_fun, axis, leaves, dims)
@@ -130,9 +130,10 @@ def _mesh_axes(leaves: list, dims: list, given: tuple | None) -> tuple | None:
     return tuple(a for a in given if a not in explicit) or None
 
 
-def _in_dims(in_axes: Any, args: tuple, kwargs: dict) -> list:
+def in_dims(in_axes: Any, args: tuple, kwargs: dict, api: str = "vmap") -> list:
+    """The mapped dimension of each leaf as in_axes, a prefix, says."""
     arg_tree = flatten(args)[1]
-    dims = broadcast_prefix(in_axes, arg_tree, "vmap: in_axes")
+    dims = broadcast_prefix(in_axes, arg_tree, f"{api}: in_axes")
     return dims + [0] * len(flatten(kwargs)[0])
 
 
@@ -140,30 +141,36 @@ def _name(fun: Callable, in_tree: Any, i: int) -> str:
     return arg_names(fun, in_tree)[i]
 
 
-def _check_dim(x: Any, dim: Any, i: int, fun: Callable, in_tree: Any) -> int | None:
+def check_dim(
+    x: Any, dim: Any, i: int, fun: Callable, in_tree: Any, api: str = "vmap"
+) -> int | None:
+    """A leaf's mapped dimension, counted from the front; raises where it has none."""
     if dim is None:
         return None
     if not isinstance(dim, int):
         raise TypeError(
-            f"vmap: the in_axes entry for {_name(fun, in_tree, i)} must be an int or None, got "
+            f"{api}: the in_axes entry for {_name(fun, in_tree, i)} must be an int or None, got "
             f"{dim!r}"
         )
     if not is_array_like(x):
         raise TypeError(
-            f"vmap: argument {_name(fun, in_tree, i)} is not an array or a number but "
+            f"{api}: argument {_name(fun, in_tree, i)} is not an array or a number but "
             f"{type(x).__name__}: {x!r:.100}; use None as its in_axes entry"
         )
     aval = typeof(x)
     if not -aval.ndim <= dim < aval.ndim:
         raise ValueError(
-            f"vmap: in_axes {dim} is out of bounds for {_name(fun, in_tree, i)} of type "
+            f"{api}: in_axes {dim} is out of bounds for {_name(fun, in_tree, i)} of type "
             f"{aval.str_short()}"
             + ("; use None for arguments that are not mapped" if not aval.ndim else "")
         )
     return dim % aval.ndim
 
 
-def _axis_size(leaves: list, dims: list, given: int | None, fun: Callable, in_tree: Any) -> int:
+def common_axis_size(
+    leaves: list, dims: list, given: int | None, fun: Callable, in_tree: Any, api: str = "vmap"
+) -> int:
+    """The one size of the mapped dimensions; raises where they differ or there is none."""
     sizes = {
         i: typeof(x).shape[d]
         for i, (x, d) in enumerate(zip(leaves, dims, strict=True))
@@ -174,10 +181,10 @@ def _axis_size(leaves: list, dims: list, given: int | None, fun: Callable, in_tr
         names = arg_names(fun, in_tree)
         listing = ", ".join(f"{names[i]} has size {s}" for i, s in list(sizes.items())[:8])
         extra = f", axis_size is {given}" if given is not None else ""
-        raise ValueError(f"vmap: the mapped axes differ in size: {listing}{extra}")
+        raise ValueError(f"{api}: the mapped axes differ in size: {listing}{extra}")
     if not distinct:
         raise ValueError(
-            "vmap: no argument is mapped, so the axis size is unknown; give an in_axes entry that "
-            "is not None, or axis_size"
+            f"{api}: no argument is mapped, so the axis size is unknown; give an in_axes entry "
+            "that is not None, or axis_size"
         )
     return distinct.pop()
