@@ -1,6 +1,6 @@
 """Types of weft, written by `make stubs` from the definitions."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
@@ -17,6 +17,7 @@ from weft import dtypes as dtypes
 from weft import errors as errors
 from weft import ffi as ffi
 from weft import flatten_util as flatten_util
+from weft import image as image
 from weft import lax as lax
 from weft import layout as layout
 from weft import mesh_utils as mesh_utils
@@ -366,6 +367,20 @@ def named_scope(name: str) -> AbstractContextManager[None]:
 
 def new_ref(init_val: Any, *, memory_space: Any = ..., kind: Any = ...) -> Ref:
     """A mutable array that starts with the value of init_val."""
+
+def pmap(
+    fun: Callable[..., Any],
+    axis_name: Any = ...,
+    *,
+    in_axes: Any = ...,
+    out_axes: Any = ...,
+    static_broadcasted_argnums: int | Iterable[int] = ...,
+    devices: Sequence[Any] | None = ...,
+    backend: str | None = ...,
+    axis_size: int | None = ...,
+    donate_argnums: int | Iterable[int] = ...,
+) -> Callable[..., Any]:
+    """Runs `fun` on several devices at once, each with its own element of the mapped axes."""
 
 def process_count(backend: str | None = ...) -> int:
     """The number of processes."""

@@ -23,7 +23,7 @@ MODULES = [
     *["stages", "ref", "flatten_util", "typing", "ad_checkpoint", "custom_batching", "ffi"],
     *["custom_derivatives", "distributed", "monitoring", "profiler"],
     *["scipy.special", "scipy.linalg", "scipy.stats", "scipy.signal", "scipy.ndimage", "scipy.fft"],
-    *["scipy.optimize", "scipy.cluster.vq", "scipy.integrate", "scipy.interpolate"],
+    *["scipy.optimize", "scipy.cluster.vq", "scipy.integrate", "scipy.interpolate", "image"],
     *["scipy.sparse.linalg"],
     *[
         f"scipy.stats.{name}"

@@ -117,7 +117,7 @@ def pmap(
             return fun(*args, **kwargs)
 
         def body(*leaves: Any) -> tuple:
-            from weft.lax import expand_dims, squeeze
+            from weft.autodiff.shape import expand_dims, squeeze
             from weft.ops.as_array import as_array
 
             inner = [
