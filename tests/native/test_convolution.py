@@ -109,6 +109,32 @@ def test_batches_and_shards_of_convolutions(rng):
         np.testing.assert_allclose(weft.jit(f)(placed, w), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("size", [(5, 5), (13, 11)], ids=str)
+@pytest.mark.parametrize("layout", [*LAYOUTS.values(), ("NHWC", "OIHW", "NHWC")], ids="-".join)
+def test_windows_of_one_element_are_products(layout, size, rng):
+    x = rng.standard_normal((3, 8, *size)).astype(np.float32)
+    w = rng.standard_normal((6, 8, 1, 1)).astype(np.float32)
+    own_x = x if layout[0] == "NCHW" else x.transpose(0, 2, 3, 1)
+    own_w = w if layout[1] == "OIHW" else w.transpose(2, 3, 1, 0)
+
+    def f(x, w, stride=1):
+        strides = (stride, stride)
+        return lax.conv_general_dilated(x, w, strides, "SAME", dimension_numbers=layout)
+
+    expected = np.einsum("bi...,oi->bo...", x, w[:, :, 0, 0])
+    expected = expected if layout[0] == "NCHW" else expected.transpose(0, 2, 3, 1)
+    np.testing.assert_allclose(weft.jit(f)(own_x, own_w), expected, rtol=1e-4, atol=1e-4)
+    gradient = weft.jit(weft.grad(lambda x: f(x, own_w).sum()))(own_x)
+    sums = w[:, :, 0, 0].sum(0).reshape((1, 8, 1, 1) if layout[0] == "NCHW" else (1, 1, 1, 8))
+    np.testing.assert_allclose(gradient, np.broadcast_to(sums, own_x.shape), rtol=1e-4, atol=1e-4)
+    rows = slice(None, None, 2)
+    part = (..., rows, rows) if layout[0] == "NCHW" else (slice(None), rows, rows)
+    strided = weft.jit(lambda x, w: f(x, w, 2))(own_x, own_w)
+    np.testing.assert_allclose(strided, expected[part], rtol=1e-4, atol=1e-4)
+    text = weft.jit(f).lower(own_x, own_w).compile().as_text()
+    assert "convolution(" not in text
+
+
 def test_depthwise_kernels_can_be_switched_off():
     def f(x, w):
         return lax.conv_general_dilated(x, w, (1, 1), "SAME", feature_group_count=16)

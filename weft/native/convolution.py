@@ -20,7 +20,8 @@ SMALL = 1024
 _BYTES = {"f32": 4, "f64": 8}
 
 
-def _ints(op: ir.Operation, name: str, count: int, default: int) -> list[int]:
+def ints(op: ir.Operation, name: str, count: int, default: int) -> list[int]:
+    """The numbers of an attribute, or so many times its default."""
     return [int(v) for v in op.attributes[name]] if name in op.attributes else [default] * count
 
 
@@ -51,11 +52,11 @@ def depthwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None
         return None
     if not of_filters and (features < 2 or features != xf or wi != 1 or batches != 1):
         return None
-    reversal = _ints(op, "window_reversal", spatial, 0)
+    reversal = ints(op, "window_reversal", spatial, 0)
     if any(reversal) or max(math.prod(v.shape) for v in (x.type, w.type, out)) < SMALL:
         return None
 
-    dilation = _ints(op, "lhs_dilation", spatial, 1)
+    dilation = ints(op, "lhs_dilation", spatial, 1)
     for i, factor in enumerate(dilation):
         x = e.pad(x, orders[0][2 + i], 0, 0, interior=factor - 1)
     # Planes have to be contiguous; batches and features may stand in any order in front of them.
@@ -123,9 +124,9 @@ def _geometry(
     def two(values: Sequence[int], missing: int) -> list[int]:
         return [*[missing] * (2 - spatial), *values]
 
-    strides = two(_ints(op, "window_strides", spatial, 1), 1)
-    dilation = two(_ints(op, "rhs_dilation", spatial, 1), 1)
-    low = two(_ints(op, "padding", 2 * spatial, 0)[::2], 0)
+    strides = two(ints(op, "window_strides", spatial, 1), 1)
+    dilation = two(ints(op, "rhs_dilation", spatial, 1), 1)
+    low = two(ints(op, "padding", 2 * spatial, 0)[::2], 0)
     size, window, outs = (two(s[2:], 1) for s in (*shapes, sizes))
     needed = [
         (o - 1) * s + (k - 1) * d + 1

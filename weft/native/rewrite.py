@@ -18,11 +18,12 @@ Rule = Callable[[Emitter, ir.Operation, int], Sequence[ir.Value] | None]
 
 def rules() -> dict[str, Rule]:
     """The rules by name; loaded for programs with marked operations only."""
-    from weft.native import convolution, elementwise, reductions, sorting
+    from weft.native import convolution, elementwise, pointwise, reductions, sorting
 
     return {
         "argreduce": reductions.argreduce,
         "depthwise": convolution.depthwise,
+        "pointwise": pointwise.pointwise,
         "scan": reductions.scan,
         "sort": sorting.sort,
         "wave": elementwise.wave,

@@ -276,6 +276,8 @@ def _lower(
     operation = ctx.operation("stablehlo.convolution", [x, y], ctx.out_types(), attrs)
     if feature_group_count > 1 or batch_group_count > 1:
         ctx.mark(operation, "depthwise")
+    elif all(rhs.shape[d] == 1 for d in dimension_numbers[1][2:]):
+        ctx.mark(operation, "pointwise")
     return operation.results[0]
 
 

@@ -1,0 +1,84 @@
+"""Convolutions with windows of one element as products of matrices, which XLA:CPU is faster at."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from weft._xla.mlir import ir
+from weft.native.convolution import ints
+from weft.partition.emit import Emitter
+
+FEW = 128
+"""Places up to which one product and a transpose are faster than a product for each example."""
+
+
+def pointwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
+    """Replaces a convolution whose windows have one element, read at every place.
+
+    Features stand behind the batch, or last.
+    """
+    x, w = op.operands
+    out = op.results[0].type
+    texts = re.search(r"\[(.*)\]x\[(.*)\]->\[(.*)\]", str(op.attributes["dimension_numbers"]))
+    assert texts is not None
+    of_x, of_w, of_out = ([n.strip() for n in t.split(",")] for t in texts.groups())
+    places = [n for n in of_x if n.isdigit()]
+    first = of_x == ["b", "f", *places]
+    if of_x != of_out or sorted(places, key=int) != places or not places:
+        return None
+    if not first and of_x != ["b", *places, "f"]:
+        return None
+    counts = (op.attributes[f"{n}_group_count"].value for n in ("feature", "batch"))
+    plain = (("window_strides", 1), ("padding", 0), ("lhs_dilation", 1))
+    if any(set(ints(op, n, 1, v)) != {v} for n, v in plain) or set(counts) != {1}:
+        return None
+    if any(w.type.shape[of_w.index(n)] != 1 for n in places):
+        return None
+    if {str(v.type.element_type) for v in (x, w)} != {str(out.element_type)}:
+        return None
+    if str(out.element_type) not in ("f32", "f64") or math.prod(out.shape) == 0:
+        return None
+
+    outputs_first = of_w.index("o") < of_w.index("i")
+    features_out, features_in = (w.type.shape[of_w.index(n)] for n in "oi")
+    batch, size = x.type.shape[0], math.prod(x.type.shape) // x.type.shape[0] // features_in
+    w = e.reshape(w, [features_out, features_in] if outputs_first else [features_in, features_out])
+    own = 1 if outputs_first else 0  # the dimension of w that is summed over
+    if not first:
+        rows = e.reshape(x, [batch * size, features_in])
+        result = _dot(e, op, rows, w, [batch * size, features_out], (1, own))
+    elif size <= FEW:
+        planes = e.reshape(x, [batch, features_in, size])
+        result = _dot(e, op, w, planes, [features_out, batch, size], (own, 1))
+        result = e.transpose(result, [1, 0, 2])
+    else:
+        planes = e.reshape(x, [batch, features_in, size])
+        each = e.broadcast(w, [batch, *w.type.shape], [1, 2])
+        shape = [batch, features_out, size]
+        result = _dot(e, op, each, planes, shape, (own + 1, 1), batched=True)
+    return [e.reshape(result, list(out.shape))]
+
+
+def _dot(
+    e: Emitter,
+    op: ir.Operation,
+    x: ir.Value,
+    y: ir.Value,
+    shape: Sequence[int],
+    contracting: tuple[int, int],
+    batched: bool = False,
+) -> ir.Value:
+    """The product of a convolution's operands, as precise as it is."""
+    batch = "[0]" if batched else "[]"
+    numbers = (
+        f"lhs_batching_dimensions = {batch}, rhs_batching_dimensions = {batch}, "
+        f"lhs_contracting_dimensions = [{contracting[0]}], "
+        f"rhs_contracting_dimensions = [{contracting[1]}]"
+    )
+    attributes = {"dot_dimension_numbers": e.attr(f"#stablehlo.dot<{numbers}>")}
+    if "precision_config" in op.attributes:
+        attributes["precision_config"] = op.attributes["precision_config"]
+    type_ = e.type(shape, x.type.element_type)
+    return e.op("stablehlo.dot_general", [x, y], [type_], attributes).results[0]
