@@ -237,6 +237,17 @@ def traced(eqn: Eqn, function: Callable) -> ClosedJaxpr:
     return ClosedJaxpr(*trace_to_jaxpr(flat, avals, eqn.primitive.name))
 
 
+def in_float32(eqn: Eqn, *operands: Any) -> list[Any]:
+    """The op on float32 in place of narrower floats, rounded to the results' dtypes."""
+    wide = [
+        x.astype("float32") if dtypes.is_float(v.aval.dtype) and v.aval.dtype.itemsize < 4 else x
+        for x, v in zip(operands, eqn.invars, strict=True)
+    ]
+    outs = eqn.primitive.bind(*wide, **eqn.params)
+    outs = outs if eqn.primitive.multiple_results else [outs]
+    return [x.astype(v.aval.dtype) for x, v in zip(outs, eqn.outvars, strict=True)]
+
+
 def lowering_formula(eqn: Eqn) -> ClosedJaxpr | None:
     """The formula of other ops that an equation is lowered by, if it is lowered by one."""
     lower = eqn.primitive.lower

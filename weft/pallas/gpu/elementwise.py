@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,8 @@ def _dtype(eqn: Eqn) -> Any:
     return eqn.invars[0].aval.dtype
 
 
-@rule("add", "add_any", "sub", "mul", "div", "rem", "max", "min", "and", "or", "xor")
+@rule("div", "rem", least=4)
+@rule("add", "add_any", "sub", "mul", "max", "min", "and", "or", "xor", least=2)
 def _binary(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
     x, y = operands(e, eqn, xs)
     name = "add" if eqn.primitive.name == "add_any" else eqn.primitive.name
@@ -51,7 +51,7 @@ def _maker(x: ir.Value) -> str | None:
     return None if operation is None else operation.name
 
 
-@rule("eq", "ne", "lt", "le", "gt", "ge")
+@rule("eq", "ne", "lt", "le", "gt", "ge", least=2)
 def _compare(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
     x, y = operands(e, eqn, xs)
     return e.compare(eqn.primitive.name, x, y, _dtype(eqn))
@@ -113,54 +113,37 @@ def libdevice(e: Emitter, name: str, xs: list, result: Any = None) -> ir.Value:
     )
 
 
-def in_float32(e: Emitter, xs: list, dtype: Any, compute: Callable) -> ir.Value:
-    """compute(values, dtype) in float32 for narrower floats, and back."""
-    if dtype in (F32, F64):
-        return compute(xs, dtype)
-    wide = [convert(e, x, dtype, F32) for x in xs]
-    return convert(e, compute(wide, F32), F32, dtype)
-
-
-@rule(*_FUNCTIONS)
+@rule(*_FUNCTIONS, least=4)
 def _function(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     operation, name = _FUNCTIONS[eqn.primitive.name]
-
-    def compute(xs: list, dtype: Any) -> ir.Value:
-        return e.same(operation, xs[0]) if operation is not None else libdevice(e, name, xs)
-
-    return in_float32(e, [x], _dtype(eqn), compute)
+    return e.same(operation, x) if operation is not None else libdevice(e, name, [x])
 
 
-@rule("pow", "atan2")
+@rule("pow", "atan2", least=4)
 def _function_of_two(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
-    name = eqn.primitive.name
     x, y = operands(e, eqn, xs)
     dtype, other = _dtype(eqn), eqn.invars[1].aval.dtype
     if not dtypes.is_float(dtype):
         raise e.fail("powers of integers with traced exponents; use floats")
     if other != dtype:
         y = convert(e, y, other, dtype)
-    return in_float32(e, [x, y], dtype, lambda v, _: libdevice(e, name, v))
+    return libdevice(e, eqn.primitive.name, [x, y])
 
 
-@rule("fma")
+@rule("fma", least=4)
 def _fma(e: Emitter, eqn: Eqn, *xs: Any) -> ir.Value:
-    a, b, c = operands(e, eqn, xs)
-    return e.value("math.fma", [a, b, c], c.type)
+    return e.same("math.fma", *operands(e, eqn, xs))
 
 
-@rule("logistic")
+@rule("logistic", least=4)
 def _logistic(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
-    def compute(xs: list, dtype: Any) -> ir.Value:
-        sizes = e.sizes(xs[0])
-        one = e.constant(1.0, sizes, dtype)
-        negated = e.same("arith.negf", xs[0])
-        return e.binary("div", one, e.binary("add", one, e.same("math.exp", negated), dtype), dtype)
-
-    return in_float32(e, [x], _dtype(eqn), compute)
+    dtype = _dtype(eqn)
+    one = e.constant(1.0, e.sizes(x), dtype)
+    power = e.same("math.exp", e.same("arith.negf", x))
+    return e.binary("div", one, e.binary("add", one, power, dtype), dtype)
 
 
-@rule("abs")
+@rule("abs", least=2)
 def _abs(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     dtype = _dtype(eqn)
     if dtypes.is_float(dtype):
@@ -168,7 +151,7 @@ def _abs(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     return e.same("math.absi", x) if dtypes.is_signed(dtype) else x
 
 
-@rule("neg")
+@rule("neg", least=2)
 def _neg(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     dtype = _dtype(eqn)
     if dtypes.is_float(dtype):
@@ -181,11 +164,10 @@ def _not(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     return e.same("arith.xori", x, e.constant(-1, e.sizes(x), _dtype(eqn)))
 
 
-@rule("round")
+@rule("round", least=4)
 def _round(e: Emitter, eqn: Eqn, x: Any) -> ir.Value:
     to_even = int(eqn.params["rounding_method"]) == 1
-    name = "rint" if to_even else "round"
-    return in_float32(e, [x], _dtype(eqn), lambda v, _: libdevice(e, name, v))
+    return libdevice(e, "rint" if to_even else "round", [x])
 
 
 @rule("shift_left", "shift_right_logical", "shift_right_arithmetic")

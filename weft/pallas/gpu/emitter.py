@@ -22,9 +22,9 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, open_jaxpr, subjaxprs
 from weft.pallas.api.params import param
-from weft.pallas.gpu.formulas import computed_wider, formula
+from weft.pallas.gpu.formulas import FORMULAS
 from weft.pallas.ir import KernelCall, unsupported
-from weft.pallas.legalize import Target
+from weft.pallas.legalize import Target, in_float32
 
 MAX_ELEMENTS = 1 << 20
 """The largest tensor of Triton."""
@@ -33,15 +33,41 @@ RULES: dict[str, Callable] = {}
 """Primitive name -> rule(emitter, eqn, *values) -> the result, or a list of results."""
 
 
-def rule(*names: str) -> Callable:
-    """Registers a rule for these primitives."""
+LEAST: dict[str, int] = {
+    **dict.fromkeys(("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "argmax"), 2),
+    **dict.fromkeys(("argmin", "cumsum", "cumprod", "cummax", "cummin", "sort", "top_k"), 2),
+}
+"""Primitive name -> the bytes of the narrowest floats that Triton has it for; 1 if not named."""
+
+
+def rule(*names: str, least: int = 1) -> Callable:
+    """Registers a rule for these primitives.
+
+    least: the bytes of the narrowest floats that it is for; narrower ones become float32.
+    """
 
     def add(function: Callable) -> Callable:
         for name in names:
             RULES[name] = function
+            if least > 1:
+                LEAST[name] = least
         return function
 
     return add
+
+
+def _is_native(eqn: Eqn) -> bool:
+    return eqn.primitive.name in RULES and not _is_narrow(eqn)
+
+
+def _is_narrow(eqn: Eqn) -> bool:
+    least = LEAST.get(eqn.primitive.name, 1)
+    types = [v.aval.dtype for v in eqn.invars if isinstance(v.aval, ShapedArray)]
+    return least > 1 and any(dtypes.is_float(t) and t.itemsize < least for t in types)
+
+
+def _formula(eqn: Eqn) -> Callable | None:
+    return in_float32 if _is_narrow(eqn) else FORMULAS.get(eqn.primitive.name)
 
 
 def padded(shape: Sequence[int]) -> tuple[int, ...]:
@@ -422,8 +448,8 @@ def target_of(platform: str) -> Target:
     return Target(
         "GPU",
         frozenset({platform, "gpu"}),
-        is_native=lambda eqn: eqn.primitive.name in RULES and not computed_wider(eqn),
-        formula=formula,
+        is_native=_is_native,
+        formula=_formula,
         instead=(("scatter", _SCATTER), ("complex", _COMPLEX)),
     )
 

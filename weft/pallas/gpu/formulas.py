@@ -14,46 +14,6 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.jaxpr import Eqn
 
-
-def formula(eqn: Eqn) -> Callable | None:
-    """The function (equation, *operands) of other ops for one that Triton lacks, if it is here."""
-    return _in_float32 if computed_wider(eqn) else _FORMULAS.get(eqn.primitive.name)
-
-
-# Narrow floats ----------------------------------------------------------------------------------
-
-_DIVISIONS = {"div", "rem"}
-_ARITHMETIC = {
-    *_DIVISIONS,
-    *("add", "add_any", "sub", "mul", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "abs"),
-    *("neg", "reduce_sum", "reduce_prod", "reduce_max", "reduce_min"),
-    *("argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin", "sort", "top_k"),
-}
-
-
-def computed_wider(eqn: Eqn) -> bool:
-    """Whether an op is computed in float32, then rounded.
-
-    Triton computes with no floats of 8 bits, and divides none of 16.
-    """
-    name = eqn.primitive.name
-    if name not in _ARITHMETIC:
-        return False
-    narrow = 2 if name in _DIVISIONS else 1
-    types = [v.aval.dtype for v in eqn.invars]
-    return any(dtypes.is_float(t) and t.itemsize <= narrow for t in types)
-
-
-def _in_float32(eqn: Eqn, *operands: Any) -> list[Any]:
-    wide = [
-        x.astype("float32") if dtypes.is_float(v.aval.dtype) and v.aval.dtype.itemsize < 4 else x
-        for x, v in zip(operands, eqn.invars, strict=True)
-    ]
-    outs = eqn.primitive.bind(*wide, **eqn.params)
-    outs = outs if eqn.primitive.multiple_results else [outs]
-    return [x.astype(v.aval.dtype) for x, v in zip(outs, eqn.outvars, strict=True)]
-
-
 # Sorting ----------------------------------------------------------------------------------------
 
 
@@ -167,8 +127,9 @@ def _dynamic_update_slice(eqn: Eqn, x: Any, update: Any, *starts: Any) -> list[A
     return [update if inside is None else jnp.where(inside, update, x)]
 
 
-_FORMULAS: dict[str, Callable[..., list]] = {
+FORMULAS: dict[str, Callable[..., list]] = {
     "sort": _sort,
     "top_k": _top_k,
     "dynamic_update_slice": _dynamic_update_slice,
 }
+"""Op → function (equation, *operands) of other ops."""
