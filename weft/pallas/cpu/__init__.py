@@ -2,7 +2,7 @@
 
 In the order in which a kernel passes through:
 
-    lower                       a kernel call → IR text → code → custom call
+    lower                       a kernel call, legalized → IR text → code → custom call
     order, grid, threads        work of a program (weft/pallas/order.py says which run at once);
                                 blocks; chunks on XLA's pool of threads
     tile, nontemporal           a few rows at a time, to stay in cache; stores past the caches
@@ -18,11 +18,10 @@ In the order in which a kernel passes through:
                                 transposes, quotients of rows
     llvm, types, frame          IR as text; XLA's call frame; weft/native/engine.py compiles it
 
-To add an elementwise op, add a row to the table in `scalar`: a function of registers to one.
-Any other op gets a rule, `@rule(name)` on a function (translator, eqn, *operands) -> Array. An op
-whose StableHLO lowering is a formula of other ops (`ctx.lower_fun`) needs neither; elements.py and
-windows.py in weft/pallas have formulas of others, for all backends. What has none raises
-`UnsupportedKernelError` with the op, the user's line and the remedy.
+Kernels arrive legalized (weft/pallas/legalize.py): an op has a rule here, or a formula of one
+element, or was made of others. To add an elementwise op, add a row to the table in `scalar`: a
+function of registers to one. Any other op gets a rule, `@rule(name)` on a function (translator,
+eqn, *operands) -> Array.
 """
 
 from weft.pallas.cpu.lower import lower
