@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.core import dtypes
-from weft.core.jaxpr import Var
 from weft.pallas.cpu import arrays, loops, scalar, types
 from weft.pallas.cpu.int8_dot import SMALLEST, Grouping, grouping, start_sums, words
 from weft.pallas.cpu.llvm import Function, Index
@@ -40,8 +39,6 @@ def _dot_general(t: Translator, eqn: Any, x: Array, y: Array) -> Array:
     result = aval.dtype
     wide = dtypes.float32 if types.is_small_float(result) else result
     wide = dtypes.int32 if types.is_narrow(result) else wide
-    if types.is_complex(result):
-        return _complex_product(t, eqn, x, y)
     if result.name == "bool":
         raise t.unsupported(eqn, "products of bools; convert them to integers")
     xf = [d for d in range(len(x.shape)) if d not in xc and d not in xb]
@@ -57,40 +54,6 @@ def _dot_general(t: Translator, eqn: Any, x: Array, y: Array) -> Array:
     if out.producer is not None and wide == result:
         return _reshaped_product(t, out, tuple(aval.shape))
     return arrays.converted(arrays.reshaped(t, out, tuple(aval.shape)), result)
-
-
-def _complex_product(t: Translator, eqn: Any, x: Array, y: Array) -> Array:
-    """From the four products of the parts."""
-    result = eqn.outvars[0].aval.dtype
-    part = dtypes.float32 if result == dtypes.complex64 else dtypes.float64
-
-    def part_of(a: Array, name: str) -> Array:
-        a = arrays.converted(a, result)
-
-        def element(f: Function, i: tuple) -> str:
-            return scalar.emit(f, name, result, [a.at(f, i)], {}, part)
-
-        return arrays.pointwise(a.shape, part, element, [a], 0)
-
-    aval = eqn.outvars[0].aval.update(dtype=part)
-    real = eqn.replace(outvars=[Var(aval)])
-
-    def times(left: str, right: str) -> Array:
-        out = _dot_general(t, real, part_of(x, left), part_of(y, right))
-        t.materialize(out)
-        return out
-
-    rr, ii, ri, ir = (
-        times(a, b)
-        for a, b in (("real", "real"), ("imag", "imag"), ("real", "imag"), ("imag", "real"))
-    )
-
-    def element(f: Function, i: tuple) -> str:
-        re = scalar.emit(f, "sub", part, [rr.at(f, i), ii.at(f, i)], {}, part)
-        im = scalar.emit(f, "add", part, [ri.at(f, i), ir.at(f, i)], {}, part)
-        return scalar.emit(f, "complex", part, [re, im], {}, result)
-
-    return arrays.pointwise(tuple(aval.shape), result, element, [rr, ii, ri, ir])
 
 
 def _cube(t: Translator, x: Array, groups: Sequence[Sequence[int]]) -> Array:

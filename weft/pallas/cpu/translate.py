@@ -21,6 +21,7 @@ from weft.pallas.cpu.values import (
     row_major,
 )
 from weft.pallas.cpu.values import same_indices as same
+from weft.pallas.formulas import complex
 from weft.pallas.ir import unsupported
 from weft.pallas.legalize import Target
 
@@ -40,13 +41,18 @@ RULES: dict[str, Rule] = {}
 
 def _is_native(eqn: Eqn) -> bool:
     name = eqn.primitive.name
+    if name == "dot_general" and dtypes.is_complex(eqn.outvars[0].aval.dtype):
+        return False
     if name in RULES or not eqn.invars:
         return name in RULES
     # An op on complex numbers that only real ones have a rule for is refused where it is written.
     return name in scalar.RULES or scalar.is_elementwise(name, eqn.invars[0].aval.dtype)
 
 
-LLVM = Target("CPU", frozenset({"cpu"}), _is_native)
+_ARRAYS = {"dot_general": complex.product}
+"""Op on arrays of complex numbers → formula."""
+
+LLVM = Target("CPU", frozenset({"cpu"}), _is_native, lambda eqn: _ARRAYS.get(eqn.primitive.name))
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:

@@ -10,6 +10,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from weft.core.jaxpr import Eqn
 from weft.ops.arithmetic import complex_p, imag_p, is_finite_p, real_p
 from weft.ops.transcendental import (
     atan2_p,
@@ -215,3 +218,13 @@ def _of_parts(function: Callable) -> Callable:
 
 COMPLEX = {name: _of_parts(function) for name, function in _FUNCTIONS.items()}
 """Op → formula, for complex operands."""
+
+
+def product(eqn: Eqn, x: Any, y: Any) -> Any:
+    """A dot_general from the four products of the parts."""
+    result = eqn.outvars[0].aval.dtype
+    part = np.dtype("float32" if result.itemsize == 8 else "float64")
+    params = {**eqn.params, "preferred_element_type": part}
+    pairs = [(real_p.bind(v), imag_p.bind(v)) for v in (x.astype(result), y.astype(result))]
+    rr, ri, ir, ii = (eqn.primitive.bind(a, b, **params) for a in pairs[0] for b in pairs[1])
+    return complex_p.bind(rr - ii, ri + ir)
