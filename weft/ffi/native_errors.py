@@ -53,10 +53,10 @@ def note_call(module: Any, target: str, source: Any) -> None:
     _sites.setdefault(target, {})[str(source)] = None
     module.keepalives.append(CallSite(lambda: describe(target)))
     text = describe(target).encode()
-    if _named.get(target):
-        _kept.append(text)  # a handler that runs now may read the text before
     for pointer in _named.get(target, ()):
-        pointer.value = text
+        if pointer.value != text:
+            _kept.append(text)  # for good: a handler may still read it when the next one is there
+            pointer.value = text
 
 
 def name_errors(target: str, pointer: Any) -> None:
