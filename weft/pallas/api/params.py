@@ -99,7 +99,7 @@ def check_options(
         )
 
 
-def checks(debug: bool | None) -> dict[str, bool]:
+def checks(debug: bool | None) -> dict[str, Any]:
     """What the option `debug` and the configuration ask of a native kernel."""
     asked = bool(debug) or bool(config.pallas_enable_debug_checks)
     return {"debug": asked, "checked": asked or debug is None}
