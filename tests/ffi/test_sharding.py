@@ -304,9 +304,19 @@ def test_batch_dimensions_keep_their_explicit_sharding():
 
 def test_other_dimensions_of_explicit_type_are_resharded_to_whole():
     x = placed(P(None, "x"), "Explicit")
-    got = weft.jit(lambda x: cumsum(x))(x)
+    got = weft.jit(lambda x: cumsum(x, num_batch_dims=1))(x)
     assert weft.typeof(got).sharding.spec == P(None, None)
     np.testing.assert_array_equal(got, np.cumsum(ROWS, 1))
+
+
+def test_a_call_without_a_rule_does_not_gather_behind_the_programs_back():
+    x = placed(P(None, "x"), "Explicit")
+    call = ffi_call("RowSum", weft.ShapeDtypeStruct((8,), "float32"))
+    for run in (call, weft.jit(call)):
+        with pytest.raises(weft.errors.ShardingTypeError, match="operand 0.*sharding_rule='i j, …"):
+            run(x)
+    got = weft.jit(lambda x: call(weft.reshard(x, P(None, None))))(x)
+    np.testing.assert_array_equal(got, ROWS.sum(1))
 
 
 def test_a_rule_types_the_result():

@@ -198,7 +198,8 @@ def test_a_kernel_stays_sharded_along_its_rule(mesh, rule, rng):
     assert not collectives(f, *args)
 
 
-def test_without_a_rule_a_kernel_gets_whole_arrays(mesh, rng):
+def test_without_a_rule_a_kernel_gets_whole_arrays(rng):
+    mesh = weft.make_mesh((4, 2), ("x", "y"), (weft.sharding.AxisType.Auto,) * 2)
     x, y = (rng.normal(size=(16, 3)).astype(F32) for _ in range(2))
     f = weft.jit(blocked(16, 3), partitioner="weft")
     args = sharded(mesh, x, "x"), sharded(mesh, y, "x")
@@ -267,18 +268,22 @@ def test_explicit_types_follow_the_rule(rng):
     mesh = weft.make_mesh((4, 2), ("x", "y"), (AxisType.Explicit,) * 2)
     x, y = (rng.normal(size=(16, 4)).astype(F32) for _ in range(2))
     ruled, plain = blocked(16, 4, sharding_rule="b d, b d -> b d"), blocked(16, 4)
+    whole = weft.P(None, None)
     with weft.set_mesh(mesh):
         args = sharded(mesh, x, "x", "y"), sharded(mesh, y, "x", "y")
         types = []
 
         @weft.jit
         def f(x, y):
-            outs = ruled(x, y), plain(x, y)
+            outs = ruled(x, y), plain(weft.reshard(x, whole), weft.reshard(y, whole))
             types.extend(weft.typeof(o).str_short() for o in outs)
             return outs
 
         for out in (*f(*args), ruled(*args)):
             assert_allclose(out, np.sin(x) * y, rtol=1e-6)
+        for run in (plain, weft.jit(plain)):
+            with pytest.raises(weft.errors.ShardingTypeError, match="pallas_call.*'i j -> i j'"):
+                run(*args)
     assert types == ["f32[16@x,4@y]", "f32[16,4]"]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.core.boundary import api_boundary
+from weft.core.errors import ShardingTypeError
 from weft.core.trace import Tracer
 from weft.ffi import attributes as attrs
 from weft.ffi.checks import (
@@ -128,7 +129,7 @@ def ffi_call(
         if given is not None:
             given.sizes(avals, results, what)
         outs = ffi_call_p.bind(
-            *place(args, avals, results, given, num_batch_dims),
+            *place(args, avals, results, given, num_batch_dims, what),
             target=target_name,
             results=results,
             attributes=frozen,
@@ -156,13 +157,18 @@ def place(
     results: Sequence[Any],
     rule: ShardingRule | None,
     num_batch_dims: int,
+    what: str,
 ) -> Sequence[Any]:
-    """The operands, those with explicit shardings whole in dimensions that must not be split."""
+    """The operands, those with explicit shardings whole in dimensions that must not be split.
+
+    Raises ShardingTypeError where nothing says which those are: every device would gather all.
+    """
     if all(a.sharding is None for a in avals):
         return args
     from weft.sharding.explicit import reshard
     from weft.sharding.spec import PartitionSpec
 
+    given = rule is not None or num_batch_dims > 0
     rule = rule or batch_rule(avals, results, num_batch_dims)
     allowed = rule.splittable()
     placed = []
@@ -171,10 +177,28 @@ def place(
             axes = [a.sharding.spec.axes_of(d) for d in range(a.ndim)]
             kept = [s if f in allowed else () for s, f in zip(axes, group, strict=True)]
             if kept != axes:
+                if not given:
+                    raise _without_rule(what, len(placed), a, results)
                 whole = PartitionSpec(*(k or None for k in kept))
                 x = reshard(x, a.sharding.with_spec(whole))
         placed.append(x)
     return placed
+
+
+def _without_rule(what: str, i: int, aval: Any, results: Sequence[Any]) -> ShardingTypeError:
+    from weft.sharding.spec import PartitionSpec
+
+    whole = PartitionSpec(*(None,) * aval.ndim)
+    names = " ".join("ijklmnopq"[d % 9] for d in range(aval.ndim))
+    like = any(r.shape == aval.shape for r in results)
+    rule = f"'{names} -> {names}'" if like and len(results) == 1 else f"'{names}, … -> …'"
+    return ShardingTypeError(
+        f"{what}: operand {i} of type {aval.str_short()} is split, but nothing says how the call "
+        "may be split, so every device would have to gather the whole operand. Say it: "
+        f"sharding_rule={rule} names each dimension, those of operands and results that are split "
+        "alike by the same letter; num_batch_dims=n is short for n independent leading dimensions. "
+        f"Or gather the operand where the program shows it: weft.reshard(x, {whole})"
+    )
 
 
 def ffi_lowering(

@@ -292,7 +292,8 @@ def _placed(operands: list, call: KernelCall) -> Sequence[Any]:
         return operands
     from weft.ffi.call import place
 
-    return place(operands, avals, call.outputs, call.sharding_rule, call.num_batch_dims)
+    rule, batch = call.sharding_rule, call.num_batch_dims
+    return place(operands, avals, call.outputs, rule, batch, f"pallas_call of {call.name}")
 
 
 # The public function ---------------------------------------------------------------------------
