@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import re
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +24,11 @@ class CompileError(RuntimeError):
     """XLA rejected a module; the message holds XLA's own and the module's name."""
 
 
+in_use: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""The compiled programs there are, by numbers in the order in which they were compiled."""
+_numbers = itertools.count()
+
+
 class LoadedExecutable:
     """A compiled module on its devices.
 
@@ -30,13 +37,14 @@ class LoadedExecutable:
     tells whether the persistent cache gave it.
     """
 
-    __slots__ = ("devices", "from_cache", "keep_alive", "name", "seconds", "xla")
+    __slots__ = ("__weakref__", "devices", "from_cache", "keep_alive", "name", "seconds", "xla")
 
     def __init__(
         self, xla: Any, devices: tuple, name: str, seconds: float, from_cache: bool, keep: Any
     ):
         self.xla, self.devices, self.name = xla, devices, name
         self.seconds, self.from_cache, self.keep_alive = seconds, from_cache, keep
+        in_use[next(_numbers)] = self
 
     @property
     def runs(self) -> bool:

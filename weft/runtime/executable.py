@@ -141,7 +141,7 @@ class Executable:
                 results = self.xla.execute_sharded(placed)
         except (XlaRuntimeError, RuntimeError, ValueError) as error:
             self._explain(placed, error)
-            known = host_calls.explained(error)
+            known = host_calls.explained(error, self.compiled)
             host_calls.note_sites(known, self.compiled.keep_alive or ())
             if known is not error:
                 raise known from None

@@ -117,7 +117,7 @@ def late_failure() -> BaseException | None:
     return found
 
 
-def explained(error: BaseException) -> BaseException:
+def explained(error: BaseException, compiled: Any = None) -> BaseException:
     """The exception to raise for one that XLA gave: the callback's own, or a ValueError.
 
     A handler's InvalidArgument is a ValueError in a call that ran at once (jaxlib 0.10.2): so it
@@ -135,6 +135,10 @@ def explained(error: BaseException) -> BaseException:
         return original.with_traceback(traceback)
     if not isinstance(error, ValueError) and text.startswith("INVALID_ARGUMENT"):
         return ValueError(text).with_traceback(error.__traceback__)
+    if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
+        from weft.runtime.allocation_failure import explained as with_memory
+
+        return with_memory(error, compiled)
     return error
 
 

@@ -1,0 +1,103 @@
+"""Programs that do not fit into memory: the error says what they need, and for which values."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from weft._xla.compile import XlaRuntimeError
+from weft.partition.report import format_bytes
+from weft.runtime.compile import in_use
+
+_SHOWN = 3
+"""How many of the largest values are named."""
+
+
+def explained(error: BaseException, compiled: Any = None) -> BaseException:
+    """The error of an allocation, with the memory that the program needs, which may be known.
+
+    XLA's text may go on for thousands of lines of its allocator's state: the first is kept. It
+    names no program, and may come where a result is read: the size tells which one it was.
+    """
+    first = str(error).split("\n", 1)[0][:500]
+    likely = [compiled] if compiled is not None else _programs_of(first)
+    if len(likely) > 1:
+        others = ", ".join(sorted({c.name for c in likely[1:9]}))
+        first += f"\n(as many bytes are also what these programs allocate: {others})"
+    if likely:
+        first = f"{first}\n{memory_text(likely[0])}"
+    return XlaRuntimeError(first).with_traceback(error.__traceback__)
+
+
+def _programs_of(text: str) -> list:
+    """The programs that allocate as many bytes as the error says, the one compiled last first."""
+    size = re.search(r"allocat\w* (\d+) bytes", text)
+    if size is None:
+        return []
+    found = []
+    for _, compiled in sorted(in_use.items(), reverse=True, key=lambda entry: entry[0]):
+        stats = compiled.memory_analysis() if compiled.runs else None
+        if stats is not None and int(size[1]) in (
+            stats.output_size_in_bytes,
+            stats.output_size_in_bytes - stats.alias_size_in_bytes,
+            stats.temp_size_in_bytes,
+        ):
+            found.append(compiled)
+    return found
+
+
+def memory_text(compiled: Any) -> str:
+    """What one device needs for a compiled program, and its largest values with their lines."""
+    stats = compiled.memory_analysis()
+    parts = {
+        "arguments": stats.argument_size_in_bytes,
+        "results": stats.output_size_in_bytes - stats.alias_size_in_bytes,
+        "temporaries": stats.temp_size_in_bytes,
+    }
+    needs = ", ".join(f"{what} {format_bytes(size)}" for what, size in parts.items())
+    lines = [f"{compiled.name} needs on each device: {needs}"]
+    for size, what in largest_values(compiled.as_text())[:_SHOWN]:
+        lines.append(f"  {format_bytes(size)}: {what}")
+    lines.append("weft.comm(f, *args) reports memory and communication before a program runs")
+    return "\n".join(lines)
+
+
+_INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%\S+ = (\w+)\[([\d,]*)\]\S* ([\w-]+)\(")
+_NO_MEMORY = frozenset(("bitcast", "constant", "get-tuple-element", "tuple"))
+
+
+def largest_values(hlo: str) -> list[tuple[int, str]]:
+    """The values of optimized HLO by size, the largest first: `type[shape] op (line)`."""
+    frames = _frames(hlo)
+    found: dict[tuple[int, str], None] = {}
+    fused = False
+    for line in hlo.split("\n"):
+        if line.endswith("{") and not line.startswith(" "):
+            fused = line.startswith("%fused")  # computed element by element, in no memory
+        match = None if fused else _INSTRUCTION.match(line)
+        if match is None or match[3] in _NO_MEMORY:
+            continue
+        dtype, shape, op = match.groups()
+        bits = re.search(r"\d+", dtype)
+        size = int(bits[0]) if bits else 8
+        for n in filter(None, shape.split(",")):
+            size *= int(n)
+        name = re.search(r'op_name="([^"]*)"', line)
+        frame = re.search(r"stack_frame_id=(\d+)", line)
+        said = f"argument {name[1]}" if op == "parameter" and name else name[1] if name else op
+        where = f" ({frames[frame[1]]})" if frame and frame[1] in frames else ""
+        found[size // 8, f"{dtype}[{shape}], {said}{where}"] = None
+    return sorted(found, key=lambda entry: -entry[0])
+
+
+def _frames(hlo: str) -> dict[str, str]:
+    """file:line by the number of a stack frame, from the tables in front of HLO's text."""
+    files = dict(re.findall(r'^(\d+) "(.*)"$', hlo.split("FunctionNames")[0], re.M))
+    places = {
+        number: f"{files.get(file, '?')}:{line}"
+        for number, file, line in re.findall(
+            r"^(\d+) \{file_name_id=(\d+) .*?line=(\d+)", hlo, re.M
+        )
+    }
+    frames = re.findall(r"^(\d+) \{file_location_id=(\d+)", hlo, re.M)
+    return {number: places[place] for number, place in frames if place in places}
