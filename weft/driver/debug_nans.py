@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from weft.core import dtypes
+from weft.core import dtypes, provided
 from weft.core.config import config, options
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Literal
 from weft.core.trace import typeof
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class Wanted:
     """What is looked for."""
 
     nans: bool
@@ -44,7 +44,7 @@ class _Wanted:
 
 def check_results(outs: Sequence[Any], closed: ClosedJaxpr, args: Sequence[Any]) -> None:
     """Raises FloatingPointError naming the first equation whose result is not finite."""
-    wanted = _Wanted(bool(config.debug_nans), bool(config.debug_infs))
+    wanted = Wanted(bool(config.debug_nans), bool(config.debug_infs))
     kind = wanted.among(outs)
     if kind is None:
         return
@@ -56,11 +56,12 @@ def check_results(outs: Sequence[Any], closed: ClosedJaxpr, args: Sequence[Any])
     raise FloatingPointError(text)
 
 
-def _named(kind: str, eqn: Eqn) -> str:
+def named(kind: str, eqn: Eqn) -> str:
+    """The equation, and what is in its result."""
     return f"{kind} in the result of {eqn.primitive.name} ({eqn.source})"
 
 
-def _search(wanted: _Wanted, closed: ClosedJaxpr, args: Sequence[Any]) -> str | None:
+def _search(wanted: Wanted, closed: ClosedJaxpr, args: Sequence[Any]) -> str | None:
     """The first equation of a program with such a result, in words."""
     if not closed.eqns:
         return "NaN or inf in the result of a constant" if wanted.among(closed.consts) else None
@@ -72,26 +73,27 @@ def _search(wanted: _Wanted, closed: ClosedJaxpr, args: Sequence[Any]) -> str | 
         outs = out if eqn.primitive.multiple_results else [out]
         kind = wanted.among(outs)
         if kind is not None:
-            wanted = _Wanted(kind == "NaN", kind == "inf")
-            inside = _ENTERED.get(eqn.primitive.name)
+            wanted = Wanted(kind == "NaN", kind == "inf")
+            inside = ENTERED.get(eqn.primitive.name)
             found = None if inside is None else inside(wanted, eqn, ins)
-            return found or _named(kind, eqn) + _devices(wanted, outs)
+            return found or named(kind, eqn) + _devices(wanted, outs)
         env.update(zip(eqn.outvars, outs, strict=True))
     return None
 
 
-def _devices(wanted: _Wanted, outs: Sequence[Any]) -> str:
+def _devices(wanted: Wanted, outs: Sequence[Any]) -> str:
     """The devices that hold it, of values on several."""
     for x in outs:
         shards = getattr(x, "addressable_shards", ())
         if len(shards) < 2 or wanted.in_array(x) is None:
             continue
         held = [s.device for s in shards if wanted.in_host(np.asarray(s.data))]
-        return "" if len(held) == len(shards) else _on(held)
+        return "" if len(held) == len(shards) else on_devices(held)
     return ""
 
 
-def _on(devices: Sequence[Any]) -> str:
+def on_devices(devices: Sequence[Any]) -> str:
+    """The devices, as the end of a message."""
     named = ", ".join(map(str, devices[:8])) + (", …" if len(devices) > 8 else "")
     return f", on {named}"
 
@@ -99,19 +101,19 @@ def _on(devices: Sequence[Any]) -> str:
 # Equations with programs of their own -------------------------------------------------------------
 
 
-def _called(wanted: _Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
+def _called(wanted: Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
     text = _search(wanted, eqn.params["jaxpr"], ins)
     return text and f"{text}, reached from {eqn.source}"
 
 
-def _branch(wanted: _Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
+def _branch(wanted: Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
     branches = eqn.params["branches"]
     taken = min(max(int(ins[0]), 0), len(branches) - 1)
     text = _search(wanted, branches[taken], ins[1:])
     return text and f"{text}, in branch {taken} of cond ({eqn.source})"
 
 
-def _scan(wanted: _Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
+def _scan(wanted: Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
     params, body = eqn.params, eqn.params["jaxpr"]
     n_const, n_carry, length = params["num_consts"], params["num_carry"], params["length"]
     consts, carry = list(ins[:n_const]), list(ins[n_const : n_const + n_carry])
@@ -128,7 +130,7 @@ def _scan(wanted: _Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
     return _first_step(wanted, eqn, body, steps())
 
 
-def _while(wanted: _Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
+def _while(wanted: Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
     params = eqn.params
     n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
     cond_consts, consts = ins[:n_cond], ins[n_cond : n_cond + n_body]
@@ -143,7 +145,7 @@ def _while(wanted: _Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
 
 
 def _first_step(
-    wanted: _Wanted, eqn: Eqn, body: ClosedJaxpr, steps: Iterator[tuple[int, list]]
+    wanted: Wanted, eqn: Eqn, body: ClosedJaxpr, steps: Iterator[tuple[int, list]]
 ) -> str | None:
     for i, given in steps:
         if wanted.among(_run(body, given)) is not None:
@@ -164,88 +166,13 @@ def _is_key(x: Any) -> bool:
     return dtypes.is_extended(typeof(x).dtype)
 
 
-# shard_map ----------------------------------------------------------------------------------------
+CALLS = ("jit", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call")
+"""Equations that run their parameter `jaxpr` on their operands."""
 
-
-def _shard_map(wanted: _Wanted, eqn: Eqn, ins: Sequence[Any]) -> str | None:
-    """Runs the body once more, with what each equation and device made as its only results."""
-    from weft.api.shard_map_op import manual_scope, retraced, shard_map_p
-    from weft.sharding.spec import PartitionSpec
-
-    params, body = dict(eqn.params), eqn.params["jaxpr"]
-    mesh, manual = params["mesh"], params["manual"]
-    sites: list[Eqn] = []
-
-    def flags_of(*xs: Any) -> list:
-        return [_as_row(flag, manual) for flag in _flags(wanted, body, xs, sites)]
-
-    key = ("flags", wanted, manual, params["check_vma"])
-    with manual_scope(mesh, manual, params["check_vma"]):
-        flagged, sites = body.memo(
-            key, lambda: (retraced(body, (*key, "jaxpr"), flags_of, body.in_avals), sites)
-        )
-    if not sites:
-        return None
-    params.update(jaxpr=flagged, out_specs=(PartitionSpec(manual),) * len(sites))
-    outs = shard_map_p.bind(*ins, **params)
-    for site, out in zip(sites, outs, strict=True):
-        if np.asarray(out).any():
-            held = [s.device for s in out.addressable_shards if np.asarray(s.data).any()]
-            kind = "NaN" if wanted.nans else "inf"
-            return f"{_named(kind, site)}{_on(held)}, in shard_map ({eqn.source})"
-    return None
-
-
-def _flags(wanted: _Wanted, closed: ClosedJaxpr, args: Sequence[Any], sites: list[Eqn]) -> list:
-    """Whether each equation has such a result, one scalar each; `sites` takes the equations."""
-    env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    env.update(zip(closed.jaxpr.invars, args, strict=True))
-    flags = []
-    for eqn in closed.eqns:
-        ins = [v.val if isinstance(v, Literal) else env[v] for v in eqn.invars]
-        inner = eqn.params.get("jaxpr") if _ENTERED.get(eqn.primitive.name) is _called else None
-        if inner is not None:
-            flags += _flags(wanted, inner, ins, sites)
-        out = eqn.primitive.bind(*ins, **eqn.params)
-        outs = out if eqn.primitive.multiple_results else [out]
-        found = [f for f in (_flag(wanted, x) for x in outs) if f is not None]
-        if found:
-            sites.append(eqn)
-            flags.append(found)
-        env.update(zip(eqn.outvars, outs, strict=True))
-    return flags
-
-
-def _flag(wanted: _Wanted, x: Any) -> Any:
-    """Whether a value has it, a scalar; None for values that cannot, and for parts of sums."""
-    from weft.numpy import isinf, isnan
-
-    aval = typeof(x)
-    if not dtypes.is_inexact(getattr(aval, "dtype", None)) or aval.mat.unreduced:
-        return None
-    found = [test(x).any() for test, on in ((isnan, wanted.nans), (isinf, wanted.infs)) if on]
-    return found[0] if len(found) == 1 else found[0] | found[1]
-
-
-def _as_row(flags: Any, manual: tuple) -> Any:
-    """One device's flag for an equation, which differs between all devices."""
-    from weft.collectives.casts import pvary
-
-    rows = [pvary(f.reshape(1), manual) for f in (flags if isinstance(flags, list) else [flags])]
-    total = rows[0]
-    for row in rows[1:]:
-        total = total | row
-    return total
-
-
-_ENTERED = {
-    "jit": _called,
-    "checkpoint": _called,
-    "custom_jvp_call": _called,
-    "custom_vjp_call": _called,
-    "custom_vmap_call": _called,
+ENTERED = {
+    **dict.fromkeys(CALLS, _called),
     "cond": _branch,
     "scan": _scan,
     "while": _while,
-    "shard_map": _shard_map,
+    "shard_map": provided.search_shard_map,
 }
