@@ -1,0 +1,127 @@
+"""The layout of a checkpoint on disk: a manifest, and a Zarr v3 array in a folder for each leaf.
+
+    <checkpoint>/manifest.json       names, shapes, dtypes, values that are no arrays, a digest
+    <checkpoint>/arrays/<number>/    zarr.json and chunks, each with its CRC-32C
+
+Chunks are the shards that were saved, or equal parts of them: each process writes whole chunks.
+A folder without a manifest is not a checkpoint: the manifest is written last, before the folder
+takes its name.
+
+Source: the Zarr v3 specification (codecs `bytes` and `crc32c`), written and read by TensorStore.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+FORMAT = "weft-checkpoint"
+VERSION = 1
+MANIFEST = "manifest.json"
+CHUNK_BYTES = 64 << 20
+"""Shards above this size are written as several chunks, so that a part can be read alone."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint is damaged, foreign or does not fit; the text names the array and the file."""
+
+
+def tensorstore() -> Any:
+    """The module `tensorstore`, which an extra installs."""
+    try:
+        import tensorstore as ts  # type: ignore[import-untyped, import-not-found]
+    except ImportError:
+        raise ImportError(
+            "weft.checkpoints needs TensorStore: pip install 'weft[checkpoints]'"
+        ) from None
+    return ts
+
+
+def array_folder(root: Path, number: int) -> Path:
+    """The folder of the array with this number in the manifest."""
+    return root / "arrays" / str(number)
+
+
+def spec(folder: Path) -> dict[str, Any]:
+    """The part of a TensorStore spec that says where an array is."""
+    return {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(folder)}}
+
+
+def chunk_shape(shard: Sequence[int], itemsize: int) -> list[int]:
+    """A shape that cuts a shard into equal chunks of at most CHUNK_BYTES, where sizes allow."""
+    chunk = [max(1, n) for n in shard]
+    while math.prod(chunk) * itemsize > CHUNK_BYTES:
+        largest = max(range(len(chunk)), key=chunk.__getitem__)
+        divisor = next((d for d in (2, 3, 5, 7) if chunk[largest] % d == 0), None)
+        if divisor is None:
+            break
+        chunk[largest] //= divisor
+    return chunk
+
+
+def _digest(content: dict[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def write_manifest(root: Path, arrays: dict[str, Any], values: dict[str, Any]) -> None:
+    """Write the manifest, and make it and the folders that lead to it durable."""
+    content = {"format": FORMAT, "version": VERSION, "arrays": arrays, "values": values}
+    with open(root / MANIFEST, "w", encoding="utf-8") as file:
+        json.dump({**content, "digest": _digest(content)}, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(root)
+
+
+def read_manifest(root: Path) -> dict[str, Any]:
+    """The manifest of a checkpoint.
+
+    Raises:
+      FileNotFoundError: there is no checkpoint.
+      CheckpointError: its manifest is damaged, or of another program or version.
+    """
+    path = root / MANIFEST
+    if not path.exists():
+        what = "is no checkpoint (it has no manifest.json)" if root.exists() else "does not exist"
+        raise FileNotFoundError(f"restore: {root} {what}")
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        digest = content.pop("digest")
+        arrays, values = content["arrays"], content["values"]
+        known, version = content["format"] == FORMAT, content["version"]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"restore: {path} is damaged or foreign ({error}); restore another step"
+        ) from None
+    if not known or version != VERSION:
+        raise CheckpointError(
+            f"restore: {path} is of format {content['format']!r}, version {version}; "
+            f"this weft reads {FORMAT!r}, version {VERSION}"
+        )
+    if _digest(content) != digest:
+        raise CheckpointError(
+            f"restore: {path} is damaged (its digest does not fit); restore another step"
+        )
+    return {"arrays": arrays, "values": values}
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def files_under(folder: Path) -> Iterator[Path]:
+    """Every file below a folder."""
+    for base, _, names in os.walk(folder):
+        for name in names:
+            yield Path(base, name)

@@ -1,0 +1,175 @@
+"""Manager: the checkpoints of a training run, by step."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from weft.checkpoints import layout
+from weft.checkpoints.reading import restore
+from weft.checkpoints.writing import prepare
+from weft.runtime import backend
+
+_STEP = re.compile(r"step_(\d+)")
+
+
+class Manager:
+    """Saves, lists, restores and deletes the steps of a run in one folder.
+
+    Arrays are copied to the host when `save` is called, and written while the program goes on; the
+    next `save`, `wait` or `close` waits for the last one, and raises what went wrong.
+
+    Args:
+      folder: holds a folder for each step; is made if it is not there.
+      max_to_keep: how many of the newest steps stay; all unless given.
+      keep_period: steps that are multiples of this stay for ever.
+      asynchronous: False writes before `save` returns.
+
+    Raises:
+      ValueError: max_to_keep or keep_period is below 1.
+
+    Example:
+        >>> import tempfile, weft
+        >>> with weft.checkpoints.Manager(tempfile.mkdtemp(), max_to_keep=2) as manager:
+        ...     for step in range(4):
+        ...         manager.save(step, {"w": weft.numpy.full(2, step)})
+        ...     manager.wait()
+        ...     manager.all_steps(), manager.restore()["['w']"]
+        ((2, 3), array([3, 3], dtype=int32))
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike,
+        *,
+        max_to_keep: int | None = None,
+        keep_period: int | None = None,
+        asynchronous: bool = True,
+    ) -> None:
+        for name, value in (("max_to_keep", max_to_keep), ("keep_period", keep_period)):
+            if value is not None and value < 1:
+                raise ValueError(f"Manager: {name} must be at least 1, got {value}")
+        layout.tensorstore()  # before the first step is lost
+        self.folder = Path(folder)
+        self.max_to_keep = max_to_keep
+        self.keep_period = keep_period
+        self.asynchronous = asynchronous
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._bytes = [0, 0]
+        if backend.process_index() == 0:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for left in self.folder.glob("step_*.partial"):  # of a run that was killed
+                shutil.rmtree(left, ignore_errors=True)
+
+    def all_steps(self) -> tuple[int, ...]:
+        """The steps that are committed, in order."""
+        found = []
+        for entry in self.folder.iterdir() if self.folder.exists() else ():
+            match = _STEP.fullmatch(entry.name)
+            if match and (entry / layout.MANIFEST).exists():
+                found.append(int(match[1]))
+        return tuple(sorted(found))
+
+    def latest_step(self) -> int | None:
+        """The newest committed step, or None."""
+        return max(self.all_steps(), default=None)
+
+    def path(self, step: int) -> Path:
+        """The folder of a step."""
+        return self.folder / f"step_{step:08}"
+
+    def save(self, step: int, tree: Any) -> None:
+        """Save a tree as a step; see `weft.checkpoints.save` for what it may hold.
+
+        Raises:
+          FileExistsError: the step is there already.
+        """
+        self.wait()
+        self._bytes = [0, 0]
+        write = prepare(self.path(step), tree, self._progress)
+
+        def run() -> None:
+            write()
+            self._retain()
+
+        if not self.asynchronous:
+            run()
+            return
+        self._thread = threading.Thread(target=self._guarded(run), name=f"checkpoint {step}")
+        self._thread.start()
+
+    def _guarded(self, run: Callable[[], None]) -> Callable[[], None]:
+        def guarded() -> None:
+            try:
+                run()
+            except BaseException as error:
+                self._error = error
+
+        return guarded
+
+    def _progress(self, size: int) -> None:
+        self._bytes[0] += size
+
+    def bytes_written(self) -> int:
+        """The number of bytes that this process has written of the step under way."""
+        return self._bytes[0]
+
+    def wait(self) -> None:
+        """Wait until the last step is committed; raises what its writing raised."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def restore(self, step: int | None = None, like: Any = None) -> Any:
+        """Read a step, the newest unless given; see `weft.checkpoints.restore`.
+
+        Raises:
+          FileNotFoundError: there is none; the steps that are there are named.
+          CheckpointError: it is damaged, or does not fit `like`.
+        """
+        self.wait()
+        steps = self.all_steps()
+        if step is None:
+            if not steps:
+                raise FileNotFoundError(f"restore: {self.folder} holds no steps")
+            step = steps[-1]
+        elif step not in steps:
+            there = ", ".join(map(str, steps)) or "none"
+            raise FileNotFoundError(f"restore: {self.folder} has no step {step}; it has {there}")
+        return restore(self.path(step), like)
+
+    def _retain(self) -> None:
+        """Delete steps beyond the newest `max_to_keep`; the newest is never one of them."""
+        if self.max_to_keep is None or backend.process_index() != 0:
+            return
+        for step in self.all_steps()[: -self.max_to_keep]:
+            if self.keep_period is not None and step % self.keep_period == 0:
+                continue
+            # Without its manifest it is no step any more, wherever the deletion is interrupted.
+            (self.path(step) / layout.MANIFEST).unlink(missing_ok=True)
+            shutil.rmtree(self.path(step), ignore_errors=True)
+
+    def close(self) -> None:
+        """Wait for the last step."""
+        self.wait()
+
+    def __enter__(self) -> Manager:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,159 @@
+"""Saving: shards are copied to the host, written as chunks, and committed by a rename."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import weft
+from weft.checkpoints import layout
+from weft.core.dtypes import is_extended
+from weft.runtime import backend
+
+_BARRIER_SECONDS = 600
+_barriers = 0
+
+
+def save(path: str | os.PathLike, tree: Any) -> None:
+    """Write a pytree of arrays, and of numbers, strings and None, to a new folder.
+
+    Every process calls it with the same path, on a disk that all of them see; each writes the
+    shards of its own devices, one copy of each. Until all is written and durable nothing stands
+    at `path`: a process that dies leaves no half a checkpoint.
+
+    Args:
+      path: the folder to make; its parents are made, too.
+      tree: arrays of any sharding, NumPy arrays, keys of `weft.random`, and values of JSON.
+
+    Raises:
+      FileExistsError: there is something at `path` already.
+      TypeError: a leaf is none of these; the message names it.
+      ImportError: TensorStore is not installed.
+
+    Example:
+        >>> import tempfile, weft
+        >>> folder = tempfile.mkdtemp() + "/step"
+        >>> weft.checkpoints.save(folder, {"w": weft.numpy.arange(3), "step": 7})
+        >>> weft.checkpoints.restore(folder)
+        {"['w']": array([0, 1, 2], dtype=int32), "['step']": 7}
+    """
+    prepare(Path(path), tree)()
+
+
+def prepare(path: Path, tree: Any, progress: Callable[[int], None] | None = None) -> Callable:
+    """Copy a tree to the host; the result writes and commits it, on any thread.
+
+    progress: is called with the number of bytes that were written since the last call.
+    """
+    ts = layout.tensorstore()
+    if path.exists():
+        raise FileExistsError(
+            f"save: {path} exists; save to another folder (a Manager makes one for each step)"
+        )
+    arrays: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    shards: list[list[tuple[tuple, np.ndarray]]] = []
+    for key_path, leaf in weft.tree.leaves_with_path(tree, is_leaf=lambda x: x is None):
+        name = weft.tree_util.keystr(key_path)
+        if leaf is None or isinstance(leaf, bool | int | float | str):
+            values[name] = leaf
+            continue
+        entry, parts = _snapshot(name, leaf)
+        arrays[name] = {"number": len(shards), **entry}
+        shards.append(parts)
+    partial = path.with_name(f"{path.name}.partial")
+    tag = _next_barrier()
+
+    def write() -> None:
+        first = backend.process_index() == 0
+        if first:
+            shutil.rmtree(partial, ignore_errors=True)
+            (partial / "arrays").mkdir(parents=True)
+        _barrier(f"{tag}/made")
+        # Metadata is written by one process, and read by the others with the barrier between.
+        if first:
+            for entry in arrays.values():
+                _create(ts, partial, entry)
+        _barrier(f"{tag}/created")
+        for entry, parts in zip(arrays.values(), shards, strict=True):
+            if not parts:
+                continue
+            # Chunks of zeros are written too: one that is missing is then known to be lost.
+            place = layout.spec(layout.array_folder(partial, entry["number"]))
+            store = ts.open({**place, "store_data_equal_to_fill_value": True}).result()
+            writes = [(store[index].write(data), data.nbytes) for index, data in parts]
+            for done, size in writes:
+                done.result()
+                if progress is not None:
+                    progress(size)
+        _barrier(f"{tag}/written")
+        if first:
+            layout.write_manifest(partial, arrays, values)
+            os.rename(partial, path)
+            layout.sync_folder(path.parent)
+        _barrier(f"{tag}/committed")
+
+    return write
+
+
+def _snapshot(name: str, leaf: Any) -> tuple[dict[str, Any], list[tuple[tuple, np.ndarray]]]:
+    """The manifest's entry of an array, and copies of the shards that this process writes."""
+    entry: dict[str, Any] = {}
+    if is_extended(getattr(leaf, "dtype", None)):
+        entry["key"] = str(weft.random.key_impl(leaf))
+        leaf = weft.random.key_data(leaf)
+    if isinstance(leaf, weft.Array):
+        own = [s for s in leaf.addressable_shards if s.replica_id == 0]
+        # A copy: the program may donate the array while it is written.
+        parts = [(tuple(s.index), np.array(s.data, copy=True)) for s in own]
+        shard = leaf.sharding.shard_shape(leaf.shape)
+    elif isinstance(leaf, np.ndarray | np.generic):
+        leaf = np.asarray(leaf)
+        parts = [((), leaf.copy())] if backend.process_index() == 0 else []
+        shard = leaf.shape
+    else:
+        raise TypeError(
+            f"save: {name} is of type {type(leaf).__name__}; a checkpoint holds arrays, numbers, "
+            "strings and None"
+        )
+    dtype = np.dtype(leaf.dtype)
+    if dtype.kind in "OUSV" and not dtype.name.startswith(("float", "int", "uint", "bfloat")):
+        raise TypeError(f"save: {name} is an array of dtype {dtype}, which is no dtype of weft")
+    entry |= {
+        "shape": list(leaf.shape),
+        "dtype": dtype.name,
+        "chunk": layout.chunk_shape(shard, dtype.itemsize),
+    }
+    return entry, parts
+
+
+def _create(ts: Any, root: Path, entry: dict[str, Any]) -> None:
+    metadata = {
+        "shape": entry["shape"],
+        "data_type": entry["dtype"],
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": entry["chunk"]}},
+        "codecs": [
+            {"name": "bytes", "configuration": {"endian": "little"}},
+            {"name": "crc32c"},
+        ],
+    }
+    place = layout.spec(layout.array_folder(root, entry["number"]))
+    ts.open({**place, "metadata": metadata, "create": True}).result()
+
+
+def _next_barrier() -> int:
+    global _barriers
+    _barriers += 1
+    return _barriers
+
+
+def _barrier(name: str) -> None:
+    """Wait for all processes; there is nothing to wait for in one."""
+    client = backend.distributed_state["client"]
+    if client is not None:
+        client.wait_at_barrier(f"weft/checkpoint/{name}", _BARRIER_SECONDS * 1000)
