@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import weft
-from examples import adamw, checkpoint, gpt
+from examples import adamw, gpt
 from examples.text import Text, batch
-from weft import P
+from weft import P, checkpoints
 
 LAYOUTS = ("global", "shard_map", "single")
 
@@ -94,14 +94,16 @@ def train(args: argparse.Namespace) -> Run:
     run = Run(args.layout, sizes, args)
     count = sum(x.size for x in weft.tree.leaves(run.state.params))
     print(f"{count:,} parameters, {args.layout} layout, mesh {dict(run.mesh.shape)}")
-    saved = args.out / f"{args.layout}.npz"
-    if saved.exists() and not args.fresh:
-        state = checkpoint.load(saved, run.state)
-        if int(state.step) < args.steps:
-            run.state = state
-            print(f"going on after step {int(state.step)} from {saved} (--fresh starts anew)")
-        else:
-            print(f"{saved} holds a finished run; starting anew")
+    saved = checkpoints.Manager(args.out / f"{args.layout}-checkpoints", max_to_keep=2)
+    if args.fresh or (saved.latest_step() or 0) >= args.steps:
+        if saved.latest_step() is not None and not args.fresh:
+            print(f"{saved.folder} holds a finished run; starting anew")
+        saved.clear()
+    elif saved.latest_step() is not None:
+        run.state = saved.restore(like=run.state)
+        print(
+            f"going on after step {int(run.state.step)} from {saved.folder} (--fresh starts anew)"
+        )
     first = int(run.state.step)
     tokens = args.batch * sizes.length
     held_out = held_out_loss(run, text, args)
@@ -116,7 +118,9 @@ def train(args: argparse.Namespace) -> Run:
         if (step + 1) % every(args) == 0:
             held_out = held_out_loss(run, text, args)
         show(step + 1, args, value, speed, held_out)
-        checkpoint.save(saved, run.state)
+        if (step + 1) % every(args) == 0 or step + 1 == args.steps:
+            saved.save(step + 1, run.state)
+    saved.close()
     print(f"held-out loss {held_out_loss(run, text, args):.4f} nats a character")
     return run
 

@@ -100,6 +100,16 @@ def test_steps_are_kept_and_deleted(tmp_path):
         assert manager.restore(4)["['x']"].tolist() == [4, 4]
 
 
+def test_a_run_is_cleared_and_what_a_kill_left_is_removed(tmp_path):
+    (tmp_path / "step_00000003").mkdir()
+    (tmp_path / "step_00000004.partial").mkdir()
+    with Manager(tmp_path) as manager:
+        assert not list(tmp_path.iterdir()) and manager.latest_step() is None
+        manager.save(5, {"x": np.ones(2)})
+        manager.clear()
+        assert manager.all_steps() == () and not list(tmp_path.iterdir())
+
+
 def test_errors_of_writing_come_at_the_next_call(tmp_path):
     manager = Manager(tmp_path / "run")
     shutil.rmtree(tmp_path / "run")

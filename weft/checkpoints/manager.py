@@ -65,8 +65,9 @@ class Manager:
         self._bytes = [0, 0]
         if backend.process_index() == 0:
             self.folder.mkdir(parents=True, exist_ok=True)
-            for left in self.folder.glob("step_*.partial"):  # of a run that was killed
-                shutil.rmtree(left, ignore_errors=True)
+            for left in self.folder.glob("step_*"):  # of a run that was killed
+                if not (left / layout.MANIFEST).exists() or left.suffix == ".partial":
+                    shutil.rmtree(left, ignore_errors=True)
 
     def all_steps(self) -> tuple[int, ...]:
         """The steps that are committed, in order."""
@@ -148,6 +149,18 @@ class Manager:
             raise FileNotFoundError(f"restore: {self.folder} has no step {step}; it has {there}")
         return restore(self.path(step), like)
 
+    def clear(self) -> None:
+        """Delete every step, to start a run anew."""
+        self.wait()
+        if backend.process_index() == 0:
+            for step in self.all_steps():
+                self._delete(step)
+
+    def _delete(self, step: int) -> None:
+        # Without its manifest it is no step any more, wherever the deletion is interrupted.
+        (self.path(step) / layout.MANIFEST).unlink(missing_ok=True)
+        shutil.rmtree(self.path(step), ignore_errors=True)
+
     def _retain(self) -> None:
         """Delete steps beyond the newest `max_to_keep`; the newest is never one of them."""
         if self.max_to_keep is None or backend.process_index() != 0:
@@ -155,9 +168,7 @@ class Manager:
         for step in self.all_steps()[: -self.max_to_keep]:
             if self.keep_period is not None and step % self.keep_period == 0:
                 continue
-            # Without its manifest it is no step any more, wherever the deletion is interrupted.
-            (self.path(step) / layout.MANIFEST).unlink(missing_ok=True)
-            shutil.rmtree(self.path(step), ignore_errors=True)
+            self._delete(step)
 
     def close(self) -> None:
         """Wait for the last step."""
