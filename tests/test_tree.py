@@ -312,3 +312,14 @@ def test_structures_with_registered_nodes_survive_pickling():
     structure = tree.structure({"f": tree_util.Partial(operator.add, 1)})
     again = pickle.loads(pickle.dumps(structure))
     assert again == structure and again.unflatten([3])["f"](4) == 7
+
+
+def test_refs_are_leaves():
+    refs = {"a": weft.new_ref(weft.numpy.ones(2)), "b": [weft.new_ref(3.0)]}
+    assert all(isinstance(r, weft.Ref) for r in weft.tree.leaves(refs))
+    doubled = weft.tree.map(lambda r: r[...] * 2, refs)
+    np.testing.assert_array_equal(doubled["a"], [2, 2])
+    frozen = weft.tree.map(weft.freeze, refs)
+    assert frozen["b"] == [3.0]
+    sums = weft.jit(lambda refs: weft.tree.map(lambda r: r[...].sum(), refs))
+    assert sums({"a": weft.new_ref(weft.numpy.ones(2))}) == {"a": 2.0}

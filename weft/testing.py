@@ -217,7 +217,7 @@ class _Differences:
         near = self._tolerances(flatten(self.primals)[0][0].dtype)
         np.testing.assert_allclose(slope, self.expected, err_msg=err_msg, equal_nan=False, **near)
 
-    def _tolerances(self, dtype: Any) -> dict[str, float]:
+    def _tolerances(self, dtype: Any) -> dict[str, Any]:
         return {
             name: given.get(dtype, DEFAULT_TOLERANCE) if isinstance(given, dict) else given
             for name, given in self.tolerances.items()

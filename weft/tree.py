@@ -10,9 +10,22 @@ from typing import Any
 from weft._xla import pytree
 from weft._xla.pytree import PyTreeDef
 from weft.core.namespace import seal
+from weft.core.ref import AbstractRef
 from weft.core.tree import key_path
 
-_flatten = pytree.flatten
+
+def _flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list, PyTreeDef]:
+    """As `pytree.flatten`, but a ref is a leaf; transformations take it apart."""
+    found, treedef = pytree.flatten(tree, is_leaf)
+    if not any(isinstance(getattr(x, "aval", None), AbstractRef) for x in found):
+        return found, treedef
+    from weft.refs.api import Ref
+
+    return pytree.flatten(
+        tree, lambda x: isinstance(x, Ref) or (is_leaf is not None and is_leaf(x))
+    )
+
+
 _LEAF = _flatten(0)[1]
 _MISSING = object()
 

@@ -672,3 +672,19 @@ def test_a_function_becomes_a_callback_by_decoration():
     weft.jit(lambda x: note(x, name="x"))(3)
     weft.effects_barrier()
     assert seen == [(3, "x")]
+
+
+@pytest.mark.parametrize("call", ["pure_callback", "io_callback"])
+def test_a_callback_may_return_its_results_in_another_container(call):
+    x = np.ones(2, np.float32)
+    one = weft.ShapeDtypeStruct((2,), np.float32)
+    function = getattr(weft, call)
+    for give, shapes in (
+        (lambda x: [x, x + 1], (one, one)),
+        (lambda x: (x, x + 1), [one, one]),
+        (lambda x: {"a": x, "b": x + 1}, (one, one)),
+    ):
+        out = function(give, shapes, x)
+        assert type(out) is type(shapes)
+        np.testing.assert_array_equal(out, [x, x + 1])
+    np.testing.assert_array_equal(function(lambda x: x, (one,), x)[0], x)

@@ -28,3 +28,59 @@ def test_objects_say_what_array_they_stand_for(name):
     np.testing.assert_array_equal(slope(x), [0, 2, 4])
     with pytest.raises(TypeError, match="convert it first, weft.numpy.asarray"):
         weft.grad(lambda x: jnp.sin(kind(x)))(2.0)
+
+
+KEYS = weft.random.split(weft.random.key(3), 3)
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones", "empty"])
+@pytest.mark.parametrize("wrap", [lambda f: f, weft.jit], ids=["eager", "jit"])
+def test_keys_are_filled_with_words(name, wrap):
+    words = np.full((2, 2), name == "ones", np.uint32)
+    like = getattr(jnp, f"{name}_like")
+    described = weft.ShapeDtypeStruct((2,), KEYS.dtype)
+    for make in (
+        lambda: getattr(jnp, name)(2, KEYS.dtype),
+        lambda: like(KEYS[:2]),
+        lambda: like(described),
+        lambda: like(KEYS, shape=2),
+        lambda: jnp.full(2, int(name == "ones"), KEYS.dtype),
+    ):
+        keys = wrap(make)()
+        assert keys.dtype == KEYS.dtype
+        np.testing.assert_array_equal(weft.random.key_data(keys), words)
+
+
+def test_keys_are_copied_stacked_and_repeated():
+    words = np.asarray(weft.random.key_data(KEYS))
+    for made, want in (
+        (jnp.array(KEYS), words),
+        (jnp.asarray(KEYS), words),
+        (jnp.copy(KEYS), words),
+        (jnp.array([KEYS[0], KEYS[2]]), words[[0, 2]]),
+        (jnp.full_like(KEYS, KEYS[1]), words[[1, 1, 1]]),
+        (weft.jit(jnp.array)(KEYS), words),
+    ):
+        np.testing.assert_array_equal(weft.random.key_data(made), want)
+
+
+def test_described_arrays_are_filled():
+    described = weft.ShapeDtypeStruct((2, 3), "bfloat16")
+    for made, value in (
+        (jnp.zeros_like(described), 0),
+        (jnp.ones_like(described), 1),
+        (jnp.full_like(described, 3), 3),
+        (weft.lax.full_like(described, 3), 3),
+    ):
+        assert made.dtype == "bfloat16"
+        np.testing.assert_array_equal(np.asarray(made, np.float32), np.full((2, 3), value))
+    assert weft.lax.full_like(described, 3, "int8", (4,)).dtype == "int8"
+
+
+def test_float0_has_shapes_only():
+    for made in (
+        jnp.zeros((3,), weft.float0),
+        jnp.zeros_like(np.zeros(3, weft.float0)),
+        weft.lax.full_like(np.zeros(3, weft.float0), 0),
+    ):
+        assert made.shape == (3,) and made.dtype == weft.float0

@@ -81,3 +81,21 @@ def test_segments_compile_batch_and_differentiate():
 def test_errors_name_the_argument(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_scalars_are_one_element():
+    np.testing.assert_array_equal(ops.segment_max(np.float32(3), np.int32(1), 2), [-np.inf, 3])
+    np.testing.assert_array_equal(ops.segment_sum(np.float32(3), 0, 2), [3, 0])
+
+
+@pytest.mark.parametrize("spec", ["x", None])
+@pytest.mark.parametrize("name", ["segment_sum", "segment_max"])
+def test_the_sharding_of_the_result_decides_where_data_and_ids_are_split(name, spec):
+    mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.AxisType.Explicit,))
+    data, ids = np.arange(8.0, dtype=np.float32), np.arange(8) % 4
+    with weft.set_mesh(mesh):
+        split = [weft.device_put(v, weft.P("x")) for v in (data, ids)]
+        out = getattr(ops, name)(*split, 4, out_sharding=weft.P(spec))
+        assert weft.typeof(out).sharding.spec.used_axes() == ({"x"} if spec else set())
+    rows = data.reshape(2, 4)
+    np.testing.assert_array_equal(out, rows.sum(0) if name == "segment_sum" else rows.max(0))

@@ -73,10 +73,6 @@ class Tracer:
         """Where the value was made, if the trace recorded it."""
         return None
 
-    def _is_traced_array(self) -> bool:
-        """Whether `isinstance(self, weft.Array)` holds, which jaxlib's metaclass asks for."""
-        return isinstance(self.aval, ShapedArray)
-
     differentiated = False
     """Whether the value has a tangent, which a Python value would lose."""
 

@@ -113,6 +113,9 @@ def array(
         x = object if dtype is None else cast(object, dtype)
         if copy and x is object:
             x = object.copy()
+    elif dtypes.is_extended(getattr(object, "dtype", None)):  # random keys
+        x = object if dtype is None else cast(object, dtype)
+        x = x.copy() if copy and x is object else x
     elif isinstance(object, SCALARS):
         if dtype is not None:
             x = scalar_array(_host_scalar(object, dtype))
@@ -191,7 +194,7 @@ def _from_other(x: Any, dtype: Any) -> Any:
                 )
         if dtype is None:
             dtype = dtypes.promote_types([_leaf_type(v) for v in leaves])[0]
-        if any(isinstance(v, Tracer) for v in leaves):
+        if dtypes.is_extended(dtype) or any(isinstance(v, Tracer) for v in leaves):
             from weft.numpy.joining import stack
 
             return stack([array(v, dtype, copy=False) for v in x])
@@ -345,10 +348,12 @@ def _shape(shape: Any) -> tuple[int, ...]:
 def _filled(shape: Any, value: Any, dtype: Any, name: str, device: Any, out_sharding: Any) -> Any:
     if dtype is None:
         dtype = dtypes.float64 if _x64() else dtypes.float32
+    elif dtype == dtypes.float0:  # cotangents of integers, of which only the shape counts
+        return np.zeros(_shape(shape), dtypes.float0)
     else:
         dtype = canonical(dtype, name)
         if dtypes.is_extended(dtype):
-            return place(dtype.zeros(_shape(shape)), device, out_sharding)
+            return place(dtype.filled(_shape(shape), value), device, out_sharding)
     x = broadcast_in_dim_p.bind(dtype.type(value), shape=_shape(shape), broadcast_dimensions=())
     return x if device is None and out_sharding is None else place(x, device, out_sharding)
 
@@ -402,7 +407,9 @@ def full(
         dtype = canonical(dtype, "full")
         if isinstance(fill_value, complex):
             fill_value = _host_scalar(fill_value, dtype)
-        elif isinstance(fill_value, SCALARS) and not dtypes.is_extended(dtype):
+        elif isinstance(fill_value, SCALARS):
+            if dtypes.is_extended(dtype):
+                return place(dtype.filled(shape, fill_value), device, out_sharding)
             fill_value = host_number(fill_value, dtype)
         else:
             fill_value = cast(fill_value, dtype)
@@ -433,9 +440,15 @@ def _like(
     own = shape is None
     shape = ashape if own else _shape(shape)
     weak = weak and dtype is None
+    if (adtype if dtype is None else dtype) == dtypes.float0:
+        return np.zeros(shape, dtypes.float0)
     dtype = adtype if dtype is None else canonical(dtype, name)
     if dtypes.is_extended(dtype):
-        return place(dtype.zeros(tuple(shape)), device, out_sharding)
+        if isinstance(value, SCALARS):
+            keys = dtype.filled(tuple(shape), value)
+        else:
+            keys = full(shape, value, dtype)
+        return place(keys, device, out_sharding)
     if isinstance(value, SCALARS):
         value = _python(value, dtype) if weak else dtype.type(value)
         x = broadcast_in_dim_p.bind(value, shape=tuple(shape), broadcast_dimensions=())

@@ -15,7 +15,7 @@ from weft.core.aval import TOKEN, ShapedArray
 from weft.core.effects import Effect
 from weft.core.primitive import Primitive
 from weft.core.state import state
-from weft.core.trace import EVAL, Tracer, typeof
+from weft.core.trace import EVAL, Tracer, is_array_like, typeof
 from weft.core.tree import flatten, tree_map
 from weft.ops.dtype_casts import HOST_NUMBERS, host_number
 from weft.ops.elementwise_api import convert
@@ -156,6 +156,8 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: 
     >>> weft.lax.full((2,), 7)
     Array([7, 7], dtype=int32, weak_type=True)
     """
+    if dtype == dtypes.float0:  # cotangents of integers, of which only the shape counts
+        return np.zeros(check_shape(shape), dtypes.float0)
     aval = typeof(fill_value)
     if aval.ndim:
         raise TypeError(f"full: fill_value must be a scalar, got {aval.str_short()}")
@@ -182,7 +184,8 @@ def full_like(
     >>> weft.lax.full_like(weft.numpy.arange(2), 7)
     Array([7, 7], dtype=int32)
     """
-    aval = typeof(x)
+    described = hasattr(x, "shape") and not is_array_like(x)  # by a ShapeDtypeStruct
+    aval = ShapedArray(x.shape, x.dtype) if described else typeof(x)
     own = shape is None
     shape = aval.shape if own else check_shape(shape)
     weak = dtype is None and aval.weak_type

@@ -92,7 +92,7 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
 HOST_NUMBERS = (bool, int, float, complex, np.generic)
 
 
-def host_number(value: Any, dtype: np.dtype) -> np.generic:
+def host_number(value: Any, dtype: np.dtype) -> Any:
     """A number of the host in another dtype, as XLA converts it: integers wrap, floats saturate."""
     if dtypes.is_integer(dtype):
         info = dtypes.iinfo(dtype)
@@ -103,7 +103,7 @@ def host_number(value: Any, dtype: np.dtype) -> np.generic:
     elif isinstance(value, int) and not dtypes.is_bool(dtype):
         value = float(value)  # NumPy takes no integer of more than 64 bits
     with np.errstate(all="ignore"):
-        number: np.generic = np.asarray(value).astype(dtype)[()]
+        number: Any = np.asarray(value).astype(dtype)[()]
     return number
 
 

@@ -46,39 +46,44 @@ def _segments(name: str) -> Callable:
         out_sharding: Any = None,
     ) -> Any:
         ids = segment_ids
-        shape, count = typeof(data).shape, _count(name, data, ids, num_segments)
-        dtype = typeof(data).dtype
-        n = shape[0]
+        if typeof(ids).ndim == typeof(data).ndim == 0:  # one element
+            ids, data = reshape(ids, (1,)), reshape(data, (1,))
+        count = _count(name, data, ids, num_segments)
         parts = 1
         if bucket_size is not None:
             if bucket_size <= 0:
                 raise ValueError(f"{name}: bucket_size must be positive, got {bucket_size}")
-            parts = max(1, -(-n // bucket_size))
-        places = reshape(ids, (n, 1))
-        if parts > 1:
-            kind = typeof(ids).dtype
-            bucket = (np.arange(n) // bucket_size).astype(kind).reshape(n, 1)
-            places = concatenate([bucket, places], 1)
-        lead = (parts, count) if parts > 1 else (count,)
-        numbers = ScatterDimensionNumbers(
-            tuple(range(1, len(shape))), tuple(range(len(lead))), tuple(range(len(lead)))
-        )
-        start = full((*lead, *shape[1:]), scalar(identity(dtype), dtype), dtype)
-        out = scatter(
-            start,
-            places,
-            data,
-            numbers,
-            indices_are_sorted=indices_are_sorted,
-            unique_indices=unique_indices,
-            mode=mode,
-        )
-        out = reduce(out, (0,)) if parts > 1 else out
+            parts = max(1, -(-typeof(data).shape[0] // bucket_size))
+
+        def reduced(data: Any, ids: Any) -> Any:
+            shape, dtype = typeof(data).shape, typeof(data).dtype
+            n = shape[0]
+            places = reshape(ids, (n, 1))
+            if parts > 1:
+                kind = typeof(ids).dtype
+                bucket = (np.arange(n) // bucket_size).astype(kind).reshape(n, 1)
+                places = concatenate([bucket, places], 1)
+            lead = (parts, count) if parts > 1 else (count,)
+            numbers = ScatterDimensionNumbers(
+                tuple(range(1, len(shape))), tuple(range(len(lead))), tuple(range(len(lead)))
+            )
+            start = full((*lead, *shape[1:]), scalar(identity(dtype), dtype), dtype)
+            out = scatter(
+                start,
+                places,
+                data,
+                numbers,
+                indices_are_sorted=indices_are_sorted,
+                unique_indices=unique_indices,
+                mode=mode,
+            )
+            return reduce(out, (0,)) if parts > 1 else out
+
         if out_sharding is None:
-            return out
+            return reduced(data, ids)
         from weft.sharding.explicit import placed
 
-        return placed(lambda x: x, out_sharding, out)
+        return placed(reduced, out_sharding, data, ids)
 
     function.__name__ = function.__qualname__ = name
     return function

@@ -81,6 +81,14 @@ class KeyType(ExtendedDType):
         """Eager keys of an array of words `[..., words]`."""
         return PRNGKeyArray(self, base)
 
+    def filled(self, shape: tuple[int, ...], value: Any) -> Any:
+        """Keys whose words are all the integer `value`: what `numpy.zeros` and `ones` give."""
+        from weft.ops.compound import full
+        from weft.random.api import wrap_key_data
+
+        words = full((*shape, *self.physical_shape), value, dtypes.uint32)
+        return wrap_key_data(words, dtype=self)
+
     def __repr__(self) -> str:
         return self.name
 

@@ -21,7 +21,6 @@ from weft.core.trace import Tracer
 from weft.runtime.callback_context import check_there, inside, put_shards
 from weft.sharding.physical import SingleDeviceSharding
 
-_xla.set_tracer_class(Tracer)
 Array = _xla.Array
 ArrayImpl = _xla.ArrayImpl
 _xla.set_tracer_class(Tracer)  # traced arrays are instances of Array, too

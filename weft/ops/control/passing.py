@@ -18,7 +18,7 @@ def passed_on(closed: ClosedJaxpr) -> Positions:
 
 def _passed_on(closed: ClosedJaxpr) -> Positions:
     jaxpr = closed.jaxpr
-    position = {v: i for i, v in enumerate(jaxpr.invars)}
+    position: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
     for eqn in jaxpr.eqns:
         rule = _RULES.get(eqn.primitive.name)
         if rule is None:
