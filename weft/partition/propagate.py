@@ -7,7 +7,6 @@ from weft._xla.mlir import ir
 from weft.partition import shardy_workarounds
 from weft.partition.origins import record, sources
 from weft.partition.simplify import simplify
-from weft.partition.unreduced import leave_parts
 from weft.partition.validate import validate
 
 
@@ -39,7 +38,7 @@ def propagate(module: ir.Module, *, origins: bool = False) -> ir.Module:
     validate(module)
     passes.run(module, "func.func(stablehlo-legalize-composite-to-call),inline,symbol-dce")
     with module.context, ir.Location.unknown(module.context):
-        leave_parts(module)
+        shardy_workarounds.push_unreduced_into_ops(module)
         simplify(module)
         shardy_workarounds.wrap_unsupported(module)
     passes.run(module, "func.func(chlo-legalize-to-stablehlo),sdy-import-pipeline")

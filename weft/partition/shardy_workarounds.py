@@ -1,10 +1,16 @@
-"""Carries operations through Shardy as custom calls with sharding rules of our own.
+"""Carries programs past what Shardy does not take or ends the process on (jaxlib 0.10.2).
 
-Shardy has no rules for CHLO: an elementwise CHLO operation (erf, lgamma, …) gets a pointwise one
-and is itself again in the local program, so XLA sees the operation and not its expansion. Reshapes
-whose dimensions do not nest, such as 2×6×3 to 18×2, end the process in Shardy's passes (jaxlib
-0.10.2): they get a rule that shares only the major factor. On meshes whose axes have sizes of
-different primes, so do reshapes of three and more dimensions at once: they become steps of two.
+- Shardy has no rules for CHLO, and ends the process on reshapes whose dimensions do not nest, such
+  as 2×6×3 to 18×2: both go through it as custom calls with sharding rules of our own, and are
+  themselves again behind it. So XLA sees a CHLO operation and not its expansion.
+- On meshes whose axes have sizes of different primes it ends the process on reshapes of three and
+  more dimensions at once: they become steps of two.
+- It ends the process on sharding groups that share a value.
+- It takes an unreduced constraint for a change of a whole value: operations are told instead.
+- It sees nothing in a future: what goes into an `async_start` would be gathered along every axis
+  that it has to propagate. So a started collective travels as the collective itself, and its
+  `async_done` as a barrier, through which shardings pass. Both carry a number, by which they are
+  put together again in the local program.
 """
 
 from __future__ import annotations
@@ -12,12 +18,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
+from typing import Any
 
-from weft._xla import sdy
+from weft._xla import passes, sdy
 from weft._xla.mlir import ir
 from weft.partition import walk
+from weft.partition.collect import KINDS
 from weft.partition.ops import facts
-from weft.partition.walk import outer_first
+from weft.partition.walk import inner_first, maker, only_user, outer_first
+
+# -- operations without a rule ---------------------------------------------------------------------
 
 _PREFIX, _ATTRIBUTES = "weft.", "weft.attributes"  # of the calls: a target, and what they had
 
@@ -197,3 +207,239 @@ def _put(op: ir.Operation, name: str, attributes: dict[str, ir.Attribute]) -> No
 def _letter(index: int) -> str:
     """Factor names as Shardy prints them: i … z, then z_1, z_2, …"""
     return chr(ord("i") + index) if index < 18 else f"z_{index - 17}"
+
+
+# -- sharding groups ------------------------------------------------------------------------------
+
+
+def _drop_equal_constants(groups: dict[int, list[ir.Operation]]) -> None:
+    """Takes constants that stand in several groups out of all but one, in the module too.
+
+    Shardy makes equal constants one, and then ends the process on its two groups (jaxlib 0.10.2).
+    A constant is made in any sharding for nothing, so its group loses nothing.
+    """
+    group_of: dict[str, int] = {}
+    for number, members in groups.items():
+        for member in list(members):
+            made = maker(member.operands[0])
+            if made is None or made.name != "stablehlo.constant":
+                continue
+            text = str(made).partition("=")[2]
+            if group_of.setdefault(text, number) != number:
+                members.remove(member)
+                member.erase()
+
+
+def join_groups(groups: dict[int, list[ir.Operation]]) -> dict[int, list[ir.Operation]]:
+    """Makes groups that share a value one, in the module too: Shardy ends the process on them."""
+    _drop_equal_constants(groups)
+    group_of: dict[ir.Value, int] = {}
+    out: dict[int, list[ir.Operation]] = {}
+    for number, members in groups.items():
+        if not members:
+            continue
+        shared = {group_of[m.operands[0]] for m in members if m.operands[0] in group_of}
+        for other in shared:
+            members = out.pop(other) + members
+        out[number] = members
+        group_of |= {m.operands[0]: number for m in members}
+    for number, members in out.items():
+        for member in members:
+            kind = member.attributes["group_id"].type
+            member.attributes["group_id"] = ir.IntegerAttr.get(kind, number)
+    return out
+
+
+# -- partial sums ---------------------------------------------------------------------------------
+
+
+def push_unreduced_into_ops(module: ir.Module) -> None:
+    """Moves unreduced constraints onto the sums and products that they constrain, in place.
+
+    Shardy takes a constraint for a change of a value that is whole before; on the op itself, it
+    says that the sum over these axes is left out. A value that is whole before the change has a
+    constraint of its own, which stands between.
+    """
+    module.operation.walk(_push)
+
+
+def _hold(constraint: ir.Operation) -> None:
+    """Keeps a replicated value that is to become a partial sum as a value with a sharding.
+
+    Shardy forgets shardings that split nothing, and then refuses the change (jaxlib 0.10.2).
+    """
+    value = constraint.operands[0]
+    if any(sdy.dims_of(constraint.attributes["sharding"])):
+        return
+    with ir.InsertionPoint(constraint), constraint.location:
+        held = ir.Operation.create(
+            "stablehlo.optimization_barrier",
+            [value.type],
+            [value],
+            {"sdy.sharding": sdy.for_values(constraint.attributes["sharding"])},
+        )
+        constraint.results[0].replace_all_uses_with(held.results[0])
+
+
+def _is_carried(maker: Any) -> bool:
+    """Whether this is a constraint on what a loop's body is given."""
+    if isinstance(maker, ir.Block) or maker.operation.name != "sdy.sharding_constraint":
+        return False
+    block = maker.operation.operands[0].owner
+    return isinstance(block, ir.Block) and block.owner.operation.name == "stablehlo.while"
+
+
+def _push(op: ir.Operation) -> ir.WalkResult:
+    op = op.operation
+    if op.name == "sdy.sharding_constraint" and sdy.unreduced_of(op.attributes["sharding"]):
+        value = op.operands[0]
+        maker = value.owner
+        if _is_carried(maker):  # whole; `accumulate` moves sums behind loops
+            op.results[0].replace_all_uses_with(maker.operation.operands[0])
+            return ir.WalkResult.ADVANCE
+        if not isinstance(maker, ir.Block) and facts(maker.operation).linear:
+            maker = maker.operation
+            if "sdy.sharding" not in maker.attributes and len(list(value.uses)) == 1:
+                maker.attributes["sdy.sharding"] = sdy.for_values(op.attributes["sharding"])
+                op.results[0].replace_all_uses_with(value)
+                op.erase()
+        elif not isinstance(maker, ir.Block) and maker.operation.name == "sdy.sharding_constraint":
+            _hold(maker.operation)
+    return ir.WalkResult.ADVANCE
+
+
+# -- started collectives --------------------------------------------------------------------------
+
+_STARTED, _DONE = "weft.started", "weft.done"
+
+
+def detach_async(module: ir.Module) -> bool:
+    """Turns what is started and done at one place each into a collective and a barrier."""
+    if not _operations(module, "stablehlo.async_start"):
+        return False
+    passes.run(module, "inline{default-pipeline= },symbol-dce")  # each call's own get own numbers
+    found = 0
+    with module.context:
+        i64 = ir.IntegerType.get_signless(64)
+        for op in _operations(module, "stablehlo.async_start"):
+            collective, done = _collective_in(op), _done_of(op)
+            if collective is None or done is None:
+                continue  # not written by weft: it stays, and its operand is gathered
+            number = ir.IntegerAttr.get(i64, found)
+            found += 1
+            collective.move_before(op)
+            collective.operands[0] = op.operands[0]
+            collective.attributes[_STARTED] = number
+            value = collective.results[0]
+            barrier = ir.Operation.create(
+                "stablehlo.optimization_barrier",
+                [value.type],
+                [value],
+                {_DONE: number},
+                loc=done.location,
+                ip=ir.InsertionPoint(done),
+            )
+            done.results[0].replace_all_uses_with(barrier.results[0])
+            done.erase()
+            op.erase()
+    return bool(found)
+
+
+def reattach_async(module: ir.Module) -> None:
+    """Puts the collectives that `detach_async` marked into starts again, with their dones."""
+    with module.context:
+        starts = {
+            op.attributes[_STARTED].value: op
+            for name in KINDS
+            for op in _operations(module, name)
+            if _STARTED in op.attributes
+        }
+        for barrier in _operations(module, "stablehlo.optimization_barrier"):
+            if _DONE not in barrier.attributes:
+                continue
+            collective = starts.pop(barrier.attributes[_DONE].value, None)
+            if collective is not None and collective.block == barrier.block:
+                _start_again(collective, barrier)
+            barrier.results[0].replace_all_uses_with(barrier.operands[0])
+            barrier.erase()
+        for op in starts.values():  # nothing takes its value any more
+            del op.attributes[_STARTED]
+
+
+def _start_again(collective: ir.Operation, barrier: ir.Operation) -> None:
+    """The collective in a start; its done, and what depends on it, in front of the barrier."""
+    del collective.attributes[_STARTED]
+    [operand], [result] = collective.operands, collective.results
+    waiting = _uses_between(collective, barrier)
+    future = ir.Type.parse(f"!stablehlo.future<{result.type}>")
+    start = ir.Operation.create(
+        "stablehlo.async_start",
+        [future],
+        [operand],
+        loc=collective.location,
+        ip=ir.InsertionPoint(collective),
+        regions=1,
+    )
+    block = start.regions[0].blocks.append(operand.type, arg_locs=[collective.location])
+    first = waiting[0] if waiting else barrier
+    done = ir.Operation.create(
+        "stablehlo.async_done",
+        [result.type],
+        [start.results[0]],
+        loc=barrier.location,
+        ip=ir.InsertionPoint(first),
+    )
+    result.replace_all_uses_with(done.results[0])
+    collective.operands[0] = block.arguments[0]
+    end = ir.Operation.create(
+        "stablehlo.return",
+        operands=[collective.results[0]],
+        loc=collective.location,
+        ip=ir.InsertionPoint(block),
+    )
+    collective.move_before(end)
+    if _leads_to(waiting, barrier):
+        for op in (done, *waiting):
+            op.move_before(barrier)
+
+
+def _uses_between(collective: ir.Operation, barrier: ir.Operation) -> list[ir.Operation]:
+    """The operations in front of the barrier that use the collective's value, in order."""
+    values = {collective.results[0]}
+    found, inside = [], False
+    for view in collective.block.operations:
+        op = view.operation
+        if op == barrier:
+            break
+        if inside and _reads(op, values):
+            found.append(op)
+            values.update(op.results)
+        inside = inside or op == collective
+    return found
+
+
+def _reads(op: ir.Operation, values: set) -> bool:
+    return any(v in values for each in (op, *outer_first(op)) for v in each.operands)
+
+
+def _leads_to(waiting: list[ir.Operation], barrier: ir.Operation) -> bool:
+    """Whether nothing but the barrier takes what these operations make of the value."""
+    users = {op for op in waiting} | {barrier}
+    return all(use.owner.operation in users for op in waiting for v in op.results for use in v.uses)
+
+
+def _operations(module: ir.Module, name: str) -> list[ir.Operation]:
+    return [op for op in inner_first(module.body) if op.name == name]
+
+
+def _collective_in(start: ir.Operation) -> ir.Operation | None:
+    """The collective that a start holds, if it holds one of one operand and no more."""
+    *held, _ = [view.operation for view in start.regions[0].blocks[0].operations]
+    if len(held) != 1 or held[0].name not in KINDS or len(held[0].operands) != 1:
+        return None
+    return held[0]
+
+
+def _done_of(start: ir.Operation) -> ir.Operation | None:
+    user = only_user(start.results[0])
+    return user if user is not None and user.name == "stablehlo.async_done" else None

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from weft._xla import passes
 from weft._xla.mlir import ir
 from weft.partition import manual
-from weft.partition.async_roundtrip import arrive, set_out
 from weft.partition.axis_layout import DeviceMesh, Layout
 from weft.partition.explain import annotate, constraint_lines
 from weft.partition.localize import localize
 from weft.partition.loop_stacks import gather_small_stacks
 from weft.partition.optimize import optimize
 from weft.partition.propagate import make_explicit, propagate
+from weft.partition.shardy_workarounds import detach_async, reattach_async
 from weft.partition.validate import validate
 
 
@@ -85,13 +85,13 @@ def partition(
         return {n: b - a for n, a, b in zip(laps, clock, clock[1:], strict=False)}
 
     work = clone(module)
-    started = set_out(work)
+    started = detach_async(work)
     if not keep_stages and not explain:
         validate(work)
         if (found := _by_device(work)) is not None:
             manual.localize(work, found)
             if started:
-                arrive(work)
+                reattach_async(work)
             lap("localize")
             optimize(work, found.mesh, written=True, overlap=overlap, diverges=True)
             lap("optimize")
@@ -108,7 +108,7 @@ def partition(
     collectives = clone(work) if keep_stages else None
     info = localize(work, explain=explain)
     if started:
-        arrive(work)
+        reattach_async(work)
     lap("localize")
     optimize(work, info.mesh, arguments=info.arguments, overlap=overlap, diverges=info.diverges)
     lap("optimize")

@@ -6,7 +6,8 @@ from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import Unsupported
 from weft.partition.collect import source_line
-from weft.partition.walk import maker, outer_first
+from weft.partition.shardy_workarounds import join_groups
+from weft.partition.walk import outer_first
 
 
 def validate(module: ir.Module) -> None:
@@ -24,8 +25,7 @@ def validate(module: ir.Module) -> None:
     for op in outer_first(module.operation):
         if op.name == "sdy.sharding_group":
             groups.setdefault(op.attributes["group_id"].value, []).append(op)
-    _drop_equal_constants(groups)
-    for number, members in _joined(groups).items():
+    for number, members in join_groups(groups).items():
         _check_group(number, members)
 
 
@@ -55,43 +55,6 @@ def only_mesh(module: ir.Module) -> tuple[dict[str, int], list[int], frozenset[s
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines()]
     return next((line.removeprefix("error: ") for line in lines if "error:" in line), lines[0])
-
-
-def _drop_equal_constants(groups: dict[int, list[ir.Operation]]) -> None:
-    """Takes constants that stand in several groups out of all but one, in the module too.
-
-    Shardy makes equal constants one, and then ends the process on its two groups (jaxlib 0.10.2).
-    A constant is made in any sharding for nothing, so its group loses nothing.
-    """
-    group_of: dict[str, int] = {}
-    for number, members in groups.items():
-        for member in list(members):
-            made = maker(member.operands[0])
-            if made is None or made.name != "stablehlo.constant":
-                continue
-            text = str(made).partition("=")[2]
-            if group_of.setdefault(text, number) != number:
-                members.remove(member)
-                member.erase()
-
-
-def _joined(groups: dict[int, list[ir.Operation]]) -> dict[int, list[ir.Operation]]:
-    """Groups that share a value as one, in the module too: Shardy ends the process on them."""
-    group_of: dict[ir.Value, int] = {}
-    out: dict[int, list[ir.Operation]] = {}
-    for number, members in groups.items():
-        if not members:
-            continue
-        shared = {group_of[m.operands[0]] for m in members if m.operands[0] in group_of}
-        for other in shared:
-            members = out.pop(other) + members
-        out[number] = members
-        group_of |= {m.operands[0]: number for m in members}
-    for number, members in out.items():
-        for member in members:
-            kind = member.attributes["group_id"].type
-            member.attributes["group_id"] = ir.IntegerAttr.get(kind, number)
-    return out
 
 
 def _check_group(number: int, members: list[ir.Operation]) -> None:
