@@ -1,0 +1,5 @@
+"""Small libraries that show how larger ones are written: optimizers."""
+
+from weft.example_libraries import optimizers as optimizers
+
+__all__ = ["optimizers"]
