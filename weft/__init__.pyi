@@ -16,6 +16,7 @@ from weft import distributed as distributed
 from weft import dlpack as dlpack
 from weft import dtypes as dtypes
 from weft import errors as errors
+from weft import example_libraries as example_libraries
 from weft import ffi as ffi
 from weft import flatten_util as flatten_util
 from weft import image as image
@@ -26,6 +27,7 @@ from weft import monitoring as monitoring
 from weft import multihost_utils as multihost_utils
 from weft import nn as nn
 from weft import numpy as numpy
+from weft import ode as ode
 from weft import ops as ops
 from weft import pallas as pallas
 from weft import partition as partition
