@@ -596,3 +596,19 @@ def test_a_function_jitted_anew_with_equal_shardings_is_not_traced_again():
     y = weft.jit(double, in_shardings=(whole,), out_shardings=rows())(np.ones(8))
     z = weft.jit(double, in_shardings=(rows(),), out_shardings=whole)(np.ones(8))
     assert (y.sharding, z.sharding) == (rows(), whole)
+
+
+def test_arguments_are_moved_to_the_device_that_is_asked_for():
+    devices = weft.devices()
+    add = weft.jit(lambda x, y=0: x + y, device=devices[2])
+    mesh = weft.make_mesh((4,), ("x",))
+    split = weft.device_put(np.arange(8.0), weft.NamedSharding(mesh, weft.P("x")))
+    for _ in range(3):  # the first time by Python, then by the compiled dispatch
+        for i in (1, 2, 3):
+            x, y = (weft.device_put(np.float32(i), devices[j]) for j in (i, i + 1))
+            for out, want in ((add(x), i), (add(x, y), 2 * i), (add(x, y=y), 2 * i)):
+                assert out.devices() == {devices[2]} and out == want
+            assert x.devices() == {devices[i]}
+        out = add(split)
+        assert out.devices() == {devices[2]}
+        np.testing.assert_array_equal(out, np.arange(8))

@@ -38,12 +38,15 @@ from weft.core.tree import (
     flatten_fun,
     names_in,
     position_names,
+    tree_map,
 )
 from weft.driver.donation_guard import Guarded
 from weft.driver.execute import executable_for, execute, is_debugging, layouts_for, placements
 from weft.driver.jit_op import jit_p, typed_as
 from weft.driver.program_key import Request
 from weft.driver.staging import aval_of_spec, check_callable, function_name, split_static
+from weft.runtime.array import ArrayImpl
+from weft.runtime.device_put import device_put
 from weft.runtime.dispatch import cached_call, fastpath
 
 
@@ -476,6 +479,17 @@ def _named(
     )
 
 
+def _moved(tree: Any, sharding: Any) -> Any:
+    """Arrays that are committed to other devices, on the device that jit is asked to run on."""
+
+    def move(x: Any) -> Any:
+        if type(x) is ArrayImpl and x._committed and x._sharding.device_set != sharding.device_set:
+            return device_put(x, sharding)
+        return x
+
+    return tree_map(move, tree)
+
+
 def _on_device(device: Any, backend: str | None, in_shardings: Any) -> Any:
     """The in_shardings that `device` and `backend` stand for."""
     from weft.runtime.backend import devices
@@ -509,6 +523,7 @@ def jit(
     is free.
     static_argnums, static_argnames: arguments that are hashable Python values; a new value
     traces anew. donate_argnums, donate_argnames: arguments whose buffers the results may take.
+    device, backend: where it runs; arguments committed to other devices are moved there.
     keep_unused: pass arguments the function does not read. inline: inside another jit, no
     function boundary. compiler_options: XLA flags by name, of the outermost jit. partitioner:
     'auto', 'weft' or 'xla' instead of `weft.config.partitioner`.
@@ -559,8 +574,18 @@ def jit(
         partitioner=partitioner,
     )
 
+    one_device = in_shardings if device is not None or backend is not None else None
+
     def miss(*args: Any, **kwargs: Any) -> tuple:
-        return info.call(args, kwargs)
+        if one_device is None:
+            return info.call(args, kwargs)
+        given = flatten(([x for i, x in enumerate(args) if i not in numbers], kwargs))[0]
+        args = tuple(x if i in numbers else _moved(x, one_device) for i, x in enumerate(args))
+        kwargs = {k: x if k in names else _moved(x, one_device) for k, x in kwargs.items()}
+        result, fast, *rest = info.call(args, kwargs)
+        # Dispatch moves an array from one device to another, but none from several.
+        joined = any(type(x) is ArrayImpl and x._sharding.num_devices > 1 for x in given)
+        return result, None if joined else fast, *rest
 
     compiled = cached_call(
         fun,
