@@ -90,7 +90,7 @@ def _batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple:
             "effects is undefined; use ordered=False, or weft.lax.map"
         )
     if effect is None and method is None:
-        raise ValueError(
+        raise NotImplementedError(
             f"pure_callback of {params['callback'].__name__} is mapped by vmap without a "
             f"vmap_method; give one of {', '.join(map(repr, VMAP_METHODS))}"
         )

@@ -283,6 +283,10 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
     return batch
 
 
+class AxisError(ValueError, IndexError):
+    """An axis that an array does not have: as in NumPy, whoever catches either error catches it."""
+
+
 def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:
     """A Python int in [0, ndim) from an axis in [-ndim, ndim)."""
     try:
@@ -290,7 +294,7 @@ def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:
     except AttributeError:
         raise TypeError(f"{what} must be an integer, got {axis!r}") from None
     if not -ndim <= axis < ndim:
-        raise ValueError(f"{what} {axis} is out of bounds for an array of rank {ndim}")
+        raise AxisError(f"{what} {axis} is out of bounds for an array of rank {ndim}")
     return axis + ndim if axis < 0 else axis
 
 

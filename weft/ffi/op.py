@@ -64,7 +64,7 @@ def _batch(axis: Any, args: Any, dims: Any, **params: Any) -> tuple:
 
     method, target = params["vmap_method"], params["target"]
     if method is None:
-        raise ValueError(
+        raise NotImplementedError(
             f"{_called(target, params)} under vmap: say how it batches with vmap_method=, one of "
             f"{', '.join(map(repr, VMAP_METHODS))}. 'broadcast_all' calls it once on arrays with a "
             "new leading dimension, 'sequential' once for each example"

@@ -90,7 +90,7 @@ def pad(array: Any, pad_width: Any, mode: str | Callable = "constant", **kwargs:
     if callable(mode):
         return _pad_by_function(x, widths, mode, kwargs)
     if mode not in _OPTIONS:
-        raise ValueError(
+        raise NotImplementedError(
             f"weft.numpy.pad: mode must be one of {sorted(_OPTIONS)} or a function, got {mode!r}"
         )
     unknown = set(kwargs) - set(_OPTIONS[mode])

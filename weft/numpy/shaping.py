@@ -130,7 +130,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
     else:
         order = canonical_axes(tuple(axes), aval.ndim, "axes")
         if len(order) != aval.ndim:
-            raise ValueError(
+            raise TypeError(
                 f"weft.numpy.transpose: axes {tuple(axes)} must name every dimension of "
                 f"{aval.str_short()}"
             )
