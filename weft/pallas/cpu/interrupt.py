@@ -50,15 +50,18 @@ def _work_of(eqn: Any) -> float:
         case "while":
             return math.inf
         case "scan":
-            inner = open_jaxpr(p["jaxpr"])
-            return p["length"] * inner.memo("work", lambda: sum(map(_bounded_work, inner.eqns)))
+            return p["length"] * _sum_of_work(open_jaxpr(p["jaxpr"]))
         case "dot_general":
             sizes = [v.aval.size for v in (*eqn.invars, *eqn.outvars)]
             return math.sqrt(math.prod(sizes))
     inside = [open_jaxpr(jaxpr) for _, jaxpr in subjaxprs(eqn.params)]
     if inside:
-        return sum(j.memo("work", lambda j=j: sum(map(_bounded_work, j.eqns))) for j in inside)
+        return sum(map(_sum_of_work, inside))
     return max((math.prod(getattr(v.aval, "shape", ())) for v in eqn.outvars), default=1)
+
+
+def _sum_of_work(jaxpr: Any) -> float:
+    return jaxpr.memo("work", lambda: sum(map(_bounded_work, jaxpr.eqns)))
 
 
 def _bounded_work(eqn: Any) -> float:
