@@ -171,7 +171,7 @@ def place(
     given = rule is not None or num_batch_dims > 0
     rule = rule or batch_rule(avals, results, num_batch_dims)
     allowed = rule.splittable()
-    placed = []
+    placed: list = []
     for x, a, group in zip(args, avals, rule.operands, strict=True):
         if a.sharding is not None:
             axes = [a.sharding.spec.axes_of(d) for d in range(a.ndim)]
