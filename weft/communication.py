@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.boundary import api_boundary
+from weft.core.jaxpr import walk_eqns
 from weft.core.namespace import seal
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.cost import HardwareModel
@@ -13,6 +14,7 @@ from weft.partition.memory import compiled_memory
 from weft.partition.report import CommReport, report
 from weft.partition.stages import Stages
 from weft.runtime.gpus import hardware_of
+from weft.sharding.named import NamedSharding
 
 __all__ = ["CommReport", "HardwareModel", "comm"]
 
@@ -78,7 +80,28 @@ def program_report(
         memory=memory,
         extra_stages=[(s.name, s.text(sources=True)) for s in (stages.jaxpr, stages.stablehlo)],
         names=names,
+        notes=_padded_constraints(program.jaxpr),
     )
+
+
+def _padded_constraints(closed: Any) -> list[str]:
+    """The constraints whose axes do not divide a dimension, whose parts are therefore padded."""
+    notes = []
+    for eqn in walk_eqns(closed):
+        sharding = eqn.params.get("sharding")
+        if eqn.primitive.name != "sharding_constraint" or type(sharding) is not NamedSharding:
+            continue
+        aval = eqn.invars[0].aval
+        for d, n in enumerate(aval.shape):
+            parts = sharding.num_parts(d)
+            if n % parts:
+                notes.append(
+                    f"padded: {sharding.spec!r} splits dimension {d} of {aval.str_short()} "
+                    f"({eqn.source}) into {parts} parts of {-(-n // parts)}, the last ones partly "
+                    "empty; as an argument or a result it is whole on every device "
+                    "(indivisible_constraints='error' refuses it)"
+                )
+    return list(dict.fromkeys(notes))
 
 
 seal(globals())

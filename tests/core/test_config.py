@@ -45,6 +45,7 @@ def test_traced_options_change_the_trace_key_and_others_do_not():
             "numpy_dtype_promotion": "strict",
             "numpy_rank_promotion": "raise",
             "varying_promotion": "error",
+            "indivisible_constraints": "error",
             "traceback_filtering": "off",
             "platforms": "cpu",
             "num_cpu_devices": 3,

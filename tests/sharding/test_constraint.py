@@ -228,3 +228,28 @@ def test_device_put_checks_its_target():
         weft.jit(lambda x: weft.device_put(x, NamedSharding(AUTO, P(P.UNCONSTRAINED))))(A)
     with pytest.raises(ValueError, match="not divisible"):
         weft.jit(lambda x: weft.device_put(x, NamedSharding(AUTO, P("x"))))(wnp.ones(6))
+
+
+def _split_rows(x):
+    mesh = weft.make_mesh((4, 2), ("x", "y"), axis_types=(weft.sharding.AxisType.Auto,) * 2)
+    rows = weft.NamedSharding(mesh, weft.P("x", None))
+    return weft.lax.with_sharding_constraint(x * 2, rows)
+
+
+def test_constraints_that_do_not_divide_are_padded_and_named():
+    x = np.arange(17 * 3, dtype=np.float32).reshape(17, 3)
+    np.testing.assert_array_equal(weft.jit(_split_rows)(x), 2 * x)
+    np.testing.assert_allclose(weft.jit(lambda x: _split_rows(x).sum(0))(x), 2 * x.sum(0))
+    text = str(weft.comm(_split_rows, x))
+    assert "padded: P('x', None) splits dimension 0 of f32[17,3]" in text and "4 parts of 5" in text
+    assert "test_constraint.py" in text.split("padded")[1]
+    assert "padded" not in str(weft.comm(_split_rows, x[:16]))
+
+
+def test_constraints_that_do_not_divide_can_be_errors():
+    x = np.ones((17, 3), np.float32)
+    with weft.core.config.options["indivisible_constraints"]("error"):
+        for run in (_split_rows, weft.jit(_split_rows)):
+            with pytest.raises(weft.errors.IndivisibleError, match="size 17.*Pad the dimension to"):
+                run(x)
+        assert weft.jit(_split_rows)(x[:16]).shape == (16, 3)

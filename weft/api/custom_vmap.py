@@ -103,13 +103,19 @@ class DerivedCall:
     that the function closes over, of which its rule knows nothing.
     """
 
-    __slots__ = ("body", "call", "derive", "lead", "name", "num_args", "owner", "spread", "traces")
+    __slots__ = ("body", "call", "lead", "name", "num_args", "owner", "traces")
 
     def __init__(self, like: Call | DerivedCall, body: Callable, counts: tuple) -> None:
         self.call, self.body = like, body
         self.name, self.owner = like.name, like.owner
         self.lead, self.num_args = counts
         self.traces = None
+
+    def derive(self, fun: Callable) -> Callable:
+        raise NotImplementedError
+
+    def spread(self, batched: Sequence[bool]) -> list[bool]:
+        raise NotImplementedError
 
     def fun(self, *args: Any) -> list:
         return self.derive(self.body)(*args)

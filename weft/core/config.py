@@ -249,6 +249,9 @@ numpy_rank_promotion = _define(
 _define("varying_promotion", "implicit", _one_of("implicit", "error"),
         "operands of collectives that do not vary along the axis: promoted, or an error",
         traced=True)
+_define("indivisible_constraints", "pad", _one_of("pad", "error"),
+        "constraints whose axes do not divide a dimension: parts are padded, or an error",
+        traced=True)
 debug_nans = _define("debug_nans", False, _boolean, "raise when a result holds a NaN", traced=True)
 debug_infs = _define("debug_infs", False, _boolean, "raise when a result holds an inf", traced=True)
 check_tracer_leaks = _define(

@@ -30,6 +30,7 @@ class CommReport:
       memory: bytes on one device.
       stages: (name, text) of the program's stages, for the HTML page.
       arguments, results: (name, shape, axes of each dimension) for the drawing of shards.
+      notes: what the program asks for and arrays cannot be, a line each.
     """
 
     collectives: list[Collective]
@@ -43,6 +44,7 @@ class CommReport:
     results: list[tuple[str, tuple[int, ...], tuple[tuple[str, ...], ...]]] = field(
         default_factory=list
     )
+    notes: tuple[str, ...] = ()
 
     @property
     def total_bytes(self) -> int:
@@ -94,7 +96,7 @@ class CommReport:
         )
 
     def summary(self) -> str:
-        """Two lines: traffic and memory."""
+        """Two lines, traffic and memory, and the notes."""
         axes = " × ".join(f"{k}={v}" for k, v in self.mesh.items()) or "one device"
         m = self.memory
         count = sum(c.trips for c in self.collectives)
@@ -106,6 +108,7 @@ class CommReport:
             f"memory per device{how}: arguments {format_bytes(m.arguments)},"
             f" results {format_bytes(m.results)}, temporaries {format_bytes(m.temporaries)};"
             f" largest {format_bytes(m.largest_bytes)} ({m.largest})"
+            + "".join(f"\n{note}" for note in self.notes)
         )
 
     def __str__(self) -> str:
@@ -157,6 +160,7 @@ def report(
     memory: Memory | None = None,
     extra_stages: Sequence[tuple[str, str]] = (),
     names: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> CommReport:
     """The report of a partitioned program; needs no devices.
 
@@ -166,6 +170,7 @@ def report(
       memory: XLA's numbers where the program was compiled; else they are estimated.
       extra_stages: (name, text) of earlier stages, shown before those of `stages`.
       names: of the arguments, for the drawing.
+      notes: lines behind the summary.
     """
     texts = list(extra_stages)
     for name in ("propagated", "collectives", "local"):
@@ -191,6 +196,7 @@ def report(
         texts,
         described("argument", stages.arguments, names),
         described("result", stages.results, _result_names(stages.local)),
+        tuple(notes),
     )
 
 

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core.config import config
 from weft.core.errors import ShardingTypeError
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
@@ -314,7 +315,9 @@ def with_sharding_constraint(x: Any, shardings: Any, *, priorities: Any = None) 
     Args:
       x: a pytree of arrays.
       shardings: a sharding, or a `P` over the mesh in context, or a pytree of these that is a
-        prefix of ``x``. A dimension `P.UNCONSTRAINED` is left to the partitioner.
+        prefix of ``x``. A dimension `P.UNCONSTRAINED` is left to the partitioner. Where the axes
+        do not divide a dimension, its parts are padded and `weft.comm` says so;
+        `weft.config.indivisible_constraints` set to 'error' refuses it.
       priorities: {dimension: rank}; in propagation, smaller ranks win over larger ones.
 
     Over Explicit axes, types say how values are placed: there the constraint checks the type.
@@ -355,6 +358,8 @@ def _constrain(x: Any, target: Any, priorities: tuple | None) -> Any:
             )
         if sharding.mesh.are_all_axes_explicit:
             return x
+    if config.indivisible_constraints == "error":
+        sharding.shard_shape(aval.shape)
     return sharding_constraint_p.bind(x, sharding=sharding, priorities=priorities)
 
 
