@@ -98,8 +98,8 @@ def _weights(
         kernel = _KERNELS[method](wnp.abs(centres[None] - taps))
         hit = wnp.clip(taps, 0, size - 1)[:, None] == wnp.arange(size)[None, :, None]
         return wnp.sum(wnp.where(hit, kernel[:, None], 0), 0)
-    kernel = _KERNELS[ResizeMethod.CUBIC if method is ResizeMethod.CUBIC_PYTORCH else method]
-    weights = kernel(wnp.abs(centres[None] - wnp.arange(size)[:, None]) / width)
+    plain = ResizeMethod.CUBIC if method is ResizeMethod.CUBIC_PYTORCH else method
+    weights = _KERNELS[plain](wnp.abs(centres[None] - wnp.arange(size)[:, None]) / width)
     total = wnp.sum(weights, 0, keepdims=True)
     # At least this much of a filter lies within the image.
     least = 1000 * float(np.finfo(np.float32).eps)

@@ -169,8 +169,8 @@ def _integrate(func: Callable, options: tuple, y0: Any, t: Any, args: tuple) -> 
         value = wnp.where(width == 0, y, between).astype(dtype)
         return state, wnp.where(time < target, wnp.nan, value).astype(dtype)
 
-    _, ys = lax.scan(to_target, state, t[1:])
-    return wnp.concatenate([y0[None], ys])
+    rest: Any = lax.scan(to_target, state, t[1:])[1]
+    return wnp.concatenate([y0[None], rest])
 
 
 def _forward(func: Callable, options: tuple, y0: Any, t: Any, args: tuple) -> tuple:
@@ -203,7 +203,8 @@ def _backward(func: Callable, options: tuple, residuals: tuple, g: Any) -> tuple
 
     start = (g[-1], wnp.zeros((), t.dtype), wnp.zeros_like(flat_args))
     backwards = tuple(v[::-1] for v in (ys[1:], g[1:], g[:-1], t[1:], t[:-1]))
-    (ct, t0_ct, args_ct), slopes = lax.scan(segment, start, backwards)
+    ends: Any = lax.scan(segment, start, backwards)
+    (ct, t0_ct, args_ct), slopes = ends
     t_ct = wnp.concatenate([t0_ct[None], slopes[::-1].astype(t.dtype)])
     return ct, t_ct, unravel(args_ct)
 

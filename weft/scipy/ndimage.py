@@ -61,14 +61,14 @@ def map_coordinates(
             near = [(below, 1 - (c - below)), (below + 1, c - below)]
         parts = []
         for at, weight in near:
-            index = at.astype(int)
-            parts.append((_FOLDS[mode](index, size), (index >= 0) & (index < size), weight))
+            i = at.astype(int)
+            parts.append((_FOLDS[mode](i, size), (i >= 0) & (i < size), weight))
         neighbours.append(parts)
     total: Any = 0
     for corner in itertools.product(*neighbours):
         index = tuple(at for at, _, _ in corner)
         if mode == "constant":
-            inside = True
+            inside: Any = True
             for _, fits, _ in corner:
                 inside = fits & inside
             safe = tuple(wnp.clip(i, 0, s - 1) for i, s in zip(index, x.shape, strict=True))

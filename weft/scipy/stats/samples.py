@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import weft.numpy as wnp
+from weft import lax
 from weft.scipy.special.factorials import as_float
 
 
@@ -45,7 +46,7 @@ def mode(
     # In sorted order a run's length stands at its last element.
     new = wnp.concatenate([wnp.ones((*x.shape[:-1], 1), bool), x[..., 1:] != x[..., :-1]], -1)
     place = wnp.arange(n)
-    starts = wnp.maximum.accumulate(wnp.where(new, place, 0), axis=-1)
+    starts = lax.cummax(wnp.where(new, place, 0), axis=new.ndim - 1)
     lengths = place - starts + 1
     best = wnp.argmax(lengths, axis=-1)[..., None]
     count = wnp.take_along_axis(lengths, best, -1).reshape(kept)
@@ -76,11 +77,9 @@ def rankdata(
         s = wnp.take_along_axis(x, order, -1)
         new = wnp.concatenate([wnp.ones((*s.shape[:-1], 1), bool), s[..., 1:] != s[..., :-1]], -1)
         place = wnp.arange(n)
-        first = wnp.maximum.accumulate(wnp.where(new, place, 0), axis=-1)
+        first = lax.cummax(wnp.where(new, place, 0), axis=new.ndim - 1)
         ends = wnp.concatenate([new[..., 1:], wnp.ones((*s.shape[:-1], 1), bool)], -1)
-        last = wnp.flip(
-            wnp.minimum.accumulate(wnp.flip(wnp.where(ends, place, n), -1), axis=-1), -1
-        )
+        last = wnp.flip(lax.cummin(wnp.flip(wnp.where(ends, place, n), -1), axis=ends.ndim - 1), -1)
         ranked = {
             "min": first + 1,
             "max": last + 1,
