@@ -25,6 +25,7 @@ ROOT = Path(__file__).parent.parent
 HOME = Path(os.environ.get("WEFT_LIBRARIES", ROOT / ".venv" / "libraries"))
 JAX = "0.10.2"
 SIDES = ("jax", "weft")
+ENVIRONMENT = {"EINOPS_TEST_BACKENDS": "numpy,jax"}  # which their tests ask for
 SECONDS = 3600  # that a suite may take
 
 
@@ -41,6 +42,9 @@ class Library:
 
 
 LIBRARIES = {
+    "examples": Library(
+        "flax==0.12.8", cases="example_cases", also=("diffrax==0.7.2", "optax==0.2.8")
+    ),
     "equinox": Library("equinox==0.13.8", cases="equinox_cases"),
     "lineax, optimistix, diffrax": Library(
         "diffrax==0.7.2",
@@ -140,9 +144,10 @@ def run(name: str, side: str) -> dict:
         where, command = ROOT, [f"benchmarks.library_programs.{library.cases}", str(out)]
     else:
         where = sources(library, interpreter)
-        flags = ["-q", "-p", "no:cacheprovider", f"--junitxml={out}"]
+        flags = ["-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+        flags.append(f"--junitxml={out}")
         command = ["pytest", *flags, *library.tests]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"} | ENVIRONMENT
     started = time.monotonic()
     with open(f"{out}.log", "w") as log:
         try:

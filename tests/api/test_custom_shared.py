@@ -117,3 +117,21 @@ def test_what_is_computed_of_a_shared_result_is_shared_and_of_an_example_is_not(
     for mixed in (lambda x, y: f(x, y)[1] + x, lambda x, y: x * f(x, y)[1]):
         with pytest.raises(ValueError, match="it varies over the mapped axis"):
             weft.vmap(mixed, in_axes=(0, None), out_axes=None)(X, 2.0)
+
+
+def test_numbers_reach_functions_and_rules_as_arrays():
+    asked = []
+
+    def ask(x):
+        asked.append((x.shape, x.dtype, x.weak_type))
+        return x
+
+    twice = weft.custom_jvp(lambda x: 2 * ask(x))
+    twice.defjvp(lambda primals, tangents: (twice(ask(primals[0])), 2 * tangents[0]))
+    thrice = weft.custom_vjp(lambda x: 3 * ask(x))
+    thrice.defvjp(lambda x: (thrice(ask(x)), None), lambda _, ct: (3 * ct,))
+    for f, n in ((twice, 2.0), (thrice, 3.0)):
+        assert float(f(1.0)) == n
+        assert float(weft.grad(f)(1.0)) == n
+        assert float(weft.jit(weft.grad(f))(1.0)) == n
+    assert set(asked) == {((), np.dtype("float32"), True)}

@@ -274,8 +274,12 @@ class FlatCall:
 _NUMBERS = frozenset((bool, int, float, complex))
 
 
-def _number_as_array(x: Any) -> Any:
-    """A Python number as an array: functions and rules may ask for its dtype and shape."""
+def numbers_as_arrays(leaves: Sequence[Any]) -> list:
+    """The leaves, Python numbers as arrays: functions and rules may ask for dtypes and shapes."""
+    return [_as_array(x) if x.__class__ in _NUMBERS else x for x in leaves]
+
+
+def _as_array(x: Any) -> Any:
     from weft.runtime.device_put import put_host
 
     aval = typeof(x)
@@ -303,9 +307,8 @@ class FunctionWithRules:
         args = self._signature.positional(args, kwargs)
         dynamic, static = self._signature.split(args)
         leaves, in_tree = flatten(dynamic)
-        leaves = [_number_as_array(x) if x.__class__ in _NUMBERS else x for x in leaves]
         call = kind(self, in_tree, static)
-        outs = prim.bind(*leaves, call=call, jaxpr=None, num_consts=0)
+        outs = prim.bind(*numbers_as_arrays(leaves), call=call, jaxpr=None, num_consts=0)
         return call.out_tree.unflatten(outs)
 
     @property

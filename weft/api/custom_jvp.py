@@ -15,6 +15,7 @@ from weft.api.custom_common import (
     check_type,
     fitted,
     instantiate,
+    numbers_as_arrays,
     trace_call,
     tracing_rules,
 )
@@ -38,7 +39,7 @@ class Call(FlatCall):
 
     def rule(self, consts: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
         """Outputs and their tangents (None where zero), from tangents that are None where zero."""
-        owner = self.owner
+        owner, primals = self.owner, numbers_as_arrays(primals)
         zero = SymbolicZero if owner._symbolic_zeros else instantiate
         given = [
             zero(tangent_aval(typeof(p))) if t is None else t

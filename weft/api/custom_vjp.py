@@ -16,6 +16,7 @@ from weft.api.custom_common import (
     check_type,
     fitted,
     instantiate,
+    numbers_as_arrays,
     trace_call,
     tracing_rules,
 )
@@ -65,9 +66,9 @@ class Call(FlatCall):
 
     def forward(self, consts: Any, primals: Sequence[Any], nonzero: Sequence[bool]) -> tuple:
         owner = self.owner
-        leaves: Sequence[Any] = primals
+        leaves: Sequence[Any] = numbers_as_arrays(primals)
         if owner._symbolic_zeros:
-            leaves = [CustomVJPPrimal(p, nz) for p, nz in zip(primals, nonzero, strict=True)]
+            leaves = [CustomVJPPrimal(p, nz) for p, nz in zip(leaves, nonzero, strict=True)]
         dynamic = self.in_tree.unflatten(leaves)
         result = owner.fwd(*owner._signature.join(dynamic, self.static))
         if not (isinstance(result, tuple | list) and len(result) == 2):

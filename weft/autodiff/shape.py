@@ -21,7 +21,7 @@ Shape = tuple[int, ...]
 
 def check_shape(shape: Any, what: str = "shape") -> Shape:
     """A shape as a tuple of nonnegative Python ints."""
-    if not isinstance(shape, Sequence | np.ndarray) or np.ndim(shape) == 0:
+    if not isinstance(shape, Sequence | np.ndarray) or getattr(shape, "ndim", 1) == 0:
         shape = (shape,)
     result = []
     for d in shape:

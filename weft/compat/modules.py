@@ -85,8 +85,9 @@ def _mirrored(rest: str) -> bool:
 def _is_public(name: str) -> bool:
     import weft
 
+    package: Any = weft
     first = name.partition(".")[0]
-    if first not in weft._PACKAGES or first in _OWN:
+    if first not in package._PACKAGES or first in _OWN:
         return False
     if f"weft.{name}" in sys.modules:
         return True

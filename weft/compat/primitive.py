@@ -97,7 +97,8 @@ class Primitive(_primitive.Primitive):
                 f"Evaluation rule for {self.name!r} not implemented: give one with "
                 f"{self.name}_p.def_impl(function), or a lowering with mlir.register_lowering"
             )
-        return _primitive._TakesRefs.bind(self, *args, **params)
+        takes_refs: Any = _primitive._TakesRefs
+        return takes_refs.bind(self, *args, **params)
 
     def bind_with_trace(self, trace: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         with current_trace(trace):

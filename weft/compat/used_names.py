@@ -52,22 +52,22 @@ def _uses(tree: ast.AST) -> Iterator[tuple[str, int]]:
     aliases: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for name in node.names:
-                if name.name.partition(".")[0] == "jax":
-                    aliases[name.asname or "jax"] = name.name if name.asname else "jax"
-                    yield name.name, node.lineno
+            for item in node.names:
+                if item.name.partition(".")[0] == "jax":
+                    aliases[item.asname or "jax"] = item.name if item.asname else "jax"
+                    yield item.name, node.lineno
         elif isinstance(node, ast.ImportFrom) and not node.level:
             base = node.module or ""
-            for name in node.names if base.partition(".")[0] == "jax" else ():
-                full = base if name.name == "*" else f"{base}.{name.name}"
-                aliases[name.asname or name.name] = full
+            for item in node.names if base.partition(".")[0] == "jax" else ():
+                full = base if item.name == "*" else f"{base}.{item.name}"
+                aliases[item.asname or item.name] = full
                 yield full, node.lineno
     inner = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and id(node) not in inner:
-            name = _dotted(node, aliases)
-            if name is not None:
-                yield name, node.lineno
+            dotted = _dotted(node, aliases)
+            if dotted is not None:
+                yield dotted, node.lineno
 
 
 def _dotted(node: ast.AST, aliases: dict[str, str]) -> str | None:

@@ -1,9 +1,27 @@
 """jax._src.checkify, for flax."""
 
-from typing import Any
+from weft.compat.jax.experimental.checkify import (
+    Error,
+    ErrorCategory,
+    JaxException,
+    JaxRuntimeError,
+    Out,
+    all_checks,
+    check,
+    check_error,
+    checkify,
+    user_checks,
+)
 
-
-def __getattr__(name: str) -> Any:
-    import importlib
-
-    return getattr(importlib.import_module("jax.experimental.checkify"), name)
+__all__ = [
+    "Error",
+    "ErrorCategory",
+    "JaxException",
+    "JaxRuntimeError",
+    "Out",
+    "all_checks",
+    "check",
+    "check_error",
+    "checkify",
+    "user_checks",
+]

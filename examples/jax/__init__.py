@@ -1,0 +1,1 @@
+"""Programs written for JAX: `python -m weft.as_jax -m examples.jax.mlp` runs one on weft."""
