@@ -348,7 +348,9 @@ def _shape(shape: Any) -> tuple[int, ...]:
 def _filled(shape: Any, value: Any, dtype: Any, name: str, device: Any, out_sharding: Any) -> Any:
     if dtype is None:
         dtype = dtypes.float64 if _x64() else dtypes.float32
-    elif dtype == dtypes.float0:  # cotangents of integers, of which only the shape counts
+    elif (
+        isinstance(dtype, np.dtype) and dtype == dtypes.float0
+    ):  # cotangents of integers, of which only the shape counts
         return np.zeros(_shape(shape), dtypes.float0)
     else:
         dtype = canonical(dtype, name)
@@ -440,7 +442,8 @@ def _like(
     own = shape is None
     shape = ashape if own else _shape(shape)
     weak = weak and dtype is None
-    if (adtype if dtype is None else dtype) == dtypes.float0:
+    asked = adtype if dtype is None else dtype
+    if isinstance(asked, np.dtype) and asked == dtypes.float0:
         return np.zeros(shape, dtypes.float0)
     dtype = adtype if dtype is None else canonical(dtype, name)
     if dtypes.is_extended(dtype):

@@ -227,7 +227,11 @@ def tile(A: Any, reps: Any) -> Any:
            [1, 2, 1, 2]], dtype=int32)
     """
     aval = aval_of("tile", A)
-    reps = tuple(reps) if isinstance(reps, Sequence | np.ndarray) and np.ndim(reps) else (reps,)
+    reps = (
+        tuple(reps)
+        if isinstance(reps, Sequence | np.ndarray) and getattr(reps, "ndim", 1)
+        else (reps,)
+    )
     reps = tuple(operator.index(r) for r in reps)
     rank = max(aval.ndim, len(reps))
     shape = (1,) * (rank - aval.ndim) + aval.shape

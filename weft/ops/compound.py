@@ -156,7 +156,9 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: 
     >>> weft.lax.full((2,), 7)
     Array([7, 7], dtype=int32, weak_type=True)
     """
-    if dtype == dtypes.float0:  # cotangents of integers, of which only the shape counts
+    if (
+        isinstance(dtype, np.dtype) and dtype == dtypes.float0
+    ):  # cotangents of integers, of which only the shape counts
         return np.zeros(check_shape(shape), dtypes.float0)
     aval = typeof(fill_value)
     if aval.ndim:
