@@ -11,7 +11,7 @@ from weft.autodiff.jvp import filled_tangents, forward_trace, has_tangent, tange
 from weft.autodiff.shape import broadcast_in_dim
 from weft.autodiff.vmap import AxisData, batch_flat, batch_jaxpr, remove_dim, to_front
 from weft.core.boundary import api_boundary
-from weft.core.jaxpr import ClosedJaxpr, eval_closed
+from weft.core.jaxpr import ClosedJaxpr, eval_closed, jaxpr_axes
 from weft.core.masks import unpick
 from weft.core.primitive import Primitive
 from weft.core.state import current_trace
@@ -295,6 +295,7 @@ custom_vmap_linear_p = Primitive(
     transpose=_linear_transpose,
     batch=lambda axis, args, dims, **params: batch_flat(_tangents_of(params), axis, args, dims),
     lower=lambda ctx, *args, **params: ctx.lower_fun(_tangents_of(params), *args),
+    named_axes=lambda params: () if params["jaxpr"] is None else jaxpr_axes(params["jaxpr"]),
     multiple_results=True,
     own_types=True,
     higher_order=True,
