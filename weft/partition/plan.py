@@ -212,7 +212,7 @@ class Planner:
         fit: Callable[[Layout], Layout] = lambda layout: layout,
         lead: Callable[[int, Layout], Layout] | None = None,
         exchange: Callable[[Emitter, int, Local, Layout], object] | None = None,
-        flops: float = FLOPS_PER_ELEMENT,
+        flops: Callable[[], float] = lambda: FLOPS_PER_ELEMENT,
         summed: Sequence[Sequence[tuple[int, int]]] = (),
         combiner: str | None = "add",
     ) -> None:
@@ -342,7 +342,7 @@ class Planner:
     def _work(self, way: Way) -> float:
         """Operations of one device."""
         terms = (way.moves[run[0][0]][1].local[run[0][1]] for run in self.summed)
-        return self.flops * math.prod(way.out.local) * math.prod(terms)
+        return self.flops() * math.prod(way.out.local) * math.prod(terms)
 
     def deliver(self, got: Local, out: Layout) -> Local:
         """The result in its layout, or as it is where the moves behind it take it on."""

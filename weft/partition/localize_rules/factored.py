@@ -6,6 +6,7 @@ through, which are summed over, and which must stay whole. That is all it takes 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -36,11 +37,10 @@ def factored(
     first = r.results[0]
     sums = facts(op).combines or facts(op).bilinear
     summed = [r.places(f) for f in sorted(r.reduction)] if sums else []
-    whole = r.whole if sums else r.whole | r.reduction
+    drop = _whole_dims(r, sums)
 
     def fit(out: Layout) -> Layout:
-        drop = [d for d, f in enumerate(first) if not f or f[0] in whole or not r.places(f[0])]
-        return out.without(*drop)
+        return out.without(*drop) if drop else out
 
     def need(index: int, out: Layout) -> Layout:
         return by_factor(_splits(out, first), xs[index].layout, r.operands[index])
@@ -57,7 +57,7 @@ def factored(
         *(lz, op, outs[0], range(len(xs)), need),
         fit=fit,
         lead=lead,
-        flops=_flops_each(op, outs[0], r, summed),
+        flops=functools.partial(_flops_each, op, outs[0], r, summed),
         summed=summed,
         combiner=(kind := _kind(op)),
     )
@@ -109,6 +109,14 @@ def whole(lz: Localizer, op: ir.Operation) -> list[Local]:
     outs = lz.layouts(op)
     values = [lz.at(x, x.layout.whole) for x in lz.operands(op)]
     return lz.keep_and_move(op, values, [o.whole for o in outs], outs)
+
+
+@functools.lru_cache(maxsize=4096)
+def _whole_dims(rule: sdy.ShardingRule, sums: bool) -> tuple[int, ...]:
+    """The dimensions of the result that cannot be split."""
+    whole = rule.whole if sums else rule.whole | rule.reduction
+    mapping = enumerate(rule.results[0])
+    return tuple(d for d, f in mapping if not f or f[0] in whole or not rule.places(f[0]))
 
 
 def _flops_each(op: ir.Operation, out: Layout, rule: sdy.ShardingRule, summed: Sequence) -> float:
