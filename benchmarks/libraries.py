@@ -206,7 +206,7 @@ for one), which downloads the libraries' sources from PyPI and runs their tests 
 then on weft. Counted are the tests that pass on JAX. The sources of equinox, lineax, optimistix and
 diffrax come without tests; there, programs of `benchmarks/library_programs` are run on both, and
 their results must be equal. Of the larger suites, the files that `benchmarks/libraries.py` lists
-are run.
+are run. Times include starting and compiling, on a machine that did other work at the same time.
 
 | library | version | pass on JAX | of these on weft | ratio | time ÷ JAX |
 |--|--|--|--|--|--|
