@@ -107,7 +107,7 @@ def test_each_vmap_method_calls_as_it_says(method, wrap):
 
 
 def test_vmap_without_a_method_names_them():
-    with pytest.raises(ValueError, match="pure_callback of double .* 'sequential'"):
+    with pytest.raises(NotImplementedError, match="pure_callback of double .* 'sequential'"):
         weft.vmap(lambda x: host(double, x))(X)
 
 
