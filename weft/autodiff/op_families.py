@@ -286,6 +286,8 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
 class AxisError(ValueError, IndexError):
     """An axis that an array does not have: as in NumPy, whoever catches either error catches it."""
 
+    __module__ = "weft.errors"  # messages name the public function in front, as of weft's errors
+
 
 def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:
     """A Python int in [0, ndim) from an axis in [-ndim, ndim)."""
