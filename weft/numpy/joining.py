@@ -229,7 +229,7 @@ def tile(A: Any, reps: Any) -> Any:
     aval = aval_of("tile", A)
     reps = (
         tuple(reps)
-        if isinstance(reps, Sequence | np.ndarray) and getattr(reps, "ndim", 1)
+        if isinstance(reps, Sequence) or (isinstance(reps, np.ndarray) and reps.ndim)
         else (reps,)
     )
     reps = tuple(operator.index(r) for r in reps)
