@@ -63,7 +63,7 @@ _PACKAGES = frozenset(
         *("debug", "testing", "dtypes", "errors", "custom_batching", "custom_derivatives"),
         *("dlpack", "communication", "ad_checkpoint", "flatten_util", "ref", "stages", "typing"),
         *("mesh_utils", "monitoring", "multihost_utils", "profiler", "test_util", "topologies"),
-        *("layout", "image", "checkpoints", "ode", "example_libraries"),
+        *("layout", "image", "checkpoints", "ode", "example_libraries", "checkify"),
     )
 )
 
@@ -88,7 +88,7 @@ def __getattr__(name: str) -> _Any:
 # Names of JAX's that weft has not: what to write.
 _ELSEWHERE = {
     "experimental": "weft.pallas, weft.shard_map, weft.io_callback, weft.multihost_utils, "
-    "weft.layout, weft.mesh_utils, weft.topologies",
+    "weft.layout, weft.mesh_utils, weft.topologies, weft.checkify",
     "memory": "sharding.with_memory_kind('pinned_host')",
     "print_environment_info": "python -m weft.debug.env",
 }

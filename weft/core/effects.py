@@ -33,4 +33,5 @@ DEBUG = Effect("Debug")
 ORDERED_DEBUG = Effect("OrderedDebug", ordered=True)
 FFI = Effect("FFI")
 WRITES = Effect("Write")  # changes a ref or a semaphore
+CHECK = Effect("Check")  # may fail: weft.checkify makes the failure a result
 INSPECT = Effect("Inspect")  # tells of a program when it is lowered, and does nothing at run time

@@ -13,7 +13,7 @@ from weft.autodiff.transpose import transpose_jaxpr
 from weft.autodiff.vmap import AxisData, batch_jaxpr, dims_in_front, move_dim, to_front
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
-from weft.core.effects import WRITES
+from weft.core.effects import CHECK, WRITES
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Var
 from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
@@ -220,6 +220,11 @@ def _select(
         raise TypeError(
             "cond: the predicate is batched by vmap, and what runs for some examples only "
             "writes to a Ref of a kernel; use a mask instead: pl.store(ref, i, x, mask=...)"
+        )
+    if any(CHECK in b.effects for b in branches):
+        raise ValueError(
+            "cond: the predicate is batched by vmap, so that a checkify.check in a branch would "
+            "fail for examples that do not take it; map the checkified function: vmap(checkify(f))"
         )
     if ordered_effects_of(*branches):
         raise ValueError(

@@ -14,7 +14,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.config import config
-from weft.core.effects import WRITES
+from weft.core.effects import CHECK, WRITES
 from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
 from weft.core.masks import closed_under, pick, unpick
 from weft.core.primitive import Primitive
@@ -202,6 +202,11 @@ def _masked(
         raise TypeError(
             "while_loop: the condition is batched by vmap, and what runs for some examples only "
             "writes to a Ref of a kernel; use a mask instead: pl.store(ref, i, x, mask=...)"
+        )
+    if any(CHECK in b.effects for b in (pred, body)):
+        raise ValueError(
+            "while_loop: the condition is batched by vmap, so that a checkify.check would fail for "
+            "examples that are finished; map the checkified function: vmap(checkify(f))"
         )
     if ordered_effects_of(pred, body):
         raise ValueError(

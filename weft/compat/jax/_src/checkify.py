@@ -1,17 +1,20 @@
 """jax._src.checkify, for flax."""
 
-from weft.compat.jax.experimental.checkify import (
+from typing import Any
+
+from weft.checkify import (
     Error,
     ErrorCategory,
     JaxException,
     JaxRuntimeError,
-    Out,
     all_checks,
     check,
     check_error,
     checkify,
     user_checks,
 )
+
+Out = Any
 
 __all__ = [
     "Error",
