@@ -6,6 +6,7 @@ from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from weft import ad as ad
 from weft import ad_checkpoint as ad_checkpoint
+from weft import checkify as checkify
 from weft import checkpoints as checkpoints
 from weft import collectives as collectives
 from weft import communication as communication
