@@ -87,6 +87,14 @@ USER = [
             np.float32([1, -2]),
             "-2.0 must be positive",
         ),
+        (
+            "grad of a scan",
+            weft.grad(rowwise(weft.checkpoint(in_branch))),
+            np.float32([1, 6]),
+            np.float32([2, -2]),
+            np.float32([1, 12]),
+            "-2.0 must be positive",
+        ),
         ("grad", weft.grad(lambda x: positive(x) ** 2), 3.0, 24.0, -1.0, "-1.0 must be positive"),
     )
 ]
@@ -240,6 +248,28 @@ def test_shard_map():
     np.testing.assert_allclose(out, [6, 14])
     assert checked(np.float32([1, 2, 30, 6]))[0].get().startswith("sum is 36.0")
     assert checked(np.float32([1, 2, -3, 6]))[0].get().startswith("-3.0 must be positive")
+
+
+def test_shard_map_tells_the_check_that_comes_first():
+    mesh = weft.make_mesh((2,), ("x",), axis_types=(weft.AxisType.Auto,))
+    f = weft.shard_map(
+        lambda x: lax.psum(wnp.sum(wnp.log(x)), "x"),
+        mesh=mesh,
+        in_specs=weft.P("x"),
+        out_specs=weft.P(),
+    )
+    error, _ = weft.jit(checkify.checkify(f, errors=checkify.nan_checks))(np.float32([1, -1]))
+    assert "primitive: log" in error.get()
+
+
+def test_values_spread_over_explicit_axes():
+    mesh = weft.make_mesh((2,), ("x",))
+    x = weft.device_put(np.float32([1, 2, -3, 6]), weft.NamedSharding(mesh, weft.P("x")))
+    error, out = checkify.checkify(weft.vmap(positive))(x)
+    assert error.get().startswith("-3.0 must be positive")
+    np.testing.assert_allclose(out, [2, 4, -6, 12])
+    take = checkify.checkify(lambda i: wnp.ones(4)[i], errors=checkify.index_checks)
+    assert "index 6 is" in take(x.astype(int))[0].get()
 
 
 def test_without_checkify():

@@ -12,7 +12,15 @@ from weft.api.remat import remat_p
 from weft.api.shard_map_op import manual_scope, shard_map_p
 from weft.autodiff.manual_casts import as_state
 from weft.autodiff.zeros import instantiate_zero, stop_gradient
-from weft.checkify.interpret import ENTERED, Checked, Checks, checked, retraced, without_checks
+from weft.checkify.interpret import (
+    ENTERED,
+    Checked,
+    Checks,
+    checked,
+    retraced,
+    whole,
+    without_checks,
+)
 from weft.core.jaxpr import Eqn, eval_closed
 from weft.core.trace import typeof
 from weft.driver.jit_op import jit_p
@@ -174,7 +182,7 @@ def _while(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
 
 
 def _shard_map(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
-    """Every device has its own error: that of the first one that has some is told."""
+    """Every device has its own error: that of the check that comes first in the program is told."""
     p = eqn.params
     manual = frozenset(p["manual"])
     with manual_scope(p["mesh"], p["manual"], p["check_vma"]):
@@ -191,8 +199,9 @@ def _shard_map(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
         jaxpr = retraced(body, p["jaxpr"].in_avals, p["jaxpr"].jaxpr.debug)
     specs = (*p["out_specs"], *(PartitionSpec(p["manual"]),) * k)
     outs = shard_map_p.bind(*ins, **{**p, "jaxpr": jaxpr, "out_specs": specs})
-    at = wnp.argmax(outs[n] != 0)
-    code, *payloads = (x[at] for x in outs[n:])
+    found = [whole(x) for x in outs[n:]]
+    at = wnp.argmin(wnp.where(found[0] != 0, found[0], np.int32(2**31 - 1)))
+    code, *payloads = (x[at] for x in found)
     checks.join(code, payloads, inner.sites)
     return outs[:n]
 

@@ -18,6 +18,8 @@ from weft.core.primitive import Primitive
 from weft.core.ref import AbstractRef
 from weft.core.state import axes_key, state
 from weft.core.trace import trace_to_jaxpr, typeof
+from weft.sharding.explicit import reshard
+from weft.sharding.spec import PartitionSpec
 
 ENTERED: dict[str, Callable] = {}
 """Ops that run jaxprs: rules of weft/checkify/inner_programs.py."""
@@ -108,6 +110,7 @@ class Checks:
         shape, aval = eqn.invars[0].aval.shape, typeof(indices)
         if not aval.size:
             return
+        indices = whole(indices)
         last = np.array([shape[d] - windows[d] for d in axes])
         last = np.minimum(last, dtypes.iinfo(aval.dtype).max).astype(aval.dtype)
         limits = np.broadcast_to(last, aval.shape)
@@ -119,16 +122,22 @@ class Checks:
 
     def discharge(self, ok: Any, *payload: Any, site: Site, debug: bool, ndim: int) -> None:
         """Enters what a `check` says; of a batch, what it says of the first example that fails."""
-        failed = wnp.logical_not(ok)
+        failed, told = wnp.logical_not(ok), list(payload)
         if ndim:
             batch = typeof(failed).shape
             if not math.prod(batch):
                 return
-            failed = wnp.ravel(failed)
-            at = wnp.argmax(failed)
-            payload = tuple(wnp.reshape(x, (-1, *typeof(x).shape[ndim:]))[at] for x in payload)
+            failed, *told = map(whole, (failed, *told))
+            at = wnp.argmax(wnp.ravel(failed))
+            told = [wnp.reshape(x, (-1, *typeof(x).shape[ndim:]))[at] for x in told]
             failed = wnp.any(failed)
-        self.add(site, failed, [wnp.asarray(x) for x in payload])
+        self.add(site, failed, [wnp.asarray(x) for x in told])
+
+
+def whole(x: Any) -> Any:
+    """A value that has no dimension spread over explicit mesh axes: one element can be taken."""
+    sharding = getattr(typeof(x), "sharding", None)
+    return x if sharding is None or not sharding.spec.used_axes() else reshard(x, PartitionSpec())
 
 
 def checked(closed: ClosedJaxpr, errors: frozenset) -> Checked:
