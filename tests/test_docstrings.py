@@ -25,7 +25,7 @@ MODULES = ["weft"] + [
         *("pallas", "ffi", "sharding", "tree", "tree_util", "testing", "debug", "communication"),
         *("custom_batching", "custom_derivatives", "ad_checkpoint", "distributed", "dlpack"),
         *("dtypes", "errors", "flatten_util", "mesh_utils", "monitoring", "profiler", "ref"),
-        *("multihost_utils", "partition", "stages", "typing"),
+        *("multihost_utils", "partition", "stages", "typing", "export"),
     )
 ]
 

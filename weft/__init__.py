@@ -63,7 +63,7 @@ _PACKAGES = frozenset(
         *("debug", "testing", "dtypes", "errors", "custom_batching", "custom_derivatives"),
         *("dlpack", "communication", "ad_checkpoint", "flatten_util", "ref", "stages", "typing"),
         *("mesh_utils", "monitoring", "multihost_utils", "profiler", "test_util", "topologies"),
-        *("layout", "image", "checkpoints", "ode", "example_libraries", "checkify"),
+        *("layout", "image", "checkpoints", "ode", "example_libraries", "checkify", "export"),
     )
 )
 

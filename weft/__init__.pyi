@@ -18,6 +18,7 @@ from weft import dlpack as dlpack
 from weft import dtypes as dtypes
 from weft import errors as errors
 from weft import example_libraries as example_libraries
+from weft import export as export
 from weft import ffi as ffi
 from weft import flatten_util as flatten_util
 from weft import image as image

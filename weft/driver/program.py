@@ -122,10 +122,14 @@ def lower_program(
     platforms: Sequence[str] | None = None,
     arg_names: Sequence[str] = (),
     result_names: Sequence[str] = (),
+    hoist: bool = True,
 ) -> Program:
-    """Lowers a jaxpr for the devices its arguments and shardings name."""
+    """Lowers a jaxpr for the devices its arguments and shardings name.
+
+    hoist: large constants are arguments of the program, not part of its module.
+    """
     name, partitioner = request.name, request.partitioner
-    program = _placed(closed, request, arg_names, result_names)
+    program = _placed(closed, request, arg_names, result_names, hoist)
     program.options = request.options
     if platforms:
         program.platforms = tuple(platforms)
@@ -205,13 +209,17 @@ def _is_partial(aval: Any) -> bool:
 
 
 def _placed(
-    closed: ClosedJaxpr, request: Request, arg_names: Sequence[str], result_names: Sequence[str]
+    closed: ClosedJaxpr,
+    request: Request,
+    arg_names: Sequence[str],
+    result_names: Sequence[str],
+    hoist: bool,
 ) -> Program:
     """The program, not lowered yet: what it reads, its devices and all placements, checked."""
     from weft.autodiff.dce import dce_closed
 
     closed, used = dce_closed(closed)
-    closed, consts = hoist_consts(closed)
+    closed, consts = hoist_consts(closed) if hoist else (closed, [])
     n = len(consts)
     name, out_shardings = request.name, request.out_shardings
     arg_shardings = [None] * n + list(request.placed)
@@ -516,9 +524,10 @@ def compile_program(program: Program) -> Executable:
 
 
 def _is_wefts_own(closed: ClosedJaxpr) -> bool:
-    """Whether only weft's own rules lower the program: no native calls or rules of users."""
+    """Whether only weft's own rules lower the program: no native calls, files or rules of users."""
     modules = {getattr(p.lower, "__module__", "") for p in {e.primitive for e in walk_eqns(closed)}}
-    return all(m.startswith("weft.") and not m.startswith("weft.ffi") for m in modules)
+    foreign = ("weft.ffi", "weft.export")
+    return all(m.startswith("weft.") and not m.startswith(foreign) for m in modules)
 
 
 def _typed(aval: Any, sharding: Any) -> Any:

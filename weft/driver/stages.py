@@ -117,8 +117,8 @@ class Traced(_Arguments):
         """Names of the flat dynamic arguments."""
         return self._info.leaf_names(self._entry)
 
-    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
-        """Lowers to StableHLO, for other platforms than the default one if asked."""
+    def _request(self) -> Request:
+        """What the function is lowered for; raises for what it closes over of other traces."""
         info, entry = self._info, self._entry
         if entry.consts:
             from weft.core.errors import leaked
@@ -127,8 +127,12 @@ class Traced(_Arguments):
                 entry.consts[0].aval.ir_type()  # raises: it has no form outside of this process
             raise leaked(entry.consts[0])
         placed = tuple(map(without_trailing_nones, self._placed))
-        request = info.request(entry, placed, self._layouts)
-        names = info.names(entry)
+        return info.request(entry, placed, self._layouts)
+
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
+        """Lowers to StableHLO, for other platforms than the default one if asked."""
+        entry, request = self._entry, self._request()
+        names = self._info.names(entry)
         if lowering_platforms is None:
             return Lowered(program_for(entry.closed, request, *names), self, request)
         of_args, of_results = names

@@ -106,10 +106,14 @@ class ModuleContext:
 
     def symbol(self, name: str) -> str:
         """A name no other function of the module has."""
-        name = _symbol(name)
+        made = name = _symbol(name)
         count = self._symbols.get(name, 0)
-        self._symbols[name] = count + 1
-        return name if not count else f"{name}_{count}"
+        while made in self._symbols:  # where a function is itself called f_1, too
+            made = f"{name}_{count}"
+            count += 1
+        self._symbols[made] = 1
+        self._symbols[name] = max(count, 1)
+        return made
 
     def next_channel(self) -> int:
         """A channel id, distinct for every collective of the module."""

@@ -6,6 +6,7 @@ in layouts, in `num_batch_dims` and in a sharding rule that keeps batch dimensio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -102,6 +103,22 @@ _CUDA: dict[str, tuple[str, str, Callable[[dict[str, Any]], dict[str, Any]]]] = 
 
 _OF_REALS = {"ungqr": "orgqr", "unmqr": "ormqr", "heevd": "syevd", "hetrd": "sytrd"}
 """Routines for complex numbers whose counterparts on GPUs take both kinds."""
+
+
+PORTABLE = re.compile(
+    r"lapack_[sdcz][a-z0-9]+_ffi|tridiagonal_solve_perturbed_ffi|"
+    + "|".join(target for _, target, _ in _CUDA.values())
+)
+"""The targets, whose names and attributes jaxlib keeps from version to version."""
+
+
+def register_target(target: str) -> None:
+    """Makes a target known to XLA where a program calls it that was lowered elsewhere."""
+    libraries = {name: library for library, name, _ in _CUDA.values()}
+    if target not in libraries:
+        ffi.register_lapack_targets()
+    elif cuda.find_plugin() is not None:
+        cuda.register_kernels(libraries[target])
 
 
 def _target(

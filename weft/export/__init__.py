@@ -1,0 +1,26 @@
+"""weft.export: jitted functions as portable programs that outlive the process."""
+
+from weft.core.namespace import seal
+from weft.export.checks import DisabledSafetyCheck
+from weft.export.exported import VERSION, Exported, default_export_platform, export
+from weft.export.file import deserialize
+from weft.export.trees import (
+    register_namedtuple_serialization,
+    register_pytree_node_serialization,
+)
+
+minimum_supported_calling_convention_version = VERSION
+maximum_supported_calling_convention_version = VERSION
+
+__all__ = [
+    "DisabledSafetyCheck",
+    "Exported",
+    "default_export_platform",
+    "deserialize",
+    "export",
+    "maximum_supported_calling_convention_version",
+    "minimum_supported_calling_convention_version",
+    "register_namedtuple_serialization",
+    "register_pytree_node_serialization",
+]
+seal(globals())

@@ -1,0 +1,60 @@
+"""Calls of another module's functions inside of a module under construction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft._xla.mlir import ir
+from weft.lowering.context import RuleContext, parse_attr, string_attr
+from weft.lowering.module import ModuleContext
+
+
+def call_module(
+    ctx: RuleContext,
+    owner: Any,
+    parse: Callable[[], ir.Module],
+    operands: Sequence[ir.Value],
+    types: Sequence[ir.Type],
+) -> list[ir.Value]:
+    """Calls the `@main` of the module that `parse` gives, which is taken in once for its owner."""
+    functions = ctx.module._functions
+    key = ("merged", id(owner))
+    if key not in functions:
+        functions[key] = (_merge(ctx.module, parse()), owner)
+    callee = ir.FlatSymbolRefAttr.get(functions[key][0], ctx.module.module.context)
+    return list(ctx.op("func.call", operands, types, {"callee": callee}))
+
+
+def _merge(module: ModuleContext, other: ir.Module) -> str:
+    """Moves the functions over, all of them private, and gives the name of `@main` here.
+
+    `@main` loses the attributes of an entry point. The other's mesh must be this module's.
+    """
+    functions = [op.operation for op in other.body.operations if op.operation.name == "func.func"]
+    old = [f.attributes["sym_name"].value for f in functions]
+    own = [module.symbol(name) for name in old]
+    between = [f"merged {i}" for i in range(len(own))]  # a name here may be an old one there
+    for names, targets in ((old, between), (between, own)):
+        for name, target in zip(names, targets, strict=True):
+            ir.SymbolTable.replace_all_symbol_uses(name, target, other.operation)
+    for f, name, target in zip(functions, old, own, strict=True):
+        f.attributes["sym_name"] = string_attr(target)
+        f.attributes["sym_visibility"] = string_attr("private")
+        for attrs in ("arg_attrs", "res_attrs"):
+            if name == "main" and attrs in f.attributes:
+                del f.attributes[attrs]
+
+    def renumber(op: ir.Operation) -> Any:
+        if "channel_handle" in op.attributes:
+            number = f"handle = {module.next_channel()},"
+            text = re.sub(r"handle = \d+,", number, str(op.attributes["channel_handle"]))
+            op.attributes["channel_handle"] = parse_attr(text)
+        return ir.WalkResult.ADVANCE
+
+    other.operation.walk(renumber)
+    end = ir.InsertionPoint(module.module.body)
+    for f in functions:
+        end.insert(f.detach_from_parent())
+    return own[old.index("main")]
