@@ -1,6 +1,7 @@
 """weft.export: what is exported computes the same, wherever it is read; what is damaged is told."""
 
 import collections
+import json
 import subprocess
 import sys
 
@@ -26,7 +27,7 @@ def tree_function(d, *, scale):
 
 
 def test_a_function_of_pytrees_computes_the_same_after_reading():
-    args = {"a": X, "b": [X + 1]}
+    args = {"a": X, "b": [X + 1], "c": collections.OrderedDict(z=None, y=()), "d": {2: ()}}
     exported = export(weft.jit(tree_function))(args, scale=2.0)
     again = reread(exported)
     for each in (exported, again):
@@ -87,11 +88,12 @@ def test_a_call_inside_jit_is_part_of_the_program():
 
 def test_random_keys_and_linear_algebra():
     def f(key, a):
-        return weft.random.uniform(key, (3,)), wnp.linalg.cholesky(a)
+        return weft.random.uniform(key, (3,)), wnp.linalg.cholesky(a), wnp.linalg.eigh(a)
 
     key, a = weft.random.key(1), np.array([[4, 2], [2, 5]], np.float32)
-    draws, factor = reread(export(weft.jit(f))(key, a)).call(key, a)
+    draws, factor, eigen = reread(export(weft.jit(f))(key, a)).call(key, a)
     np.testing.assert_allclose(factor, np.linalg.cholesky(a), rtol=1e-5)
+    np.testing.assert_allclose(eigen.eigenvalues, np.linalg.eigvalsh(a), rtol=1e-5)
     np.testing.assert_array_equal(draws, weft.random.uniform(key, (3,)))
 
 
@@ -104,7 +106,7 @@ def test_programs_are_read_in_another_process(tmp_path):
     )
     command = [sys.executable, "-c", code, str(tmp_path / "f")]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    np.testing.assert_allclose(eval(out), [1, 3], rtol=1e-5)
+    np.testing.assert_allclose(json.loads(out), [1, 3], rtol=1e-5)
 
 
 def test_platforms_have_programs_of_their_own():

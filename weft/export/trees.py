@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from weft._xla.pytree import registry
 from weft.core.tree import PyTreeDef, flatten
+from weft.numpy import decompositions, determinants, setops
 
 T = TypeVar("T")
 _LEAF = flatten(0)[1]
@@ -120,6 +121,7 @@ def from_json(value: Any) -> PyTreeDef:
         return flatten(None)[1]
     if name in _PLAIN:
         node = _PLAIN[name]
+        aux = tuple(aux) if node is collections.OrderedDict else aux
         return PyTreeDef.from_node_data_and_children(registry, (node, aux), children)
     short = name.removeprefix("registered ")
     if short not in _by_name:
@@ -132,3 +134,11 @@ def from_json(value: Any) -> PyTreeDef:
     if make is not None:
         return flatten(make(data, [c.unflatten([0] * c.num_leaves) for c in children]))[1]
     return PyTreeDef.from_node_data_and_children(registry, (node, data), children)
+
+
+for _result in (
+    *(decompositions.EigResult, decompositions.EighResult, decompositions.QRResult),
+    *(decompositions.SVDResult, determinants.SlogdetResult),
+    *(setops._UniqueAll, setops._UniqueCounts, setops._UniqueInverse),
+):
+    register_namedtuple_serialization(_result, serialized_name=f"weft.{_result.__name__}")
