@@ -58,6 +58,26 @@ _R = TypeVar("_R")
 _R_co = TypeVar("_R_co", covariant=True)
 _F = TypeVar("_F", bound=Callable[..., Any])
 """
+UFUNCS = '''
+class _Ufunc:
+    """A function of scalars over arrays, with NumPy's ufunc methods."""
+
+    nin: int
+    nout: int
+    def reduce(self, a: ArrayLike, axis: int | None = 0, **options: Any) -> Array: ...
+    def accumulate(self, a: ArrayLike, axis: int = 0, **options: Any) -> Array: ...
+    def outer(self, a: ArrayLike, b: ArrayLike, **options: Any) -> Array: ...
+    def reduceat(self, a: ArrayLike, indices: ArrayLike, **options: Any) -> Array: ...
+    def at(self, a: ArrayLike, indices: Any, b: ArrayLike | None = None, **options: Any) -> Array: ...
+
+class _Unary(_Ufunc):
+    def __call__(self, x: ArrayLike, /, out: None = None, where: None = None) -> Array: ...
+
+class _Binary(_Ufunc):
+    def __call__(
+        self, x1: ArrayLike, x2: ArrayLike, /, out: None = None, where: None = None
+    ) -> Array: ...
+'''
 KNOWN = {
     *("Any", "Array", "ArrayLike", "DTypeLike", "Literal", "np", "contextlib", "None", "Ellipsis"),
     *("Callable", "Iterable", "Iterator", "Mapping", "Sequence", "True", "False"),
@@ -151,7 +171,9 @@ def stub(module: str) -> str:
             if value.__name__.startswith("weft."):
                 parent, _, last = value.__name__.rpartition(".")
                 imports.append(f"from {parent} import {last} as {name}")
-        elif isinstance(value, FunctionType) or type(value).__name__ == "ufunc":
+        elif type(value).__name__ == "ufunc":
+            bodies.append(f"{name}: {'_Binary' if value.nin == 2 else '_Unary'}\n")
+        elif isinstance(value, FunctionType):
             bodies.append(function_text(name, value, results, default))
         elif value is weft.Array:
             imports.append("from weft.typing import Array as Array")
@@ -171,6 +193,8 @@ def stub(module: str) -> str:
         bodies = [re.sub(builtin, f"builtins.{shadowed}", text) for text in bodies]
     if module == "weft.numpy":
         imports.append("from weft.numpy.scalar_types import ScalarType")
+    if module == "weft.numpy":
+        bodies.insert(0, UFUNCS)
     if module == "weft":
         imports.append("__version__: str")
         imports.append("__version_info__: tuple[int, int, int]")

@@ -43,6 +43,27 @@ _R = TypeVar("_R")
 _R_co = TypeVar("_R_co", covariant=True)
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+class _Ufunc:
+    """A function of scalars over arrays, with NumPy's ufunc methods."""
+
+    nin: int
+    nout: int
+    def reduce(self, a: ArrayLike, axis: int | None = 0, **options: Any) -> Array: ...
+    def accumulate(self, a: ArrayLike, axis: int = 0, **options: Any) -> Array: ...
+    def outer(self, a: ArrayLike, b: ArrayLike, **options: Any) -> Array: ...
+    def reduceat(self, a: ArrayLike, indices: ArrayLike, **options: Any) -> Array: ...
+    def at(
+        self, a: ArrayLike, indices: Any, b: ArrayLike | None = None, **options: Any
+    ) -> Array: ...
+
+class _Unary(_Ufunc):
+    def __call__(self, x: ArrayLike, /, out: None = None, where: None = None) -> Array: ...
+
+class _Binary(_Ufunc):
+    def __call__(
+        self, x1: ArrayLike, x2: ArrayLike, /, out: None = None, where: None = None
+    ) -> Array: ...
+
 def abs(x: ArrayLike, /) -> Array:
     """The absolute value; the magnitude of complex numbers. Source: numpy.absolute."""
 
@@ -55,8 +76,7 @@ def acos(x: ArrayLike, /) -> Array:
 def acosh(x: ArrayLike, /) -> Array:
     """The inverse hyperbolic cosine. Source: numpy.arccosh."""
 
-def add(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """x1 + x2. Source: numpy.add."""
+add: _Binary
 
 def all(
     a: ArrayLike,
@@ -273,8 +293,7 @@ def bincount(
 ) -> Array:
     """How often each of 0, 1, 2, … occurs, or the sum of weights there."""
 
-def bitwise_and(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Bits of x1 and x2; for booleans, and. Source: numpy.bitwise_and."""
+bitwise_and: _Binary
 
 def bitwise_count(x: ArrayLike, /) -> Array:
     """The number of 1 bits in the absolute value, uint8. Source: numpy.bitwise_count."""
@@ -288,14 +307,12 @@ def bitwise_left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
 def bitwise_not(x: ArrayLike, /) -> Array:
     """Bits inverted; for booleans, not. Source: numpy.bitwise_not."""
 
-def bitwise_or(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Bits of x1 or x2; for booleans, or. Source: numpy.bitwise_or."""
+bitwise_or: _Binary
 
 def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 shifted right by x2 bits; the sign of signed integers stays. Source: …"""
 
-def bitwise_xor(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Bits in which x1 and x2 differ. Source: numpy.bitwise_xor."""
+bitwise_xor: _Binary
 
 def blackman(M: int) -> Array:
     """The Blackman window of M points. Source: numpy.blackman."""
@@ -979,23 +996,18 @@ def log1p(x: ArrayLike, /) -> Array:
 def log2(x: ArrayLike, /) -> Array:
     """The logarithm to base 2. Source: numpy.log2."""
 
-def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """log(exp(x1) + exp(x2)), without overflow. Source: numpy.logaddexp."""
+logaddexp: _Binary
 
-def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """log2(2**x1 + 2**x2), without overflow. Source: numpy.logaddexp2."""
+logaddexp2: _Binary
 
-def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether both are nonzero. Source: numpy.logical_and."""
+logical_and: _Binary
 
 def logical_not(x: ArrayLike, /) -> Array:
     """Whether x is zero. Source: numpy.logical_not."""
 
-def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether either is nonzero. Source: numpy.logical_or."""
+logical_or: _Binary
 
-def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether exactly one is nonzero. Source: numpy.logical_xor."""
+logical_xor: _Binary
 
 def logspace(
     start: ArrayLike,
@@ -1039,8 +1051,7 @@ def max(
 ) -> Array:
     """The greatest element over an axis, a tuple of axes, or all; NaN if one is."""
 
-def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The greater of x and y; NaN if either is. Source: numpy.maximum."""
+maximum: _Binary
 
 def mean(
     a: ArrayLike,
@@ -1077,8 +1088,7 @@ def min(
 ) -> Array:
     """The least element over an axis, a tuple of axes, or all; NaN if one is."""
 
-def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The lesser of x and y; NaN if either is. Source: numpy.minimum."""
+minimum: _Binary
 
 def minmax(
     a: ArrayLike,
@@ -1099,8 +1109,7 @@ def modf(x: ArrayLike, /, out: Any = ...) -> tuple[Array, Array]:
 def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     """Dimensions moved to new positions; the others keep their order. Source: numpy.moveaxis."""
 
-def multiply(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """x1 * x2. Source: numpy.multiply."""
+multiply: _Binary
 
 nan: float
 
@@ -1255,8 +1264,7 @@ def nanvar(
 def ndim(a: ArrayLike) -> int:
     """The number of dimensions."""
 
-def negative(x: ArrayLike, /) -> Array:
-    """-x. Source: numpy.negative."""
+negative: _Unary
 
 newaxis: None
 
@@ -1624,8 +1632,7 @@ def std(
 ) -> Array:
     """The standard deviation: the square root of `var`."""
 
-def subtract(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """x1 - x2. Source: numpy.subtract."""
+subtract: _Binary
 
 def sum(
     a: ArrayLike,
