@@ -11,9 +11,9 @@ from weft.core.namespace import seal
 
 Offloadable = Offload
 Saveable = True
-"""What a policy returns to keep a value; an `Offloadable` keeps it in another memory."""
+"""The answer of a policy that keeps a value; an `Offloadable` keeps it in another memory."""
 Recompute = False
-"""What a policy returns to compute a value again."""
+"""The answer of a policy that recomputes a value."""
 
 __all__ = [
     "Offloadable",

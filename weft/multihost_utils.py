@@ -186,7 +186,7 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Any, pspecs
 
 
 def global_array_to_host_local_array(global_inputs: Any, global_mesh: Any, pspecs: Any) -> Any:
-    """What this process has of arrays over all: the inverse of `host_local_array_to_global_array`.
+    """Return this process's part of global arrays, inverse to `host_local_array_to_global_array`.
 
     Returns the tree of arrays over the part of `global_mesh` that is this process's.
 

@@ -236,7 +236,7 @@ def register_subprocess(pid: int, port: int) -> Callable[[], None]:
 
 
 def device_memory_profile(backend: str | None = None) -> bytes:
-    """What holds memory of a platform's devices now, in pprof's gzipped format.
+    """Return the live allocations of a platform's devices, in pprof's gzipped format.
 
     >>> import gzip, weft
     >>> len(gzip.decompress(weft.profiler.device_memory_profile())) > 0

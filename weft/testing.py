@@ -159,7 +159,7 @@ def check_vjp(
 
 
 class _Differences:
-    """What central differences say of a function along a random direction, for random weights."""
+    """Estimate a derivative along a random direction by central differences, for random weights."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ def _host(tree: Any) -> Any:
 
 
 def _dot(a: Any, b: Any) -> float:
-    """What cotangents say of tangents: the real part of their product."""
+    """Return the real part of the product of cotangents and tangents."""
     return sum(
         float(np.sum(np.asarray(x, np.complex128) * np.asarray(y, np.complex128)).real)
         for x, y in zip(flatten(a)[0], flatten(b)[0], strict=True)

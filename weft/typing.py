@@ -20,8 +20,8 @@ class SupportsDType(Protocol):
 
 
 ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
-"""What functions take as an array: arrays and scalars, not sequences of them."""
+"""Arguments of functions on arrays: arrays and scalars, not sequences of them."""
 
 DTypeLike: TypeAlias = str | type[Any] | np.dtype | SupportsDType
-"""What functions take as a dtype; None, where it stands for the default, is not among them."""
+"""Arguments that name a dtype; None, where it stands for the default, is not among them."""
 seal(globals())

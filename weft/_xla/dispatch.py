@@ -13,7 +13,7 @@ parse_arguments = _jax.jax_jit.parse_arguments
 
 
 class FastpathData(NamedTuple):
-    """What the C++ path needs to run a signature again without Python (field names are read there).
+    """The data by which the C++ path runs a signature again (it reads the field names).
 
     ``kept_var_bitvec`` has one bool for each constant and flattened argument; the sharding and
     layout lists have one entry for each kept one.

@@ -48,7 +48,7 @@ def text(layout: tuple) -> str:
 
 
 class ArgumentLayout:
-    """What the C++ call path compares an argument's layout with; `layout` is the caller's own."""
+    """The layout with which the C++ path compares an argument's; `layout` is the caller's own."""
 
     __slots__ = ("_made", "layout")
 

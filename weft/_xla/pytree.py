@@ -20,7 +20,7 @@ registry: PyTreeRegistry = _pytree.default_registry()
 """None, tuple, list, dict, namedtuple and every registered class are nodes."""
 
 dispatch_registry = PyTreeRegistry()
-"""What the C++ dispatch flattens with: ``registry`` plus array-like wrappers such as typed keys,
+"""The registry with which the C++ dispatch flattens: ``registry`` plus wrappers such as typed keys,
 whose buffers the executable sees directly."""
 
 none_leaf_registry = PyTreeRegistry(enable_none=False)

@@ -130,7 +130,7 @@ def _stands_alone(eqn: Any) -> bool:
 
 
 def structure(jaxpr: Jaxpr) -> tuple:
-    """What a program computes, apart from the names of variables and the values of constants."""
+    """Return a key of a program's computation, without variable names or constants' values."""
     index: dict[Any, int] = {}
     parts: list[Any] = [len(jaxpr.constvars)]
     for v in (*jaxpr.constvars, *jaxpr.invars):

@@ -43,7 +43,7 @@ _FALLS_SILENT = (DEBUG, ORDERED_DEBUG)
 
 
 def _abstract(*avals: Any, out_avals: tuple, **params: Any) -> list:
-    """What Python computes from values that vary along mesh axes varies along them too."""
+    """Mark the results of a callback as varying along the axes of its operands."""
     varying: frozenset = frozenset().union(*(a.mat.varying for a in avals))
     return [a.update(mat=Mat(varying)) for a in out_avals] if varying else list(out_avals)
 

@@ -1,4 +1,4 @@
-"""What custom_jvp and custom_vjp share: arguments, symbolic zeros, tracing functions with rules."""
+"""Shared parts of custom_jvp and custom_vjp: arguments, symbolic zeros, traced rules."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def _as_array(x: Any) -> Any:
 
 
 class FunctionWithRules:
-    """What custom_jvp and custom_vjp functions are, apart from their rules."""
+    """The base of custom_jvp and custom_vjp functions: all but their rules."""
 
     def __init__(
         self,
@@ -390,7 +390,7 @@ def closes_over_tracers(fun: Any) -> bool:
 
 
 def fitted(value: Any, want: Any, got: Any, varies: Callable[[str], str]) -> Any:
-    """What a rule returned, of a type that passed `check_type`, in exactly the type wanted.
+    """Convert a rule's result, which passed `check_type`, to exactly the type wanted.
 
     varies(axes): what to say if it differs along mesh axes where it has to be equal.
     """

@@ -46,7 +46,7 @@ def _cast(got: Any, want: Any) -> Any:
 
 
 class CustomVJPPrimal:
-    """What a forward rule with symbolic zeros gets for each leaf of its arguments."""
+    """The argument of a forward rule with symbolic zeros, for each leaf."""
 
     __slots__ = ("perturbed", "value")
 
@@ -300,7 +300,7 @@ def _linearize(
 
 
 class Context:
-    """What a forward rule hands to the backward rule besides arrays; compared by identity."""
+    """Residuals of a forward rule that are no arrays; compared by identity."""
 
     __slots__ = ("num_residuals", "value")
 

@@ -96,7 +96,7 @@ def push_inline(
 
 
 class DerivedCall:
-    """What a derivative makes of a call: of the function, and in a batch of the function's rule.
+    """Differentiate a call: the function, and in a batch the function's rule.
 
     derive(fun, n): of the n operands of `fun` and more the derivative's results. spread(flags):
     which operands it needs batched where these are. lead: how many operands in front are values

@@ -1,4 +1,4 @@
-"""What `linearize` and `vjp` give: linear functions that are pytrees of the values they keep."""
+"""Results of `linearize` and `vjp`: linear functions that are pytrees of their residuals."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Pullback:
 
     @property
     def opaque_residuals(self) -> list:
-        """What the forward pass computed for the backward pass."""
+        """The residuals that the forward pass computed for the backward pass."""
         pairs = zip(self._residuals, self._program.origins, strict=True)
         return [x for x, i in pairs if i is None]
 

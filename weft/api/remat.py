@@ -483,7 +483,7 @@ remat = checkpoint
 
 @api_boundary
 def saved_residuals(fun: Callable, *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
-    """What reverse-mode differentiation of `fun` keeps: types, with where the values come from.
+    """Return the residuals of reverse-mode differentiation of `fun`: types and origins.
 
     >>> import weft
     >>> def f(x):

@@ -61,7 +61,7 @@ class _Along:
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """What a call of shard_map was given, for one function."""
+    """The arguments of a shard_map call, for one function."""
 
     fun: Callable
     name: str
@@ -355,7 +355,7 @@ def _local_aval(
 def _inner_sharding(
     aval: ShapedArray, spec: PartitionSpec, local: tuple, name: str, mesh: Any, manual: tuple
 ) -> Any:
-    """What the type goes on to say inside: how the shard is split over other explicit axes."""
+    """Return the sharding of a shard's type: how it is split over other explicit axes."""
     typed = aval.sharding
     if typed is None or typed.mesh.shape != mesh.shape:
         return None

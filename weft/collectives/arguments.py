@@ -1,4 +1,4 @@
-"""What public collectives are given: operands, flags and indices, checked in their own terms."""
+"""Arguments of public collectives: operands, flags and indices, checked in the user's terms."""
 
 from __future__ import annotations
 

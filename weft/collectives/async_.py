@@ -238,7 +238,7 @@ class _Started:
 
 
 def _say_start(error: Exception, who: str) -> None:
-    """What a collective says of its arguments, said of its start."""
+    """Reword a collective's error for its started form."""
     text = error.args[0] if error.args else None
     if isinstance(text, str) and text.startswith((f"{who}:", f"{who} ", f"{who}()")):
         error.args = (f"{who}_start{text[len(who) :]}", *error.args[1:])

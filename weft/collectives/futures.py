@@ -1,4 +1,4 @@
-"""What users hold of a value under way: a pytree node that is no array, and says what to do."""
+"""Futures: pytree nodes that users hold for the results of started collectives."""
 
 from __future__ import annotations
 

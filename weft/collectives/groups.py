@@ -107,7 +107,7 @@ class Team:
 
 @on_clear
 def _forget_memos() -> None:
-    """What a team remembers may refer to the team itself, which would never be unused."""
+    """Drop memos of axis groups: one that refers to its own group would never be freed."""
     for team in Team._interned.values():
         team._memo.clear()
 

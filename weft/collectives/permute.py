@@ -370,7 +370,7 @@ def _lower_send(ctx: Any, x: Any, over: Team, perm: Pairs) -> Any:
 
 
 class Message(Held):
-    """What `psend` returns, a leaf for each value that was sent."""
+    """The token that `psend` returns, a leaf for each value sent."""
 
     __slots__ = ()
 

@@ -23,7 +23,7 @@ _MODULE = "weft_as_jax_finder"
 
 
 class _Distribution(importlib.metadata.Distribution):
-    """What `importlib.metadata` tells of jax: its version."""
+    """The metadata of jax for `importlib.metadata`: its version."""
 
     def read_text(self, filename: str) -> str | None:
         if filename != "METADATA":

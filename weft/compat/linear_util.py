@@ -10,7 +10,7 @@ _EMPTY = object()
 
 
 class StoreException(Exception):
-    """What a transformation leaves aside was read before it ran, or was left twice."""
+    """An auxiliary output of a transformation was read before it ran, or stored twice."""
 
 
 class Store:

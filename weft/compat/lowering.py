@@ -11,7 +11,7 @@ from weft.lowering.context import RuleContext, dense_attr, ir_type
 
 
 class ModuleContext:
-    """What a rule may ask of the module under construction."""
+    """The context of the module under construction, for rules."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
@@ -26,7 +26,7 @@ class ModuleContext:
 
 
 class LoweringRuleContext:
-    """What a rule is given: the equation's types, its primitive, and the module."""
+    """The context of a lowering rule: the equation's types, its primitive, the module."""
 
     def __init__(self, ctx: RuleContext, **changes: Any) -> None:
         self.weft = ctx

@@ -223,7 +223,7 @@ def _names(tb: TracebackType) -> list[str]:
 
 
 def _short(text: str) -> str:
-    """What Python or jaxlib said, without the signatures that jaxlib lists."""
+    """Return an error's text without the signatures that jaxlib lists."""
     if text == _NO_CAST:
         return "a value of another kind is needed"
     head, listed, _ = text.partition("incompatible function arguments")

@@ -80,7 +80,7 @@ def _check_types(jaxpr: Jaxpr, eqn: Eqn) -> None:
 
 
 def _check_inner(jaxpr: Jaxpr, eqn: Eqn) -> None:
-    """What the programs inside take and give is what the operands and results are."""
+    """Check that inner jaxprs take and return the types of the operands and results."""
     prim = eqn.primitive
     operands, results = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
     matches: Any = () if prim.inner is None else prim.inner(operands, results, eqn.params)

@@ -92,7 +92,7 @@ def leaked(tracer: Any) -> UnexpectedTracerError:
 
 
 def still_alive(tracers: list[Any], name: str) -> UnexpectedTracerError:
-    """What check_tracer_leaks says of traced values that something outside still holds."""
+    """Describe leaked tracers for check_tracer_leaks."""
     import gc
     import itertools
 

@@ -82,7 +82,7 @@ class _Memoized:
         self._memo: dict | None = None
 
     def memo(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What a transformation derived from this, made once."""
+        """Return the result that a transformation derived from this jaxpr, computed once."""
         if self._memo is None:
             self._memo = {}
         try:

@@ -12,7 +12,7 @@ from weft.core.trace import StagingTrace
 
 
 class Frame:
-    """What program_id, axis names and semaphores refer to while a kernel is traced."""
+    """The kernel being traced, to which program_id, axis names and semaphores refer."""
 
     __slots__ = ("asked", "extents", "grid", "ids", "mesh", "meshes", "what")
 

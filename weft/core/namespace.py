@@ -125,7 +125,7 @@ def bounded(
 
 
 def _label(module: str, qualname: str) -> str | None:
-    """What messages call a public function; operators have no name."""
+    """Return the name of a public function in messages; operators have none."""
     owner, _, method = qualname.rpartition(".")
     if method.startswith("__") and not owner:
         return None

@@ -153,7 +153,7 @@ class Primitive:
         return state.trace.process(self, args, params)
 
     def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
-        """What `bind` takes of an equation's params, for interpreters of jaxprs: all."""
+        """Return the params of an equation as `bind` takes them: all of them."""
         return params
 
     def __repr__(self) -> str:

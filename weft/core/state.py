@@ -15,7 +15,7 @@ even of concrete values, to Python."""
 
 
 class State(threading.local):
-    """What `bind` and the collectives look at; every transformation saves and restores it."""
+    """The tracing state that `bind` and collectives read, and transformations restore."""
 
     trace: Any = None  # set to the eager trace when weft.core.trace is imported
     axes: dict[Any, Any] = {}  # noqa: RUF012  name -> AxisEntry; replaced, never mutated

@@ -62,7 +62,7 @@ class Tracer:
         return self.aval.sharding
 
     def _is_traced_array(self) -> bool:
-        """What jaxlib asks of a tracer in isinstance(x, Array)."""
+        """The attribute by which jaxlib tests isinstance(x, Array)."""
         return isinstance(self.aval, ShapedArray)
 
     def concrete(self) -> Any:
@@ -268,7 +268,7 @@ def is_array_like(x: Any) -> bool:
 
 
 def array_method(x: Any) -> Any:
-    """What gives the array that an object of a user's class stands for, None if it is no such one.
+    """Return the method that converts an object of a user's class to an array, or None.
 
     It is named `__weft_array__`, or `__jax_array__` as in JAX.
     """

@@ -21,7 +21,7 @@ from weft.core.trace import typeof
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is looked for."""
+    """The test for the values looked for."""
 
     nans: bool
     infs: bool

@@ -1,4 +1,4 @@
-"""What compiled dispatch leaves unchecked around a call: donated buffers and static values.
+"""Checks that compiled dispatch leaves out: donated buffers and static values.
 
 XLA notices a donated buffer that is passed again, or donated twice in one call, only when the
 program has started; over several devices that ends the process (jaxlib 0.10.2, CPU). So arguments

@@ -127,7 +127,7 @@ class JitInfo:
 
     @property
     def dispatch_key(self) -> tuple:
-        """What tells jitted versions of one function apart."""
+        """Return the key that tells jitted versions of one function apart."""
         return (
             self.static_argnums,
             self.static_argnames,
@@ -351,7 +351,7 @@ class JitInfo:
         return arg_names(self.fun, entry.in_tree, entry.statics)
 
     def names(self, entry: Entry) -> tuple[Callable[[], list[str]], Callable[[], list[str]]]:
-        """What gives the names of a program's arguments, and of its results."""
+        """Return the functions that name a program's arguments and results."""
         return lambda: self.leaf_names(entry), lambda: names_in(entry.out_tree)
 
     def layouts(self, entry: Entry, args: Sequence[Any]) -> tuple | None:
@@ -360,7 +360,7 @@ class JitInfo:
         return layouts_for(self.name, args, entry.layouts, n_out, lambda: self.leaf_names(entry))
 
     def request(self, entry: Entry, placed: tuple, layouts: tuple | None) -> Request:
-        """What a call with arguments placed so, of these layouts, needs compiled."""
+        """Return the program key of a call with arguments of these placements and layouts."""
         return Request(
             self.name,
             placed,
@@ -386,7 +386,7 @@ class JitInfo:
         }
 
     def call(self, args: tuple, kwargs: dict) -> tuple:
-        """What the compiled dispatch asks on a cache miss: (result, fast-path data, False)."""
+        """Answer a cache miss of the compiled dispatch: (result, fast-path data, False)."""
         entry, leaves = self.traced(args, kwargs)
         operands = [*entry.consts, *leaves]
         if state.trace is not EVAL or any(x.__class__ is Cell for x in operands):

@@ -1,4 +1,4 @@
-"""What a jaxpr is compiled for: placements and options, which make the key of its program."""
+"""Program keys: the placements and options that a jaxpr is compiled for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.runtime.device_put import default_sharding
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """What is asked for; the tuples have an item for each flat argument, or result, of the jaxpr.
+    """A compilation request; its tuples have an item for each flat argument or result.
 
     placed: shardings of the committed arguments, None for others. in_shardings, out_shardings: as
     the user gave them to jit, None where propagation decides. options: XLA's, by name. layouts: of

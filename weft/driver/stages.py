@@ -34,7 +34,7 @@ from weft.sharding.physical import without_trailing_nones
 
 @dataclass(frozen=True, slots=True)
 class ArgInfo:
-    """What a stage knows of one argument: its type, and whether its buffer is given away."""
+    """The type of one argument of a stage, and whether its buffer is donated."""
 
     aval: Any
     donated: bool
@@ -44,7 +44,7 @@ class ArgInfo:
 
 
 class _Arguments:
-    """What all stages tell of the function's arguments."""
+    """The arguments of the function, as all stages describe them."""
 
     _entry: Any
 
@@ -329,7 +329,7 @@ class Compiled(_Arguments):
         return result, fast, False
 
     def _structure_error(self, args: tuple, kwargs: dict, tree: PyTreeDef) -> str:
-        """What differs between the arguments of a call and those that were lowered."""
+        """Describe how the arguments of a call differ from those that were lowered."""
         info = self._traced._info
         text = (
             f"{info.name} was compiled for arguments of structure {self.in_tree}, called with "

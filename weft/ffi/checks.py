@@ -1,4 +1,4 @@
-"""What a call checks before XLA sees it: results, layouts, aliases, batch dimensions."""
+"""Checks of a call before XLA sees it: results, layouts, aliases, batch dimensions."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def _write_blanks(frame: Any) -> None:
 # Registration -------------------------------------------------------------------------------------
 
 PROBE = "weft_ffi_probe_"
-"""What the names of targets begin with that were registered to be asked only."""
+"""Prefix of targets that are registered only for queries."""
 
 
 def answers(capsule: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What a lowering rule sees: operand types, and short ways to emit StableHLO.
+"""The context of lowering rules: operand types, and short ways to emit StableHLO.
 
 A rule is `lower(ctx, *operands, **params)` and returns a value, or a list of values for ops with
 multiple results.
@@ -146,7 +146,7 @@ def _splat_attr(value: bytes, shape: tuple[int, ...], dtype: Any) -> ir.Attribut
 _NUMBERS = frozenset((int, float, bool))
 
 _traced: dict[tuple, tuple] = clearable({})
-"""What `RuleContext.lower_fun` has traced, with the codes whose ids are in the keys."""
+"""Jaxprs that `RuleContext.lower_fun` traced, with the code objects whose ids are in the keys."""
 
 _MOST_TRACED = 2048
 

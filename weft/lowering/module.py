@@ -355,7 +355,7 @@ class ModuleContext:
             self.diverging = before
 
     def _marked(self) -> AbstractContextManager:
-        """What a function's body is emitted in: called from a GSPMD region, it is marked so."""
+        """Return the context of a function's body, marked if a GSPMD region calls it."""
         if self.use_shardy or not self.manual_axes:
             return nullcontext()
         from weft.lowering.manual import marked_sources

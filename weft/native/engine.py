@@ -32,7 +32,7 @@ _LIMITS = {"SSE4_2": ("x86-64-v2", {*_V2.split()}), "AVX2": ("x86-64-v3", {*_V3.
 
 
 def _limit() -> tuple[str, set[str]] | None:
-    """What XLA is told to limit its own code to, which holds for kernels, too."""
+    """Return the instruction-set limit given to XLA, which holds for kernels too."""
     asked = re.findall(r"--xla_cpu_max_isa=(\w+)", os.environ.get("XLA_FLAGS", ""))
     return _LIMITS.get(asked[-1].upper()) if asked else None
 

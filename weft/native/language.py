@@ -265,7 +265,7 @@ class _Writer:
         self.label(self.fresh("after"))
 
     def known(self, test: ast.expr) -> bool | None:
-        """What a comparison of numbers that the bindings tell comes to."""
+        """Evaluate a comparison of numbers known from the bindings."""
         if not isinstance(test, ast.Compare):
             return None
         names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}

@@ -1,4 +1,4 @@
-"""What kernels share: the handler that XLA calls, and loops over threads.
+"""Shared parts of kernels: the handler that XLA calls, and loops over threads.
 
 Chunks run on the thread of the call and on XLA's own pool, which the FFI lends. The caller takes
 chunks too and waits only for those that somebody has begun, so a pool without a free thread delays

@@ -20,7 +20,7 @@ Axes = int | Sequence[int]
 
 @runtime_checkable
 class Initializer(Protocol):
-    """What initializers are: `(key, shape, dtype, out_sharding) -> array`."""
+    """The signature of initializers: `(key, shape, dtype, out_sharding) -> array`."""
 
     def __call__(
         self, key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None

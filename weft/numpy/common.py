@@ -1,4 +1,4 @@
-"""What the NumPy functions share: arguments checked, dtypes made canonical, constants made."""
+"""Shared parts of NumPy functions: checks of arguments, canonical dtypes, constants."""
 
 from __future__ import annotations
 

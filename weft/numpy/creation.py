@@ -307,7 +307,7 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """What numpy.save wrote, as an array; a .npz file as a mapping. Source: numpy.load."""
+    """Load the array that numpy.save wrote; a .npz file as a mapping. Source: numpy.load."""
     out = np.load(os.fspath(file) if isinstance(file, os.PathLike) else file, *args, **kwargs)
     if isinstance(out, np.ndarray):
         # np.save writes ml_dtypes' bfloat16 as raw two-byte elements.

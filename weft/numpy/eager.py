@@ -1,4 +1,4 @@
-"""What makes methods and operators of arrays quick outside of jit.
+"""Fast paths of array methods and operators outside of jit.
 
 A method that is several ops runs as one compiled program for each set of options, and numbers
 beside arrays are put on the device once.

@@ -22,7 +22,7 @@ Labels = tuple[str, ...]
 
 
 class Single(NamedTuple):
-    """What is done to one operand: size-1 dimensions dropped, diagonals taken, labels summed."""
+    """Steps on one operand: drop size-1 dimensions, take diagonals, sum labels."""
 
     position: int
     labels: Labels  # before

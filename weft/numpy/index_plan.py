@@ -78,7 +78,7 @@ class Strided:
 
 
 class Plan:
-    """What an index does to arrays of one shape.
+    """The plan of an index for arrays of one shape.
 
     strided: the static window taken first. kind: what remains is nothing ('static'), one window at
     scalar indices ('window'), or windows at an array of indices ('gather'). window: its sizes in

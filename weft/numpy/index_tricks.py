@@ -12,7 +12,7 @@ s_, index_exp = np.s_, np.index_exp
 
 
 def _range(index: slice) -> Any:
-    """What the slice start:stop:step means; an imaginary step is a number of points."""
+    """Return the points of the slice start:stop:step; an imaginary step is their number."""
     from weft.numpy.creation import arange
     from weft.numpy.spaced_ranges import linspace
 

@@ -135,7 +135,7 @@ class ufunc(functools.partial):
         return moveaxis(concatenate([first, rest]), 0, axis)
 
     def _operand(self, a: Any, dtype: Any) -> Any:
-        """What is folded, in the dtype asked for or the one that the function gives for it."""
+        """Convert the operand of a fold to the dtype asked for, or the function's own."""
         from weft.driver.staging import eval_shape
         from weft.numpy.common import canonical, cast, to_array
 

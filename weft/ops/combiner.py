@@ -97,7 +97,7 @@ IDENTITIES: dict[str, Callable[[Any], Any]] = {
     "or": lambda dtype: dtype.type(0),
     "xor": lambda dtype: dtype.type(0),
 }
-"""What each combiner that is one op leaves every value as it is with, by dtype."""
+"""The neutral element of each combiner that is a single op, by dtype."""
 
 
 def combine_start(jaxpr: ClosedJaxpr, init: Any, result: Any) -> Any:

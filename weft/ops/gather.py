@@ -46,7 +46,7 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 class GatherScatterMode(enum.Enum):
-    """What happens to windows that are out of bounds.
+    """The treatment of windows that are out of bounds.
 
     CLIP: moved inside. FILL_OR_DROP: a gather gives `fill_value` for the whole window, a scatter
     leaves the operand as it is. PROMISE_IN_BOUNDS: there are none; if there are, a gather clips, a
@@ -102,7 +102,7 @@ def check_dims(name: str, what: str, dims: Shape, rank: int, *, ordered: bool) -
 def check_index_types(
     name: str, operand: ShapedArray, indices: ShapedArray, mapped: Shape, batching: tuple
 ) -> None:
-    """What gather and scatter ask of their indices."""
+    """Options of gather and scatter about their indices."""
     if not dtypes.is_integer(indices.dtype):
         raise TypeError(
             f"{name}: indices must be integers, got {indices.str_short()}; convert them with "
@@ -269,7 +269,7 @@ def _gather_batch(
 
 
 def default_fill(dtype: Any) -> Any:
-    """What a gather gives out of bounds by default: NaN, the least int, the greatest unsigned."""
+    """Return a gather's default value out of bounds: NaN, the least int, the greatest unsigned."""
     if dtypes.is_inexact(dtype):
         return float("nan")
     if dtypes.is_bool(dtype):

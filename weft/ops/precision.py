@@ -188,7 +188,7 @@ def canonical_accuracy(name: str, accuracy: Any) -> AccuracyMode | Tolerance | N
 
 
 def canonical_precision(name: str, precision: Any) -> CanonicalPrecision:
-    """What the argument `precision` means: None, a pair (lhs, rhs), or an algorithm."""
+    """Normalize the argument `precision`: None, a pair (lhs, rhs), or an algorithm."""
     if precision is None:
         precision = config.default_matmul_precision
         if precision is None:

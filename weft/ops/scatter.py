@@ -64,7 +64,7 @@ def window_sizes(operand_shape: Shape, updates_shape: Shape, d: ScatterDimension
 
 
 def gather_updates(x: Any, indices: Any, updates_shape: Shape, params: dict, fill: Any = 0) -> Any:
-    """What x holds where a scatter with these params writes; `fill` where it drops."""
+    """Gather the elements of x that a scatter with these params writes; `fill` where it drops."""
     d = params["dimension_numbers"]
     return gather_p.bind(
         x,

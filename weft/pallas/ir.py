@@ -1,4 +1,4 @@
-"""What the backends of kernels are given: a kernel call, its blocks, its programs."""
+"""The input of kernel backends: a kernel call, its blocks, its programs."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class KernelCall:
         return any(DEBUG in p.jaxpr.effects for p in self.programs)
 
     def ref_name(self, i: int) -> str:
-        """What the kernel calls its ref number i."""
+        """Return the kernel's name for its ref number i."""
         return self.ref_names[i] if i < len(self.ref_names) else f"ref {i}"
 
     def describe(self) -> list[str]:

@@ -36,7 +36,7 @@ PASSES = frozenset(("copy", "name", "stop_gradient", "relabel", "multiple_of", "
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Target:
-    """What a backend can translate.
+    """The operations that a backend can translate.
 
     name: in messages. platforms: those that `platform_dependent` may name. is_native: whether the
     backend has the op for its operands' types. formulas: op → function(equation, *operands) of

@@ -89,7 +89,7 @@ _numbers = count()
 
 
 class Splitter:
-    """What localization asks of a kernel call: which splits fit, and the call on the shards."""
+    """The rule by which a kernel call is localized: the splits that fit, the call on shards."""
 
     def __init__(self, ctx: RuleContext, call: KernelCall, lower: Callable) -> None:
         module = ctx.module  # not kept: it would keep the splitter, and the whole program

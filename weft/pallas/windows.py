@@ -22,7 +22,7 @@ they are one loop. Products of matrices are not joined, and their code takes lon
 
 
 def _wide(dtype: Any) -> Any:
-    """What elements of a dtype are added up in."""
+    """Return the dtype in which elements of a dtype are accumulated."""
     return dtypes.float32 if dtypes.is_float(dtype) and dtype.itemsize < 4 else dtype
 
 

@@ -25,7 +25,7 @@ COMBINERS = tuple(sorted(named(lambda row: row.idempotent or row.neutral == "zer
 
 @dataclass(slots=True)
 class Update:
-    """What a carry's next value is made of.
+    """The terms of a carry's next value.
 
     Attributes:
       reduces: all_reduces that nothing else reads, by their result.

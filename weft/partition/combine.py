@@ -115,7 +115,7 @@ def _closure(before: int, groups: list[_Group]) -> int:
 
 
 def _key(op: ir.Operation) -> tuple | None:
-    """What collectives that can be one have in common; None for those to leave alone."""
+    """Return the key that combinable collectives share; None for those to leave alone."""
     if op.name not in KINDS or len(op.operands) != 1:
         return None
     kind = op.operands[0].type
@@ -131,7 +131,7 @@ def _size(op: ir.Operation) -> int:
 
 
 def _uses(op: ir.Operation) -> Iterator[ir.Value]:
-    """What an operation and its regions read."""
+    """Return the values that an operation and its regions read."""
     yield from op.operands
     if not facts(op).combines:
         for region in op.regions:

@@ -436,7 +436,7 @@ class Emitter:
         )
 
     def _received(self, value: ir.Value, pairs: np.ndarray) -> ir.Value:
-        """What a permute would send, out of an all_gather in groups of those that exchange."""
+        """Select the value of a permute from an all_gather in groups of those that exchange."""
         mesh = self.mesh
         everything = tuple(range(len(mesh.atoms)))
         place = np.argsort(mesh.partition_ids(np.arange(mesh.size)))

@@ -42,7 +42,7 @@ def _in_loop(op: ir.Operation) -> bool:
 
 
 def _end(start: ir.Operation) -> None:
-    """What a start holds, in its place; its value for that of the done."""
+    """Replace a start by the operation it holds, and the result of the done by its value."""
     block = start.regions[0].blocks[0]
     for outer, inner in zip(start.operands, block.arguments, strict=True):
         inner.replace_all_uses_with(outer)

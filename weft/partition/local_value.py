@@ -1,4 +1,4 @@
-"""What one device holds of a value, and what its padding holds."""
+"""Local values: the shard of a value on one device, and the contents of its padding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.partition.emit import Emitter
 
 @dataclass(slots=True)
 class Local:
-    """What one device holds of a value.
+    """The shard of a value on one device.
 
     `partial` is (atoms, kind) where the true value is the combination by `kind` (add, or, …) of the
     devices along `atoms`. Values that are not tensors (tokens) have no layout. `remake`, where

@@ -47,7 +47,7 @@ def rule(*names: str) -> Callable[[_R], _R]:
 
 @dataclass(slots=True)
 class Localized:
-    """What `localize` learned: the mesh, and the layouts of the main function's boundary.
+    """The result of `localize`: the mesh, and the layouts of the main function's boundary.
 
     diverges: whether devices may take some branches or loops differently.
     """

@@ -36,7 +36,7 @@ class Manual:
 
 
 def recognize(module: ir.Module) -> Manual | None:
-    """What the short way needs of a module, else None; the module is not changed.
+    """Collect the inputs of the short way from a module, or None; the module is not changed.
 
     Without a doubt only: anything unforeseen takes the long way.
     """
@@ -186,7 +186,7 @@ def _results(mesh: DeviceMesh, main: ir.Operation, region: ir.Operation) -> list
 
 
 def _source(value: ir.Value, sharding: ir.Attribute | None = None) -> ir.Value | None:
-    """What constraints were put on; None where one asks for another sharding than that given."""
+    """Return the operands of constraints; None where one asks for another sharding."""
     while not isinstance(value.owner, ir.Block):
         op = value.owner.operation
         if op.name != "sdy.sharding_constraint":

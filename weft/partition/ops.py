@@ -27,7 +27,7 @@ def _nothing(op: ir.Operation) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known about an operation.
+    """The facts about an operation.
 
     Attributes:
       pointwise: every element of the result is computed from the operands' elements at its place.

@@ -74,7 +74,7 @@ def optimize(
 
 
 def _finish(block: ir.Block, mesh: DeviceMesh) -> int:
-    """What backends need of a function's collectives; returns how many send bytes instead."""
+    """Rewrite collectives as a backend needs them; return how many send bytes instead."""
     rewritten = 0
     for op in inner_first(block):
         if KEPT in op.attributes:
@@ -166,7 +166,7 @@ def _key(op: ir.Operation) -> tuple:
 
 
 def _unshaped(value: ir.Value) -> ir.Value:
-    """What a value was before reshapes, and before pads that pad nothing."""
+    """Return the source of a value before reshapes and empty pads."""
     while not isinstance(value.owner, ir.Block):
         op = value.owner.operation
         kept = op.name == "stablehlo.pad" and op.operands[0].type == value.type

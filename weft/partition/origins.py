@@ -147,7 +147,7 @@ class _Graph:
             self._tie([*op.operands, *op.results], op.name in _MANY_SIZES)
 
     def _carried(self, value: ir.Value) -> list[ir.Value]:
-        """What a value that a loop carries, or that branches give, is in every region."""
+        """Return the counterparts, in each region, of a loop's carry or a branch's result."""
         owner = value.owner
         if isinstance(owner, ir.Block):
             return [value]

@@ -1,4 +1,4 @@
-"""What a device computes between the start of a collective and its done."""
+"""Estimate the work that overlaps a started collective."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Meanwhile:
 
 
 def until_done(start: ir.Operation, functions: Functions, trip_count: TripCount) -> Meanwhile:
-    """What stands between an `async_start` and its `async_done`; unknown trip counts are one."""
+    """The work between an `async_start` and its `async_done`; unknown trip counts are one."""
     done = {
         use.owner.operation
         for use in start.results[0].uses

@@ -82,7 +82,7 @@ def scattered_to(lz: Localizer, op: ir.Operation) -> Layout | None:
 
 @dataclass(slots=True)
 class Share:
-    """What one execution pays of an operand's moves.
+    """Return the cost of an operand's moves in one execution.
 
     Attributes:
       part: less than one where a loop does not change the operand, which then moves in front of it,
@@ -101,7 +101,7 @@ class Share:
 
 
 def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
-    """What `op` pays of the moves of an operand."""
+    """Return the cost that `op` pays of an operand's moves."""
     alone = value not in lz.shared
     while not isinstance(value.owner, ir.Block) and facts(value.owner.operation).relayout:
         move = value.owner.operation

@@ -80,7 +80,7 @@ class CommReport:
         ]
 
     def _until_done(self, collective: Collective) -> str:
-        """What a started collective can hide behind, in a line."""
+        """Describe in a line the work that a started collective overlaps."""
         meanwhile = collective.meanwhile
         if meanwhile is None:
             return ""
@@ -201,7 +201,7 @@ def report(
 
 
 def _result_names(module: ir.Module) -> list[str]:
-    """What `jax.result_info` calls the results of main, as `result['loss']`."""
+    """Return the names of main's results by `jax.result_info`, as `result['loss']`."""
     main = next(op for op in module.body if op.attributes["sym_name"].value == "main")
     attributes = main.attributes
     if "res_attrs" not in attributes:

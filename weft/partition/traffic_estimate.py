@@ -20,7 +20,7 @@ LATENCY = 64 * 1024
 
 
 def latency(layout: Layout, element: ir.Type) -> int:
-    """What a step on a value's way to another layout costs beside the bytes that it sends.
+    """Return the cost of a relayout step beside the bytes that it sends.
 
     No more than half of what a device holds of the value, so that small programs, whose time is
     latency alone, take the ways that they would take with more elements.

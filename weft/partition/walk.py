@@ -12,7 +12,7 @@ WHY = "weft.why"  # on a collective: the reason that it exists
 
 
 def inner_first(block: ir.Block) -> Iterator[ir.Operation]:
-    """What a region holds before the operation that has it; the regions of combiners are left out.
+    """Walk operations, each after those of its regions; the regions of combiners are left out.
 
     A block's operations are listed when its walk begins, so that the caller may replace the one
     it is at, and add others.

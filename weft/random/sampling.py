@@ -1,4 +1,4 @@
-"""What all samplers share: arguments checked, and eager calls compiled as one program."""
+"""Shared parts of samplers: checks of arguments, eager calls compiled as one program."""
 
 from __future__ import annotations
 

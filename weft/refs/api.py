@@ -370,7 +370,7 @@ def to_plain(at: Index, value: Any) -> Any:
 
 
 def shown(at: Index, out: Any) -> Any:
-    """What an op gives, as the index asks for it."""
+    """Reshape the result of an op as the index asks."""
     for form, _ in at.forms:
         out = form(out)
     if at.reverse:

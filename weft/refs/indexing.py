@@ -183,7 +183,7 @@ def _no_new(items: Sequence[Any]) -> list:
 
 
 def _is_advanced(item: Any) -> bool:
-    """What takes part in NumPy's broadcasting of index arrays: arrays and scalars."""
+    """Return the parts of an index that broadcast as NumPy's index arrays: arrays and scalars."""
     return not isinstance(item, slice | Slice)
 
 

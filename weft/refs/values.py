@@ -1,4 +1,4 @@
-"""What an indexer reads from an array and writes to it, in ops on arrays: refs without refs."""
+"""Reads and writes of an indexer as ops on arrays."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ Form = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What an index selects; `count` operands belong to it."""
+    """The selection of an index; `count` operands belong to it."""
 
     shape: Shape
     dtype: Any
@@ -135,7 +135,7 @@ def below(
 
 
 def _axes(indexer: Indexer) -> list[Any]:
-    """What each dimension of the result is: the number of a dimension, or a part of the block."""
+    """Return each result dimension's origin: a dimension's number, or a part of the block."""
     axes: list[Any] = [d for d, at in enumerate(indexer.dims) if isinstance(at, Window)]
     if indexer.has_picks:
         axes[indexer.place : indexer.place] = [("block", k) for k in range(len(indexer.block))]

@@ -47,7 +47,7 @@ def _programs_of(text: str) -> list:
 
 
 def memory_text(compiled: Any) -> str:
-    """What one device needs for a compiled program, and its largest values with their lines."""
+    """Return one device's memory for a program, and its largest values with their lines."""
     stats = compiled.memory_analysis()
     parts = {
         "arguments": stats.argument_size_in_bytes,

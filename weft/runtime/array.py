@@ -174,7 +174,7 @@ def _block_until_ready(self: Any) -> Any:
 
 
 def _explained(array: Any, error: XlaRuntimeError) -> BaseException:
-    """What to raise for jaxlib's error: the array is gone, or its program failed."""
+    """Return the error to raise for jaxlib's: the array is gone, or its program failed."""
     if array.is_deleted():
         return RuntimeError(deleted_text(array))
     from weft.runtime.host_calls import explained

@@ -1,4 +1,4 @@
-"""What callback a thread runs, and how its copies avoid the threads that wait for it."""
+"""Callback threads: which callback each one runs, and copies that avoid threads waiting for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.sharding.physical import SingleDeviceSharding
 
 
 class _Inside(threading.local):
-    """What callback this thread runs.
+    """The callback that this thread runs.
 
     pending: the tokens of the runs it started; None outside of callbacks. together: whether it
     belongs to a program over several CPU devices.

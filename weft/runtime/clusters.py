@@ -1,4 +1,4 @@
-"""What a launcher's environment tells of the processes it started: address, count, number."""
+"""Launchers' environments: the coordinator's address, number of processes, this one's number."""
 
 from __future__ import annotations
 

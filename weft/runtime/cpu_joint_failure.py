@@ -29,7 +29,7 @@ _ENDLESS = 10_000
 
 
 class Calls:
-    """What a program calls that can fail on one device alone.
+    """Wrap the calls of a program that can fail on one device alone.
 
     targets: names of native targets. on_shards: whether there are calls that each device makes for
     itself, whichever partitioner splits the program.

@@ -128,7 +128,7 @@ class Calls:
 
 
 def count_run(function: Any, args: tuple, kwargs: dict, result: Any) -> None:
-    """What C++ calls after each run that it started without Python."""
+    """Count a run that C++ started without Python."""
     calls = function._calls
     if calls.each:
         _runs.append(result if type(result) is ArrayImpl else calls._handle(result))

@@ -268,7 +268,7 @@ def _from_parts(x: Any, aval: Any, sharding: Any) -> Any:
 
 
 def index_key(index: tuple) -> tuple:
-    """What tells one part's index from another's: slices have no hash."""
+    """Return a hashable key of a shard's index: slices have no hash."""
     return tuple((s.start, s.stop) for s in index)
 
 

@@ -56,7 +56,7 @@ def check_same_program(name: str, lines: Sequence[str], devices: Sequence[Any]) 
 
 
 def _entries(client: Any, folder: str) -> dict[int, str]:
-    """What the processes stored in a folder of the key-value store, by their number."""
+    """Return the processes' entries in a folder of the key-value store, by their number."""
     return {int(key.rsplit("/", 1)[1]): value for key, value in client.key_value_dir_get(folder)}
 
 

@@ -211,7 +211,7 @@ class Executable:
     def fastpath(
         self, out_tree: Any, num_args: int, const_args: Sequence[Any] = ()
     ) -> FastpathData:
-        """What the C++ path needs to run this, which has no effects, without Python.
+        """Return the data by which the C++ path runs this program, free of effects, without Python.
 
         ``out_tree`` is the result's tree in ``weft._xla.pytree.dispatch_registry``; ``num_args``
         the number of flat arguments; ``const_args`` come before them in ``in_shardings``.

@@ -49,7 +49,7 @@ def note_sites(error: BaseException, kept: Sequence[Any]) -> None:
 
 
 class HostCallError(RuntimeError):
-    """What XLA is told of an exception in a callback."""
+    """Describe an exception in a callback for XLA."""
 
     number = 0
 

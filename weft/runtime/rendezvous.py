@@ -106,7 +106,7 @@ class _Guest:
 
 
 def _proof(nonce: str, number: int, count: int) -> str:
-    """What only a process that knows the group's secret can answer to a challenge."""
+    """Answer a challenge as only a process that knows the group's secret can."""
     key = os.environ.get("WEFT_COORDINATOR_TOKEN", "").encode()
     return hmac.new(key, f"{nonce} {number} {count}".encode(), "sha256").hexdigest()
 
@@ -270,7 +270,7 @@ def _tell(connection: socket.socket, text: str) -> None:
 
 
 def _line(connection: socket.socket, until: float) -> str:
-    """What the other side says; "" if it says nothing, or not all of a line by then."""
+    """Read one message of the peer; "" if it sends none, or not a whole line by then."""
     received = b""
     with contextlib.suppress(OSError):
         while not received.endswith(b"\n") and len(received) < _LINE:

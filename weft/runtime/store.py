@@ -176,7 +176,7 @@ def _make_private(folder: Path) -> None:
 
 @functools.cache
 def host_cpu() -> str:
-    """What this machine's processor can do, which decides the machine code made for it."""
+    """Return the processor's features, which decide the machine code made for it."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:

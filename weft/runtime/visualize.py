@@ -75,7 +75,7 @@ def visualize_sharding(
 def sharding_text(
     shape: Sequence[int], sharding: Any, *, min_width: int = 9, max_width: int = 80
 ) -> str:
-    """What `visualize_sharding` prints, without color."""
+    """Draw the table that `visualize_sharding` prints, without color."""
     return _draw(device_grid(shape, sharding), min_width, max_width, lambda text, cell: text)
 
 

@@ -16,7 +16,7 @@ __all__ = ["OptimizeResults", "minimize"]
 
 
 class OptimizeResults(NamedTuple):
-    """What minimize gives: the point x, whether and why it ended, and values at x.
+    """The result of minimize: the point x, whether and why it ended, and values at x.
 
     status: 0 converged, 1 iterations ran out, 3 the line search failed.
     """

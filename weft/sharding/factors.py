@@ -234,7 +234,7 @@ RULES: dict[str, Callable[..., str]] = {
     "replicated": _replicated,
     "whole": _unruled,
 }
-"""What `Primitive.sharding` may name: (avals, outs, **params) -> the op's factors as text."""
+"""Rules that `Primitive.sharding` names: (avals, outs, **params) -> the op's factors as text."""
 
 
 @functools.lru_cache(maxsize=4096)

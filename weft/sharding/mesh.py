@@ -35,7 +35,7 @@ class AxisType(enum.Enum):
 
 
 class _AxisQueries:
-    """What concrete and abstract meshes share: questions about sizes, names and types of axes."""
+    """The base of concrete and abstract meshes: sizes, names and types of axes."""
 
     __slots__ = ()
 

@@ -232,7 +232,7 @@ def call_impl(f: Any, *args: Any, **params: Any) -> Any:
 
 
 class DebugInfo:
-    """What a traced function and its arguments are called."""
+    """The names of a traced function and its arguments."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the control-flow ops share: tracing bodies, checking their types, reordering jaxprs."""
+"""Shared parts of control-flow ops: tracing bodies, checking their types, reordering jaxprs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def same_type(a: Any, b: Any) -> bool:
 
 
 def remedy_for(expected: Any, got: Any, first: str, second: str) -> str:
-    """What to write so that `second`, of type `got`, agrees with `first`, of type `expected`."""
+    """Suggest how `second`, of type `got`, comes to agree with `first`, of type `expected`."""
     if not (isinstance(expected, ShapedArray) and isinstance(got, ShapedArray)):
         return f"Give {second} the type of {first}."
     if expected.shape != got.shape:

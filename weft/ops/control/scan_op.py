@@ -455,7 +455,7 @@ def _known_carries(
     num_consts: int,
     num_carry: int,
 ) -> list:
-    """What the carries that are no linear operands, such as counters, hold in every iteration."""
+    """Return the values in each iteration of nonlinear carries, such as counters."""
     end = num_consts + num_carry
     known = [not m for m in linear]
     j = jaxpr.jaxpr

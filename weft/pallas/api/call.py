@@ -147,7 +147,7 @@ def trace_kernel(
 
 
 def _ref_names(fun: Callable, arrange: Callable, n: int) -> tuple[str, ...]:
-    """What the kernel calls each of its refs."""
+    """Return the kernel's name for each of its refs."""
     leaves, tree = flatten(arrange(list(range(n))))
     by_position = dict(zip(leaves, arg_names(fun, tree), strict=True))
     return tuple(by_position.get(i, f"extent {i} of the grid") for i in range(n))
@@ -413,7 +413,7 @@ def pallas_call(
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
-    """What a pallas_call fixes before it sees arguments."""
+    """The part of a pallas_call that is fixed before its arguments are known."""
 
     what: str
     title: str

@@ -1,4 +1,4 @@
-"""What a kernel is asked for beside its arrays: parameters of backends, its name, its cost."""
+"""Parameters of kernels beside their arrays: options of backends, names, costs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.pallas.api.mesh import SEMANTICS
 
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
-    """What a kernel costs: for profiles and schedules."""
+    """The cost of a kernel, for profiles and schedules."""
 
     flops: int
     transcendentals: int
@@ -44,7 +44,7 @@ def param(params: Any, name: str, default: Any = None) -> Any:
 
 
 def semantics(call: Any) -> dict[int, str]:
-    """What compiler_params say of dimensions of a kernel's grid; those that vmap added: none."""
+    """Return the semantics that compiler_params give to the grid's dimensions; none to vmap's."""
     given = param(call.compiler_params, "dimension_semantics", ())
     return {call.num_batch + k: _word(s) for k, s in enumerate(given)}
 
@@ -100,6 +100,6 @@ def check_options(
 
 
 def checks(debug: bool | None) -> dict[str, Any]:
-    """What the option `debug` and the configuration ask of a native kernel."""
+    """Return the checks that the option `debug` and the configuration ask of a native kernel."""
     asked = bool(debug) or bool(config.pallas_enable_debug_checks)
     return {"debug": asked, "checked": asked or debug is None}

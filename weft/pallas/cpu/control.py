@@ -122,7 +122,7 @@ def _cond(t: Translator, eqn: Any, index: Array, *operands: Any) -> list:
 
 
 class Carry:
-    """What a loop carries: scalars in registers, arrays in memory of their own."""
+    """The carries of a loop: scalars in registers, arrays in their own memory."""
 
     def __init__(self, t: Translator, values: Sequence[Array]) -> None:
         self.t = t

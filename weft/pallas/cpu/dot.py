@@ -277,7 +277,7 @@ def _is_constant(x: Array, size: int, whole: bool = False) -> bool:
 
 @contextmanager
 def _once(f: Function, source: Buffer | None) -> Iterator[None]:
-    """What is written inside runs if the source is another one than the last time."""
+    """Emit the code inside so that it runs if the source differs from the last one."""
     assert source is not None
     slot = f.alloca("ptr", 8)
     f.entry.append(f"  store ptr null, ptr {slot}")

@@ -25,7 +25,7 @@ class Extremum:
         """The bits of +inf."""
 
     def starts(self) -> list[str]:
-        """What the loop carries at first, as the extremum of nothing: an infinity."""
+        """Return the initial carry, the extremum of nothing: an infinity."""
         if self.kind == "max":
             return [str(-self.sign), str(self.infinity - self.sign), "0"]
         return ["0", str(self.infinity), str(-self.sign)]

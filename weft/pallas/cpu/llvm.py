@@ -101,7 +101,7 @@ class Function:
         self.exact = False
         """Whether sums and products are rounded each, as those of formulas are."""
         self.memo: dict = {}
-        """What array elements were computed in this block or one that dominates it."""
+        """Cache of array elements computed in this block or one that dominates it."""
 
     def finish(self) -> None:
         body = "\n".join(["entry:", *self.entry, *self.lines, "}"])
@@ -294,7 +294,7 @@ class Function:
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
-        """What is written inside runs only where the condition (i1) holds."""
+        """Emit the code inside so that it runs only where the condition (i1) holds."""
         inside, after = self.name_of("then"), self.name_of("after")
         self.do(f"br i1 {condition}, label {inside}, label {after}")
         self.label(inside)

@@ -18,7 +18,7 @@ from weft.pallas.cpu.values import Array, Buffer
 
 
 class Core:
-    """What the code of one core knows: mesh, coordinates, the kernel's state, its record there."""
+    """The context of one core's code: mesh, coordinates, the kernel's state, the core's record."""
 
     def __init__(
         self, mesh: Any, coordinates: dict[str, Index], total: int, state: str, record: str

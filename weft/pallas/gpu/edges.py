@@ -1,4 +1,4 @@
-"""What a kernel does only at the first or the last step of its innermost loop: done outside of it.
+"""Hoist the work of a kernel's first or last step out of its innermost loop.
 
 `pl.when(program_id(2) == 0)` clears an accumulator, and the last step writes it out. Inside the
 loop both would be choices between whole tensors at every step.

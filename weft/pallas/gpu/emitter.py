@@ -86,7 +86,7 @@ def element_type(dtype: Any) -> ir.Type:
 
 
 def no_type(dtype: Any) -> str | None:
-    """What to do instead, for dtypes without a Triton type; None for those that have one."""
+    """Suggest a remedy for dtypes without a Triton type; None for those that have one."""
     if dtype.name in dtypes.int4_names:
         return "compute in int8"
     if dtype.name in dtypes.float8_names and dtype.name not in ("float8_e4m3fn", "float8_e5m2"):

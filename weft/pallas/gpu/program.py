@@ -297,7 +297,7 @@ class Builder:
         write_whole(self.e, view, self.e.cells.pop(self.cells.pop(k)))
 
     def branches(self, taken: Sequence[Any], ids: list, dim: int, step: int) -> None:
-        """What is done at one step only of the innermost loop, along `dim`."""
+        """Return the work done at only one step of the innermost loop, along `dim`."""
         for jaxpr, places in taken:
             ids[dim] = self.e.constant(step)
             self.e.program_ids = list(ids)

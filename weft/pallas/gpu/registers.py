@@ -18,7 +18,7 @@ from weft.pallas.gpu.emitter import Emitter, padded
 
 _VALUES = {"get": 0, "set": 1, "swap": 1, "addupdate": 1}
 BYTES = 512
-"""What a thread may hold of one ref, of its 255 registers of 4 bytes."""
+"""Limit of a thread's registers for one ref, of its 255 of 4 bytes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""What the interpreter finds wrong with a kernel."""
+"""Errors that the interpreter finds in a kernel."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ def _region(
 
 
 def _value(region: Region, data: np.ndarray, other: Any) -> Any:
-    """What a read gives."""
+    """The result of a read."""
     if region.mask is None:
         return np.array(region.get(data))
     out = np.array(np.broadcast_to(np.asarray(other, data.dtype), region.shape))

@@ -145,7 +145,7 @@ def _moved(x: np.ndarray, source: int, target: int, rank: int) -> np.ndarray:
 
 
 class Indexed(Protocol):
-    """What an index selects a part of: a buffer, an array of semaphores."""
+    """The target of an index: a buffer, an array of semaphores."""
 
     @property
     def data(self) -> np.ndarray: ...

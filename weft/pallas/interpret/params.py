@@ -1,4 +1,4 @@
-"""What `interpret=` may say."""
+"""The values of `interpret=`."""
 
 from __future__ import annotations
 

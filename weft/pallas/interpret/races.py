@@ -19,7 +19,7 @@ Clock = dict[int, int]
 
 
 def join(clock: Clock, other: Clock) -> None:
-    """What comes after both."""
+    """Join two vector clocks."""
     for task, step in other.items():
         if clock.get(task, 0) < step:
             clock[task] = step

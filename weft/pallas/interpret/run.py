@@ -63,7 +63,7 @@ class _Run:
         self.watching = params.detect_races and (several or copies)
 
     def name(self, i: int) -> str:
-        """What the kernel calls its ref number i."""
+        """Return the kernel's name for its ref number i."""
         return self.call.ref_name(i)
 
     def scratch_name(self, i: int) -> str:

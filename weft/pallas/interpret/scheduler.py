@@ -34,12 +34,12 @@ class Task:
         self.events = 0  # what it wrote
 
     def tick(self) -> None:
-        """What follows comes after what others have been told."""
+        """Order the following events after those that others have signalled."""
         self.clock[self.number] += 1
 
 
 class Wait:
-    """What a task waits for: ready() says if it is there, text() says what, for a deadlock."""
+    """The condition a task waits for: ready() tests it, text() names it in a deadlock's report."""
 
     __slots__ = ("ready", "source", "text")
 

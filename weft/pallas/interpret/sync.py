@@ -58,7 +58,7 @@ class Semaphore:
             self.clocks.append([inc, dict(clock)])
 
     def look(self, value: int, task: Task) -> None:
-        """What take does for the task, and everything is left where it is."""
+        """Check as take does for the task, leaving all counts unchanged."""
         for units, clock in self.clocks:
             if value <= 0:
                 return

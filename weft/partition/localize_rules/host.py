@@ -126,7 +126,7 @@ _PACKED = 2**16
 def _handed_out(
     lz: Localizer, values: list[ir.Value], across: tuple[int, ...], tells: bool
 ) -> tuple[list[ir.Value], ir.Value | None]:
-    """What the one call returned, on all devices; and the number of its error, if it tells.
+    """Broadcast the result of the one call to all devices, with its error's number.
 
     A collective costs more than what it carries here, so small results of one width and the number
     share one.

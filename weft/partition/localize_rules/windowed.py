@@ -66,7 +66,7 @@ def slice_(lz: Localizer, op: ir.Operation) -> list[Local]:
 def _slice_operand(
     e: Emitter, op: ir.Operation, x: Local, out: Layout
 ) -> tuple[ir.Value, dict[str, list[int]]]:
-    """What a device must hold of the operand for its share of a slice, and the slice's bounds."""
+    """Return the part of the operand that a device needs for its share of a slice."""
     assert x.layout is not None
     layout, value = x.layout, x.value
     shape, held = layout.shape, list(layout.local)
@@ -157,7 +157,7 @@ def _pad_operand(
     high: list[int],
     interior: list[int],
 ) -> tuple[ir.Value, tuple[list[int], list[int], list[int]]]:
-    """What a device must hold of the operand for its share of a pad, and what to pad then."""
+    """Return the part of the operand, and the padding, for a device's share of a pad."""
     assert x.layout is not None
     layout, value = x.layout, x.value
     low, high = list(low), list(high)
@@ -193,7 +193,7 @@ def concatenate(lz: Localizer, op: ir.Operation) -> list[Local]:
         return Layout(lz.mesh, shapes[index], layout.dims)
 
     def part(e: Emitter, index: int, x: Local, layout: Layout) -> ir.Value:
-        """What of an operand belongs to the device's share of the result, and more around it."""
+        """Return the window of an operand for the device's share of the result, with its halo."""
         if not layout.dims[dim] or len(some) < 2:
             return x.value
         first = starts(layout, dim) - offsets[index]
