@@ -20,6 +20,9 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from weft.compat import finder
+from weft.core.config import config, options
+
 _STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compat", "startup")
 
 
@@ -35,12 +38,8 @@ def as_jax() -> None:
     >>> print(subprocess.check_output([sys.executable, "-c", program], text=True), end="")
     [0 1 2]
     """
-    from weft.compat import finder
-
     finder.install()
     if "weft.core.config" in sys.modules:  # its options have read the environment before
-        from weft.core.config import config, options
-
         for name in options:
             if f"JAX_{name.upper()}" in os.environ:
                 config.update(name, os.environ[f"WEFT_{name.upper()}"])

@@ -8,6 +8,9 @@ from typing import Any
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import walk_eqns
 from weft.core.namespace import seal
+from weft.driver.jit import jit
+from weft.driver.program import compile_program
+from weft.driver.staging import is_jitted
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.cost import HardwareModel
 from weft.partition.memory import compiled_memory
@@ -45,9 +48,6 @@ def comm(
     >>> weft.comm(lambda x: weft.numpy.sum(x), x).counts()
     {'all_reduce': 1}
     """
-    from weft.driver.jit import jit
-    from weft.driver.staging import is_jitted
-
     function: Any = fun if is_jitted(fun) else jit(fun)
     lowered = function.lower(*args, **kwargs)
     return program_report(
@@ -68,8 +68,6 @@ def program_report(
         partitioned = Stages(None, None, program.module, DeviceMesh({}), [], [])
     memory = None
     if compile:
-        from weft.driver.program import compile_program
-
         compiled = compile_program(program).compiled
         memory = compiled_memory(partitioned.local, compiled.memory_analysis(), names)
     if hardware is None and program.devices:

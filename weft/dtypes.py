@@ -11,6 +11,9 @@ from weft.core.dtypes import (
     issubdtype,
 )
 from weft.core.namespace import seal
+from weft.core.trace import typeof
+from weft.numpy import result_type as rule
+from weft.numpy.scalar_types import pair_of
 
 __all__ = [
     "TypePromotionError",
@@ -85,8 +88,6 @@ def scalar_type_of(x: Any) -> type:
     >>> weft.dtypes.scalar_type_of(weft.numpy.ones(2, "bfloat16"))
     <class 'float'>
     """
-    from weft.core.trace import typeof
-
     dtype = typeof(x).dtype
     kinds = {
         bool: _dtypes.is_bool,
@@ -111,9 +112,6 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     >>> weft.dtypes.result_type(1, 2.0, return_weak_type_flag=True)
     (dtype('float32'), True)
     """
-    from weft.numpy import result_type as rule
-    from weft.numpy.scalar_types import pair_of
-
     dtype = rule(*args)
     if not return_weak_type_flag:
         return dtype

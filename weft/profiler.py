@@ -20,6 +20,7 @@ from weft._xla.profiler import ProfileData, ProfileEvent, ProfileOptions, Profil
 from weft._xla.profiler import TraceMe as TraceAnnotation
 from weft.core.namespace import seal
 from weft.runtime import backend
+from weft.runtime.backend import client
 
 __all__ = [
     "ProfileData",
@@ -242,8 +243,6 @@ def device_memory_profile(backend: str | None = None) -> bytes:
     >>> len(gzip.decompress(weft.profiler.device_memory_profile())) > 0
     True
     """
-    from weft.runtime.backend import client
-
     return gzip.compress(client(backend).heap_profile())
 
 

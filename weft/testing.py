@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.api.grad import jvp, vjp
+from weft.communication import comm
 from weft.core.namespace import seal
 from weft.core.tree import flatten, tree_map
 from weft.partition.collect import KINDS
@@ -43,8 +45,6 @@ def assert_comm(
     >>> x = weft.ShapeDtypeStruct((64,), "float32", sharding=rows)
     >>> weft.testing.assert_comm(lambda x: x + 1, (x,), max_bytes=0)
     """
-    from weft.communication import comm
-
     unknown = sorted(set(counts) - _KINDS)
     if unknown:
         raise TypeError(
@@ -95,8 +95,6 @@ def check_grads(
     >>> import weft
     >>> weft.testing.check_grads(weft.numpy.sin, (0.5,), order=2)
     """
-    from weft.api.grad import jvp, vjp
-
     modes = (modes,) if isinstance(modes, str) else tuple(modes)
     if not modes or set(modes) - {"fwd", "rev"}:
         raise ValueError(f"check_grads: modes are 'fwd', 'rev' or both, got {modes}")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from weft._xla import cuda, tpu
 from weft._xla.client import XlaRuntimeError
 from weft.core.namespace import seal
 from weft.mesh_utils import create_device_mesh
@@ -108,8 +109,6 @@ _TPU = re.compile(r"(tpu|v)\d", re.IGNORECASE)
 
 
 def _tpus(name: str, options: dict[str, Any]) -> list:
-    from weft._xla import tpu
-
     if math.prod(map(int, re.findall(r"\d+", name.partition(":")[2]))) > _MOST:
         raise ValueError(f"get_topology_desc: {name!r} is more devices than can be described")
     return tpu.described_devices(
@@ -119,7 +118,6 @@ def _tpus(name: str, options: dict[str, Any]) -> list:
 
 def _gpus(name: str, options: dict[str, Any]) -> list:
     target, shape = _parsed(name, **options)
-    from weft._xla import cuda
 
     return cuda.described_devices(shape, {**options, "target_config": target, "topology": shape})
 

@@ -12,6 +12,7 @@ from weft._xla.pytree import PyTreeDef
 from weft.core.namespace import seal
 from weft.core.ref import AbstractRef
 from weft.core.tree import key_path
+from weft.refs.api import Ref
 
 
 def _flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list, PyTreeDef]:
@@ -19,7 +20,6 @@ def _flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[l
     found, treedef = pytree.flatten(tree, is_leaf)
     if not any(isinstance(getattr(x, "aval", None), AbstractRef) for x in found):
         return found, treedef
-    from weft.refs.api import Ref
 
     return pytree.flatten(
         tree, lambda x: isinstance(x, Ref) or (is_leaf is not None and is_leaf(x))

@@ -11,12 +11,15 @@ from typing import Any
 
 from weft.autodiff.jvp import cotangent_aval
 from weft.autodiff.transpose import backward_pass
+from weft.autodiff.zeros import match_type
 from weft.core.caches import clearable, make_room
 from weft.core.config import config
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var, subjaxprs
 from weft.core.state import state
 from weft.core.trace import EVAL
 from weft.core.undefined import UndefinedPrimal, Unwanted
+from weft.driver.jit import jit
+from weft.sharding.placement import moves_between_devices
 
 LARGEST = 64
 """Longer programs run op by op: compiling them as a whole would take long."""
@@ -68,8 +71,6 @@ def _run(
 
 def one_like(aval: Any) -> Any:
     """The cotangent 1 of a value of this type."""
-    from weft.autodiff.zeros import match_type
-
     return match_type(aval.dtype.type(1), cotangent_aval(aval))
 
 
@@ -105,7 +106,6 @@ def _find(jaxpr: Jaxpr, unit: bool, wanted: tuple | None) -> Callable | None:
     if nested is not None and key not in table:
         table[key] = None  # an inner program made for one call does not come a second time
         return None
-    from weft.driver.jit import jit
 
     def backward(residuals: Sequence[Any], cts: Sequence[Any] | None, refs: list) -> list:
         given = iter(refs)
@@ -124,7 +124,6 @@ def _stands_alone(eqn: Any) -> bool:
         return True
     if eqn.primitive.name != "device_put":
         return False
-    from weft.sharding.placement import moves_between_devices
 
     return moves_between_devices(eqn.params)
 

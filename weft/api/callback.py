@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from weft._xla.callback import API_VERSION, checked, target_name
 from weft.api.host_function import HostFunction
+from weft.autodiff.shape import expand_dims
 from weft.autodiff.vmap import AxisData, move_dim
+from weft.collectives.groups import needs_shardy
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
 from weft.core.boundary import api_boundary
@@ -23,8 +26,13 @@ from weft.core.trace import EVAL, is_array_like
 from weft.core.tree import flatten, leaf_names
 from weft.driver.staging import aval_of_spec
 from weft.lowering.call_device import device_of, mark
+from weft.lowering.manual import manual_attr
+from weft.ops.control.scan import scan
+from weft.ops.joining import concatenate
+from weft.ops.slicing import index_in_dim
 from weft.runtime.array import ArrayImpl
 from weft.runtime.cpu_joint_failure import blank_arrays, calls_of, failing_together
+from weft.runtime.device_put import device_put
 from weft.runtime.executable import effects_barrier as effects_barrier
 from weft.runtime.host_calls import finish_before_exit, reporting, variants
 
@@ -54,9 +62,6 @@ def _gathered(x: Any) -> Any:
 
 
 def _impl(*args: Any, callback: HostFunction, out_avals: tuple, **params: Any) -> list:
-    from weft._xla.callback import checked
-    from weft.runtime.device_put import device_put
-
     function = checked(callback, out_avals) if out_avals else callback
     try:
         outs = function(*map(_gathered, args))
@@ -95,8 +100,6 @@ def _batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple:
             f"vmap_method; give one of {', '.join(map(repr, VMAP_METHODS))}"
         )
     if effect is None and method in ("expand_dims", "broadcast_all", "legacy_vectorized"):
-        from weft.autodiff.shape import expand_dims
-
         moved = []
         for x, d in zip(args, dims, strict=True):
             if d is None and method == "expand_dims":
@@ -113,7 +116,6 @@ def _batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple:
     # Unrolled, the calls of an eager program run at once and in order.
     if method == "sequential_unrolled" or (state.trace is EVAL and outs == ()):
         return _unrolled(axis, moved, batched, params)
-    from weft.ops.control.scan import scan
 
     def body(_: Any, rows: list) -> tuple:
         it = iter(rows)
@@ -126,10 +128,6 @@ def _batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple:
 
 
 def _unrolled(axis: AxisData, args: list, batched: list[bool], params: dict) -> tuple:
-    from weft.autodiff.shape import expand_dims
-    from weft.ops.joining import concatenate
-    from weft.ops.slicing import index_in_dim
-
     rows = []
     for i in range(axis.size):
         full = [
@@ -153,8 +151,6 @@ def _lower(
     partitioned: bool,
     device: Any = None,
 ) -> list:
-    from weft._xla.callback import API_VERSION, checked, target_name
-
     module = ctx.module
     what = f"{callback.what} of {callback.__name__} at {ctx.eqn.source}"
     function = reporting(checked(callback, out_avals), what)
@@ -192,9 +188,6 @@ def _lower(
     if device is not None:
         mark(ctx, attrs, device, what)
     if module.manual_axes and not module.use_shardy:
-        from weft.collectives.groups import needs_shardy
-        from weft.lowering.manual import manual_attr
-
         if effect is not None:
             needs_shardy(ctx, what)
         attrs["mhlo.sharding"] = manual_attr(ctx, types)

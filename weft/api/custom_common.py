@@ -21,6 +21,7 @@ from weft.autodiff.vmap import (
     move_dim,
     to_front,
 )
+from weft.autodiff.zeros import instantiate_zero, match_type
 from weft.core.aval import ShapedArray
 from weft.core.config import config
 from weft.core.errors import names_text
@@ -29,6 +30,8 @@ from weft.core.primitive import Primitive
 from weft.core.state import axes_key
 from weft.core.trace import Tracer, closed_call_jaxpr, typeof
 from weft.core.tree import flatten, tree_map
+from weft.ops.elementwise_api import convert
+from weft.runtime.device_put import put_host
 
 
 def call_primitive(name: str, **rules: Any) -> Primitive:
@@ -137,8 +140,6 @@ class SymbolicZero:
 
     def instantiate(self) -> Any:
         """The zero as an array."""
-        from weft.autodiff.zeros import instantiate_zero
-
         return instantiate_zero(self.aval)
 
     def __repr__(self) -> str:
@@ -280,8 +281,6 @@ def numbers_as_arrays(leaves: Sequence[Any]) -> list:
 
 
 def _as_array(x: Any) -> Any:
-    from weft.runtime.device_put import put_host
-
     aval = typeof(x)
     return put_host(np.array(x, aval.dtype), weak_type=aval.weak_type)
 
@@ -397,12 +396,8 @@ def fitted(value: Any, want: Any, got: Any, varies: Callable[[str], str]) -> Any
     if isinstance(value, bool | int | float | complex):
         return want.dtype.type(value)
     if got.dtype != want.dtype:
-        from weft.ops.elementwise_api import convert
-
         value = convert(value, want.dtype)
     if isinstance(want, ShapedArray) and want.mat is not got.mat:
-        from weft.autodiff.zeros import match_type
-
         extra = got.mat.varying - want.mat.varying
         if extra:
             raise TypeError(varies(names_text(extra)))

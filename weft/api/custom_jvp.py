@@ -21,12 +21,13 @@ from weft.api.custom_common import (
 )
 from weft.autodiff.jvp import DualTrace, RuleTrace, filled_tangents, has_tangent, tangent_aval
 from weft.autodiff.vmap import EqualDim, batch_flat, move_dim
+from weft.autodiff.zeros import add_any
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
 from weft.core.masks import pick
 from weft.core.state import current_trace, state
 from weft.core.trace import closed_call_jaxpr, typeof
-from weft.core.tree import flatten, names_in
+from weft.core.tree import flatten, names_in, tree_map
 
 # The op. It takes `call`, which knows the function and its rule on flat arguments. Recorded, it has
 # a jaxpr of the function too, and in front of its operands what the function closes over.
@@ -273,8 +274,6 @@ class custom_jvp(FunctionWithRules):  # noqa: N801  (the public name is JAX's)
         """Sets one rule for each argument: `jvp(tangent, output, *primals)`, None for a zero."""
         if self._signature.nondiff:
             raise TypeError("defjvps does not take nondiff_argnums; use defjvp")
-        from weft.autodiff.zeros import add_any
-        from weft.core.tree import tree_map
 
         def is_zero(tangent: Any) -> bool:
             return all(t.__class__ is SymbolicZero for t in flatten(tangent)[0])

@@ -14,6 +14,7 @@ from weft.api.custom_jvp import custom_jvp_p
 from weft.api.custom_vjp import custom_vjp_linear_p, custom_vjp_p
 from weft.autodiff.jvp import DualTrace, JVPTrace
 from weft.autodiff.vmap import BatchTrace
+from weft.autodiff.zeros import add_any
 from weft.core.cell import DISCHARGE, Cell, split_open
 from weft.core.jaxpr import ClosedJaxpr, eval_closed, open_jaxpr, subjaxprs
 from weft.core.ref import AbstractRef
@@ -88,7 +89,6 @@ def _sum(ct: Any, other: Any) -> Any:
     """The sum of two cotangents, of which None is zero."""
     if ct is None or other is None:
         return ct if other is None else other
-    from weft.autodiff.zeros import add_any
 
     return add_any(ct, other)
 

@@ -22,7 +22,7 @@ from weft.api.custom_common import (
 )
 from weft.api.custom_jvp import closed_over_text
 from weft.autodiff.jvp import cotangent_aval, has_tangent, tangent_aval
-from weft.autodiff.vmap import AxisData, batch_flat, move_dim
+from weft.autodiff.vmap import AxisData, batch_flat, move_dim, remove_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
@@ -32,6 +32,7 @@ from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, typeof
 from weft.core.tree import flatten, names_in
 from weft.core.undefined import is_undefined
+from weft.ops.reduce import reduce_sum
 
 
 def _is_complex(aval: Any) -> bool:
@@ -228,9 +229,6 @@ class BatchedVJP(BatchedCall):
         return outs, vals[k:], (inner, (dims[k:], list(self.out_dims)))
 
     def backward(self, context: Any, residuals: Sequence[Any], cts: list, primals: list) -> list:
-        from weft.autodiff.vmap import remove_dim
-        from weft.ops.reduce import reduce_sum
-
         inner, (res_dims, out_dims) = context[:2]
         n = len(residuals)
         given = [ct is not None for ct in cts]

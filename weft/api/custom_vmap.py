@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.api.custom_common import Signature, call_primitive, trace_call
+from weft.api.grad import vjp
+from weft.api.mapping import map as sequential_map
 from weft.autodiff.jvp import filled_tangents, forward_trace, has_tangent, tangent_aval
 from weft.autodiff.shape import broadcast_in_dim
 from weft.autodiff.vmap import AxisData, batch_flat, batch_jaxpr, remove_dim, to_front
@@ -180,8 +182,6 @@ class Pulled(DerivedCall):
 
     def derive(self, fun: Callable) -> Callable:
         def pulled(*args: Any) -> list:
-            from weft.api.grad import vjp
-
             primals = args[: self.num_args]
 
             def of_moving(*moving: Any) -> list:
@@ -403,8 +403,6 @@ def sequential_vmap(f: Callable) -> custom_vmap:
 
     @mapped.def_vmap
     def rule(axis_size: int, in_batched: list, *args: Any) -> tuple:
-        from weft.api.mapping import map as sequential_map
-
         leaves, tree = flatten(args)
         flags = flatten(tuple(in_batched))[0]
 

@@ -41,8 +41,9 @@ from weft.autodiff.transpose import linear_transpose_flat
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import eval_jaxpr
-from weft.core.trace import typeof
+from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.core.tree import flatten, flatten_fun
+from weft.driver.jit import jit
 from weft.driver.staging import aval_of_spec, check_callable
 from weft.refs.accumulate import is_ref, on_values
 
@@ -237,7 +238,6 @@ def fwd_and_bwd(
 
     if not jitted:
         return api_boundary(fwd), api_boundary(bwd)
-    from weft.driver.jit import jit
 
     return jit(fwd), jit(bwd)
 
@@ -435,8 +435,6 @@ def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list[A
     >>> f(3.0, *values)
     Array(6., dtype=float32, weak_type=True)
     """
-    from weft.core.trace import Tracer, trace_to_jaxpr
-
     leaves, in_tree = flatten((example_args, {}))
     flat_fun, out = flatten_fun(fun, in_tree)
     jaxpr, consts = trace_to_jaxpr(flat_fun, [aval_of_spec(x) for x in leaves])

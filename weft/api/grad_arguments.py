@@ -10,6 +10,7 @@ from weft.core.aval import ShapedArray
 from weft.core.cell import Cell
 from weft.core.trace import is_array_like, typeof
 from weft.core.tree import flatten, names_in
+from weft.ops.elementwise_api import convert
 
 
 class Flat:
@@ -74,7 +75,6 @@ def as_type(x: Any, got: Any, want: Any) -> Any:
         return x
     if isinstance(x, bool | int | float | complex):
         return want.dtype.type(x)
-    from weft.ops.elementwise_api import convert
 
     return convert(x, want.dtype)
 

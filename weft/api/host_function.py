@@ -11,6 +11,7 @@ from weft.core.config import config, options
 from weft.core.state import state
 from weft.core.trace import EVAL
 from weft.core.tree import flatten
+from weft.ops.as_array import as_array
 from weft.runtime.device_put import put_host
 from weft.sharding.mesh import use_context_mesh
 
@@ -66,7 +67,6 @@ def _owned(x: Any) -> Any:
     """An array with memory of its own: what XLA passes is valid during the call only."""
     if type(x) is np.ndarray:
         return put_host(x, copy=True)
-    from weft.ops.as_array import as_array
 
     return as_array(x)
 

@@ -10,12 +10,15 @@ import numpy as np
 
 from weft.api.grad import jvp, vjp
 from weft.api.grad_arguments import argnums_of, check_inputs, leaf_name, partial_of
+from weft.api.vmap_api import vmap
 from weft.autodiff.jvp import has_tangent
+from weft.autodiff.shape import reshape
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.trace import typeof
 from weft.core.tree import flatten, tree_map
 from weft.driver.staging import check_callable
+from weft.ops.slicing import slice_in_dim
 
 
 def _basis(leaves: Sequence[Any]) -> list:
@@ -39,9 +42,6 @@ def _basis(leaves: Sequence[Any]) -> list:
 
 def _split(array: Any, leaves: Sequence[Any], axis: int) -> list:
     """Splits the basis dimension of a result into the leaves' shapes."""
-    from weft.autodiff.shape import reshape
-    from weft.ops.slicing import slice_in_dim
-
     if getattr(array, "dtype", None) == dtypes.float0:
         return [_no_derivative(array, x, axis) for x in leaves]
     start, parts = 0, []
@@ -103,8 +103,6 @@ def jacfwd(
     @functools.wraps(fun)
     @api_boundary
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        from weft.api.vmap_api import vmap
-
         numbers = argnums_of(argnums, len(args), "jacfwd")
         primals = tuple(args[i] for i in numbers)
         check_inputs(primals, numbers, "jacfwd", holomorphic, real=True)
@@ -154,8 +152,6 @@ def jacrev(
     @functools.wraps(fun)
     @api_boundary
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        from weft.api.vmap_api import vmap
-
         numbers = argnums_of(argnums, len(args), "jacrev")
         primals = tuple(args[i] for i in numbers)
         check_inputs(primals, numbers, "jacrev", holomorphic, allow_int)

@@ -9,11 +9,14 @@ from weft._xla import pytree
 from weft.api.backward import cotangents
 from weft.api.grad_arguments import Flat, fits, matched
 from weft.autodiff.jvp import Linearized, cotangent_aval, tangent_aval
+from weft.autodiff.zeros import instantiate_zero
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.trace import typeof
 from weft.core.tree import flatten, names_in
+from weft.ops.as_array import as_array
+from weft.ops.elementwise_api import convert
 from weft.refs.accumulate import (
     DidntWant,
     DontWant,
@@ -331,15 +334,11 @@ def full_cotangents(
 
 
 def zero_of(aval: Any) -> Any:
-    from weft.autodiff.zeros import instantiate_zero
-
     return instantiate_zero(aval)
 
 
 def as_arrays(xs: Sequence[Any]) -> list:
     """Python scalars among results made arrays."""
-    from weft.ops.as_array import as_array
-
     return [as_array(x) for x in xs]
 
 
@@ -354,7 +353,5 @@ def full_tangent(t: Any, of: Any) -> Any:
 
 
 def as_weak(t: Any) -> Any:
-    from weft.ops.elementwise_api import convert
-
     aval = typeof(t)
     return t if aval.dtype == dtypes.float0 else convert(t, aval.dtype, weak_type=True)

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from weft.api.custom_common import SymbolicZero, zero_from_primal
+from weft.api.custom_jvp import custom_jvp
+from weft.api.custom_vmap import push_inline
+from weft.api.grad import linearize
+from weft.autodiff.jvp import filled_cotangents, filled_tangents, tangent_aval
 from weft.autodiff.transpose import linear_transpose_flat
 from weft.autodiff.vmap import AxisData, batch_jaxpr, move_dim, to_front
+from weft.autodiff.zeros import add_any, instantiate_zero
 from weft.core.boundary import api_boundary
-from weft.core.jaxpr import ClosedJaxpr, eval_closed
+from weft.core.jaxpr import ClosedJaxpr, eval_closed, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, typeof
-from weft.core.tree import flatten
+from weft.core.tree import flatten, tree_map
 from weft.core.undefined import is_undefined
 from weft.ops.control.common import check_function, join_axes
+from weft.ops.elementwise_api import neg_p
 
 # The op solves A x = b. Operands: the constants of four jaxprs, in the order of `_PARTS`, then b.
 # A jaxpr that was not given is None.
@@ -39,11 +46,6 @@ def _impl(*args: Any, solve: ClosedJaxpr, counts: tuple, **params: Any) -> list:
 
 def _jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) -> tuple:
     """A dx = db - dA x: the tangent solves the same system."""
-    from weft.api.custom_vmap import push_inline
-    from weft.autodiff.jvp import filled_tangents
-    from weft.autodiff.zeros import add_any
-    from weft.ops.elementwise_api import neg_p
-
     outs = linear_solve_p.bind(*primals, counts=counts, **params)
     parts, b = _constants(primals, counts)
     t_parts, tb = _constants(tangents, counts)
@@ -64,8 +66,6 @@ def _jvp(primals: Any, tangents: Any, *, counts: tuple, **params: Any) -> tuple:
 
 
 def _transpose(cts: Any, *args: Any, counts: tuple, num_aux: int, **params: Any) -> list:
-    from weft.autodiff.jvp import filled_cotangents
-
     if params["transpose_solve"] is None:
         raise TypeError(
             "custom_linear_solve: reverse-mode differentiation solves the transposed system; give "
@@ -200,8 +200,6 @@ def custom_linear_solve(
     if transpose_solve is not None:
 
         def flat_vecmat(*cts: Any) -> list:
-            from weft.autodiff.zeros import instantiate_zero
-
             found = linear_transpose_flat(flat_matvec, avals)(cts)
             return [
                 instantiate_zero(a) if ct is None else ct
@@ -268,11 +266,6 @@ def custom_root(
     >>> weft.grad(cube_root)(8.0)
     Array(0.08333334, dtype=float32, weak_type=True)
     """
-    from weft.api.custom_common import SymbolicZero
-    from weft.api.custom_jvp import custom_jvp
-    from weft.api.grad import linearize
-    from weft.core.jaxpr import jaxpr_as_fun
-
     for name, function in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
         check_function("custom_root", name, function)
     guess, tree = flatten(initial_guess)
@@ -307,10 +300,6 @@ def custom_root(
         still = _zeros(aux)
         if all(t is None for t in moved):
             return (x, aux), (_zeros(x), still)
-        from weft.autodiff.jvp import tangent_aval
-        from weft.autodiff.zeros import instantiate_zero
-        from weft.ops.elementwise_api import neg_p
-
         rhs = [
             instantiate_zero(tangent_aval(typeof(v))) if t is None else neg_p.bind(t)
             for t, v in zip(moved, leaves, strict=True)
@@ -324,15 +313,10 @@ def custom_root(
 
 
 def _push(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list, list]:
-    from weft.api.custom_vmap import push_inline
-
     return push_inline(fun, primals, tangents)
 
 
 def _zeros(x: Any) -> Any:
-    from weft.api.custom_common import zero_from_primal
-    from weft.core.tree import tree_map
-
     return tree_map(lambda v: zero_from_primal(v, symbolic_zeros=True), x)
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.api.vmap_api import vmap
+from weft.autodiff.op_families import canonical_axis
+from weft.autodiff.shape import reshape
 from weft.core.boundary import api_boundary
 from weft.core.ref import AbstractRef
 from weft.core.trace import typeof
 from weft.core.tree import flatten, leaf_names, tree_map
 from weft.ops.control.common import check_function, derived
 from weft.ops.control.scan import leading_size, scan
+from weft.ops.joining import concatenate, rev
+from weft.ops.slicing import slice_in_dim
 
 
 @api_boundary
@@ -32,11 +37,6 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     n = leading_size(leaves, tree, None, "map")
     if batch_size is None:
         return scan(derived(f, "map", _Step), None, xs)[1]
-    from weft.api.vmap_api import vmap
-    from weft.autodiff.shape import reshape
-    from weft.ops.joining import concatenate
-    from weft.ops.slicing import slice_in_dim
-
     if not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"map: batch_size must be a positive int, got {batch_size!r}")
     whole = n // batch_size * batch_size
@@ -92,9 +92,6 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
     Array([0, 1, 3, 6], dtype=int32)
     """
     check_function("associative_scan", "fn", fn)
-    from weft.autodiff.op_families import canonical_axis
-    from weft.ops.joining import concatenate, rev
-
     leaves, tree = flatten(elems)
     if not leaves:
         return elems
@@ -149,22 +146,15 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
 
 
 def _strided(x: Any, dim: int, start: int, stop: int) -> Any:
-    from weft.ops.slicing import slice_in_dim
-
     return slice_in_dim(x, start, stop, 2, axis=dim)
 
 
 def _range(x: Any, dim: int, start: int, stop: int) -> Any:
-    from weft.ops.slicing import slice_in_dim
-
     return slice_in_dim(x, start, stop, axis=dim)
 
 
 def _interleave(even: Any, odd: Any, dim: int) -> Any:
     """even[0], odd[0], even[1], … along a dimension; even may be one longer."""
-    from weft.autodiff.shape import reshape
-    from weft.ops.joining import concatenate
-
     a, b = typeof(even).shape, typeof(odd).shape
     n = b[dim]
     head = even if a[dim] == n else _range(even, dim, 0, n)

@@ -10,11 +10,13 @@ import numpy as np
 
 from weft.api.shard_map import shard_map
 from weft.api.vmap_api import check_dim, common_axis_size, in_dims, vmap
+from weft.autodiff.shape import expand_dims, moveaxis, squeeze
 from weft.core.boundary import api_boundary
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import broadcast_prefix, flatten
 from weft.driver.jit import jit
 from weft.driver.staging import check_callable
+from weft.ops.as_array import as_array
 from weft.runtime.backend import devices as all_devices
 from weft.runtime.backend import local_devices
 from weft.runtime.device_put import device_put
@@ -117,9 +119,6 @@ def pmap(
             return fun(*args, **kwargs)
 
         def body(*leaves: Any) -> tuple:
-            from weft.autodiff.shape import expand_dims, squeeze
-            from weft.ops.as_array import as_array
-
             inner = [
                 x if d is None else squeeze(x, (d,)) for x, d in zip(leaves, dims, strict=True)
             ]
@@ -148,8 +147,6 @@ def pmap(
         )
 
         def program(*leaves: Any) -> Any:
-            from weft.autodiff.shape import moveaxis
-
             mapped, whole = map(iter, sharded(*leaves))
             tree, wanted = found
             outs = []

@@ -9,7 +9,7 @@ from typing import Any
 from weft.api import checkpoint_policies as checkpoint_policies
 from weft.api.checkpoint_policies import Offload
 from weft.autodiff.dce import dce_closed, dce_jaxpr
-from weft.autodiff.jvp import jvp_jaxpr, linearize_jaxpr
+from weft.autodiff.jvp import jvp_jaxpr, linearize_flat, linearize_jaxpr
 from weft.autodiff.transpose import transpose_jaxpr
 from weft.autodiff.vmap import AxisData, batch_jaxpr, dims_in_front, to_front
 from weft.core.aval import ShapedArray
@@ -28,12 +28,12 @@ from weft.core.masks import unpick
 from weft.core.primitive import Primitive
 from weft.core.source import UNKNOWN
 from weft.core.state import state
-from weft.core.trace import is_array_like, trace_to_jaxpr, typeof
+from weft.core.trace import StagedTracer, is_array_like, trace_to_jaxpr, typeof
 from weft.core.trace_body import trace_body
-from weft.core.tree import arg_names, flatten, tree_map
+from weft.core.tree import arg_names, flatten, flatten_fun, tree_map
 from weft.core.undefined import is_undefined
 from weft.driver.jit_op import jit_p
-from weft.driver.staging import check_callable
+from weft.driver.staging import aval_of_spec, check_callable
 
 # Names and memories ----------------------------------------------------------------------------
 
@@ -491,11 +491,6 @@ def saved_residuals(fun: Callable, *args: Any, **kwargs: Any) -> list[tuple[Any,
     >>> [len(weft.ad_checkpoint.saved_residuals(g, 1.0)) for g in (f, weft.checkpoint(f))]
     [2, 1]
     """
-    from weft.autodiff.jvp import linearize_flat
-    from weft.core.trace import StagedTracer
-    from weft.core.tree import flatten_fun
-    from weft.driver.staging import aval_of_spec
-
     leaves, tree = flatten((args, kwargs))
     flat_fun, _ = flatten_fun(fun, tree)
     names = arg_names(fun, tree)

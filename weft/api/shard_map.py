@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from weft.api.shard_map_op import manual_mesh, manual_scope, shard_map_p
+from weft.autodiff.manual_casts import as_state
 from weft.core.aval import Mat, ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.caches import clearable
@@ -21,6 +22,7 @@ from weft.core.errors import names_text
 from weft.core.state import state
 from weft.core.trace import EVAL, closed_call_jaxpr, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, names_in
+from weft.driver.jit import jit
 from weft.driver.staging import check_callable, function_name
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text, context_mesh
 from weft.sharding.named import NamedSharding, type_sharding
@@ -225,8 +227,6 @@ def _jitted(options: _Options, args: tuple) -> Any:
 
 def _program(options: _Options, tree: Any, static: tuple) -> Callable:
     """The jitted shard_map of a function, which it refers to weakly: `_compiled` keeps it."""
-    from weft.driver.jit import jit
-
     fun = weakref.ref(options.fun) if options.fun in _compiled else lambda fun=options.fun: fun
     bare = replace(options, fun=None)
 
@@ -594,8 +594,6 @@ def _check_result_type(who: str, name: str, aval: Any, spec: PartitionSpec, manu
 
 def _exact(x: Any, spec: PartitionSpec, manual: tuple) -> Any:
     """The result with exactly the type its spec gives: promoted where the spec splits it."""
-    from weft.autodiff.manual_casts import as_state
-
     for axes, to in (
         (spec.used_axes(), "varying"),
         (spec.unreduced, "unreduced"),

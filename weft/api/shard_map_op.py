@@ -9,8 +9,12 @@ from typing import Any
 
 from weft.autodiff.dependence import program_depends
 from weft.autodiff.jvp import cotangent_aval, jvp_jaxpr, linearize_jaxpr
+from weft.autodiff.manual_casts import as_state, cast_to
+from weft.autodiff.shape import reshape
 from weft.autodiff.transpose import transpose_jaxpr
 from weft.autodiff.vmap import AxisData, add_dim, batch_flat, batch_jaxpr, move_dim, to_front
+from weft.collectives.groups import Team
+from weft.collectives.reduce import psum_p
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
 from weft.core.config import disable_jit
@@ -22,6 +26,10 @@ from weft.core.primitive import Primitive
 from weft.core.state import AxisEntry, extend_axes
 from weft.core.trace import inside_manual, trace_to_jaxpr, typeof
 from weft.core.undefined import is_undefined
+from weft.driver.jit import jit
+from weft.lowering.manual import manual_region, marked_sources, shard, unshard
+from weft.lowering.module import ordered_effects
+from weft.ops.elementwise_api import div
 from weft.sharding.mesh import AbstractMesh, AxisType, context_mesh, use_abstract_mesh
 from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.spec import PartitionSpec
@@ -201,8 +209,6 @@ def _leaving(primal: ClosedJaxpr, num_outs: int, specs: Sequence[PartitionSpec])
     """The primal jaxpr with residuals in the form in which they leave: rank 1 at least."""
 
     def fun(*args: Any) -> list:
-        from weft.autodiff.shape import reshape
-
         outs = eval_closed(primal, *args)
         for k, spec in enumerate(specs, num_outs):
             x, aval = outs[k], typeof(outs[k])
@@ -244,9 +250,6 @@ def _entering(tangent: ClosedJaxpr, specs: dict[int, PartitionSpec], mesh: Any) 
         return tangent
 
     def fun(*args: Any) -> list:
-        from weft.autodiff.manual_casts import as_state
-        from weft.autodiff.shape import reshape
-
         full = list(args)
         for i in specs:
             want = tangent.in_avals[i]
@@ -325,8 +328,6 @@ def _with_types(backward: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
         return backward
 
     def fun(*args: Any) -> list:
-        from weft.autodiff.manual_casts import cast_to
-
         outs = eval_closed(backward, *args)
         return [cast_to(o, a.mat) for o, a in zip(outs, avals, strict=True)]
 
@@ -341,15 +342,11 @@ def _untyped(
     A result's cotangent is divided among the devices that hold it whole; an argument's is added up
     over the devices that were given it whole. differ: the axes for which this is not the same.
     """
-    from weft.collectives.groups import Team
-    from weft.collectives.reduce import psum_p
 
     def whole_over(spec: PartitionSpec) -> tuple:
         return tuple(n for n in differ if n not in spec.used_axes() and mesh.shape[n] > 1)
 
     def fun(*args: Any) -> list:
-        from weft.ops.elementwise_api import div
-
         given = list(args)
         for k, spec in enumerate(ct_specs, known):
             count = math.prod(mesh.shape[n] for n in whole_over(spec))
@@ -447,8 +444,6 @@ def _batch_varying(
     jaxpr: ClosedJaxpr, axis: AxisData, batched: Sequence[bool], lead: tuple
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """batch_jaxpr where batched values also vary over mesh axes: their types are found anew."""
-    from weft.autodiff.manual_casts import as_state
-
     out_batched: list[bool] = []
     varying = axis.varying | frozenset(lead)
     axis = AxisData(axis.name, axis.size, axis.spmd_name, varying)
@@ -480,9 +475,6 @@ def _lower(
     out_specs: Specs,
     check_vma: bool,
 ) -> list:
-    from weft.lowering.manual import manual_region, marked_sources, shard, unshard
-    from weft.lowering.module import ordered_effects
-
     module, function = ctx.module, ctx.function
     axes = tuple(n for n in manual if n not in module.manual_axes)
     before = module.manual_axes
@@ -551,8 +543,6 @@ def _check_mesh(program: Any, own: Any) -> None:
 
 
 def _impl(*args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list:
-    from weft.driver.jit import jit
-
     def make() -> Any:
         def run_shard_map(*xs: Any) -> list:
             return shard_map_p.bind(*xs, jaxpr=jaxpr, **params)

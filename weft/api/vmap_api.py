@@ -11,6 +11,8 @@ from weft.core.boundary import api_boundary
 from weft.core.trace import is_array_like, typeof
 from weft.core.tree import arg_names, broadcast_prefix, flatten, flatten_fun, names_in
 from weft.driver.staging import check_callable, function_name
+from weft.ops.as_array import as_array
+from weft.ops.slicing import index_in_dim
 
 
 @api_boundary
@@ -60,9 +62,6 @@ def vmap(
                 f"vmap: in_axes has {len(in_axes)} entries for {len(args)} positional arguments; "
                 "give one for each (keyword arguments are always mapped over axis 0)"
             )
-        from weft.ops.as_array import as_array
-        from weft.ops.slicing import index_in_dim
-
         leaves, in_tree = flatten((args, kwargs))
         axes = in_dims(in_axes, args, kwargs)
         dims = [

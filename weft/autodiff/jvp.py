@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.autodiff.dependence import depends
+from weft.autodiff.zeros import instantiate_zero, zeros_like
 from weft.core import dtypes
 from weft.core.aval import NO_MAT, Mat, ShapedArray
 from weft.core.config import config
@@ -27,6 +29,7 @@ from weft.core.trace import (
     check_nothing_leaked,
     gc_paused,
     stands_for_array,
+    trace_to_jaxpr,
     typeof,
     with_arrays,
 )
@@ -58,8 +61,6 @@ def cotangent_aval(aval: Any) -> Any:
 
 def filled_tangents(primals: Sequence[Any], tangents: Sequence[Any]) -> list:
     """The tangents of the values, zeros where there are none."""
-    from weft.autodiff.zeros import instantiate_zero
-
     return [
         instantiate_zero(tangent_aval(typeof(p))) if t is None else t
         for p, t in zip(primals, tangents, strict=True)
@@ -68,8 +69,6 @@ def filled_tangents(primals: Sequence[Any], tangents: Sequence[Any]) -> list:
 
 def filled_cotangents(avals: Sequence[Any], cts: Sequence[Any]) -> list:
     """The cotangents of values of the types, zeros where there are none."""
-    from weft.autodiff.zeros import instantiate_zero
-
     return [
         instantiate_zero(cotangent_aval(a)) if ct is None else ct
         for a, ct in zip(avals, cts, strict=True)
@@ -207,7 +206,6 @@ def _linear_rule(
     linear = linear_operands(prim, primals, params)
     if all(tangents[i] is None for i in linear):
         return out, [None] * len(out) if prim.multiple_results else None
-    from weft.autodiff.zeros import zeros_like
 
     operands = list(primals)
     for i in linear:
@@ -250,9 +248,6 @@ class RuleTrace(DualTrace):
         outs = frame.process(prim, args, params)
         if not prim.multiple_results:
             return outs
-        from weft.autodiff.dependence import depends
-        from weft.autodiff.zeros import instantiate_zero
-
         eqn = frame.eqns[-1]
         if [getattr(o, "variable", None) for o in outs] != eqn.outvars:
             return outs  # it was inlined, op by op
@@ -385,9 +380,6 @@ def jvp_jaxpr(
 def _jvp_jaxpr(
     jaxpr: ClosedJaxpr, nonzero: Sequence[bool], instantiate: Sequence[bool]
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    from weft.autodiff.zeros import instantiate_zero
-    from weft.core.trace import trace_to_jaxpr
-
     out_nonzero: list[bool] = []
     n = len(jaxpr.in_avals)
 
@@ -449,8 +441,6 @@ def linearize_jaxpr(
 def _linearize_jaxpr(
     jaxpr: ClosedJaxpr, nonzero: Sequence[bool], instantiate: Sequence[bool]
 ) -> LinearizedJaxpr:
-    from weft.autodiff.zeros import instantiate_zero
-
     primal_trace = StagingTrace(jaxpr.jaxpr.debug)
     frame = StagingTrace(f"linear({jaxpr.jaxpr.debug})")
     trace = JVPTrace(primal_trace, frame)

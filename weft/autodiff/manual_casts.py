@@ -19,6 +19,7 @@ from weft.core.manual_states import (
 from weft.core.primitive import Primitive
 from weft.core.state import state
 from weft.core.trace import typeof
+from weft.sharding.mesh import get_abstract_mesh
 
 
 def _abstract(x: ShapedArray, *, axes: tuple, to: str) -> ShapedArray:
@@ -63,8 +64,6 @@ def sizes_of(axes: tuple) -> tuple[int, ...]:
         if entry is not None:
             sizes.append(entry.size)
         else:
-            from weft.sharding.mesh import get_abstract_mesh
-
             sizes.append(get_abstract_mesh().shape[name])
     return tuple(sizes)
 

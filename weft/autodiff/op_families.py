@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.vmap import in_front
 from weft.core import dtypes, provided
 from weft.core.aval import ShapedArray
 from weft.core.errors import ShapeError
@@ -274,8 +275,6 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
     """
 
     def batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> tuple:
-        from weft.autodiff.vmap import in_front
-
         given = params if shifted is None else shifted(params)
         out = prim().bind(*in_front(axis, args, dims), **given)
         return out, [0] * len(out) if prim().multiple_results else 0

@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.autodiff.dependence import depends
 from weft.autodiff.jvp import cotangent_aval
+from weft.autodiff.zeros import add_any, instantiate_zero
 from weft.core import provided
 from weft.core.errors import ShardingTypeError
 from weft.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, assign
@@ -29,8 +30,6 @@ def backward_pass(
     Equations without linear operands are evaluated first, so jaxprs that mix nonlinear and
     linear work, such as rematerialized bodies, transpose too.
     """
-    from weft.autodiff.zeros import add_any
-
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     linear: set[Any] = set()
     unwanted: set[Any] = set()
@@ -219,8 +218,6 @@ def _evaluate_nonlinear(eqn: Eqn, linear: set[Any], env: dict[Any, Any]) -> None
     An inner program may compute both, as the derivative of a checkpoint does. The others do not
     depend on linear operands, for which zeros do.
     """
-    from weft.autodiff.zeros import instantiate_zero
-
     marked = [v.__class__ is Var and v in linear for v in eqn.invars]
     outs = depends(eqn, marked)
     linear.update(v for v, m in zip(eqn.outvars, outs, strict=True) if m)
@@ -258,8 +255,6 @@ def _transpose_jaxpr(
     nonzero_cts: Sequence[bool],
     instantiate: Sequence[bool],
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    from weft.autodiff.zeros import instantiate_zero
-
     avals = [a for a, lin in zip(jaxpr.in_avals, linear, strict=True) if not lin]
     avals += [cotangent_aval(a) for a, nz in zip(jaxpr.out_avals, nonzero_cts, strict=True) if nz]
     nonzero: list[bool] = []

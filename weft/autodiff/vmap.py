@@ -25,6 +25,9 @@ from weft.core.trace import (
     typeof,
     with_arrays,
 )
+from weft.sharding.mesh import context_mesh
+from weft.sharding.named import NamedSharding, type_sharding
+from weft.sharding.spec import PartitionSpec
 
 Dim = int | None  # where the batch dimension is; None: not batched
 
@@ -224,9 +227,6 @@ def move_dim(x: Any, source: Dim, target: int, axis: AxisData) -> Any:
 def _spread(x: Any, dim: int, axis: AxisData) -> Any:
     """A stack of equal values over explicit mesh axes, split like the mapped values."""
     from weft.sharding.explicit import reshard
-    from weft.sharding.mesh import context_mesh
-    from weft.sharding.named import NamedSharding, type_sharding
-    from weft.sharding.spec import PartitionSpec
 
     aval = typeof(x)
     mesh = context_mesh() if aval.sharding is None else aval.sharding.mesh

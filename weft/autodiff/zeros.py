@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from weft.autodiff.op_families import batch_elementwise, linear_unary, unbroadcast
+from weft.autodiff.shape import broadcast_in_dim
 from weft.core import dtypes
 from weft.core.aval import TOKEN, AbstractToken, ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.core.tree import flatten, tree_map
 
 
 def _add_abstract(x: Any, y: Any) -> Any:
@@ -82,8 +84,6 @@ def match_type(x: Any, aval: Any) -> Any:
 
 def full(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
     """An array of one repeated scalar."""
-    from weft.autodiff.shape import broadcast_in_dim
-
     if not isinstance(value, np.generic) or value.dtype != dtype:
         value = np.asarray(value).astype(dtype)[()]
     return broadcast_in_dim(value, shape, ())
@@ -141,8 +141,6 @@ def optimization_barrier(operand: Any) -> Any:
     >>> weft.lax.optimization_barrier(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    from weft.core.tree import flatten
-
     leaves, tree = flatten(operand)
     return tree.unflatten(optimization_barrier_p.bind(*leaves)) if leaves else operand
 
@@ -168,7 +166,6 @@ def stop_gradient(x: Any) -> Any:
     >>> weft.grad(lambda x: x * weft.lax.stop_gradient(x))(3.0)
     Array(3., dtype=float32, weak_type=True)
     """
-    from weft.core.tree import tree_map
 
     def stop(leaf: Any) -> Any:
         aval = typeof(leaf)

@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.autodiff.manual_casts import varying_over
 from weft.autodiff.op_families import canonical_axis
+from weft.autodiff.shape import moveaxis, reshape
 from weft.collectives.arguments import flag, operand
 from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
@@ -101,8 +102,6 @@ def _batch(
 
 
 def _batch_own(axis: Any, x: Any, dim: Any, over: Team, at: int, to: int, tiled: bool) -> Any:
-    from weft.autodiff.shape import moveaxis, reshape
-
     x = batch_in_front(x, dim, axis.size)
     s = split(over, axis.name)
     size = equal_groups("all_to_all", over)

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft._xla.mlir import ir
 from weft.collectives.all_to_all import all_to_all, all_to_all_p, lower_in_front
 from weft.collectives.async_types import UnderWay, no_keys
 from weft.collectives.futures import Held, register
@@ -149,8 +150,6 @@ def _tail(x: Any, names: frozenset, source: Any = None) -> tuple[list, Any]:
 
     None if it is not found this side of `source`, an SSA value.
     """
-    from weft._xla.mlir import ir
-
     chain: list = []
     while source is None or x != source:
         op = x.owner
@@ -166,8 +165,6 @@ def _tail(x: Any, names: frozenset, source: Any = None) -> tuple[list, Any]:
 
 
 def _lower_start(ctx: Any, sync: Primitive, x: Any, params: dict[str, Any]) -> Any:
-    from weft._xla.mlir import ir
-
     if as_bytes(ctx, params["over"]):
         return sync.lower(ctx, x, **params)  # type: ignore[misc]
     lower = lower_in_front if sync is all_to_all_p else sync.lower
@@ -190,8 +187,6 @@ def _lower_start(ctx: Any, sync: Primitive, x: Any, params: dict[str, Any]) -> A
 
 
 def _lower_done(ctx: Any, future: Any) -> Any:
-    from weft._xla.mlir import ir
-
     chain, done = _tail(future, frozenset(("stablehlo.async_done",)))
     here = ir.InsertionPoint.current.block
     if done is None or done.operation.block != here:

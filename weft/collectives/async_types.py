@@ -6,9 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.jvp import cotangent_aval, tangent_aval
+from weft.autodiff.shape import broadcast_to_dim, moveaxis
+from weft.autodiff.vmap import AxisData, add_dim, remove_dim
+from weft.autodiff.zeros import instantiate_zero
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.caches import interned
+from weft.lowering.context import ir_type
 
 
 class UnderWay:
@@ -77,44 +82,28 @@ class UnderWay:
     # What transformations ask of types that are no arrays.
 
     def to_tangent(self) -> Any:
-        from weft.autodiff.jvp import tangent_aval
-
         return self.of(tangent_aval(self.value))
 
     def to_cotangent(self) -> ShapedArray:
         """Cotangents are here already: they are sent the other way where the start was."""
-        from weft.autodiff.jvp import cotangent_aval
-
         return cotangent_aval(self.value)
 
     def instantiate_zero(self) -> Any:
-        from weft.autodiff.zeros import instantiate_zero
-
         return self.land(instantiate_zero(self.value))
 
     def ir_type(self) -> Any:
-        from weft.lowering.context import ir_type
-
         return ir_type(self.value)
 
     def remove_dim(self, dim: int) -> Any:
-        from weft.autodiff.vmap import remove_dim
-
         return self.of(remove_dim(self.value, dim))
 
     def add_dim(self, dim: int, size: int) -> Any:
-        from weft.autodiff.vmap import AxisData, add_dim
-
         return self.of(add_dim(self.value, dim, AxisData(None, size)))
 
     def moveaxis(self, x: Any, source: int, target: int) -> Any:
-        from weft.autodiff.shape import moveaxis
-
         return self.land(moveaxis(self.arrive(x), source, target))
 
     def broadcast_to_dim(self, x: Any, dim: int, size: int) -> Any:
-        from weft.autodiff.shape import broadcast_to_dim
-
         return self.land(broadcast_to_dim(self.arrive(x), dim, size))
 
 

@@ -11,6 +11,7 @@ from weft.collectives.groups import Team, named_axes, needs_shardy, split, team_
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
 from weft.core.primitive import Primitive
+from weft.lowering.manual import manual_region
 
 
 def _batch(axis: Any, args: Any, dims: Any, *, over: Team) -> tuple:
@@ -59,8 +60,6 @@ def _from_partition_id(ctx: Any, over: Team) -> Any:
 
 def _partly_manual(ctx: Any, over: Team, free: tuple) -> Any:
     """partition_id is defined only where all axes are manual: a nested region makes them so."""
-    from weft.lowering.manual import manual_region
-
     needs_shardy(ctx, "axis_index")
     module = ctx.module
     before = module.manual_axes

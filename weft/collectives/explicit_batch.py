@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.collectives.groups import split
 from weft.core.trace import typeof
+from weft.sharding.placement import reshard_p
 
 
 def joining(rule: Callable, *, if_grouped: bool = False) -> Callable:
@@ -43,7 +44,6 @@ def _placed(x: Any, dim: int | None, entry: tuple | None) -> Any:
     sharding = typeof(x).sharding
     if sharding is None or dim is None or _entry(x, dim) == (entry or ()):
         return x
-    from weft.sharding.placement import reshard_p
 
     placed = sharding.without_dim(dim)
     if entry is not None and placed.spec.used_axes().intersection(entry):

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from weft.autodiff.op_families import ANY, check_kind
+from weft.autodiff.shape import broadcast_in_dim
+from weft.autodiff.zeros import stop_gradient
 from weft.collectives.arguments import check_operand
 from weft.collectives.axis import axis_index
 from weft.collectives.explicit_batch import joining
@@ -35,6 +37,18 @@ from weft.core.manual_states import INVARYING, result_mat, result_type
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
+from weft.ops.elementwise_api import (
+    bitcast_convert_type,
+    bitwise_or,
+    bitwise_xor,
+    convert,
+    div,
+    eq,
+    lt,
+    mul,
+    ne,
+    select,
+)
 from weft.ops.reduce import highest, lowest, reduce_max, reduce_min, reduce_sum
 
 
@@ -45,8 +59,6 @@ def _loses_nans(dtype: Any) -> bool:
 
 def _by_integers(prim: Primitive, x: Any, over: Team) -> Any:
     """By integers that are ordered as the floats are, with NaN at the end that wins."""
-    from weft.ops.elementwise_api import bitcast_convert_type, bitwise_xor, lt, ne, select
-
     aval = typeof(x)
     ints = np.dtype(f"int{8 * aval.dtype.itemsize}")
     info = np.iinfo(ints)
@@ -78,9 +90,6 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         primals: Sequence[Any], tangents: Sequence[Any], *, over: Team, dims: tuple[int, ...]
     ) -> tuple:
         """The tangent is the mean of those of the members that attain the extremum."""
-        from weft.autodiff.shape import broadcast_in_dim
-        from weft.ops.elementwise_api import convert, div, eq, mul
-
         (x,), (t,) = primals, tangents
         out = prim.bind(x, over=over, dims=dims)
         shape = typeof(x).shape
@@ -224,10 +233,6 @@ def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
 
 
 def _index_of(x: Any, axis_name: Any, extremum: Callable) -> Any:
-    from weft.autodiff.shape import broadcast_in_dim
-    from weft.autodiff.zeros import stop_gradient
-    from weft.ops.elementwise_api import bitwise_or, eq, ne, select
-
     x = stop_gradient(x)
     best = eq(x, extremum(x, axis_name))
     if dtypes.is_float(typeof(x).dtype):

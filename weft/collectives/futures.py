@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft._xla import pytree
 from weft.collectives.async_types import UnderWay
 from weft.core.trace import typeof
 from weft.core.tree import flatten, tree_map
@@ -59,7 +60,6 @@ for _name in _OTHER.split():
 
 def register(kind: type[Held]) -> None:
     """Makes a kind of them a pytree node."""
-    from weft._xla import pytree
 
     def children(held: Held) -> tuple[tuple, None]:
         return (held._started,), None

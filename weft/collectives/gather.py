@@ -8,6 +8,8 @@ import numpy as np
 
 from weft.autodiff.manual_casts import as_state, varying_over
 from weft.autodiff.op_families import canonical_axis
+from weft.autodiff.shape import moveaxis, reshape
+from weft.autodiff.zeros import zeros_like
 from weft.collectives.arguments import check_index, flag, operand
 from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
@@ -40,6 +42,18 @@ from weft.core.manual_states import (
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
+from weft.ops.dynamic_slicing import dynamic_slice_in_dim
+from weft.ops.elementwise_api import (
+    bitcast_convert_type,
+    complex_p,
+    convert,
+    eq,
+    imag,
+    mul,
+    real,
+    select,
+)
+from weft.ops.slicing import index_in_dim
 
 # all_gather -----------------------------------------------------------------------------------
 
@@ -77,8 +91,6 @@ def _transpose(ct: Any, x: Any, *, over: Team, axis: int, tiled: bool, to: str) 
 def _batch(
     batch_axis: Any, args: Any, dims: Any, *, over: Team, axis: int, tiled: bool, to: str
 ) -> tuple:
-    from weft.autodiff.shape import moveaxis, reshape
-
     (x,), (dim,) = args, dims
     if batch_axis.name not in over.names:
         out_axis = axis + (dim <= axis)
@@ -236,8 +248,6 @@ def _slice_batch(
 
 def _own_part(batch_axis: Any, x: Any, dim: Any, *, over: Team, axis: int, tiled: bool) -> tuple:
     """vmap over an own axis: every example takes the row of its index."""
-    from weft.autodiff.shape import moveaxis, reshape
-
     s = split(over, batch_axis.name)
     lead = 0 if dim is None else 1
     x = x if dim is None else moveaxis(x, dim, 0)
@@ -255,10 +265,7 @@ def _own_part(batch_axis: Any, x: Any, dim: Any, *, over: Team, axis: int, tiled
 
 def _slice_lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> Any:
     def own(x: Any) -> Any:
-        from weft.autodiff.shape import reshape
         from weft.collectives.axis import axis_index_p
-        from weft.ops.dynamic_slicing import dynamic_slice_in_dim
-        from weft.ops.elementwise_api import mul
 
         aval = typeof(x)
         part = aval.shape[axis] // over.size
@@ -294,10 +301,8 @@ def _broadcast_abstract(x: ShapedArray, *, over: Team, source: int) -> ShapedArr
 
 def _broadcast_transpose(ct: Any, x: Any, *, over: Team, source: int) -> list:
     """The source gets the sum of all cotangents, the others nothing."""
-    from weft.autodiff.zeros import zeros_like
     from weft.collectives.axis import axis_index_p
     from weft.collectives.reduce import psum_p
-    from weft.ops.elementwise_api import eq, select
 
     total = psum_p.bind(varying_over(ct, over.tracked), over=over)
     total = varying_over(total, over.tracked)
@@ -306,8 +311,6 @@ def _broadcast_transpose(ct: Any, x: Any, *, over: Team, source: int) -> list:
 
 
 def _broadcast_batch(axis: Any, args: Any, dims: Any, *, over: Team, source: int) -> tuple:
-    from weft.ops.slicing import index_in_dim
-
     (x,), (dim,) = args, dims
     if axis.name not in over.names:
         return pbroadcast_p.bind(x, over=over, source=source), dim
@@ -338,18 +341,8 @@ def _broadcast_by_sum(ctx: Any, x: Any, over: Team, source: int) -> Any:
     aval = ctx.avals_in[0]
 
     def masked_sum(x: Any) -> Any:
-        from weft.autodiff.zeros import zeros_like
         from weft.collectives.axis import axis_index_p
         from weft.collectives.reduce import psum_p
-        from weft.ops.elementwise_api import (
-            bitcast_convert_type,
-            complex_p,
-            convert,
-            eq,
-            imag,
-            real,
-            select,
-        )
 
         untyped = over.untracked()
         here = eq(axis_index_p.bind(over=untyped), np.int32(source))

@@ -13,12 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_to_dim, moveaxis, reshape, transpose
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.caches import interned, on_clear
 from weft.core.errors import names_text
+from weft.core.primitive import PRIMITIVES
 from weft.core.state import AxisEntry, axis_entry, state
-from weft.core.trace import Tracer
+from weft.core.trace import Tracer, typeof
+from weft.ops.dynamic_slicing import dynamic_index_in_dim, index_take
+from weft.ops.elementwise_api import convert
+from weft.ops.slicing import slice_in_dim
+from weft.sharding.mesh import context_mesh
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -148,8 +154,6 @@ def entry_of(name: Any) -> AxisEntry:
     try:
         return axis_entry(name)
     except NameError as error:
-        from weft.sharding.mesh import context_mesh
-
         if isinstance(name, int):
             raise NameError(
                 f"{error} Array dimensions among the names are for psum, pmean, pmax and pmin."
@@ -340,9 +344,6 @@ def byte_wise(name: str) -> Callable[[Callable], Callable]:
         def lower_collective(ctx: Any, x: Any, *, over: Team, **params: Any) -> Any:
             if not as_bytes(ctx, over):
                 return lower(ctx, x, over=over, **params)
-            from weft.core.primitive import PRIMITIVES
-            from weft.ops.elementwise_api import convert
-
             aval = ctx.avals_in[0]
             wide = np.dtype(np.int8 if dtypes.is_signed(aval.dtype) else np.uint8)
 
@@ -457,7 +458,6 @@ class Split:
         if (table == table[0]).all():
             return table[0]
         from weft.collectives.axis import axis_index_p
-        from weft.ops.dynamic_slicing import dynamic_index_in_dim
 
         index = axis_index_p.bind(over=self.devices)
         return dynamic_index_in_dim(table.astype(np.int32), index, 0, keepdims=False)
@@ -467,7 +467,6 @@ class Split:
         index = self.row(table)
         if isinstance(index, np.ndarray):
             return take_static(x, index)
-        from weft.ops.dynamic_slicing import index_take
 
         return index_take(x, [index], [0])
 
@@ -478,11 +477,6 @@ def split(team: Team, name: Any) -> Split:
 
 def take_static(x: Any, index: np.ndarray) -> Any:
     """Rows of x by constant indices: as it is, a slice or a transposition where that does it."""
-    from weft.autodiff.shape import reshape, transpose
-    from weft.core.trace import typeof
-    from weft.ops.dynamic_slicing import index_take
-    from weft.ops.slicing import slice_in_dim
-
     shape = typeof(x).shape
     size, count = shape[0], len(index)
     if not count:
@@ -502,6 +496,4 @@ def take_static(x: Any, index: np.ndarray) -> Any:
 
 def batch_in_front(x: Any, dim: int | None, size: int) -> Any:
     """The operand with its batch dimension in front, broadcast if it has none."""
-    from weft.autodiff.shape import broadcast_to_dim, moveaxis
-
     return broadcast_to_dim(x, 0, size) if dim is None else moveaxis(x, dim, 0)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.autodiff.manual_casts import varying_over
+from weft.autodiff.zeros import full, zeros_like
 from weft.collectives.arguments import check_index, operand
 from weft.collectives.async_types import UnderWay, no_keys
 from weft.collectives.explicit_batch import joining
@@ -33,6 +34,9 @@ from weft.core.manual_states import VARYING, result_mat
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import flatten, tree_map
+from weft.ops.dynamic_slicing import dynamic_index_in_dim
+from weft.ops.elementwise_api import convert, ge, select
+from weft.ops.joining import concatenate
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -92,10 +96,6 @@ class _Routes:
 
 
 def _batch(axis: Any, args: Any, dims: Any, *, over: Team, perm: Pairs) -> tuple:
-    from weft.autodiff.zeros import full
-    from weft.ops.elementwise_api import convert
-    from weft.ops.joining import concatenate
-
     (x,), (dim,) = args, dims
     if axis.name not in over.names:
         return ppermute_p.bind(x, over=over, perm=perm), dim
@@ -142,11 +142,8 @@ def _lower_gathered(ctx: Any, x: Any, over: Team, perm: Pairs) -> Any:
     """
 
     def received(x: Any) -> Any:
-        from weft.autodiff.zeros import zeros_like
         from weft.collectives.axis import axis_index_p
         from weft.collectives.gather import all_gather_p
-        from weft.ops.dynamic_slicing import dynamic_index_in_dim
-        from weft.ops.elementwise_api import ge, select
 
         team = over.untracked()
         sources = np.full(over.size, -1, np.int32)

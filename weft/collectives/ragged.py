@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from weft.autodiff.manual_casts import varying_over
+from weft.autodiff.shape import broadcast_in_dim, broadcast_to_dim, moveaxis, reshape
+from weft.autodiff.vmap import batch_flat
+from weft.autodiff.zeros import full, zeros_like
 from weft.collectives import arguments
 from weft.collectives.all_to_all import all_to_all_p
 from weft.collectives.explicit_batch import joining
@@ -28,6 +31,14 @@ from weft.core.manual_states import VARYING, result_mat
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
+from weft.ops.control.loops import fori_loop
+from weft.ops.dynamic_slicing import index_take
+from weft.ops.elementwise_api import add, bitwise_and, convert, div, ge, lt, mul, select, sub
+from weft.ops.elementwise_api import add as plus
+from weft.ops.joining import concatenate
+from weft.ops.reduce import reduce_max, reduce_or
+from weft.ops.scatter import ScatterDimensionNumbers, scatter_add
+from weft.ops.slicing import slice as slice_
 
 # The operands after operand and output, all int vectors of one length K: slice i goes to the device
 # of rank i // (K / group size).
@@ -44,8 +55,6 @@ def _abstract(
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple:
-    from weft.autodiff.zeros import zeros_like
-
     out = ragged_all_to_all_p.bind(*primals, **params)
     given = [
         zeros_like(p) if t is None else t for p, t in zip(primals[:2], tangents[:2], strict=True)
@@ -60,9 +69,6 @@ def _exchange_indices(x: Any, over: Team) -> Any:
 
 def _transpose(ct: Any, operand: Any, output: Any, *indices: Any, over: Team, add: bool) -> list:
     """Slices go back to where they came from; there, overlapping ones add up."""
-    from weft.autodiff.zeros import full, zeros_like
-    from weft.ops.elementwise_api import select
-
     sources, sends, targets, receives = (varying_over(x, over.tracked) for x in indices)
     ct = varying_over(ct, over.tracked)
     arriving = _exchange_indices(targets, over)
@@ -91,9 +97,6 @@ def _transpose(ct: Any, operand: Any, output: Any, *indices: Any, over: Team, ad
 
 def _covers(starts: Any, sizes: Any, rows: Any, first: Any, width: int) -> tuple[Any, Any]:
     """bool[K, R]: whether slice i writes row r in this round; int[K, R]: with which row of it."""
-    from weft.autodiff.shape import broadcast_in_dim
-    from weft.ops.elementwise_api import bitwise_and, ge, lt, sub
-
     shape = (typeof(starts).shape[0], typeof(rows).shape[0])
     at = sub(broadcast_in_dim(rows, shape, (1,)), broadcast_in_dim(starts, shape, (0,)))
     at = sub(at, broadcast_in_dim(first, shape, ()))
@@ -104,16 +107,12 @@ def _covers(starts: Any, sizes: Any, rows: Any, first: Any, width: int) -> tuple
 
 def _covered_rows(starts: Any, sizes: Any, count: int) -> Any:
     """bool[count]: the rows that some slice writes."""
-    from weft.ops.reduce import reduce_or
-
     rows = np.arange(count, dtype=np.int32)
     inside, _ = _covers(starts, sizes, rows, np.int32(0), np.iinfo(np.int32).max)
     return reduce_or(inside, (0,))
 
 
 def _along_rows(rows: Any, shape: tuple[int, ...]) -> Any:
-    from weft.autodiff.shape import broadcast_in_dim
-
     return broadcast_in_dim(rows, shape, (0,))
 
 
@@ -127,11 +126,6 @@ def exchange(
     takes one round of whole slices: more bytes, but differentiable. The first round is outside of
     the loop, where nothing copies the output to carry it.
     """
-    from weft.autodiff.zeros import full
-    from weft.ops.control.loops import fori_loop
-    from weft.ops.elementwise_api import add as plus
-    from weft.ops.elementwise_api import div, mul
-
     sources, sends, targets, receives = indices
     most = min(typeof(operand).shape[0], typeof(output).shape[0])
     if not most:  # no slice has rows
@@ -157,11 +151,6 @@ def exchange(
 
 def _starts_and_longest(targets: Any, sends: Any, over: Team) -> tuple[Any, Any]:
     """Where the slices that arrive begin, and the length of the longest that anyone sends."""
-    from weft.autodiff.shape import broadcast_in_dim, reshape
-    from weft.ops.joining import concatenate
-    from weft.ops.reduce import reduce_max
-    from weft.ops.slicing import slice as slice_
-
     longest = reduce_max(sends, (0,))
     if over.groups is not None:  # all groups take as many rounds
         longest = pmax_p.bind(longest, over=over.whole(), dims=())
@@ -176,10 +165,6 @@ def _starts_and_longest(targets: Any, sends: Any, over: Team) -> tuple[Any, Any]
 
 def _slices(operand: Any, starts: Any, first: Any, width: int) -> Any:
     """[K, width, …]: from every slice its rows first … first + width; past its end, anything."""
-    from weft.autodiff.shape import broadcast_in_dim, reshape
-    from weft.ops.dynamic_slicing import index_take
-    from weft.ops.elementwise_api import add
-
     shape = typeof(operand).shape
     k = typeof(starts).shape[0]
     begin = add(starts, broadcast_in_dim(first, (k,), ()))
@@ -191,12 +176,6 @@ def _slices(operand: Any, starts: Any, first: Any, width: int) -> Any:
 
 def _write(out: Any, block: Any, starts: Any, sizes: Any, first: Any, width: int, add: bool) -> Any:
     """The received rows in their places."""
-    from weft.autodiff.shape import reshape
-    from weft.ops.dynamic_slicing import index_take
-    from weft.ops.elementwise_api import add as plus
-    from weft.ops.elementwise_api import select
-    from weft.ops.reduce import reduce_max, reduce_or
-
     shape = typeof(out).shape
     k = typeof(starts).shape[0]
     flat = reshape(block, (k * width, *shape[1:]))
@@ -212,10 +191,6 @@ def _write(out: Any, block: Any, starts: Any, sizes: Any, first: Any, width: int
 
 def _add_rows(out: Any, flat: Any, starts: Any, sizes: Any, first: Any, width: int) -> Any:
     """The received rows added to those in their places."""
-    from weft.autodiff.shape import broadcast_in_dim, reshape
-    from weft.ops.elementwise_api import add, lt, select
-    from weft.ops.scatter import ScatterDimensionNumbers, scatter_add
-
     shape = typeof(out).shape
     k = typeof(starts).shape[0]
     row = np.broadcast_to(np.arange(width, dtype=np.int32), (k, width)).copy()
@@ -229,9 +204,6 @@ def _add_rows(out: Any, flat: Any, starts: Any, sizes: Any, first: Any, width: i
 
 def _batch(axis: Any, args: Any, dims: Any, *, over: Team, add: bool) -> tuple:
     """Arrays batched alone take the batch along as columns; else the exchange is batched."""
-    from weft.autodiff.shape import broadcast_to_dim, moveaxis
-    from weft.autodiff.vmap import batch_flat
-
     if axis.name not in over.names and all(d is None for d in dims[2:]):
         moved = [
             broadcast_to_dim(x, 1, axis.size) if d is None else moveaxis(x, d, 1)
@@ -329,7 +301,6 @@ def ragged_all_to_all(
     vectors = (input_offsets, send_sizes, output_offsets, recv_sizes)
     indices = [arguments.operand(who, x, n) for x, n in zip(vectors, INDICES, strict=True)]
     _check(who, arrays, indices, size, over)
-    from weft.ops.elementwise_api import convert
 
     indices = [convert(x, dtypes.int32) for x in indices]
     check_varies(who, arrays[0], over)

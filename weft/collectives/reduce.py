@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.autodiff.manual_casts import as_state, varying_over
 from weft.autodiff.op_families import NUMBER, canonical_axis, check_kind
+from weft.autodiff.shape import broadcast_in_dim, expand_dims, reshape, squeeze
 from weft.collectives.arguments import check_operand
 from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
@@ -38,6 +39,9 @@ from weft.core.manual_states import (
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
+from weft.ops.dynamic_slicing import dynamic_index_in_dim
+from weft.ops.elementwise_api import convert, div, eq, mul, select
+from weft.ops.promote import promote_inexact, promote_lax, promote_numpy
 from weft.ops.reduce import reduce_sum
 
 
@@ -64,11 +68,8 @@ def lower_all_reduce(
 
 
 def _reduce_gathered(x: Any, over: Team, local: Callable, neutral: Any) -> Any:
-    from weft.autodiff.shape import broadcast_in_dim
     from weft.collectives.axis import axis_index_p
     from weft.collectives.gather import all_gather_p
-    from weft.ops.dynamic_slicing import dynamic_index_in_dim
-    from weft.ops.elementwise_api import select
 
     team = over.whole().untracked()
     number, _ = index_in_group(over)
@@ -90,9 +91,6 @@ def combines(s: Split) -> bool:
 
 def grouped(x: Any, s: Split, neutral: Callable[[Any], Any]) -> Any:
     """x[n, …] as [slots, members, …]: the device's batch by groups, filled up with `neutral`."""
-    from weft.autodiff.shape import broadcast_in_dim, expand_dims, reshape
-    from weft.ops.elementwise_api import select
-
     if s.slots == 1:
         return expand_dims(x, (0,))
     shape, dtype = typeof(x).shape, typeof(x).dtype
@@ -110,9 +108,6 @@ def grouped(x: Any, s: Split, neutral: Callable[[Any], Any]) -> Any:
 
 def _equal_rows(slot: Any, slots: int) -> Any:
     """bool[slots, n]: whether batch index j belongs to slot k."""
-    from weft.autodiff.shape import broadcast_in_dim
-    from weft.ops.elementwise_api import eq
-
     numbers = np.arange(slots, dtype=np.int32)[:, None]
     if isinstance(slot, np.ndarray):
         return numbers == slot[None, :]
@@ -126,8 +121,6 @@ def _abstract(x: ShapedArray, *, over: Team) -> ShapedArray:
 
 
 def _batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], *, over: Team) -> tuple:
-    from weft.autodiff.shape import squeeze
-
     (x,), (dim,) = args, dims
     if axis.name not in over.names:
         return psum_p.bind(x, over=over), dim
@@ -242,8 +235,6 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 
 def _psum_leaf(x: Any, over: Team, positional: tuple, who: str = "psum") -> Any:
-    from weft.ops.elementwise_api import convert
-
     if not isinstance(x, Tracer):
         check_operand(who, x)
         check_varies(who, x, over)
@@ -270,9 +261,6 @@ def summand(who: str, x: Any, over: Team) -> Any:
 
 def _psum_constant(x: Any, over: Team, positional: tuple) -> Any:
     """A value that is no tracer is equal on all devices: the sum is a multiple of it."""
-    from weft.ops.elementwise_api import convert, mul
-    from weft.ops.promote import promote_lax
-
     if isinstance(x, bool | np.bool_):
         x = int(x)
     elif not isinstance(x, int | float | complex) and dtypes.is_bool(typeof(x).dtype):
@@ -293,7 +281,6 @@ def group_size(over: Team) -> Any:
     if over.group_size is not None:
         return over.group_size
     from weft.collectives.axis import axis_index_p
-    from weft.ops.dynamic_slicing import dynamic_index_in_dim
 
     number, _ = index_in_group(over)
     sizes = np.array([len(g) for g in over.all_groups], np.int32)[number]
@@ -315,9 +302,6 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     count = group_size(over) if over is not None else 1
 
     def mean(leaf: Any) -> Any:
-        from weft.ops.elementwise_api import convert, div
-        from weft.ops.promote import promote_inexact, promote_numpy
-
         check_operand("pmean", leaf)
         aval = typeof(leaf)
         if dtypes.is_integer(aval.dtype) and aval.dtype.itemsize < 4:  # the sum need not fit

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.autodiff.manual_casts import varying_over
 from weft.autodiff.op_families import NUMBER, canonical_axis, check_kind
+from weft.autodiff.shape import moveaxis, reshape
 from weft.collectives.arguments import flag, operand
 from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
@@ -29,6 +30,7 @@ from weft.core.manual_states import UNREDUCED, VARYING, result_mat, result_type,
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
+from weft.ops.elementwise_api import convert
 
 
 def scattered_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
@@ -54,7 +56,6 @@ def _transpose(ct: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> list:
 
 
 def _batch(batch_axis: Any, args: Any, dims: Any, *, over: Team, axis: int, tiled: bool) -> tuple:
-    from weft.autodiff.shape import moveaxis, reshape
     from weft.collectives.reduce import sum_of_slots
 
     (x,), (dim,) = args, dims
@@ -182,7 +183,6 @@ def counted(x: Any) -> Any:
     if not dtypes.is_bool(dtype):
         check_kind("psum_scatter", dtype, NUMBER)
         return x
-    from weft.ops.elementwise_api import convert
 
     return convert(x, np.dtype(np.int32))
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft._xla import config as _xla_config
+from weft._xla import guards
 
 _traced = _xla_config.traced_options
 
@@ -186,8 +187,6 @@ _GUARDS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
 
 def _transfers(direction: str) -> Callable[[Any, bool], None]:
     def apply(level: Any, local: bool) -> None:
-        from weft._xla import guards
-
         guards.guard_transfers(direction, level, local=local)
 
     return apply
@@ -200,15 +199,11 @@ def _all_transfers(level: Any, local: bool) -> None:
 
 
 def _collection(level: Any, local: bool) -> None:
-    from weft._xla import guards
-
     guards.guard_collection(level, local=local)
 
 
 def _threads(on: Any, local: bool) -> None:
     if local:
-        from weft._xla import guards
-
         guards.guard_threads(bool(on))
 
 

@@ -6,6 +6,9 @@ import os
 import platform
 import sys
 
+from weft._xla import release
+from weft.runtime.cpu_run_limit import cpu_count
+
 
 def describe() -> str:
     """One line for each fact: versions, machine, devices, options that differ from defaults."""
@@ -13,8 +16,6 @@ def describe() -> str:
     import numpy
 
     import weft
-    from weft._xla import release
-    from weft.runtime.cpu_run_limit import cpu_count
 
     lines = [
         f"weft {weft.__version__}",

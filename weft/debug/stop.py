@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import IO, Any
 
+from weft.api.callback import debug_callback, pure_callback
+from weft.api.custom import custom_jvp
 from weft.core.source import is_internal_file
 from weft.core.trace import Tracer
 from weft.core.tree import flatten
+from weft.driver.staging import eval_shape
 
 BACKENDS = ("cli",)
 _one_at_a_time = threading.RLock()
@@ -263,8 +266,6 @@ def breakpoint(
             Prompt(closed(values), **kwargs).run()
 
     if token is None:
-        from weft.api.callback import debug_callback
-
         debug_callback(stop, *tracers, ordered=ordered)
         return None
     return _after(token, stop, tracers)
@@ -272,9 +273,6 @@ def breakpoint(
 
 def _after(token: Any, stop: Callable, tracers: list) -> Any:
     """The token as Python hands it back after the stop; its derivative passes by."""
-    from weft.api.callback import pure_callback
-    from weft.api.custom import custom_jvp
-    from weft.driver.staging import eval_shape
 
     def call(token: Any, values: list) -> Any:
         stop(*values)

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
+from weft.core.caches import clear_listed, forget_unused
 from weft.core.config import TRANSFERS, UserContext, options
+from weft.core.primitive import PRIMITIVES
+from weft.runtime import dispatch
 from weft.runtime.executable import effects_barrier
 
 __all__ = ["clear_caches", "effects_barrier", "make_user_context", *options]
@@ -102,10 +105,6 @@ def clear_caches() -> None:
     >>> weft.clear_caches()
     """
     import gc
-
-    from weft.core.caches import clear_listed, forget_unused
-    from weft.core.primitive import PRIMITIVES
-    from weft.runtime import dispatch
 
     dispatch.clear_caches()
     clear_listed()

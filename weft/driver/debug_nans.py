@@ -15,8 +15,9 @@ import numpy as np
 
 from weft.core import dtypes, provided
 from weft.core.config import config, options
-from weft.core.jaxpr import ClosedJaxpr, Eqn, Literal
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Literal, eval_closed
 from weft.core.trace import typeof
+from weft.driver.jit import jit
 
 
 @dataclass(frozen=True)
@@ -156,9 +157,6 @@ def _first_step(
 
 def _run(closed: ClosedJaxpr, args: Sequence[Any]) -> list:
     """The results of a program, compiled as a whole."""
-    from weft.core.jaxpr import eval_closed
-    from weft.driver.jit import jit
-
     return closed.memo("run to find NaNs", lambda: jit(lambda *xs: eval_closed(closed, *xs)))(*args)
 
 

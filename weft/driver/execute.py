@@ -9,7 +9,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.caches import make_room
 from weft.core.config import config
-from weft.core.jaxpr import ClosedJaxpr
+from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.state import LAYOUTS
 from weft.core.trace import (
@@ -23,6 +23,8 @@ from weft.core.trace import (
 )
 from weft.driver.devices import committed_sharding
 from weft.driver.donation_guard import Guarded
+from weft.driver.jit_op import jit_p
+from weft.driver.program import compile_program, lower_program
 from weft.driver.program_key import Request
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.runtime.executable import Executable, effects_barrier
@@ -50,8 +52,6 @@ def executable_for(
 
     def make() -> tuple:
         if result_names is None:
-            from weft.driver.program import lower_program
-
             program = lower_program(closed, request, arg_names=arg_names())
         else:
             program = program_for(closed, request, arg_names, result_names)
@@ -69,8 +69,6 @@ def program_for(
     """The lowered program of a jaxpr for the platform that calls run on."""
 
     def make() -> Program:
-        from weft.driver.program import lower_program
-
         return lower_program(closed, request, arg_names=arg_names(), result_names=result_names())
 
     return closed.memo(request.key("program"), make)
@@ -86,8 +84,6 @@ def executable_of(program: Program, closed: ClosedJaxpr, request: Request) -> Ex
 
 
 def _compiled(program: Program) -> Executable:
-    from weft.driver.program import compile_program
-
     if config.dump_ir_to is not None:
         from weft.driver.dump_ir import dump_ir
 
@@ -146,8 +142,6 @@ def is_debugging() -> bool:
 def run_jaxpr(closed: ClosedJaxpr, args: Sequence[Any], params: dict[str, Any]) -> list:
     """Runs the jit op eagerly, through a compiled dispatch function kept with the jaxpr."""
     if config.disable_jit:
-        from weft.core.jaxpr import eval_closed
-
         return eval_closed(closed, *args)
     key = ("dispatch", *params.items())
     return closed.memo(key, lambda: _jaxpr_function(closed, params))(*args)
@@ -159,8 +153,6 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
         closed, params = _within(closed, params)
 
     def fun(*args: Any) -> list:
-        from weft.core.jaxpr import eval_closed
-
         return eval_closed(closed, *args)
 
     def miss(*args: Any) -> tuple:
@@ -194,8 +186,6 @@ def _is_open(sharding: Any) -> bool:
 
 def _within(closed: ClosedJaxpr, params: dict[str, Any]) -> tuple[ClosedJaxpr, dict[str, Any]]:
     """A jaxpr that calls this one, with its shardings as constraints inside the program."""
-    from weft.driver.jit_op import jit_p
-
     outer, consts = trace_to_jaxpr(
         lambda *xs: jit_p.bind(*xs, jaxpr=closed, **params), closed.in_avals, params["name"]
     )

@@ -11,6 +11,11 @@ from weft.core.boundary import api_boundary
 from weft.core.effects import INSPECT
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer
+from weft.driver.use_partitioner import sharding_of_layout
+from weft.partition.axis_layout import Layout
+from weft.partition.localize import read_mesh
+from weft.partition.propagate import propagate
+from weft.partition.stages import clone
 from weft.runtime.visualize import placement, visualize_sharding
 from weft.sharding.mesh import Mesh
 from weft.sharding.named import NamedSharding
@@ -163,12 +168,6 @@ def tell(program: Any, tells: bool) -> None:
 
 
 def _propagated(program: Any) -> list[tuple[Callable, Any]]:
-    from weft.driver.use_partitioner import sharding_of_layout
-    from weft.partition.axis_layout import Layout
-    from weft.partition.localize import read_mesh
-    from weft.partition.propagate import propagate
-    from weft.partition.stages import clone
-
     module = propagate(clone(program.module))
     mesh, _ = read_mesh(module)
     told = []

@@ -43,11 +43,16 @@ from weft.core.tree import (
 from weft.driver.donation_guard import Guarded
 from weft.driver.execute import executable_for, execute, is_debugging, layouts_for, placements
 from weft.driver.jit_op import jit_p, typed_as
+from weft.driver.program import physical
 from weft.driver.program_key import Request
 from weft.driver.staging import aval_of_spec, check_callable, function_name, split_static
 from weft.runtime.array import ArrayImpl
+from weft.runtime.backend import devices
 from weft.runtime.device_put import device_put
 from weft.runtime.dispatch import cached_call, fastpath
+from weft.sharding.named import Sharding
+from weft.sharding.physical import SingleDeviceSharding, as_sharding
+from weft.sharding.spec import PartitionSpec
 
 
 class _Unspecified:
@@ -255,8 +260,6 @@ class JitInfo:
 
     def placed_arguments(self, in_tree: Any) -> Any:
         """The arguments that in_shardings speak of: those by position; of one device, all."""
-        from weft.sharding.physical import SingleDeviceSharding
-
         positional, by_keyword = in_tree.children()
         if self.in_shardings is None or not by_keyword.num_leaves:
             return positional
@@ -276,9 +279,6 @@ class JitInfo:
         if given is None:
             return free, free
         from weft.sharding.layout import Format, Layout
-        from weft.sharding.named import Sharding
-        from weft.sharding.physical import as_sharding
-        from weft.sharding.spec import PartitionSpec
 
         def leaf(x: Any) -> bool:
             return isinstance(x, Sharding | PartitionSpec | Format | _Unspecified)
@@ -288,8 +288,6 @@ class JitInfo:
         layouts = tuple([s.layout if type(s) is Format else None for s in flat])
         for i, (x, aval) in enumerate(zip(layouts, avals, strict=True)):
             if isinstance(x, Layout):
-                from weft.driver.program import physical
-
                 x.check_compatible_aval(physical(aval).shape, f"{what} of {self.name}, value {i}")
         flat = [s.sharding if type(s) is Format else s for s in flat]
         result = [
@@ -492,9 +490,6 @@ def _moved(tree: Any, sharding: Any) -> Any:
 
 def _on_device(device: Any, backend: str | None, in_shardings: Any) -> Any:
     """The in_shardings that `device` and `backend` stand for."""
-    from weft.runtime.backend import devices
-    from weft.sharding.physical import SingleDeviceSharding
-
     if in_shardings is not UNSPECIFIED:
         raise ValueError("jit: give either device/backend or in_shardings, not both")
     return SingleDeviceSharding(device if device is not None else devices(backend)[0])

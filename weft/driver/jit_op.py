@@ -13,7 +13,9 @@ from weft.core.jaxpr import ClosedJaxpr, jaxpr_axes
 from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
 from weft.core.undefined import is_undefined
+from weft.lowering.sharding import constrain
 from weft.sharding.named import type_sharding
+from weft.sharding.spec import PartitionSpec
 
 Placements = tuple  # per flat operand or result a Sharding, or None where propagation decides
 
@@ -127,7 +129,6 @@ def _batched(sharding: Any, batched: bool, axis: AxisData) -> Any:
         return sharding
     if not hasattr(sharding, "spec"):
         return None
-    from weft.sharding.spec import PartitionSpec
 
     lead = PartitionSpec.UNCONSTRAINED if axis.spmd_name is None else axis.spmd_name
     return sharding.with_spec(PartitionSpec(lead, *sharding.spec))
@@ -168,8 +169,6 @@ def _lower(
     out_shardings: Any,
     **params: Any,
 ) -> list:
-    from weft.lowering.sharding import constrain
-
     if params["options"] not in ((), ctx.module.compiler_options):
         raise ValueError(
             f"jit of {name}: compiler_options={dict(params['options'])!r} is given inside of a "

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from weft._xla.client import platform_of
+from weft._xla.sharding import from_proto
+from weft.autodiff.dce import dce_closed
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.config import config
@@ -21,14 +23,17 @@ from weft.driver.devices import choose_devices, committed_sharding, inner_shardi
 from weft.driver.program_key import Request
 from weft.driver.result_memories import in_other_memory
 from weft.lowering import call_device
+from weft.lowering.module import lower_module
+from weft.lowering.sharding import fixed_by_type
 from weft.runtime import backend
 from weft.runtime.array import ArrayImpl
+from weft.runtime.compile import compile_module
 from weft.runtime.cpu_joint_failure import executable_class
 from weft.runtime.device_put import constant_at
 from weft.runtime.executable import DescribedExecutable, Executable
 from weft.sharding.common_mesh import axes_in
 from weft.sharding.mesh import Mesh
-from weft.sharding.named import NamedSharding
+from weft.sharding.named import NamedSharding, type_sharding
 from weft.sharding.physical import SingleDeviceSharding, from_hlo
 from weft.sharding.spec import PartitionSpec
 
@@ -216,8 +221,6 @@ def _placed(
     hoist: bool,
 ) -> Program:
     """The program, not lowered yet: what it reads, its devices and all placements, checked."""
-    from weft.autodiff.dce import dce_closed
-
     closed, used = dce_closed(closed)
     closed, consts = hoist_consts(closed) if hoist else (closed, [])
     n = len(consts)
@@ -311,7 +314,6 @@ def _put_on_mesh(program: Program) -> None:
 
     Without a mesh, one device needs none but those that name another memory.
     """
-    from weft.lowering.sharding import fixed_by_type
 
     def placed(shardings: Sequence[Any], avals: Sequence[Any]) -> list:
         if program.partitions == 1 and not isinstance(program.mesh, Mesh):
@@ -327,8 +329,6 @@ def _put_on_mesh(program: Program) -> None:
 
 def _emit(program: Program, result_names: Sequence[str], whole_sums: bool) -> None:
     """Lowers the program to StableHLO; whole_sums: without partial sums inside it."""
-    from weft.lowering.module import lower_module
-
     aliases, donors = _aliases(program)
     multi = program.partitions > 1
     lowered = lower_module(
@@ -445,8 +445,6 @@ def _check_processes(program: Program) -> None:
 
 def compile_program(program: Program) -> Executable:
     """Compiles a lowered program for its devices."""
-    from weft.runtime.compile import compile_module
-
     if program.executable is not None:
         return program.executable
     if not program.devices:
@@ -531,8 +529,6 @@ def _is_wefts_own(closed: ClosedJaxpr) -> bool:
 
 
 def _typed(aval: Any, sharding: Any) -> Any:
-    from weft.sharding.named import type_sharding
-
     if not isinstance(aval, ShapedArray):
         return aval
     return aval.update(sharding=type_sharding(sharding, aval.ndim))
@@ -583,7 +579,6 @@ def _final(
     if all(s is not None for s in shardings):
         return list(shardings)
     chosen = compiled.parameter_shardings() if which == "parameter" else compiled.output_shardings()
-    from weft._xla.sharding import from_proto
 
     result = []
     for i, (s, a) in enumerate(zip(shardings, avals, strict=True)):

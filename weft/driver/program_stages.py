@@ -12,6 +12,7 @@ from weft.core.config import STAGES as NAMES
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.printer import print_jaxpr
 from weft.driver.program import compile_program
+from weft.driver.use_partitioner import partitioned_stages
 from weft.partition.report import module_text
 from weft.partition.source_lines import hlo_with_lines
 
@@ -98,7 +99,6 @@ class ProgramStages:
         """`weft.partition.Stages` with every module kept, or None on one device."""
         if self._program.mesh is None or self._program.mesh.size == 1:
             return None
-        from weft.driver.use_partitioner import partitioned_stages
 
         return partitioned_stages(self._program)
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from weft._xla import mlir
 from weft.core.boundary import filter_traceback
 from weft.core.cell import Cell
 from weft.core.config import config
+from weft.core.errors import leaked
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.masks import unpick
 from weft.core.state import LAYOUTS
@@ -26,9 +28,12 @@ from weft.driver.program import (
     misplaced_error,
 )
 from weft.driver.program_key import Request
+from weft.driver.program_stages import ProgramStages
 from weft.driver.staging import ShapeDtypeStruct, struct_of
 from weft.runtime.compile import check_options
 from weft.runtime.dispatch import cached_call, fastpath
+from weft.runtime.layouts import fits, held, of_program
+from weft.sharding.layout import Format
 from weft.sharding.physical import without_trailing_nones
 
 
@@ -121,8 +126,6 @@ class Traced(_Arguments):
         """What the function is lowered for; raises for what it closes over of other traces."""
         info, entry = self._info, self._entry
         if entry.consts:
-            from weft.core.errors import leaked
-
             if isinstance(entry.consts[0], Cell):
                 entry.consts[0].aval.ir_type()  # raises: it has no form outside of this process
             raise leaked(entry.consts[0])
@@ -157,24 +160,18 @@ class Lowered(_Arguments):
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The module's text, with sources if asked for: dialect 'stablehlo' (default) or 'hlo'."""
-        from weft._xla import mlir
-
         if _is_hlo("as_text", dialect):
             return mlir.to_hlo_text(self._program.module, metadata=debug_info)
         return mlir.text(self._program.module, locations=debug_info)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         """The `ir.Module`, or jaxlib's `XlaComputation` for dialect 'hlo'."""
-        from weft._xla import mlir
-
         module = self._program.module
         return mlir.to_hlo(module) if _is_hlo("compiler_ir", dialect) else module
 
     @property
     def stages(self) -> Any:
         """Every stage from jaxpr to optimized HLO, each printable; see docs/partitioning.md."""
-        from weft.driver.program_stages import ProgramStages
-
         return ProgramStages(self._program, self._traced.jaxpr)
 
     def arg_names(self) -> list[str]:
@@ -259,23 +256,17 @@ class Compiled(_Arguments):
     @property
     def input_formats(self) -> Any:
         """(args, kwargs) with a `weft.layout.Format` for each array that the program reads."""
-        from weft.sharding.layout import Format
-
         ins, _ = self._flat_layouts
         return self.in_tree.unflatten(list(map(Format, ins, self._flat_shardings)))
 
     @property
     def output_formats(self) -> Any:
         """The result's tree with a `weft.layout.Format` for each array."""
-        from weft.sharding.layout import Format
-
         _, outs = self._flat_layouts
         return self.out_tree.unflatten(list(map(Format, outs, self._executable.out_shardings)))
 
     @functools.cached_property
     def _flat_layouts(self) -> tuple[list, list]:
-        from weft.runtime.layouts import of_program
-
         ins, outs = of_program(self._executable.xla)
         ins = ins[len(self._program.consts) :]
         if self._executable.kept_args is not None:
@@ -368,8 +359,6 @@ class Compiled(_Arguments):
                 raise misplaced_error(name, who, got, text, have)
 
     def _check_layouts(self, leaves: list) -> None:
-        from weft.runtime.layouts import fits, held
-
         for i, (x, want) in enumerate(zip(leaves, self._flat_layouts[0], strict=True)):
             have = held(x)
             if have is not None and want is not None and not fits(want, have):

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
-from weft.core.aval import NO_MAT, ShapedArray
+from weft.core.aval import NO_MAT, Mat, ShapedArray
 from weft.core.boundary import api_boundary
+from weft.core.dtypes import canonicalize_dtype
 from weft.core.errors import kind_of
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.ref import AbstractRef
@@ -17,6 +18,7 @@ from weft.core.state import LAYOUTS, AxisEntry, current_trace, extend_axes, stat
 from weft.core.trace import EVAL, Tracer, trace_to_jaxpr
 from weft.core.trace import typeof as value_type
 from weft.core.tree import flatten, flatten_fun
+from weft.sharding.named import NamedSharding, Sharding, type_sharding
 from weft.sharding.spec import PartitionSpec
 
 
@@ -49,9 +51,6 @@ class ShapeDtypeStruct:
         vma: Any = None,
         mat: Any = None,
     ) -> None:
-        from weft.core.aval import Mat
-        from weft.core.dtypes import canonicalize_dtype
-
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be given, got None")
         self.shape = checked_shape("ShapeDtypeStruct", shape)
@@ -104,8 +103,6 @@ class ShapeDtypeStruct:
 
     @property
     def aval(self) -> ShapedArray:
-        from weft.sharding.named import type_sharding
-
         typed = type_sharding(self.sharding, len(self.shape))
         return ShapedArray(self.shape, self.dtype, self.weak_type, typed, self.mat)
 
@@ -153,8 +150,6 @@ def _is_format(sharding: Any) -> bool:
 
 
 def _checked_sharding(sharding: Any, shape: tuple[int, ...]) -> Any:
-    from weft.sharding.named import NamedSharding, Sharding
-
     if _is_format(sharding):
         if sharding.layout:
             sharding.layout.check_compatible_aval(shape, "ShapeDtypeStruct")

@@ -21,6 +21,8 @@ from weft.ffi.native_errors import note_call
 from weft.ffi.op import VMAP_METHODS, emit_call, ffi_call_p
 from weft.ffi.registry import check_registered
 from weft.ffi.rule import ShardingRule, as_rule, batch_rule
+from weft.sharding.explicit import reshard
+from weft.sharding.spec import PartitionSpec
 
 
 def _check_options(what: str, vmap_method: Any, version: Any, config: Any) -> None:
@@ -165,9 +167,6 @@ def place(
     """
     if all(a.sharding is None for a in avals):
         return args
-    from weft.sharding.explicit import reshard
-    from weft.sharding.spec import PartitionSpec
-
     given = rule is not None or num_batch_dims > 0
     rule = rule or batch_rule(avals, results, num_batch_dims)
     allowed = rule.splittable()
@@ -186,8 +185,6 @@ def place(
 
 
 def _without_rule(what: str, i: int, aval: Any, results: Sequence[Any]) -> ShardingTypeError:
-    from weft.sharding.spec import PartitionSpec
-
     whole = PartitionSpec(*(None,) * aval.ndim)
     names = " ".join("ijklmnopq"[d % 9] for d in range(aval.ndim))
     like = any(r.shape == aval.shape for r in results)

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from weft.api.custom import custom_vjp
+
 
 def differentiable(
     forward: Callable[..., Any],
@@ -25,8 +27,6 @@ def differentiable(
     >>> weft.grad(cube)(2.0)
     Array(12., dtype=float32, weak_type=True)
     """
-    from weft.api.custom import custom_vjp
-
     for name, f in (("forward", forward), ("backward", backward)):
         if not callable(f):
             raise TypeError(f"differentiable: {name} must be a function, got {type(f).__name__}")

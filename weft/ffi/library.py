@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from weft._xla import version
 from weft.ffi.native_errors import name_errors
 from weft.ffi.registry import include_dir, pycapsule, register_ffi_target, register_ffi_type
 from weft.runtime.store import Store, host_cpu, user_folder
@@ -212,8 +213,6 @@ def _nvcc_flags() -> tuple[str, ...]:
 
 
 def _digest(program: str, flags: Sequence[str], libraries: Sequence[str], texts: list) -> str:
-    from weft._xla import version
-
     digest = hashlib.sha256()
     for part in (program, repr(flags), repr(list(libraries)), repr(version), "sealed", *texts):
         digest.update(part.encode() + b"\0")

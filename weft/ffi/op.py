@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft._xla.callback import buffer_target_name
+from weft.autodiff.shape import broadcast_to_dim, expand_dims, moveaxis
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.effects import FFI
@@ -15,6 +17,8 @@ from weft.ffi import attributes as attrs
 from weft.ffi.native_errors import note_call
 from weft.ffi.registry import check_registered, is_batch_partitionable, let_partition, name_for
 from weft.ffi.rule import ShardingRule, batch_rule
+from weft.lowering.manual import manual_attr
+from weft.ops.control.scan import scan
 from weft.runtime.cpu_joint_failure import calls_of, failing_together
 from weft.runtime.host_calls import finish_before_exit, reporting
 
@@ -60,8 +64,6 @@ def _jvp(primals: Any, tangents: Any, *, target: str, **params: Any) -> tuple:
 
 
 def _batch(axis: Any, args: Any, dims: Any, **params: Any) -> tuple:
-    from weft.autodiff.shape import broadcast_to_dim, expand_dims, moveaxis
-
     method, target = params["vmap_method"], params["target"]
     if method is None:
         raise NotImplementedError(
@@ -142,9 +144,6 @@ def _grown(layout: tuple | None) -> tuple | None:
 
 
 def _batch_sequential(axis: Any, args: Any, dims: Any, params: dict[str, Any]) -> tuple:
-    from weft.autodiff.shape import moveaxis
-    from weft.ops.control.scan import scan
-
     moved = [a if d is None else moveaxis(a, d, 0) for a, d in zip(args, dims, strict=True)]
     batched = [d is not None for d in dims]
 
@@ -170,8 +169,6 @@ def _lower(ctx: Any, *operands: Any, callback: tuple | None, **params: Any) -> l
 
 def _host_callback(ctx: Any, what: str, function: Any, command_buffer: bool) -> dict[str, Any]:
     """Target and attributes of a call of a Python function on buffers."""
-    from weft._xla.callback import buffer_target_name
-
     name = buffer_target_name(ctx.module.platforms[0], command_buffer=command_buffer)
     index = len(ctx.module.host_callbacks)
     called = reporting(function, f"{what} at {ctx.eqn.source}")
@@ -233,8 +230,6 @@ def emit_call(
     entries.update(shards or {})
     types = [ctx.type_of(a) for a in avals_out]
     if has_side_effect and ctx.module.manual_axes and not ctx.module.use_shardy:
-        from weft.lowering.manual import manual_attr
-
         entries["mhlo.sharding"] = manual_attr(ctx, types)
     return list(ctx.op("stablehlo.custom_call", list(operands), types, entries))
 

@@ -18,7 +18,8 @@ from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.aval import NO_MAT, AbstractToken, ShapedArray
 from weft.core.caches import clearable, make_room
-from weft.core.jaxpr import Literal
+from weft.core.jaxpr import ClosedJaxpr, Literal
+from weft.core.trace import trace_to_jaxpr
 
 _create = ir.Operation.create
 ATTRIBUTES = 16384
@@ -407,9 +408,6 @@ class RuleContext:
         return self.module.lower_parts(self, known[0], operands)
 
     def _trace(self, fun: Callable, avals: Sequence[Any]) -> Any:
-        from weft.core.jaxpr import ClosedJaxpr
-        from weft.core.trace import trace_to_jaxpr
-
         def flat(*xs: Any) -> list:
             out = fun(*xs)
             return list(out) if isinstance(out, list | tuple) else [out]

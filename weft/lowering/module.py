@@ -23,6 +23,10 @@ from weft.lowering.context import (
     parse_attr,
     string_attr,
 )
+from weft.lowering.manual import marked_sources
+from weft.lowering.sharding import annotate, parts_of_sums, physical_rank, sharding_text
+from weft.sharding.common_mesh import in_terms_of
+from weft.sharding.text import mesh_sdy_text, mhlo_sharding_text, sdy_sharding_text
 
 _create = ir.Operation.create
 
@@ -95,8 +99,6 @@ class ModuleContext:
     # Names ------------------------------------------------------------------------------------
 
     def declare_mesh(self, mesh: Any) -> None:
-        from weft.sharding.text import mesh_sdy_text
-
         attrs = {
             "sym_name": string_attr("mesh"),
             "mesh": parse_attr(f"#sdy.mesh{mesh_sdy_text(mesh)}"),
@@ -136,8 +138,6 @@ class ModuleContext:
     def localize_sharding(self, sharding: Any) -> Any:
         """The sharding over the module's mesh, without axes that are manual here."""
         if self.mesh is not None and sharding.mesh is not self.mesh:
-            from weft.sharding.common_mesh import in_terms_of
-
             sharding = in_terms_of(sharding, self.mesh)
         if self.manual_axes and hasattr(sharding.spec, "without"):
             sharding = sharding.with_spec(sharding.spec.without(self.manual_axes))
@@ -183,8 +183,6 @@ class ModuleContext:
             ctx = RuleContext(self, function, eqn, loc)
             ins = [self._literal(ctx, v) if v.__class__ is Literal else env[v] for v in eqn.invars]
             if typed and prim.mixes:
-                from weft.lowering.sharding import parts_of_sums
-
                 ins = parts_of_sums(ctx, ins)
             out = prim.lower(ctx, *ins, **eqn.params)
             if typed:
@@ -202,7 +200,6 @@ class ModuleContext:
 
     def _annotate(self, ctx: RuleContext, prim: Any, out: Any) -> Any:
         """The results of an equation with the explicit shardings of their types."""
-        from weft.lowering.sharding import annotate
 
         def one(x: Any, aval: Any) -> Any:
             return x if getattr(aval, "sharding", None) is None else annotate(ctx, x, aval)
@@ -358,7 +355,6 @@ class ModuleContext:
         """Return the context of a function's body, marked if a GSPMD region calls it."""
         if self.use_shardy or not self.manual_axes:
             return nullcontext()
-        from weft.lowering.manual import marked_sources
 
         return marked_sources(self)
 
@@ -424,9 +420,6 @@ def lower_module(
     whole_sums: partial sums inside are added up where they are made, whatever their types say.
     compiler_options: as pairs, those that calls inside may ask for.
     """
-    from weft.lowering.sharding import physical_rank, sharding_text
-    from weft.sharding.text import mhlo_sharding_text, sdy_sharding_text
-
     with gc_paused(), mlir.context(), mlir.unknown_location():
         ctx = ModuleContext(
             name,

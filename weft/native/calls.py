@@ -10,6 +10,9 @@ from pathlib import Path
 
 from weft._xla import ffi
 from weft._xla.mlir import ir
+from weft.native import engine
+from weft.native.language import Unit
+from weft.native.parallel import threads
 from weft.partition.emit import Emitter
 
 _FOLDER = Path(__file__).parent
@@ -36,9 +39,6 @@ def _digest(*names: str) -> str:
 
 def target(file: str, entry: str, bindings: dict[str, str | int]) -> str:
     """The custom-call target of a kernel, compiled for its bindings and registered."""
-    from weft.native import engine
-    from weft.native.parallel import threads
-
     bindings = {**bindings, "THREADS": threads()}
     request = (file, entry, *sorted(bindings.items()))
     with _lock:
@@ -49,8 +49,6 @@ def target(file: str, entry: str, bindings: dict[str, str | int]) -> str:
             key = engine.key_of(f"{files} {request}")
 
             def text() -> str:
-                from weft.native.language import Unit
-
                 return Unit((_FOLDER / path).read_text("utf-8"), bindings).text(entry)
 
             address = engine.compile_keyed(key, text, "handler")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from weft._xla.mlir import ir
 from weft.native.calls import call, has_compiler, target
+from weft.native.engine import host
 from weft.native.parallel import threads
 from weft.partition.emit import Emitter
 
@@ -84,8 +85,6 @@ def depthwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None
 
 
 def vector_bytes() -> int:
-    from weft.native.engine import host
-
     return host().vector_bytes
 
 

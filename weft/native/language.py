@@ -22,6 +22,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weft.native.parallel import PARALLEL, handler, threads
+
 
 @dataclass(frozen=True, slots=True)
 class Type:
@@ -113,8 +115,6 @@ class Unit:
 
     def text(self, entry: str) -> str:
         """The IR of the module whose function `handler` XLA calls."""
-        from weft.native.parallel import PARALLEL, handler, threads
-
         types, _ = self.signature(entry)
         self.require(entry)
         parts = [*self.compiled.values(), handler(entry, len(types) - 1)]

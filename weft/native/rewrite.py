@@ -8,6 +8,7 @@ from typing import Any
 from weft._xla import mlir
 from weft._xla.mlir import ir
 from weft.lowering.context import MARK
+from weft.native import convolution, elementwise, pointwise, reductions, sorting
 from weft.partition.emit import Emitter
 from weft.partition.stages import clone
 from weft.partition.walk import functions, inner_first
@@ -18,8 +19,6 @@ Rule = Callable[[Emitter, ir.Operation, int], Sequence[ir.Value] | None]
 
 def rules() -> dict[str, Rule]:
     """The rules by name; loaded for programs with marked operations only."""
-    from weft.native import convolution, elementwise, pointwise, reductions, sorting
-
     return {
         "argreduce": reductions.argreduce,
         "depthwise": convolution.depthwise,

@@ -12,6 +12,7 @@ from weft.autodiff.shape import broadcasted_iota, expand_dims, reshape, transpos
 from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.trace import typeof
+from weft.lax import dot_general
 from weft.nn.softmax import logsumexp, softmax_p
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_to
@@ -64,8 +65,6 @@ def dot_product_attention(
             raise ValueError(
                 f"dot_product_attention: {name} must have shape ({batch},), got {typeof(x).shape}"
             )
-    from weft.lax import dot_general
-
     dtype, _ = dtypes.join_types([(typeof(query).dtype, False), (dtypes.float32, False)])
     if group == 1:
         dims = (((3,), (3,)), ((0, 2), (0, 2)))

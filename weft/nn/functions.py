@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as wnp
+from weft import lax
 from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota
 from weft.core import dtypes
 from weft.core.trace import typeof
+from weft.lax import dot_general
 from weft.nn.softmax import log_softmax, logmeanexp, logsumexp, softmax
 from weft.ops import elementwise_api as ew
 
@@ -65,8 +67,6 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> A
     dtype = dtypes.canonicalize_dtype(float if dtype is None else dtype)
     num_classes = num_classes.__index__()
     if not isinstance(axis, int):
-        from weft import lax
-
         size = lax.axis_size(axis)
         if size != num_classes:
             raise ValueError(
@@ -117,8 +117,6 @@ def scaled_matmul(
             f"scaled_matmul: lhs_scales {sa} and rhs_scales {sb} have different "
             "block sizes; their last dimensions must be equal"
         )
-    from weft.lax import dot_general
-
     dtype = dtypes.canonicalize_dtype(preferred_element_type)
     x, y = (_apply_scales(v, s, dtype) for v, s in ((lhs, lhs_scales), (rhs, rhs_scales)))
     dims = (((2,), (2,)), ((0,), (0,)))

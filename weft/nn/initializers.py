@@ -14,6 +14,7 @@ from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.namespace import seal, with_example
+from weft.runtime.device_put import device_put
 
 Axes = int | Sequence[int]
 
@@ -323,8 +324,6 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Ca
 
 
 def _place(x: Any, sharding: Any) -> Any:
-    from weft.runtime.device_put import device_put
-
     return device_put(x, sharding)
 
 

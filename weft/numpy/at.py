@@ -37,6 +37,7 @@ from weft.ops import elementwise_api as ops
 from weft.ops import scatter as scatters
 from weft.ops.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from weft.ops.joining import pad_p, rev_p
+from weft.ops.promote import broadcast_to
 from weft.ops.scatter_apply import scatter_apply
 from weft.ops.slicing import slice_p
 
@@ -86,8 +87,6 @@ def _spread(y: Any, final: Shape, target: Shape, name: str) -> Any:
     if not aval.shape:
         return broadcast_in_dim(y, target, ())
     if aval.shape != final:
-        from weft.ops.promote import broadcast_to
-
         old = aval.shape
         while len(old) > len(final) and old[0] == 1:
             old = old[1:]

@@ -13,9 +13,21 @@ from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
+from weft.numpy import formulas
+from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, canonical, cast, check_array, inexact, to_array
+from weft.numpy.creation import zeros
+from weft.numpy.joining import concatenate
+from weft.numpy.linear import dot
+from weft.numpy.matrices import diag
+from weft.numpy.scans import cumsum
+from weft.numpy.selection import take, where
+from weft.numpy.shaping import atleast_2d, moveaxis, ravel, squeeze, transpose
+from weft.numpy.sorting import argsort, searchsorted
+from weft.numpy.ufuncs import conjugate
 from weft.ops import elementwise_api as ew
 from weft.ops import joining
+from weft.ops.conv import conv_general_dilated
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote, promote_inexact
 from weft.ops.slicing import slice_in_dim
@@ -69,8 +81,6 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     >>> wnp.ediff1d(wnp.array([1, 4, 9]), to_end=0)
     Array([3, 5, 0], dtype=int32)
     """
-    from weft.numpy.shaping import ravel
-
     aval = aval_of("ediff1d", ary)
     out = diff(ravel(ary))
     parts = [out]
@@ -114,8 +124,6 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
 
 
 def _gradient(f: Any, h: Any, axis: int, order: int) -> Any:
-    from weft.numpy import ufuncs as u
-
     n = typeof(f).shape[axis]
     if n < order + 1:
         raise ValueError(
@@ -176,8 +184,6 @@ def _gradient(f: Any, h: Any, axis: int, order: int) -> Any:
 
 def _three_points(x: Any, y: Any, z: Any, h1: Any, h2: Any, at_end: bool) -> Any:
     """The second-order one-sided derivative at the first or the last of three points."""
-    from weft.numpy import ufuncs as u
-
     total = u.add(h1, h2)
     if at_end:
         a = u.true_divide(h2, u.multiply(h1, total))
@@ -197,9 +203,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     >>> wnp.trapezoid(wnp.array([0.0, 1.0, 4.0]), x=wnp.array([0.0, 1.0, 2.0]))
     Array(3., dtype=float32)
     """
-    from weft.numpy import ufuncs as u
     from weft.numpy.reductions import sum
-    from weft.numpy.shaping import moveaxis
 
     check_array("trapezoid", y)
     if x is None:
@@ -233,11 +237,6 @@ def interp(
     >>> weft.numpy.interp(2.5, weft.numpy.array([2.0, 3.0]), weft.numpy.array([4.0, 6.0]))
     Array(5., dtype=float32)
     """
-    from weft.numpy import formulas
-    from weft.numpy import ufuncs as u
-    from weft.numpy.selection import take, where
-    from weft.numpy.sorting import argsort, searchsorted
-
     check_array("interp", x, xp, fp)
     if typeof(xp).ndim != 1 or typeof(xp).shape != typeof(fp).shape:
         raise ValueError(
@@ -285,11 +284,6 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
     >>> wnp.unwrap(wnp.array([0.0, 9.0, 8.0]), period=10.0)
     Array([ 0., -1., -2.], dtype=float32)
     """
-    from weft.numpy import formulas
-    from weft.numpy import ufuncs as u
-    from weft.numpy.scans import cumsum
-    from weft.numpy.selection import where
-
     aval = aval_of("unwrap", p)
     if dtypes.is_integer(aval.dtype) or dtypes.is_bool(aval.dtype):
         p, period = promote(p, period)
@@ -317,8 +311,6 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
 def _convolve(
     name: str, a: Any, v: Any, mode: str, flip: bool, precision: Any, preferred: Any
 ) -> Any:
-    from weft.ops.conv import conv_general_dilated
-
     x, y = aval_of(name, a), aval_of(name, v)
     if x.ndim != 1 or y.ndim != 1:
         raise ValueError(
@@ -335,8 +327,6 @@ def _convolve(
             a, v = v, a
         kernel = joining.rev(v, (0,))
     else:
-        from weft.numpy.ufuncs import conjugate
-
         v = conjugate(v)
         if swapped:
             a, v = v, a
@@ -419,12 +409,7 @@ def cov(
     Array([[1., 2.],
            [2., 4.]], dtype=float32)
     """
-    from weft.numpy import ufuncs as u
-    from weft.numpy.creation import zeros
-    from weft.numpy.joining import concatenate
-    from weft.numpy.linear import dot
     from weft.numpy.reductions import average, mean, sum
-    from weft.numpy.shaping import atleast_2d, squeeze, transpose
 
     given = [v for v in (m, y) if v is not None]
     for v in given:
@@ -495,10 +480,6 @@ def corrcoef(x: Any, y: Any = None, rowvar: builtins.bool = True, dtype: Any = N
     Array([[ 1., -1.],
            [-1.,  1.]], dtype=float32)
     """
-    from weft.numpy import formulas
-    from weft.numpy import ufuncs as u
-    from weft.numpy.matrices import diag
-
     c = cov(x, y, rowvar, dtype=dtype)
     if typeof(c).ndim == 0:
         return u.true_divide(c, c)
@@ -526,9 +507,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
     >>> wnp.packbits(wnp.array([1, 0, 1]))
     Array([160], dtype=uint8)
     """
-    from weft.numpy import ufuncs as u
     from weft.numpy.reductions import sum
-    from weft.numpy.shaping import moveaxis, ravel
 
     aval = aval_of("packbits", a)
     shifts = _bit_weights(bitorder, "packbits")
@@ -560,9 +539,6 @@ def unpackbits(
     >>> wnp.unpackbits(wnp.array([5], "uint8"))
     Array([0, 0, 0, 0, 0, 1, 0, 1], dtype=uint8)
     """
-    from weft.numpy import ufuncs as u
-    from weft.numpy.shaping import moveaxis, ravel
-
     aval = aval_of("unpackbits", a)
     if aval.dtype != dtypes.uint8:
         raise TypeError(f"weft.numpy.unpackbits: a must be uint8, got {aval.str_short()}")

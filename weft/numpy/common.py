@@ -10,7 +10,7 @@ import numpy as np
 import weft.driver.jit  # noqa: F401  (eager ops run through it)
 from weft.autodiff.op_families import canonical_axes
 from weft.autodiff.shape import broadcast_in_dim_p
-from weft.core import dtypes
+from weft.core import dtypes, errors
 from weft.core.aval import ShapedArray
 from weft.core.source import warn
 from weft.core.state import state
@@ -19,6 +19,7 @@ from weft.numpy.refusals import refuse_out
 from weft.ops.as_array import as_array
 from weft.ops.elementwise_api import convert, convert_element_type_p
 from weft.ops.promote import promote_inexact
+from weft.runtime.device_put import device_put, put_host
 
 INEXACT = dtypes.FLOATS | dtypes.COMPLEX
 INTEGERS = dtypes.SIGNED | dtypes.UNSIGNED
@@ -84,8 +85,6 @@ def concrete(x: Any, what: str) -> np.ndarray:
     """
     value = x.concrete() if isinstance(x, Tracer) else x
     if value is None:
-        from weft.core import errors
-
         raise errors.ConcretizationTypeError(
             f"weft.numpy.{what} must be known while tracing, got a traced array of type "
             f"{x.aval.str_short()} ({errors.made_at(x)}): the shape of the result depends on it. "
@@ -119,8 +118,6 @@ def is_free(x: Any) -> bool:
 
 def constant(value: np.ndarray, weak_type: bool = False) -> Any:
     """An array on the default device from a host array, under any trace."""
-    from weft.runtime.device_put import put_host
-
     return put_host(value, weak_type=weak_type)
 
 
@@ -179,8 +176,6 @@ def fill(shape: Sequence[int], value: Any, dtype: Any) -> Any:
 def place(x: Any, device: Any, out_sharding: Any = None) -> Any:
     """The result put where the caller asks."""
     if device is not None:
-        from weft.runtime.device_put import device_put
-
         return device_put(x, device)
     if out_sharding is not None:
         from weft.sharding.explicit import reshard

@@ -6,7 +6,9 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.trace import typeof
+from weft.numpy import ufuncs as u
 from weft.numpy.common import INEXACT, aval_of, fill
+from weft.numpy.creation import asarray
 from weft.ops.promote import promote
 
 
@@ -19,8 +21,6 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
     >>> wnp.isclose(wnp.array([1.0, 1.0, 0.0]), wnp.array([1.000001, 1.001, 1e-9]))
     Array([ True, False,  True], dtype=bool)
     """
-    from weft.numpy import ufuncs as u
-
     aval_of("isclose", a), aval_of("isclose", b)
     a, b = promote(a, b)
     dtype = typeof(a).dtype
@@ -56,8 +56,6 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     >>> wnp.array_equal(wnp.array([1.0, wnp.nan]), wnp.array([1.0, wnp.nan]), equal_nan=True)
     Array(True, dtype=bool)
     """
-    from weft.numpy import ufuncs as u
-    from weft.numpy.creation import asarray
     from weft.numpy.reductions import all
 
     try:
@@ -79,8 +77,6 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     >>> wnp.array_equiv(wnp.array([1, 2]), wnp.array([[1, 2], [1, 2]]))
     Array(True, dtype=bool)
     """
-    from weft.numpy import ufuncs as u
-    from weft.numpy.creation import asarray
     from weft.numpy.reductions import all
 
     try:

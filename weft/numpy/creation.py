@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.autodiff.shape import broadcast_in_dim_p, check_shape, iota_p
+from weft.autodiff.shape import broadcast_in_dim_p, check_shape, iota_p, reshape
 from weft.core import dtypes
 from weft.core.aval import NO_MAT
 from weft.core.errors import ShapeError
@@ -31,6 +31,7 @@ from weft.numpy.common import (
 )
 from weft.ops.compound import stand_like, vary_like
 from weft.ops.dtype_casts import host_number
+from weft.ops.elementwise_api import add_p, mul_p
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import put_host
@@ -127,8 +128,6 @@ def array(
         x = _from_other(object, dtype)
     aval = typeof(x)
     if ndmin > aval.ndim:
-        from weft.autodiff.shape import reshape
-
         x = reshape(x, (1,) * (ndmin - aval.ndim) + aval.shape)
     return x if device is None and out_sharding is None else place(x, device, out_sharding)
 
@@ -571,8 +570,6 @@ def arange(
         elif state.trace is EVAL and size <= ON_HOST or not dtypes.is_integer(dtype):
             x = constant(np.arange(lo, hi, by).astype(dtype))
         else:
-            from weft.ops.elementwise_api import add_p, mul_p
-
             x = iota_p.bind(dtype=dtype, shape=(size,), dimension=0)
             if by != 1:
                 x = mul_p.bind(x, np.asarray(by).astype(dtype)[()])

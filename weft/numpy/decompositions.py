@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 
 from weft.autodiff import shape as ops
 from weft.core.trace import typeof
+from weft.lax import linalg
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, cast, check_array, inexact, strong, to_array
-from weft.numpy.selection import where
+from weft.numpy.matrices import eye
+from weft.numpy.selection import take_along_axis, where
 from weft.numpy.shaping import matrix_transpose
-from weft.ops.promote import promote_inexact
+from weft.numpy.sorting import argsort
+from weft.ops.promote import broadcast_to, promote_inexact
 
 
 class EigResult(NamedTuple):
@@ -45,8 +48,6 @@ def as_matrices(name: str, a: Any, square: builtins.bool = False) -> Any:
 
 
 def lax_linalg() -> Any:
-    from weft.lax import linalg
-
     return linalg
 
 
@@ -104,9 +105,6 @@ def svd(
     """
     a = as_matrices("svd", a)
     if hermitian:
-        from weft.numpy.selection import take_along_axis
-        from weft.numpy.sorting import argsort
-
         w, v = eigh(a)
         size = u.absolute(w)
         order = argsort(u.negative(size), axis=-1)
@@ -187,7 +185,6 @@ def solve(a: Any, b: Any) -> Any:
     vector = y.ndim == 1
     b = b[:, None] if vector else b
     lead = ops.broadcast_shapes(x.shape[:-2], typeof(b).shape[:-2])
-    from weft.ops.promote import broadcast_to
 
     a = broadcast_to(a, (*lead, *x.shape[-2:]))
     b = broadcast_to(b, (*lead, *typeof(b).shape[-2:]))
@@ -198,6 +195,5 @@ def solve(a: Any, b: Any) -> Any:
 def inv(a: Any) -> Any:
     """The inverse matrix; NaN or infinite where there is none. Source: numpy.linalg.inv."""
     a = as_matrices("inv", a, True)
-    from weft.numpy.matrices import eye
 
     return solve(a, eye(typeof(a).shape[-1], dtype=typeof(a).dtype))

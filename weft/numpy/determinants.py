@@ -8,13 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft import custom_jvp
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy import formulas, linear
 from weft.numpy import ufuncs as u
 from weft.numpy.common import cast
+from weft.numpy.creation import arange
 from weft.numpy.decompositions import as_matrices, lax_linalg, solve
 from weft.numpy.reductions import prod, sum
+from weft.numpy.scans import trace
 from weft.numpy.selection import diagonal, where
 
 
@@ -41,8 +44,6 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
 @cache
 def _slogdet_by_qr() -> Callable:
     """slogdet through reflections, which have no derivative: the one of log det stands for them."""
-    from weft import custom_jvp
-    from weft.numpy.scans import trace
 
     @custom_jvp
     def run(a: Any) -> tuple:
@@ -74,8 +75,6 @@ def _slogdet_of(a: Any, sign: Any, d: Any) -> tuple[Any, Any]:
 
 def _lu_diagonal(a: Any) -> tuple[Any, Any]:
     """The sign of the row exchanges, and the diagonal of U."""
-    from weft.numpy.creation import arange
-
     factors, pivots, _ = lax_linalg().lu(a)
     n = typeof(a).shape[-1]
     moved = sum(u.not_equal(pivots, arange(n, dtype=typeof(pivots).dtype)), axis=-1)

@@ -15,6 +15,7 @@ from weft.core.boundary import show_user_frames
 from weft.core.caches import clearable
 from weft.core.state import state
 from weft.core.trace import EVAL
+from weft.driver.jit import jit
 from weft.runtime.device_put import put_host
 
 _MOST = 256
@@ -37,8 +38,6 @@ def one_program(function: Callable[[], Callable], name: str, doc: str) -> Callab
         except TypeError:
             return function()(self, *args, **kwargs)
         if program is None:
-            from weft.driver.jit import jit
-
             target = function()
 
             def run(array: Any) -> Any:

@@ -13,6 +13,8 @@ from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy.common import canonical, cast, check_array, refuse_out, to_array
+from weft.numpy.selection import diagonal
+from weft.numpy.shaping import moveaxis
 from weft.ops import reduce as reductions
 from weft.ops.dot import dot_general, sharding_in_parts
 from weft.ops.promote import promote
@@ -235,9 +237,6 @@ def _run_single(step: Single, x: Any) -> Any:
 
 def _diagonal(x: Any, a: int, b: int) -> Any:
     """The elements at which two dimensions of one size agree, in the place of the first."""
-    from weft.numpy.selection import diagonal
-    from weft.numpy.shaping import moveaxis
-
     return moveaxis(diagonal(x, 0, a, b), -1, a)
 
 

@@ -25,6 +25,8 @@ from weft.numpy.common import (
 )
 from weft.numpy.examples import EXAMPLES
 from weft.numpy.refusals import refuse
+from weft.numpy.shaping import roll
+from weft.numpy.ufuncs import true_divide
 from weft.ops import elementwise_api as ew
 from weft.ops import fft as fft_ops
 from weft.ops import joining
@@ -209,7 +211,6 @@ def _frequencies(name: str, n: int, d: Any, dtype: Any, device: Any, half: bool)
         )
     if isinstance(d, int | float):
         return place(constant((steps / d).astype(dtype)), device)
-    from weft.numpy.ufuncs import true_divide
 
     return place(ew.convert(true_divide(steps.astype(dtype), d), dtype), device)
 
@@ -235,8 +236,6 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
 
 
 def _shifted(name: str, x: Any, axes: Any, direction: int) -> Any:
-    from weft.numpy.shaping import roll
-
     aval = aval_of(f"fft.{name}", x)
     if axes is None:
         axes = range(aval.ndim)

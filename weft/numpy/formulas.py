@@ -11,6 +11,7 @@ import numpy as np
 from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.trace import typeof
+from weft.lax import bessel_i0e, while_loop
 from weft.numpy.common import (
     INEXACT,
     INTEGERS,
@@ -24,6 +25,8 @@ from weft.numpy.common import (
     strong,
     to_array,
 )
+from weft.numpy.reductions import any as any_
+from weft.numpy.selection import where
 from weft.numpy.ufuncs import (
     _bool,
     absolute,
@@ -339,8 +342,6 @@ def i0(x: Any) -> Any:
     >>> wnp.i0(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    from weft.lax import bessel_i0e
-
     x = inexact(x)
     refuse_complex("i0", x)
     size = ew.mul_p.bind(x, ew.sign_p.bind(x))  # |x| with derivative 0 at 0, where i0 is smooth
@@ -400,7 +401,6 @@ def nan_to_num(
         return ew.complex_p.bind(*parts)
     info = dtypes.finfo(aval.dtype)
     x = strong(to_array(x))
-    from weft.numpy.selection import where
 
     x = where(isnan(x), cast(nan, aval.dtype), x)
     x = where(isposinf(x), cast(info.max if posinf is None else posinf, aval.dtype), x)
@@ -508,9 +508,6 @@ def gcd(x1: Any, x2: Any) -> Any:
     >>> wnp.gcd(wnp.array([12, 0, -9]), 6)
     Array([6, 6, 3], dtype=int32)
     """
-    from weft.lax import while_loop
-    from weft.numpy.reductions import any as any_
-
     x, y = _common_integers("gcd", x1, x2)
 
     def step(pair: tuple) -> tuple:

@@ -12,6 +12,8 @@ import numpy as np
 from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.trace import typeof
+from weft.numpy import ufuncs as u
+from weft.numpy.calculus import diff
 from weft.numpy.common import (
     aval_of,
     cast,
@@ -22,6 +24,15 @@ from weft.numpy.common import (
     static_int,
     to_array,
 )
+from weft.numpy.creation import asarray, ones, zeros, zeros_like
+from weft.numpy.joining import column_stack, stack
+from weft.numpy.reductions import max as max_
+from weft.numpy.reductions import min as min_
+from weft.numpy.selection import where
+from weft.numpy.shaping import ravel
+from weft.numpy.sorting import searchsorted
+from weft.numpy.spaced_ranges import linspace
+from weft.numpy.ufuncs import maximum
 from weft.ops import joining
 
 
@@ -42,9 +53,6 @@ def bincount(
     >>> weft.numpy.bincount(weft.numpy.array([0, 2, 2]))
     Array([1, 0, 2], dtype=int32)
     """
-    from weft.numpy.creation import zeros
-    from weft.numpy.ufuncs import maximum
-
     aval = aval_of("bincount", x)
     if dtypes.is_bool(aval.dtype):
         x = cast(x, dtypes.uint8)
@@ -79,18 +87,12 @@ def digitize(x: Any, bins: Any, right: builtins.bool = False, *, method: str | N
     >>> wnp.digitize(wnp.array([0.2, 1.0, 9.0]), wnp.array([0.0, 1.0, 2.0]))
     Array([1, 2, 3], dtype=int32)
     """
-    from weft.numpy import ufuncs as u
-    from weft.numpy.selection import where
-    from weft.numpy.sorting import searchsorted
-
     bval = aval_of("digitize", bins)
     aval_of("digitize", x)
     if bval.ndim != 1:
         raise ValueError(f"weft.numpy.digitize: bins must be a vector, got {bval.str_short()}")
     n = bval.shape[0]
     if n == 0:
-        from weft.numpy.creation import zeros_like
-
         return zeros_like(to_array(x), dtypes.canonicalize_dtype(int))
     side = "right" if not right else "left"
     method = method or "scan"
@@ -102,11 +104,6 @@ def digitize(x: Any, bins: Any, right: builtins.bool = False, *, method: str | N
 
 def _limits(a: Any, range_: Any) -> tuple[Any, Any]:
     """The lowest and highest edge; of one value, half a unit to both sides."""
-    from weft.numpy import ufuncs as u
-    from weft.numpy.reductions import max as max_
-    from weft.numpy.reductions import min as min_
-    from weft.numpy.selection import where
-
     if range_ is None:
         if typeof(a).size == 0:
             return np.float32(0), np.float32(1)
@@ -135,9 +132,6 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     >>> wnp.histogram_bin_edges(wnp.array([0.0, 4.0]), bins=4)
     Array([0., 1., 2., 3., 4.], dtype=float32)
     """
-    from weft.numpy.shaping import ravel
-    from weft.numpy.spaced_ranges import linspace
-
     if isinstance(bins, str):
         raise ValueError(
             "weft.numpy.histogram: bins must be a number or an array of edges; rules such as "
@@ -145,8 +139,6 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         )
     aval_of("histogram", a)
     if isinstance(bins, list | tuple):
-        from weft.numpy.creation import asarray
-
         bins = asarray(bins)
     bval = aval_of("histogram", bins)
     dtype = dtypes.to_inexact(typeof(a).dtype)
@@ -178,12 +170,7 @@ def histogram(
     >>> wnp.histogram(wnp.array([1, 2, 2, 5]), bins=2)
     (Array([3., 1.], dtype=float32), Array([1., 3., 5.], dtype=float32))
     """
-    from weft.numpy import ufuncs as u
-    from weft.numpy.calculus import diff
     from weft.numpy.reductions import sum
-    from weft.numpy.selection import where
-    from weft.numpy.shaping import ravel
-    from weft.numpy.sorting import searchsorted
 
     edges = histogram_bin_edges(a, bins, range)
     shape = typeof(a).shape
@@ -209,14 +196,10 @@ def histogram(
 
 
 def _zeros(shape: tuple, dtype: Any) -> Any:
-    from weft.numpy.creation import zeros
-
     return zeros(shape, dtype)
 
 
 def _ones(shape: tuple, dtype: Any) -> Any:
-    from weft.numpy.creation import ones
-
     return ones(shape, dtype)
 
 
@@ -231,8 +214,6 @@ def histogram2d(
     Array([[1, 0],
            [1, 1]], dtype=int32)
     """
-    from weft.numpy.joining import stack
-
     edges = bins
     if (
         not isinstance(bins, Sequence)
@@ -260,12 +241,7 @@ def histogramdd(
     Array([[1, 0],
            [0, 2]], dtype=int32)
     """
-    from weft.numpy import ufuncs as u
-    from weft.numpy.calculus import diff
-    from weft.numpy.joining import column_stack
     from weft.numpy.reductions import sum
-    from weft.numpy.selection import where
-    from weft.numpy.sorting import searchsorted
 
     if isinstance(sample, Sequence):
         sample = column_stack([to_array(s) for s in sample])

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.autodiff.shape import broadcast_shapes
+from weft.autodiff.shape import broadcast_shapes, expand_dims
 from weft.core import dtypes, errors
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
 from weft.core.trace import Tracer, array_method, typeof
+from weft.driver.jit import jit
 from weft.numpy.traced_windows import WindowInIndex
 from weft.ops.joining import rev_p
 from weft.ops.slicing import slice_p
@@ -310,8 +311,6 @@ MAX_PROGRAMS = 2048
 
 def program(function: Callable) -> Callable:
     """The function compiled; where there are too many of these, all plans are forgotten."""
-    from weft.driver.jit import jit
-
     if len(_programs) >= MAX_PROGRAMS:
         _forget()
     _programs.add(function)
@@ -522,8 +521,6 @@ def _with_masks(x: Any, index: tuple) -> tuple[Any, Plan, list, Shape]:
 
 def _with_scalar_bools(x: Any, index: tuple) -> tuple[Any, Plan, list, Shape]:
     """A scalar boolean is a new dimension of size 0 or 1."""
-    from weft.autodiff.shape import expand_dims
-
     new: list[Any] = []
     dims: list[int] = []
     for position, i in enumerate(index):

@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 
 from weft.numpy.common import to_array
+from weft.numpy.creation import arange, array, asarray
+from weft.numpy.joining import concatenate, stack
+from weft.numpy.matrices import meshgrid
+from weft.numpy.shaping import moveaxis
+from weft.numpy.spaced_ranges import linspace
+from weft.ops.promote import promote
 
 s_, index_exp = np.s_, np.index_exp
 
 
 def _range(index: slice) -> Any:
     """Return the points of the slice start:stop:step; an imaginary step is their number."""
-    from weft.numpy.creation import arange
-    from weft.numpy.spaced_ranges import linspace
-
     start = index.start or 0
     step = 1 if index.step is None else index.step
     if isinstance(step, complex):
@@ -30,10 +33,6 @@ class _Grid:
         self.sparse = sparse
 
     def __getitem__(self, key: Any) -> Any:
-        from weft.numpy.joining import stack
-        from weft.numpy.matrices import meshgrid
-        from weft.ops.promote import promote
-
         if isinstance(key, slice):
             return _range(key)
         axes = promote(*(_range(k) for k in key))
@@ -55,10 +54,6 @@ class _Concatenator:
         self.directives = (axis, ndmin, trans1d)
 
     def __getitem__(self, key: Any) -> Any:
-        from weft.numpy.creation import array, asarray
-        from weft.numpy.joining import concatenate
-        from weft.numpy.shaping import moveaxis
-
         items = key if isinstance(key, tuple) else (key,)
         axis, ndmin, trans1d = self.directives
         if items and isinstance(items[0], str):

@@ -17,6 +17,7 @@ from weft.numpy import traced_windows
 from weft.numpy.index_plan import Plan, make_plan, plan_of, program, table
 from weft.numpy.traced_windows import WindowInIndex
 from weft.ops.dynamic_slicing import dynamic_slice_p, start_operands
+from weft.ops.elementwise_api import add_p, convert, lt_p, select_n_p
 from weft.ops.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -89,8 +90,6 @@ def index_grid(plan: Plan, arrays: Sequence[Any], wrap: bool) -> tuple[Any, Shap
 
 def _index_column(i: Any, size: int, dtype: Any, wrap: bool) -> Any:
     """An index array in the common dtype, with negative indices counted from the end."""
-    from weft.ops.elementwise_api import add_p, convert, lt_p, select_n_p
-
     aval = typeof(i)
     wrap = wrap and aval.dtype.kind == "i"
     if isinstance(i, np.ndarray):

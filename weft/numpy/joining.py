@@ -14,6 +14,7 @@ from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
+from weft.numpy import ufuncs as u
 from weft.numpy.common import (
     aval_of,
     axes_of,
@@ -29,6 +30,11 @@ from weft.numpy.common import (
     static_int,
     to_array,
 )
+from weft.numpy.creation import arange
+from weft.numpy.scans import cumsum
+from weft.numpy.selection import take, where
+from weft.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, moveaxis, ravel
+from weft.numpy.sorting import argsort, searchsorted, sort
 from weft.ops import joining
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote
@@ -119,8 +125,6 @@ def vstack(tup: Any, dtype: Any = None) -> Any:
     Array([[1, 2],
            [3, 4]], dtype=int32)
     """
-    from weft.numpy.shaping import atleast_2d
-
     return concatenate(_raised("vstack", tup, atleast_2d), 0, dtype)
 
 
@@ -131,8 +135,6 @@ def hstack(tup: Any, dtype: Any = None) -> Any:
     >>> wnp.hstack([wnp.array([1, 2]), wnp.array([3])])
     Array([1, 2, 3], dtype=int32)
     """
-    from weft.numpy.shaping import atleast_1d
-
     xs = _raised("hstack", tup, atleast_1d)
     return concatenate(xs, 0 if typeof(xs[0]).ndim == 1 else 1, dtype)
 
@@ -144,8 +146,6 @@ def dstack(tup: Any, dtype: Any = None) -> Any:
     >>> wnp.dstack([wnp.ones((2, 3)), wnp.zeros((2, 3))]).shape
     (2, 3, 2)
     """
-    from weft.numpy.shaping import atleast_3d
-
     return concatenate(_raised("dstack", tup, atleast_3d), 2, dtype)
 
 
@@ -262,8 +262,6 @@ def repeat(
     >>> weft.numpy.repeat(weft.numpy.array([1, 2]), 2)
     Array([1, 1, 2, 2], dtype=int32)
     """
-    from weft.numpy.selection import take
-
     aval = aval_of("repeat", a)
     a = to_array(a)
     if axis is None:
@@ -298,10 +296,6 @@ def repeat(
         return place(take(a, to_array(index), axis), None, out_sharding)
     if total_repeat_length is None:
         concrete(repeats, "repeat: repeats without total_repeat_length")
-    from weft.numpy.creation import arange
-    from weft.numpy.scans import cumsum
-    from weft.numpy.sorting import searchsorted
-
     ends = cumsum(_broadcast_to(repeats, (n,)))
     index = searchsorted(ends, arange(total_repeat_length), side="right")
     return place(take(a, index, axis, mode="clip"), None, out_sharding)
@@ -412,8 +406,6 @@ def resize(a: Any, new_shape: Any) -> Any:
     Array([[1, 2, 3, 1],
            [2, 3, 1, 2]], dtype=int32)
     """
-    from weft.numpy.shaping import ravel
-
     shape = ops.check_shape(new_shape, "new_shape")
     flat, total = ravel(a), math.prod(shape)
     n = typeof(flat).shape[0]
@@ -453,8 +445,6 @@ def delete(
     >>> weft.numpy.delete(weft.numpy.arange(4), 1)
     Array([0, 2, 3], dtype=int32)
     """
-    from weft.numpy.selection import take
-
     aval_of("delete", arr)
     x, axis = _flat(arr, axis)
     n = typeof(x).shape[axis]
@@ -478,11 +468,7 @@ def delete(
 
 def _delete_traced(x: Any, obj: Any, axis: int, n: int, unique: builtins.bool) -> Any:
     """Positions kept are counted past each deleted one, in ascending order."""
-    from weft.numpy import ufuncs as u
-    from weft.numpy.creation import arange
     from weft.numpy.reductions import sum
-    from weft.numpy.selection import take, where
-    from weft.numpy.sorting import sort
 
     aval = typeof(obj)
     if aval.dtype == dtypes.bool_ or (aval.size > 1 and not unique):
@@ -504,9 +490,6 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     >>> weft.numpy.insert(weft.numpy.arange(3), 1, 9)
     Array([0, 9, 1, 2], dtype=int32)
     """
-    from weft.numpy.selection import take
-    from weft.numpy.shaping import moveaxis
-
     check_array("insert", arr)
     x, axis = _flat(arr, axis)
     aval = typeof(x)
@@ -546,11 +529,6 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
 
 def _insert_traced(x: Any, obj: Any, vals: Any, axis: int, n: int, count: int) -> Any:
     """Sorts the elements by the position they come to stand at."""
-    from weft.numpy import ufuncs as u
-    from weft.numpy.creation import arange
-    from weft.numpy.selection import take, where
-    from weft.numpy.sorting import argsort
-
     at = _broadcast_to(ops.reshape(obj, (-1,)), (count,))
     at = where(u.less(at, 0), u.add(at, n), at)
     # An inserted value comes before the element at its position: keys 2p and 2p + 1.

@@ -18,6 +18,7 @@ from weft.core.trace import typeof
 from weft.numpy import linear
 from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, cast, check_array, inexact, strong, to_array
+from weft.numpy.creation import array
 from weft.numpy.decompositions import (  # noqa: F401  (its public names are these, too)
     adjoint,
     as_matrices,
@@ -33,14 +34,20 @@ from weft.numpy.decompositions import (  # noqa: F401  (its public names are the
     svdvals,
 )
 from weft.numpy.determinants import det, slogdet  # noqa: F401
+from weft.numpy.einsums import einsum
 from weft.numpy.examples import EXAMPLES
+from weft.numpy.matrices import eye
 from weft.numpy.norms import cond, matrix_norm, norm, vector_norm  # noqa: F401
 from weft.numpy.pseudo_inverse import pinv  # noqa: F401
 from weft.numpy.reductions import max as max_
 from weft.numpy.reductions import sum
 from weft.numpy.refusals import refuse
 from weft.numpy.selection import where
-from weft.numpy.shaping import matrix_transpose  # noqa: F401
+from weft.numpy.shaping import (
+    broadcast_to,
+    matrix_transpose,  # noqa: F401
+    moveaxis,
+)
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import promote_inexact
 
@@ -53,8 +60,6 @@ def lstsq(
     numpy_resid: give no residuals where NumPy gives none (rank below the number of columns).
     Source: numpy.linalg.lstsq.
     """
-    from weft.numpy.creation import array
-
     check_array("linalg.lstsq", a, b)
     a, b = promote_inexact(a, b)
     a, b = strong(to_array(a)), strong(to_array(b))
@@ -85,8 +90,6 @@ def lstsq(
 
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     """x with tensordot(a, x, x.ndim) = b. Source: numpy.linalg.tensorsolve."""
-    from weft.numpy.shaping import moveaxis
-
     a, b = to_array(a), to_array(b)
     if axes is not None:
         rank = typeof(a).ndim
@@ -119,8 +122,6 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
 def matrix_power(a: Any, n: int) -> Any:
     """The n-th power of square matrices; negative n powers the inverse."""
-    from weft.numpy.matrices import eye
-
     a = as_matrices("matrix_power", a, True) if n < 0 else to_array(a)
     aval = typeof(a)
     if aval.ndim < 2 or aval.shape[-1] != aval.shape[-2]:
@@ -129,8 +130,6 @@ def matrix_power(a: Any, n: int) -> Any:
         )
     n = operator.index(n)
     if n == 0:
-        from weft.numpy.shaping import broadcast_to
-
         return broadcast_to(eye(aval.shape[-1], dtype=aval.dtype), aval.shape)
     if n < 0:
         a, n = inv(a), -n
@@ -166,8 +165,6 @@ def matrix_rank(
 
 def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
     """The product of several matrices in the cheapest order; the ends may be vectors."""
-    from weft.numpy.einsums import einsum
-
     arrays = list(arrays)
     if len(arrays) < 2:
         raise ValueError("weft.numpy.linalg.multi_dot: needs at least two arrays")

@@ -15,8 +15,13 @@ from weft.core.errors import ShapeError, mark_dimensions
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, canonical, cast, check_array, refuse_out, to_array
 from weft.numpy.einsums import einsum, einsum_path
+from weft.numpy.joining import stack
+from weft.numpy.shaping import broadcast_arrays, moveaxis, ravel
+from weft.numpy.ufuncs import conjugate, multiply, subtract
 from weft.ops.dot import dot_general
+from weft.ops.elementwise_api import mul_p
 from weft.ops.promote import promote
+from weft.sharding.explicit import in_parts, placed
 
 __all__ = [
     "cross",
@@ -90,8 +95,6 @@ def dot(
     a, b, preferred = _operands("dot", a, b, preferred_element_type)
     x, y = typeof(a), typeof(b)
     if not x.shape or not y.shape:
-        from weft.ops.elementwise_api import mul_p
-
         out = mul_p.bind(a, b)
         return out if preferred is None else cast(out, preferred)
     i, j = x.ndim - 1, max(y.ndim - 2, 0)
@@ -134,11 +137,7 @@ def matmul(
 def _batched(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: Any) -> Any:
     """Batch dimensions that both have are batched; those of size 1 or missing stay free."""
     if out_sharding is not None:
-        from weft.sharding.explicit import in_parts, placed
-
         if in_parts(out_sharding, a, b) is not None:
-            from weft.numpy.einsums import einsum
-
             return einsum(
                 "...ij,...jk->...ik",
                 a,
@@ -205,8 +204,6 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
     >>> wnp.vecmat(wnp.array([1, 10]), wnp.array([[1, 2], [3, 4]]))
     Array([31, 42], dtype=int32)
     """
-    from weft.numpy.ufuncs import conjugate
-
     x, y = aval_of("vecmat", x1), aval_of("vecmat", x2)
     if x.ndim < 1 or y.ndim < 2:
         raise ValueError(
@@ -222,9 +219,6 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
     >>> wnp.vdot(wnp.array([1j, 2]), wnp.array([1j, 3]))
     Array(7.+0.j, dtype=complex64)
     """
-    from weft.numpy.shaping import ravel
-    from weft.numpy.ufuncs import conjugate
-
     check_array("vdot", a, b)
     return dot(
         ravel(conjugate(a)),
@@ -249,9 +243,6 @@ def vecdot(
     >>> wnp.vecdot(wnp.array([[1j, 0], [0, 2]]), wnp.array([1j, 1]))
     Array([1.+0.j, 2.+0.j], dtype=complex64)
     """
-    from weft.numpy.shaping import moveaxis
-    from weft.numpy.ufuncs import conjugate
-
     x, y = aval_of("vecdot", x1), aval_of("vecdot", x2)
     _no_scalar("vecdot", x1, x2)
     if x.shape[canonical_axis(axis, x.ndim)] != y.shape[canonical_axis(axis, y.ndim)]:
@@ -290,8 +281,6 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
     Array([[10, 20, 30],
            [20, 40, 60]], dtype=int32)
     """
-    from weft.numpy.ufuncs import multiply
-
     refuse_out("outer", out)
     x, y = aval_of("outer", a), aval_of("outer", b)
     shape = (x.size, y.size)
@@ -358,8 +347,6 @@ def kron(a: Any, b: Any) -> Any:
     >>> wnp.kron(wnp.array([1, 10]), wnp.array([1, 2, 3]))
     Array([ 1,  2,  3, 10, 20, 30], dtype=int32)
     """
-    from weft.numpy.ufuncs import multiply
-
     x, y = aval_of("kron", a), aval_of("kron", b)
     n = max(x.ndim, y.ndim)
     s, t = (1,) * (n - x.ndim) + x.shape, (1,) * (n - y.ndim) + y.shape
@@ -378,10 +365,6 @@ def cross(
     >>> wnp.cross(wnp.array([1, 0, 0]), wnp.array([0, 1, 0]))
     Array([0, 0, 1], dtype=int32)
     """
-    from weft.numpy.joining import stack
-    from weft.numpy.shaping import broadcast_arrays, moveaxis
-    from weft.numpy.ufuncs import multiply, subtract
-
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = aval_of("cross", a), aval_of("cross", b)

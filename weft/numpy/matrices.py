@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.autodiff.shape import broadcast_in_dim_p, check_shape, iota_p
+from weft.autodiff.shape import broadcast_in_dim_p, check_shape, iota_p, reshape
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, typeof
+from weft.driver.staging import ensure_compile_time_eval
 from weft.numpy.common import (
     aval_of,
     canonical,
@@ -30,7 +31,14 @@ from weft.numpy.creation import (
     ones,
     zeros,
 )
+from weft.numpy.formulas import power
+from weft.numpy.joining import stack
+from weft.numpy.nonzero_positions import nonzero
+from weft.numpy.selection import diagonal
+from weft.numpy.shaping import ravel
 from weft.numpy.ufuncs import filled_like
+from weft.ops.elementwise_api import add_p, eq_p, ge_p, select
+from weft.ops.joining import pad
 from weft.ops.promote import broadcast_to as _broadcast_to
 
 # Diagonals and triangles ----------------------------------------------------------------------
@@ -52,7 +60,6 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
         k = static_int(k, "eye: k")
         if state.trace is EVAL and n * m <= ON_HOST:
             return place(constant(np.eye(n, m, k).astype(dtype)), device)
-    from weft.ops.elementwise_api import eq_p
 
     rows, cols = _grid(n, m, k)
     return place(convert(eq_p.bind(rows, cols), dtype), device)
@@ -60,8 +67,6 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
 
 def _grid(n: int, m: int, k: Any) -> tuple[Any, Any]:
     """Row numbers plus k, and column numbers, of an n by m matrix."""
-    from weft.ops.elementwise_api import add_p
-
     rows = iota_p.bind(dtype=dtypes.int32, shape=(n, m), dimension=0)
     if isinstance(k, Tracer) or k != 0:
         rows = add_p.bind(rows, cast(k, dtypes.int32) if isinstance(k, Tracer) else np.int32(k))
@@ -81,8 +86,6 @@ def identity(n: int, dtype: Any = None) -> Any:
 
 def _lower_mask(n: int, m: int, k: Any) -> Any:
     """Where column <= row + k."""
-    from weft.ops.elementwise_api import ge_p
-
     rows, cols = _grid(n, m, k)
     return ge_p.bind(rows, cols)
 
@@ -106,8 +109,6 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
 
 
 def _triangle(name: str, m: Any, k: Any, lower: builtins.bool) -> Any:
-    from weft.ops.elementwise_api import select
-
     aval = aval_of(name, m)
     if aval.ndim < 2:
         raise ValueError(
@@ -154,14 +155,9 @@ def diag(v: Any, k: int = 0) -> Any:
     aval = aval_of("diag", v)
     k = static_int(k, "diag: k")
     if aval.ndim == 2:
-        from weft.numpy.selection import diagonal
-
         return diagonal(v, k)
     if aval.ndim != 1:
         raise ValueError(f"weft.numpy.diag: v must be a vector or a matrix, got {aval.str_short()}")
-    from weft.ops.elementwise_api import eq_p, select
-    from weft.ops.joining import pad
-
     n = aval.shape[0] + abs(k)
     if k:
         v = pad(v, aval.dtype.type(0), [(max(-k, 0), max(k, 0), 0)])
@@ -178,8 +174,6 @@ def diagflat(v: Any, k: int = 0) -> Any:
     Array([[1, 0],
            [0, 2]], dtype=int32)
     """
-    from weft.numpy.shaping import ravel
-
     return diag(ravel(v), k)
 
 
@@ -191,15 +185,12 @@ def vander(x: Any, N: int | None = None, increasing: builtins.bool = False) -> A
     Array([[4, 2, 1],
            [9, 3, 1]], dtype=int32)
     """
-    from weft.numpy.formulas import power
-
     aval = aval_of("vander", x)
     if aval.ndim != 1:
         raise ValueError(f"weft.numpy.vander: x must be a vector, got {aval.str_short()}")
     n = aval.shape[0] if N is None else static_int(N, "vander: N")
     powers = np.arange(n, dtype=np.int32)
     powers = (powers if increasing else powers[::-1])[None]
-    from weft.autodiff.shape import reshape
 
     x = reshape(to_array(x), (aval.shape[0], 1))
     return power(x, powers.astype(aval.dtype) if dtypes.is_integer(aval.dtype) else powers)
@@ -221,7 +212,6 @@ def meshgrid(
         raise ValueError(f"weft.numpy.meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
     if not copy:
         raise ValueError("weft.numpy.meshgrid: copy=False is not possible, arrays have no views")
-    from weft.autodiff.shape import reshape
 
     rank = len(xi)
     order = list(range(rank))
@@ -263,8 +253,6 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: builtins.bool 
             )
             for i, n in enumerate(shape)
         )
-    from weft.numpy.joining import stack
-
     if not shape:
         return zeros((0,), dtype)
     return stack([iota_p.bind(dtype=dtype, shape=shape, dimension=i) for i in range(len(shape))])
@@ -277,8 +265,6 @@ def ix_(*args: Any) -> tuple:
     >>> [i.shape for i in weft.numpy.ix_(weft.numpy.arange(3), weft.numpy.arange(2))]
     [(3, 1), (1, 2)]
     """
-    from weft.autodiff.shape import reshape
-
     out = []
     for i, a in enumerate(args):
         a = to_array(a) if not isinstance(a, list | tuple) else asarray(a)
@@ -288,8 +274,6 @@ def ix_(*args: Any) -> tuple:
                 f"weft.numpy.ix_: argument {i} must be a vector, got {aval.str_short()}"
             )
         if dtypes.is_bool(aval.dtype):
-            from weft.numpy.nonzero_positions import nonzero
-
             (a,) = nonzero(a)
         elif aval.shape == (0,):
             a = cast(a, dtypes.canonicalize_dtype(int))  # NumPy's lists without elements are floats
@@ -359,9 +343,6 @@ def mask_indices(n: int, mask_func: Callable, k: int = 0, *, size: int | None = 
     >>> wnp.mask_indices(2, wnp.triu)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    from weft.driver.staging import ensure_compile_time_eval
-    from weft.numpy.nonzero_positions import nonzero
-
     with ensure_compile_time_eval():
         return nonzero(mask_func(ones((n, n)), k), size=size)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import reshape
 from weft.core import dtypes
 from weft.core.boundary import api_boundary, show_user_frames
 from weft.core.config import config
@@ -16,12 +17,15 @@ from weft.core.namespace import bounded
 from weft.core.primitive import Primitive
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, is_array_like
+from weft.driver.execute import eager_call
+from weft.driver.jit import jit
 from weft.numpy.at import AtProperty
 from weft.numpy.eager import number_beside, one_program
 from weft.numpy.indexing import getitem
 from weft.ops import elementwise_api as ops
 from weft.ops.promote import promote_numpy
 from weft.runtime.array import ArrayImpl
+from weft.runtime.device_put import device_put
 
 _numpy: Any = None
 
@@ -52,8 +56,6 @@ def _refuses(other: Any) -> bool:
 
 def _eager(prim: Primitive) -> Callable:
     """The compiled dispatch of an op without params."""
-    from weft.driver.execute import eager_call
-
     return eager_call(prim, {})
 
 
@@ -160,8 +162,6 @@ def _matmul() -> tuple[Callable, Callable]:
             if other.__class__ is not ArrayImpl or state.trace is not EVAL:
                 return forward(self, other)
             if compiled is None:
-                from weft.driver.jit import jit
-
                 compiled = jit(_function("matmul"))
             return compiled(self, other)
         except Exception as error:
@@ -357,7 +357,6 @@ def _view(self: Any, dtype: Any = None, type: Any = None) -> Any:
         return _view_complex(self, old, new)
     if new.itemsize == old.itemsize:
         return ops.bitcast_convert_type(self, new)
-    from weft.autodiff.shape import reshape
 
     shape = self.aval.shape
     if not shape:
@@ -416,8 +415,6 @@ def _compress(
 
 def _to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
     """The array on another device. See weft.device_put."""
-    from weft.runtime.device_put import device_put
-
     return device_put(self, device)
 
 

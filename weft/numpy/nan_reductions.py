@@ -11,6 +11,7 @@ import numpy as np
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, aval_of, cast, fill, refuse_out
 from weft.numpy.reductions import all, masked, max, mean, min, prod, sum, var
+from weft.numpy.ufuncs import isnan, logical_and, logical_not
 from weft.ops import elementwise_api as ew
 from weft.ops import reduce as ops
 from weft.ops.promote import broadcast_to as _broadcast_to
@@ -24,8 +25,6 @@ def without_nan(a: Any, value: Any) -> Any:
 
 
 def _not_nan(a: Any, where: Any) -> Any:
-    from weft.numpy.ufuncs import isnan, logical_and, logical_not
-
     present = logical_not(isnan(a))
     return present if where is None else logical_and(present, where)
 

@@ -13,6 +13,8 @@ import numpy as np
 from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.trace import typeof
+from weft.numpy import formulas
+from weft.numpy import ufuncs as u
 from weft.numpy.common import (
     aval_of,
     cast,
@@ -23,7 +25,11 @@ from weft.numpy.common import (
     is_free,
     to_array,
 )
+from weft.numpy.creation import arange, zeros
+from weft.numpy.joining import stack
+from weft.numpy.scans import cumsum
 from weft.numpy.selection import index_array, where
+from weft.numpy.shaping import atleast_1d, ravel
 
 _bool = dtypes.bool_
 
@@ -63,11 +69,6 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
                 full[: min(size, i.size)] = i[:size]
                 out.append(constant(full))
             return tuple(out)
-    from weft.numpy import formulas
-    from weft.numpy import ufuncs as u
-    from weft.numpy.creation import arange
-    from weft.numpy.scans import cumsum
-
     flat = ops.reshape(u.as_bool("nonzero", to_array(a)), (aval.size,))
     if size == 0 or aval.size == 0:
         flat_index = fill((size,), 0, index)
@@ -97,8 +98,6 @@ def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> A
     >>> wnp.flatnonzero(wnp.array([[0, 1], [2, 0]]))
     Array([1, 2], dtype=int32)
     """
-    from weft.numpy.shaping import ravel
-
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
@@ -110,10 +109,6 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
     Array([[0, 1],
            [1, 0]], dtype=int32)
     """
-    from weft.numpy.creation import zeros
-    from weft.numpy.joining import stack
-    from weft.numpy.shaping import atleast_1d
-
     rank = aval_of("argwhere", a).ndim
     found = nonzero(atleast_1d(a), size=size, fill_value=fill_value)
     if rank == 0:
@@ -128,9 +123,6 @@ def unravel_index(indices: Any, shape: Any) -> tuple:
     >>> wnp.unravel_index(wnp.array([2, 5]), (2, 3))
     (Array([0, 1], dtype=int32), Array([2, 2], dtype=int32))
     """
-    from weft.numpy import formulas
-    from weft.numpy import ufuncs as u
-
     shape = ops.check_shape(shape)
     indices = to_array(indices)
     if not dtypes.is_integer(typeof(indices).dtype):
@@ -163,9 +155,6 @@ def ravel_multi_index(
     >>> wnp.ravel_multi_index((wnp.array([0, 1]), wnp.array([2, 0])), (2, 3))
     Array([2, 3], dtype=int32)
     """
-    from weft.numpy import formulas
-    from weft.numpy import ufuncs as u
-
     if len(multi_index) != len(dims):
         raise ValueError(
             f"weft.numpy.ravel_multi_index: {len(multi_index)} index arrays for {len(dims)} "

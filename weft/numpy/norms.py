@@ -18,6 +18,7 @@ from weft.numpy.reductions import max as max_
 from weft.numpy.reductions import min as min_
 from weft.numpy.reductions import sum
 from weft.numpy.selection import where
+from weft.numpy.shaping import expand_dims, moveaxis
 
 
 def _magnitudes(x: Any) -> Any:
@@ -75,8 +76,6 @@ def _vector_norm(x: Any, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
 
 
 def _matrix_norm(x: Any, ord: Any, axes: tuple, keepdims: builtins.bool) -> Any:
-    from weft.numpy.shaping import expand_dims, moveaxis
-
     rows, columns = axes
     if ord is None or ord == "fro":
         return u.sqrt(sum(_magnitudes(x), axis=axes, keepdims=keepdims))

@@ -12,6 +12,7 @@ from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy import rounding
+from weft.numpy import ufuncs as u
 from weft.numpy.common import (
     aval_of,
     axes_of,
@@ -25,9 +26,14 @@ from weft.numpy.common import (
     strong,
     to_array,
 )
+from weft.numpy.creation import zeros
+from weft.numpy.joining import stack
+from weft.numpy.scans import cumsum
+from weft.numpy.selection import take_along_axis, where
+from weft.numpy.ufuncs import true_divide
 from weft.ops import joining
 from weft.ops import sort as sorts
-from weft.ops.promote import promote_inexact
+from weft.ops.promote import broadcast_to, promote_inexact
 from weft.ops.slicing import slice_in_dim
 
 _METHODS = (
@@ -158,9 +164,7 @@ def _quantile(
 
 def _plain(x: Any, q: Any, exact: np.ndarray | None, method: str, skip_nan: builtins.bool) -> Any:
     """Quantiles along the last dimension; those of q come first. exact: q, known on the host."""
-    from weft.numpy import ufuncs as u
     from weft.numpy.reductions import any, sum
-    from weft.numpy.selection import take_along_axis, where
 
     last = typeof(x).ndim - 1
     n = typeof(x).shape[-1]
@@ -210,13 +214,8 @@ def _plain(x: Any, q: Any, exact: np.ndarray | None, method: str, skip_nan: buil
 
 def _known(ordered: Any, nan: Any, q: np.ndarray, method: str) -> Any:
     """Quantiles of sorted numbers for q known on the host, where positions are then, too."""
-    from weft.numpy import ufuncs as u
-    from weft.numpy.selection import where
-
     shape, dtype = typeof(ordered).shape, typeof(ordered).dtype
     if q.size == 0:
-        from weft.numpy.creation import zeros
-
         return zeros((*q.shape, *shape[:-1]), dtype)
     last = len(shape) - 1
     low, high, weight = _bracket(q, np.float64(shape[-1]), method, np, np.where)
@@ -243,8 +242,6 @@ def _known(ordered: Any, nan: Any, q: np.ndarray, method: str) -> Any:
 
 
 def _spread(x: Any, shape: tuple) -> Any:
-    from weft.ops.promote import broadcast_to
-
     return broadcast_to(to_array(x), shape)
 
 
@@ -296,11 +293,7 @@ def _weighted(
     name: str, x: Any, q: Any, weights: Any, aval: Any, axes: tuple, kept: list, skip_nan: Any
 ) -> Any:
     """The least element whose share of the weight up to it reaches q."""
-    from weft.numpy import ufuncs as u
     from weft.numpy.reductions import any, sum
-    from weft.numpy.scans import cumsum
-    from weft.numpy.selection import take_along_axis, where
-    from weft.ops.promote import broadcast_to
 
     wval = aval_of(name, weights)
     w = cast(weights, typeof(x).dtype)
@@ -333,7 +326,6 @@ def _weighted(
 
     if typeof(q).ndim == 0:
         return one(q)
-    from weft.numpy.joining import stack
 
     return stack([one(q[i]) for i in range(typeof(q).shape[0])])
 
@@ -391,8 +383,6 @@ def nanpercentile(
 
 
 def _hundredth(q: Any) -> Any:
-    from weft.numpy.ufuncs import true_divide
-
     if isinstance(q, int | float) or (isinstance(q, np.ndarray) and q.dtype.kind == "f"):
         return q / 100
     if dtypes.is_integer(aval_of("percentile", q).dtype):

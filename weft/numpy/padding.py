@@ -11,6 +11,15 @@ import numpy as np
 from weft.autodiff import shape as ops
 from weft.core.trace import typeof
 from weft.numpy.common import aval_of, cast, concrete, convert, to_array
+from weft.numpy.order_statistics import median
+from weft.numpy.reductions import max as max_
+from weft.numpy.reductions import mean
+from weft.numpy.reductions import min as min_
+from weft.numpy.rounding import round as round_
+from weft.numpy.selection import take
+from weft.numpy.spaced_ranges import linspace
+from weft.numpy.ufuncs import multiply, subtract
+from weft.numpy.vectorization import apply_along_axis
 from weft.ops import joining
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.slicing import slice_in_dim
@@ -150,8 +159,6 @@ def _host(value: Any, dtype: Any) -> Any:
 
 
 def _take(x: Any, axis: int, index: np.ndarray) -> Any:
-    from weft.numpy.selection import take
-
     return take(x, index.astype(np.int32), axis, mode="clip")
 
 
@@ -187,7 +194,6 @@ def _mirror(x: Any, axis: int, before: int, after: int, mode: str, kind: str) ->
         index %= period
         last = period if mode == "reflect" else period - 1
         return _take(x, axis, np.where(index < n, index, last - index))
-    from weft.numpy.ufuncs import multiply, subtract
 
     skip = 1 if mode == "reflect" else 0
     if n == 1 and mode == "reflect":
@@ -210,8 +216,6 @@ def _mirror(x: Any, axis: int, before: int, after: int, mode: str, kind: str) ->
 
 
 def _ramp(x: Any, axis: int, before: int, after: int, ends: tuple) -> Any:
-    from weft.numpy.spaced_ranges import linspace
-
     aval = typeof(x)
     shape = (*aval.shape[:axis], *aval.shape[axis + 1 :])
     parts = [x]
@@ -234,12 +238,6 @@ def _ramp(x: Any, axis: int, before: int, after: int, ends: tuple) -> Any:
 def _statistic(
     x: Any, axis: int, before: int, after: int, mode: str, lengths: Any, rank: int
 ) -> Any:
-    from weft.numpy.order_statistics import median
-    from weft.numpy.reductions import max as max_
-    from weft.numpy.reductions import mean
-    from weft.numpy.reductions import min as min_
-    from weft.numpy.rounding import round as round_
-
     aval = typeof(x)
     n = aval.shape[axis]
     pair = (n, n) if lengths is None else _pairs(lengths, rank, "stat_length")[axis]
@@ -268,8 +266,6 @@ def _statistic(
 
 
 def _pad_by_function(x: Any, widths: list, function: Callable, kwargs: dict) -> Any:
-    from weft.numpy.vectorization import apply_along_axis
-
     x = _constant(x, widths, 0)
     for axis, width in enumerate(widths):
         x = apply_along_axis(function, axis, x, width, axis, kwargs)

@@ -11,15 +11,26 @@ import numpy as np
 from weft.autodiff import shape as ops
 from weft.core import dtypes
 from weft.core.trace import typeof
+from weft.lax import scan
 from weft.numpy import ufuncs as u
-from weft.numpy.common import cast, check_array, concrete, static_int, to_array
+from weft.numpy.calculus import convolve
+from weft.numpy.common import cast, check_array, concrete, fill, static_int, to_array
+from weft.numpy.creation import arange, ones, zeros
+from weft.numpy.decompositions import eigvals, inv
+from weft.numpy.joining import concatenate, stack
+from weft.numpy.linalg import lstsq
+from weft.numpy.linear import dot, outer
+from weft.numpy.matrices import diag, vander
+from weft.numpy.scans import argmax
+from weft.numpy.selection import where
+from weft.numpy.shaping import atleast_1d, broadcast_to, roll
+from weft.numpy.sorting import argsort
+from weft.numpy.ufuncs import multiply, negative, true_divide
 from weft.ops import joining
 from weft.ops.promote import promote, promote_inexact
 
 
 def _vector(name: str, p: Any) -> Any:
-    from weft.numpy.shaping import atleast_1d
-
     check_array(name, p)
     p = atleast_1d(p)
     if typeof(p).ndim != 1:
@@ -44,14 +55,12 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
         )
     n = typeof(p).shape[0]
     shape = ops.broadcast_shapes(typeof(p).shape[1:], typeof(x).shape)
-    from weft.numpy.common import fill
 
     y = fill(shape, 0, typeof(p).dtype)
     if n <= unroll:
         for i in range(n):
             y = u.add(u.multiply(y, x), p[i])
         return y
-    from weft.lax import scan
 
     return scan(lambda y, c: (u.add(u.multiply(y, x), c), None), y, p, unroll=unroll)[0]
 
@@ -102,8 +111,6 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: builtins.bool = False) -> A
     >>> wnp.polymul(wnp.array([1, 1]), wnp.array([1, -1]))
     Array([ 1.,  0., -1.], dtype=float32)
     """
-    from weft.numpy.calculus import convolve
-
     a1, a2 = promote_inexact(_vector("polymul", a1), _vector("polymul", a2))
     a1, a2 = to_array(a1), to_array(a2)
     if trim_leading_zeros:
@@ -116,8 +123,6 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: builtins.bool = False) -> A
 
 
 def _zero(dtype: Any) -> Any:
-    from weft.numpy.creation import zeros
-
     return zeros(1, dtype)
 
 
@@ -128,9 +133,6 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: builtins.bool = False) -> tup
     >>> wnp.polydiv(wnp.array([1.0, 3.0, 5.0]), wnp.array([1.0, 1.0]))
     (Array([1., 2.], dtype=float32), Array([0., 0., 3.], dtype=float32))
     """
-    from weft.numpy.joining import stack
-    from weft.numpy.ufuncs import multiply, negative, true_divide
-
     a, b = (to_array(p) for p in promote_inexact(_vector("polydiv", u), _vector("polydiv", v)))
     n, m = typeof(a).shape[0], typeof(b).shape[0]
     if n < m:
@@ -175,9 +177,6 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     >>> wnp.polyint(wnp.array([3.0, 2.0]), k=7)
     Array([1.5, 2. , 7. ], dtype=float32)
     """
-    from weft.numpy.joining import concatenate
-    from weft.numpy.shaping import atleast_1d, broadcast_to
-
     p = _vector("polyint", p)
     m = operator.index(m)
     if m < 0:
@@ -211,23 +210,15 @@ def poly(seq_of_zeros: Any) -> Any:
     >>> wnp.poly(wnp.array([1.0, 2.0]))
     Array([ 1., -3.,  2.], dtype=float32)
     """
-    from weft.numpy.calculus import convolve
-    from weft.numpy.common import fill
-    from weft.numpy.joining import stack
-
     check_array("poly", seq_of_zeros)
     (roots_,) = promote_inexact(seq_of_zeros)
     aval = typeof(roots_)
     if aval.ndim == 2 and aval.shape[0] == aval.shape[1] and aval.size:
-        from weft.numpy.decompositions import eigvals
-
         roots_ = eigvals(roots_)
     elif aval.ndim > 1:
         raise ValueError(
             f"weft.numpy.poly: takes roots as a vector or a square matrix, got {aval.str_short()}"
         )
-    from weft.numpy.shaping import atleast_1d
-
     roots_ = atleast_1d(roots_)
     dtype = typeof(roots_).dtype
     out = fill((1,), 1, dtype)
@@ -248,10 +239,6 @@ def roots(p: Any, *, strip_zeros: builtins.bool = True) -> Any:
     >>> wnp.roots(wnp.array([1.0, 0.0, -4.0])).round(2)
     Array([-2.+0.j,  2.+0.j], dtype=complex64)
     """
-    from weft.numpy.creation import zeros
-    from weft.numpy.decompositions import eigvals
-    from weft.numpy.joining import concatenate
-
     (p,) = promote_inexact(_vector("roots", p))
     p = to_array(p)
     dtype = typeof(p).dtype
@@ -274,10 +261,6 @@ def roots(p: Any, *, strip_zeros: builtins.bool = True) -> Any:
 
 def _companion(p: Any) -> Any:
     """The matrix whose characteristic polynomial has the coefficients p, of which p[0] is not 0."""
-    from weft.numpy.common import fill
-    from weft.numpy.creation import ones
-    from weft.numpy.matrices import diag
-
     aval = typeof(p)
     n = aval.shape[0] - 1
     below = diag(ones((n - 1,), aval.dtype), -1) if n > 1 else fill((1, 1), 0, aval.dtype)
@@ -286,13 +269,6 @@ def _companion(p: Any) -> Any:
 
 def _roots_of_padded(p: Any, out_dtype: Any) -> Any:
     """The roots of a polynomial that may have leading zeros, as many NaNs at the end."""
-    from weft.numpy.creation import arange, zeros
-    from weft.numpy.decompositions import eigvals
-    from weft.numpy.scans import argmax
-    from weft.numpy.selection import where
-    from weft.numpy.shaping import roll
-    from weft.numpy.sorting import argsort
-
     n = typeof(p).shape[0] - 1
     if n < 1:
         return zeros((0,), out_dtype)
@@ -325,10 +301,6 @@ def polyfit(
     >>> wnp.polyfit(wnp.array([0.0, 1.0, 2.0]), wnp.array([1.0, 3.0, 5.0]), 1).round(4)
     Array([2., 1.], dtype=float32)
     """
-    from weft.numpy.decompositions import inv
-    from weft.numpy.linalg import lstsq
-    from weft.numpy.linear import dot, outer
-    from weft.numpy.matrices import vander
     from weft.numpy.reductions import sum
 
     deg = static_int(deg, "polyfit: deg")

@@ -6,10 +6,12 @@ import builtins
 from functools import cache
 from typing import Any
 
+from weft import custom_jvp
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.numpy import ufuncs as u
 from weft.numpy.common import cast, to_array
+from weft.numpy.creation import zeros
 from weft.numpy.decompositions import adjoint, as_matrices, svd
 from weft.numpy.linear import matmul
 from weft.numpy.selection import where
@@ -30,16 +32,12 @@ def pinv(a: Any, rtol: Any = None, hermitian: builtins.bool = False, *, rcond: A
     if rtol is None:
         rtol = 10.0 * max(m, n) * float(dtypes.finfo(real).eps)
     if min(m, n) == 0:
-        from weft.numpy.creation import zeros
-
         return zeros((*typeof(a).shape[:-2], n, m), typeof(a).dtype)
     return _inverse(builtins.bool(hermitian))(a, to_array(cast(rtol, real)))
 
 
 @cache
 def _inverse(hermitian: builtins.bool) -> Any:
-    from weft import custom_jvp
-
     def times(x: Any, y: Any, z: Any = None) -> Any:
         """The product, in the order whose part between is smaller: never long side by long side."""
         if z is None:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.autodiff.shape import broadcast_shapes, reshape
+from weft.autodiff.shape import broadcast_shapes, reshape, transpose
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.trace import typeof
+from weft.numpy import ufuncs
 from weft.numpy.common import (
     INEXACT,
     aval_of,
@@ -23,6 +24,8 @@ from weft.numpy.common import (
     refuse_out,
     to_array,
 )
+from weft.numpy.selection import where as choose
+from weft.numpy.ufuncs import divide, multiply, subtract
 from weft.ops import elementwise_api as ew
 from weft.ops import reduce as ops
 from weft.ops.promote import broadcast_to as _broadcast_to
@@ -197,8 +200,6 @@ def _extremum(
             raise ValueError(
                 f"weft.numpy.{name}: initial must be a scalar, got {typeof(initial).str_short()}"
             )
-        from weft.numpy import ufuncs
-
         x = getattr(ufuncs, combine)(cast(initial, aval.dtype), x)
     if aval.weak_type:
         x = convert(x, aval.dtype)
@@ -401,8 +402,6 @@ def average(
     >>> wnp.average(wnp.array([1.0, 2.0, 4.0]), weights=wnp.array([2, 1, 1]))
     Array(2., dtype=float32)
     """
-    from weft.numpy.ufuncs import divide, multiply
-
     aval = aval_of("average", a)
     if weights is None:
         out = mean(a, axis, keepdims=keepdims)
@@ -424,8 +423,6 @@ def average(
                 f"weft.numpy.average: weights of shape {wval.shape} do not match the axes "
                 f"{axes} of an array of shape {aval.shape}"
             )
-        from weft.autodiff.shape import transpose
-
         order = tuple(int(i) for i in np.argsort(axes))
         weights = reshape(
             transpose(weights, order),
@@ -474,7 +471,6 @@ def var(
     a = cast(a, computed)
     axes = axes_of(axis, aval.ndim)
     center = globals()["mean"](a, axes, keepdims=True, where=where) if mean is None else mean
-    from weft.numpy.ufuncs import subtract
 
     d = subtract(a, center)
     if computed in dtypes.COMPLEX:
@@ -491,8 +487,6 @@ def var(
     if n.__class__ is int and isinstance(ddof, int | float | np.number):
         divisor: Any = np.asarray(n - ddof if n > ddof else np.nan).astype(real)[()]
     else:
-        from weft.numpy.selection import where as choose
-
         degrees = subtract(cast(n, real), ddof)
         divisor = cast(choose(ew.gt_p.bind(degrees, ew.scalar(0, degrees)), degrees, np.nan), real)
     x = cast(ew.div_p.bind(total, divisor), out_dtype)

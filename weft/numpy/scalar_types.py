@@ -9,6 +9,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
 from weft.driver.staging import ShapeDtypeStruct
+from weft.numpy.creation import asarray
 from weft.runtime.array import Array as ndarray
 
 generic, number, inexact, floating = np.generic, np.number, np.inexact, np.floating
@@ -35,8 +36,6 @@ class ScalarType(type):
         return not cls == other
 
     def __call__(cls, x: Any) -> Any:
-        from weft.numpy.creation import asarray
-
         return asarray(x, dtype=cls.dtype)
 
     def __instancecheck__(cls, instance: Any) -> bool:

@@ -13,15 +13,16 @@ from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, aval_of, axes_of, canonical, cast, fill, refuse_out, to_array
 from weft.numpy.nan_reductions import without_nan
 from weft.numpy.reductions import _bool, all, sum, sum_dtype
+from weft.numpy.selection import diagonal
+from weft.ops import argreduce, cumulative
 from weft.ops import elementwise_api as ew
 from weft.ops import reduce as ops
+from weft.ops.joining import concatenate
 
 # Positions of extrema -------------------------------------------------------------------------
 
 
 def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
-    from weft.ops import argreduce
-
     refuse_out(name, out)
     aval = aval_of(name, a)
     shape = aval.shape
@@ -93,8 +94,6 @@ nanargmin = _nan_position(
 def _running(
     name: str, op: str, a: Any, axis: Any, dtype: Any, out: Any, skip_nan: Any = None
 ) -> Any:
-    from weft.ops import cumulative
-
     refuse_out(name, out)
     aval = aval_of(name, a)
     target = canonical(dtype, name)
@@ -168,8 +167,6 @@ def _cumulative(
     dtype = sum_dtype(aval.dtype, True) if dtype is None else dtype
     out = _running(name, op, x, axis, dtype, None)
     if include_initial:
-        from weft.ops.joining import concatenate
-
         first = fill(_with_one(aval.shape, axis), neutral, typeof(out).dtype)
         out = concatenate([first, out], axis)
     return out
@@ -218,8 +215,6 @@ def trace(
     >>> wnp.trace(wnp.arange(9).reshape(3, 3), offset=1)
     Array(6, dtype=int32)
     """
-    from weft.numpy.selection import diagonal
-
     refuse_out("trace", out)
     aval_of("trace", a)
     return sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)

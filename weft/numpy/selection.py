@@ -15,8 +15,15 @@ from weft.autodiff.shape import broadcast_shapes
 from weft.core import dtypes
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
+from weft.driver.jit import jit
+from weft.numpy import ufuncs as u
 from weft.numpy.common import aval_of, axes_of, cast, check_array, concrete, refuse_out, to_array
+from weft.numpy.creation import zeros
+from weft.numpy.indexing import Options, get, getitem
+from weft.numpy.shaping import broadcast_arrays, moveaxis, ravel
+from weft.numpy.ufuncs import add, less
 from weft.ops import elementwise_api as ew
+from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.promote import broadcast_to as _broadcast_to
 from weft.ops.promote import promote, promote_numpy
 from weft.runtime.array import ArrayImpl
@@ -60,8 +67,6 @@ def where(
 
 @functools.cache
 def _select_program() -> Any:
-    from weft.driver.jit import jit
-
     return jit(_where)
 
 
@@ -126,7 +131,6 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """
     from weft.numpy.formulas import clip, remainder
     from weft.numpy.joining import stack
-    from weft.numpy.shaping import broadcast_arrays
 
     refuse_out("choose", out)
     if not dtypes.is_integer(aval_of("choose", a).dtype):
@@ -181,8 +185,6 @@ def take(
     >>> weft.numpy.take(weft.numpy.array([10, 20, 30]), weft.numpy.array([2, 0]))
     Array([30, 10], dtype=int32)
     """
-    from weft.numpy.indexing import Options, get
-
     refuse_out("take", out)
     aval = aval_of("take", a)
     a = to_array(a)
@@ -262,14 +264,11 @@ def take_along_axis(
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
-    from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
-
     aval_of("take_along_axis", arr)
     x, i, axis = _along("take_along_axis", arr, indices, axis)
     shape, sizes = typeof(x).shape, typeof(i).shape
     rank = len(shape)
     n = shape[axis]
-    from weft.numpy.ufuncs import add, less
 
     idtype = typeof(i).dtype
     if idtype.itemsize < 4:
@@ -300,8 +299,6 @@ def take_along_axis(
             f"weft.numpy.take_along_axis: an index is out of bounds for dimension {axis} of size 0"
         )
     if 0 in result:
-        from weft.numpy.creation import zeros
-
         return zeros(result, typeof(x).dtype)
     grid = ops.reshape(i, tuple(sizes[d] for d in range(rank) if d not in window) + (1,))
     rows = [d for d in range(rank) if d not in window]
@@ -359,7 +356,6 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: builtins.
     """
     from weft.numpy.formulas import clip, remainder
     from weft.numpy.joining import resize
-    from weft.numpy.shaping import ravel
 
     _refuse_inplace("put", inplace)
     check_array("put", a, ind, v)
@@ -385,9 +381,7 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: builtins.bool = True) -> A
     Array([7, 1, 8, 7], dtype=int32)
     """
     from weft.numpy import formulas
-    from weft.numpy import ufuncs as u
     from weft.numpy.scans import cumsum
-    from weft.numpy.shaping import ravel
 
     _refuse_inplace("place", inplace)
     check_array("place", arr, mask, vals)
@@ -444,8 +438,6 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
     >>> wnp.extract(wnp.array([True, False, True]), wnp.array([1, 2, 3]))
     Array([1, 3], dtype=int32)
     """
-    from weft.numpy.shaping import ravel
-
     return compress(ravel(condition), arr, size=size, fill_value=fill_value)
 
 
@@ -456,9 +448,6 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     >>> wnp.diagonal(wnp.arange(9).reshape(3, 3), offset=1)
     Array([1, 5], dtype=int32)
     """
-    from weft.numpy.indexing import getitem
-    from weft.numpy.shaping import moveaxis
-
     aval = aval_of("diagonal", a)
     if aval.ndim < 2:
         raise ValueError(
@@ -484,7 +473,6 @@ def fill_diagonal(
            [0., 5.]], dtype=float32)
     """
     from weft.numpy.joining import resize
-    from weft.numpy.shaping import ravel
 
     _refuse_inplace("fill_diagonal", inplace)
     aval = aval_of("fill_diagonal", a)

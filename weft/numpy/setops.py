@@ -12,6 +12,7 @@ from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
+from weft.numpy import ufuncs as u
 from weft.numpy.common import (
     INEXACT,
     aval_of,
@@ -23,6 +24,12 @@ from weft.numpy.common import (
     is_concrete,
     to_array,
 )
+from weft.numpy.creation import arange, full, zeros
+from weft.numpy.nonzero_positions import nonzero
+from weft.numpy.scans import cumsum
+from weft.numpy.selection import take, where
+from weft.numpy.shaping import moveaxis
+from weft.numpy.sorting import argsort, lexsort, searchsorted, sort
 from weft.ops import joining
 from weft.ops.promote import promote
 
@@ -74,7 +81,6 @@ def unique(
         at = 0
     else:
         at = canonical_axis(axis, aval.ndim)
-        from weft.numpy.shaping import moveaxis
 
         rows = moveaxis(x, at, 0)
     wanted = (return_index, return_inverse, return_counts)
@@ -87,8 +93,6 @@ def unique(
     if size is not None and values.shape[0] != size:
         raise ValueError(f"weft.numpy.unique: size must not be negative, got {size}")
     if axis is not None:
-        from weft.numpy.shaping import moveaxis
-
         values = moveaxis(values, 0, at)
         inverse = ops.reshape(inverse, (inverse.shape[0],))
     else:
@@ -113,8 +117,6 @@ def _on_host(rows: Any, equal_nan: builtins.bool, along_axis: builtins.bool) -> 
     if as_rows:
         values = wide[first]
     if isinstance(rows, Tracer):  # it may be differentiated
-        from weft.numpy.selection import take
-
         unique_rows = take(rows, constant(first.astype(index)), 0)
     else:
         unique_rows = constant(values.astype(host.dtype))
@@ -134,13 +136,7 @@ def _ranks(rows: np.ndarray) -> np.ndarray:
 
 def _traced(rows: Any, size: int, fill_value: Any, equal_nan: builtins.bool) -> tuple:
     """Sorts rows, marks where a new one starts, and numbers the groups."""
-    from weft.numpy import ufuncs as u
-    from weft.numpy.creation import arange, zeros
-    from weft.numpy.nonzero_positions import nonzero
     from weft.numpy.reductions import any
-    from weft.numpy.scans import cumsum
-    from weft.numpy.selection import take, where
-    from weft.numpy.sorting import lexsort
 
     aval = typeof(rows)
     n = aval.shape[0]
@@ -151,8 +147,6 @@ def _traced(rows: Any, size: int, fill_value: Any, equal_nan: builtins.bool) -> 
         shape = (size, *aval.shape[1:])
         values = fill(shape, 0, aval.dtype)
         if fill_value is not None:
-            from weft.numpy.creation import full
-
             values = full(shape, cast(fill_value, aval.dtype))
         return values, zeros((size,), index), zeros((n,), index), zeros((size,), index)
     columns = ops.reshape(rows, (n, -1)) if aval.size else zeros((n, 1))
@@ -244,10 +238,6 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
 
 def _member(a: Any, b: Any) -> Any:
     """Whether each element of the vector a is in the vector b, by sorting b."""
-    from weft.numpy import ufuncs as u
-    from weft.numpy.selection import take
-    from weft.numpy.sorting import searchsorted, sort
-
     n = typeof(b).shape[0]
     if n == 0:
         return fill(typeof(a).shape, False, dtypes.bool_)
@@ -274,7 +264,6 @@ def isin(
     Array([[False,  True],
            [False,  True]], dtype=bool)
     """
-    from weft.numpy import ufuncs as u
     from weft.numpy.reductions import any
 
     if method not in ("auto", "compare_all", "binary_search", "sort"):
@@ -295,9 +284,6 @@ def isin(
 
 
 def _filtered(values: Any, keep: Any, size: int | None, fill_value: Any) -> Any:
-    from weft.numpy.nonzero_positions import nonzero
-    from weft.numpy.selection import take, where
-
     n, dtype = typeof(values).shape[0], typeof(values).dtype
     (at,) = nonzero(keep, size=size, fill_value=n)
     out = take(values, at, mode="clip") if n else fill(typeof(at).shape, 0, dtype)
@@ -323,8 +309,6 @@ def setdiff1d(
     >>> wnp.setdiff1d(wnp.array([4, 1, 1, 2]), wnp.array([2, 3]))
     Array([1, 4], dtype=int32)
     """
-    from weft.numpy import ufuncs as u
-
     a, b = _flat("setdiff1d", ar1, ar2)
     first = None
     if not assume_unique:
@@ -342,9 +326,6 @@ def setdiff1d(
 
 def _distinct_sorted(a: Any) -> tuple[Any, Any]:
     """The sorted vector, and where an element differs from the one before."""
-    from weft.numpy import ufuncs as u
-    from weft.numpy.sorting import sort
-
     a = sort(a)
     if typeof(a).shape[0] == 0:
         return a, fill((0,), True, dtypes.bool_)
@@ -365,9 +346,7 @@ def setxor1d(
     >>> wnp.setxor1d(wnp.array([1, 2, 2]), wnp.array([2, 3]))
     Array([1, 3], dtype=int32)
     """
-    from weft.numpy import ufuncs as u
     from weft.numpy.reductions import any
-    from weft.numpy.scans import cumsum
 
     a, b = _flat("setxor1d", ar1, ar2)
     both, first = _distinct_sorted(joining.concatenate([a, b], 0))
@@ -394,11 +373,6 @@ def intersect1d(
     >>> wnp.intersect1d(wnp.array([1, 3, 4, 3]), wnp.array([3, 1, 1]))
     Array([1, 3], dtype=int32)
     """
-    from weft.numpy import ufuncs as u
-    from weft.numpy.nonzero_positions import nonzero
-    from weft.numpy.selection import take
-    from weft.numpy.sorting import argsort
-
     a, b = _flat("intersect1d", ar1, ar2)
     order = argsort(a)
     ordered, first = _distinct_sorted(a)
@@ -408,13 +382,10 @@ def intersect1d(
         return values
     (at,) = nonzero(keep, size=size, fill_value=typeof(a).shape[0])
     order_b = argsort(b)
-    from weft.numpy.sorting import searchsorted
 
     in_a = take(order, at, mode="fill", fill_value=typeof(a).shape[0])
     where_b = searchsorted(take(b, order_b, mode="clip"), values)
     in_b = take(order_b, where_b, mode="clip")
     if size is not None:
-        from weft.numpy.selection import where
-
         in_b = where(at < typeof(a).shape[0], in_b, typeof(b).shape[0])
     return values, in_a, in_b

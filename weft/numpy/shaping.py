@@ -15,8 +15,12 @@ from weft.autodiff.op_families import canonical_axes, canonical_axis
 from weft.autodiff.shape import check_shape
 from weft.core.trace import Tracer, typeof
 from weft.numpy.common import aval_of, axes_of, check_array, place, to_array
+from weft.numpy.creation import asarray
+from weft.numpy.ufuncs import subtract
 from weft.ops import joining
+from weft.ops.dynamic_slicing import dynamic_slice_in_dim
 from weft.ops.promote import broadcast_to as _broadcast_to
+from weft.ops.slicing import slice_in_dim
 
 
 def iterable(y: Any) -> builtins.bool:
@@ -47,8 +51,6 @@ def shape(a: Any) -> tuple[int, ...]:
     (2, 3)
     """
     if isinstance(a, list | tuple):
-        from weft.numpy.creation import asarray
-
         a = asarray(a)
     return aval_of("shape", a).shape
 
@@ -410,9 +412,6 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     >>> weft.numpy.roll(weft.numpy.arange(4), 1)
     Array([3, 0, 1, 2], dtype=int32)
     """
-    from weft.ops.dynamic_slicing import dynamic_slice_in_dim
-    from weft.ops.slicing import slice_in_dim
-
     aval = aval_of("roll", a)
     a = to_array(a)
     if axis is None:
@@ -438,7 +437,6 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
             continue
         if isinstance(s, Tracer):
             from weft.numpy.formulas import remainder
-            from weft.numpy.ufuncs import subtract
 
             twice = joining.concatenate([a, a], i)
             start = remainder(subtract(0, s), n)

@@ -11,20 +11,28 @@ import numpy as np
 
 from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
+from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.trace import typeof
+from weft.numpy import ufuncs as u
 from weft.numpy.common import (
     aval_of,
     canonical,
     cast,
     check_array,
     convert,
+    fill,
+    inexact,
     refuse_complex,
     to_array,
 )
+from weft.numpy.creation import arange, zeros
+from weft.numpy.selection import take, take_along_axis
 from weft.ops import elementwise_api as ew
 from weft.ops import joining
 from weft.ops import sort as sorts
+from weft.ops.control.scan import scan
+from weft.ops.promote import promote
 from weft.ops.slicing import slice_in_dim
 
 
@@ -140,8 +148,6 @@ def sort_complex(a: Any) -> Any:
     >>> wnp.sort_complex(wnp.array([2, 1 + 2j, 1 - 1j]))
     Array([1.-1.j, 1.+2.j, 2.+0.j], dtype=complex64)
     """
-    from weft.numpy.common import inexact
-
     out = inexact(sort(a))
     dtype = typeof(out).dtype
     if dtypes.is_complex(dtype):
@@ -195,8 +201,6 @@ def top_k(
     >>> wnp.top_k(wnp.array([5, 1, 4, 2]), 2, mode="smallest")
     (Array([1, 2], dtype=int32), Array([1, 3], dtype=int32))
     """
-    from weft.numpy.selection import take_along_axis
-
     x, axis = _axis("top_k", a, axis)
     refuse_complex("top_k", x)
     if mode not in ("largest", "smallest"):
@@ -224,12 +228,6 @@ def searchsorted(
     >>> weft.numpy.searchsorted(weft.numpy.array([1, 3, 5]), weft.numpy.array([3, 4]))
     Array([1, 2], dtype=int32)
     """
-    from weft.autodiff.zeros import stop_gradient
-    from weft.numpy import ufuncs as u
-    from weft.numpy.selection import take
-    from weft.ops.control.scan import scan
-    from weft.ops.promote import promote
-
     if side not in ("left", "right"):
         raise ValueError(f"weft.numpy.searchsorted: side must be 'left' or 'right', got {side!r}")
     if method not in ("scan", "scan_unrolled", "sort", "compare_all"):
@@ -246,8 +244,6 @@ def searchsorted(
     n = aval.shape[0]
     index = dtypes.int32 if n < 2**31 else dtypes.canonicalize_dtype(int)
     if n == 0:
-        from weft.numpy.common import fill
-
         return fill(vval.shape, 0, index)
     below = _precedes(side)
     if method == "compare_all":
@@ -281,7 +277,6 @@ def searchsorted(
 
 def _precedes(side: str) -> Any:
     """Whether an element of a stands before v: a < v, or a <= v; NaN is the greatest."""
-    from weft.numpy import ufuncs as u
 
     def below(x: Any, v: Any) -> Any:
         if not dtypes.is_inexact(typeof(x).dtype):
@@ -295,8 +290,6 @@ def _precedes(side: str) -> Any:
 
 def _by_sorting(a: Any, v: Any, side: str, index: Any) -> Any:
     """Ranks among both: the position in a is the rank less the rank among v alone."""
-    from weft.numpy import ufuncs as u
-
     n, shape = typeof(a).shape[0], typeof(v).shape
     flat = ops.reshape(v, (-1,))
     m = typeof(flat).shape[0]
@@ -309,6 +302,4 @@ def _by_sorting(a: Any, v: Any, side: str, index: Any) -> Any:
 
 
 def _inverse(order: Any, n: int, index: Any) -> Any:
-    from weft.numpy.creation import arange, zeros
-
     return zeros((n,), index).at[order].set(arange(n, dtype=index), unique_indices=True)

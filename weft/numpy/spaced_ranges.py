@@ -10,6 +10,7 @@ import numpy as np
 from weft.autodiff.shape import broadcast_to_rank
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
+from weft.numpy import ufuncs as u
 from weft.numpy.common import (
     aval_of,
     canonical,
@@ -20,8 +21,13 @@ from weft.numpy.common import (
     static_int,
     to_array,
 )
+from weft.numpy.formulas import power
+from weft.numpy.joining import concatenate
+from weft.numpy.shaping import moveaxis
+from weft.ops.elementwise_api import floor
+from weft.ops.promote import broadcast_args, promote_inexact
 from weft.ops.promote import broadcast_to as _broadcast_to
-from weft.ops.promote import promote_inexact
+from weft.ops.slicing import slice_in_dim
 
 
 def linspace(
@@ -59,12 +65,8 @@ def linspace(
         return (out, to_array(np.asarray(step).astype(computed)[()])) if retstep else out
     out, step = _traced_linspace(start, stop, num, endpoint, computed)
     if dtypes.is_integer(out_dtype):
-        from weft.ops.elementwise_api import floor
-
         out = floor(out)
     if axis:
-        from weft.numpy.shaping import moveaxis
-
         out = moveaxis(out, 0, axis)
     out = place(cast(out, out_dtype), device)
     return (out, step) if retstep else out
@@ -78,10 +80,6 @@ def _count(num: Any, name: str) -> int:
 
 
 def _traced_linspace(start: Any, stop: Any, num: int, endpoint: Any, dtype: Any) -> tuple:
-    from weft.numpy import ufuncs as u
-    from weft.numpy.joining import concatenate
-    from weft.ops.promote import broadcast_args
-
     start, stop = cast(start, dtype), cast(stop, dtype)
     shape = np.broadcast_shapes(typeof(start).shape, typeof(stop).shape)
     start, stop = (_broadcast_to(v, shape) for v in broadcast_args(start, stop))
@@ -94,8 +92,6 @@ def _traced_linspace(start: Any, stop: Any, num: int, endpoint: Any, dtype: Any)
     first, final = (broadcast_to_rank(v, t.ndim) for v in (start, stop))
     out = u.add(u.multiply(first, u.subtract(dtype.type(1), t)), u.multiply(final, t))
     if endpoint and num > 1:
-        from weft.ops.slicing import slice_in_dim
-
         last = _broadcast_to(stop, (1, *shape))
         out = concatenate([slice_in_dim(out, 0, num - 1), last])
     return out, step
@@ -116,8 +112,6 @@ def logspace(
     >>> weft.numpy.logspace(0, 2, 3).astype(int)
     Array([  1,  10, 100], dtype=int32)
     """
-    from weft.numpy.formulas import power
-
     out = linspace(start, stop, num, endpoint, axis=axis)
     values = power(base, cast(out, typeof(out).dtype))
     return cast(values, canonical(dtype, "logspace") or typeof(values).dtype)
@@ -146,7 +140,6 @@ def geomspace(
             lo, hi = lo.astype(np.float64), hi.astype(np.float64)
         values = np.geomspace(lo, hi, _count(num, "geomspace"), endpoint, axis=axis)
         return constant(np.asarray(values).astype(target))
-    from weft.numpy import ufuncs as u
 
     start, stop = promote_inexact(start, stop)
     sign = u.sign(start)
@@ -155,7 +148,5 @@ def geomspace(
     )
     out = u.multiply(u.exp(logs), broadcast_to_rank(sign, typeof(logs).ndim))
     if axis:
-        from weft.numpy.shaping import moveaxis
-
         out = moveaxis(out, 0, axis)
     return cast(out, canonical(dtype, "geomspace") or typeof(out).dtype)

@@ -13,7 +13,14 @@ from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.namespace import bounded
 from weft.core.trace import typeof
+from weft.driver.staging import eval_shape
+from weft.lax import associative_scan, fori_loop, scan
+from weft.numpy.common import axes_of, canonical, cast, concrete, refuse_out, to_array
+from weft.numpy.creation import arange
 from weft.numpy.refusals import refuse
+from weft.numpy.vectorization import vectorize
+from weft.ops.control.divergence import vary
+from weft.ops.slicing import slice_in_dim
 
 
 class ufunc(functools.partial):
@@ -86,8 +93,6 @@ class ufunc(functools.partial):
         >>> weft.numpy.add.reduce(weft.numpy.array([1, 2, 3]))
         Array(6, dtype=int32)
         """
-        from weft.numpy.common import axes_of, refuse_out
-
         refuse_out(f"{self.__name__}.reduce", out)
         self._check_binary("reduce")
         if self._reduce is not None:
@@ -106,14 +111,10 @@ class ufunc(functools.partial):
     @api_boundary
     def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """The results of folding ever longer beginnings of an axis."""
-        from weft.numpy.common import refuse_out
-
         refuse_out(f"{self.__name__}.accumulate", out)
         self._check_binary("accumulate")
         if self._accumulate is not None:
             return self._accumulate(a, axis=axis, dtype=dtype)
-        from weft.lax import associative_scan, scan
-        from weft.numpy.common import cast
         from weft.numpy.shaping import moveaxis
 
         a = self._operand(a, dtype)
@@ -136,9 +137,6 @@ class ufunc(functools.partial):
 
     def _operand(self, a: Any, dtype: Any) -> Any:
         """Convert the operand of a fold to the dtype asked for, or the function's own."""
-        from weft.driver.staging import eval_shape
-        from weft.numpy.common import canonical, cast, to_array
-
         a = to_array(a)
         if dtype is not None:
             return cast(a, canonical(dtype))
@@ -152,7 +150,6 @@ class ufunc(functools.partial):
         """The function of every pair of elements of A and B."""
         self._check_binary("outer")
         from weft.autodiff.shape import reshape
-        from weft.numpy.common import to_array
 
         A, B = to_array(A), to_array(B)
         return self(reshape(A, A.shape + (1,) * B.ndim), reshape(B, (1,) * A.ndim + B.shape))
@@ -165,19 +162,13 @@ class ufunc(functools.partial):
                 f"weft.numpy.{self.__name__}.at: arrays are immutable; pass inplace=False and use "
                 "the result"
             )
-        from weft.numpy.common import to_array
-
         a = to_array(a)
         if self.nin == 1:
             return a.at[indices].apply(self)
         method = _AT.get(self.__name__)
         if method is not None:
             return getattr(a.at[indices], method)(b)
-        from weft.lax import fori_loop
-        from weft.numpy.common import cast
-        from weft.numpy.creation import arange
         from weft.numpy.shaping import broadcast_to, ravel, reshape
-        from weft.ops.control.divergence import vary
 
         slots = reshape(arange(a.size), a.shape)[indices]
         values = ravel(broadcast_to(to_array(b), slots.shape))
@@ -195,9 +186,7 @@ class ufunc(functools.partial):
         self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
     ) -> Any:
         """Folds slices indices[i]:indices[i+1] of an axis; indices are known on the host."""
-        from weft.numpy.common import concrete, refuse_out, to_array
         from weft.numpy.joining import stack
-        from weft.ops.slicing import slice_in_dim
 
         refuse_out(f"{self.__name__}.reduceat", out)
         self._check_binary("reduceat")
@@ -236,8 +225,6 @@ def _fold(
     fun: ufunc, a: Any, axes: tuple, dtype: Any, keepdims: bool, initial: Any, where: Any
 ) -> Any:
     """A fold without an op of its own: pairwise over halves, so its depth is logarithmic."""
-    from weft.lax import scan
-    from weft.numpy.common import cast, to_array
     from weft.numpy.selection import where as choose
     from weft.numpy.shaping import broadcast_to, moveaxis, reshape
 
@@ -280,8 +267,6 @@ def frompyfunc(func: Callable, /, nin: int, nout: int, *, identity: Any = None) 
     >>> f(weft.numpy.arange(3), 1)
     Array([2, 3, 4], dtype=int32)
     """
-    from weft.numpy.vectorization import vectorize
-
     if not callable(func):
         raise TypeError(f"weft.numpy.frompyfunc: func must be callable, got {func!r}")
     return ufunc(

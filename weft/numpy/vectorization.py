@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.api.vmap_api import vmap
 from weft.autodiff import shape as ops
 from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.zeros import stop_gradient
@@ -14,6 +15,7 @@ from weft.core import dtypes
 from weft.core.boundary import api_boundary
 from weft.core.trace import typeof
 from weft.numpy.common import INEXACT, cast, to_array
+from weft.numpy.creation import asarray, zeros
 from weft.ops.promote import broadcast_to as _broadcast_to
 
 Core = tuple[str, ...]
@@ -83,15 +85,11 @@ def vectorize(
 
 def _operand(x: Any) -> Any:
     if isinstance(x, list | tuple):
-        from weft.numpy.creation import asarray
-
         return asarray(x)
     return to_array(x)
 
 
 def _map(call: Callable, operands: list, cores: Any, signature: str | None) -> Any:
-    from weft.api.vmap_api import vmap
-
     if cores is not None:
         inputs, outputs = cores
         if len(inputs) != len(operands):
@@ -173,8 +171,6 @@ def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs
     >>> weft.numpy.apply_along_axis(weft.numpy.sum, 0, weft.numpy.ones((2, 3)))
     Array([2., 2., 2.], dtype=float32)
     """
-    from weft.api.vmap_api import vmap
-
     arr = to_array(arr)
     rank = typeof(arr).ndim
     axis = canonical_axis(axis, rank)
@@ -222,7 +218,6 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence, *args: Any, **kw: Any) 
     >>> wnp.piecewise(x, [x < 0, x >= 0], [lambda x: -x, 10.0])
     Array([ 2., 10.], dtype=float32)
     """
-    from weft.numpy.creation import zeros
     from weft.numpy.selection import where
     from weft.numpy.ufuncs import equal
 

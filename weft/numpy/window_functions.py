@@ -9,6 +9,8 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.trace import Tracer, typeof
 from weft.numpy.common import constant, static_int, to_array
+from weft.numpy.formulas import i0
+from weft.numpy.ufuncs import multiply, true_divide
 
 
 def _made(values: np.ndarray) -> Any:
@@ -69,9 +71,6 @@ def kaiser(M: int, beta: Any) -> Any:
     n = _size(M, "kaiser")
     if not isinstance(beta, Tracer) and typeof(beta).ndim == 0:
         return _made(np.kaiser(n, np.float64(np.asarray(beta))))
-    from weft.numpy.formulas import i0
-    from weft.numpy.ufuncs import multiply, true_divide
-
     half = (n - 1) / 2
     arch = np.sqrt(np.maximum(1 - ((np.arange(n) - half) / max(half, 0.5)) ** 2, 0))
     beta = to_array(beta)

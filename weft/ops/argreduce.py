@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.autodiff.jvp import jvp_flat
 from weft.autodiff.op_families import REAL, canonical_axes, canonical_axis, check_kind
 from weft.autodiff.shape import broadcast_in_dim, moveaxis, reshape
 from weft.autodiff.vmap import batch_flat, in_front
@@ -28,6 +29,7 @@ from weft.ops.reduce import (
     reduce_sum_p,
     reduce_xor_p,
 )
+from weft.sharding.explicit import drop_type, reshard
 
 # argmax, argmin --------------------------------------------------------------------------------
 
@@ -161,8 +163,6 @@ def _folded(values: Sequence[Any], jaxpr: ClosedJaxpr, dimensions: Axes) -> list
 
 
 def _jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, dimensions: Axes) -> tuple:
-    from weft.autodiff.jvp import jvp_flat
-
     return jvp_flat(lambda *xs: _folded(xs, jaxpr, dimensions), primals, tangents)
 
 
@@ -237,8 +237,6 @@ def reduce(
     Array(6, dtype=int32)
     """
     if out_sharding is not None:
-        from weft.sharding.explicit import drop_type, reshard
-
         untyped = tree_map(drop_type, operands)
         return reshard(reduce(untyped, init_values, computation, dimensions), out_sharding)
     flat, inits, tree, jaxpr = trace_combiner("reduce", computation, operands, init_values)

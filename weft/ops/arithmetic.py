@@ -19,6 +19,7 @@ from weft.autodiff.op_families import (
     scalar,
     unbroadcast,
 )
+from weft.autodiff.shape import broadcast_in_dim
 from weft.autodiff.vmap import in_front
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -55,8 +56,6 @@ def _div(x: Any, y: Any) -> Any:
 
 
 def _like(c: Any, x: Any) -> Any:
-    from weft.autodiff.shape import broadcast_in_dim
-
     return broadcast_in_dim(c, typeof(x).shape, ())
 
 
@@ -252,8 +251,6 @@ def _select_transpose(ct: Any, which: Any, *cases: Any) -> list:
 
 
 def _select_batch(axis: Any, args: Any, dims: Any) -> tuple:
-    from weft.autodiff.shape import broadcast_in_dim
-
     if dims[0] is None and typeof(args[0]).ndim == 0:
         return select_n_p.bind(args[0], *in_front(axis, args[1:], dims[1:])), 0
     which, *cases = in_front(axis, args, dims)

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.core.state import state
 from weft.core.trace import EVAL, Tracer, array_method, aval_of, typeof
+from weft.runtime.device_put import put_host
 
 
 def as_array(x: Any) -> Any:
@@ -21,8 +22,6 @@ def as_array(x: Any) -> Any:
         if getattr(x, "dtype", None) == _FLOAT0:
             return x
         if state.trace is EVAL:
-            from weft.runtime.device_put import put_host
-
             aval = typeof(x)
             return put_host(np.array(x, aval.dtype), weak_type=aval.weak_type)
         return x

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.autodiff.shape import broadcast_in_dim
+from weft.autodiff.shape import broadcast_in_dim, reshape, squeeze
+from weft.autodiff.vmap import AxisData, batch_flat, move_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
@@ -124,9 +125,6 @@ def is_identity(value: Any, identity: Any) -> bool:
 
 def elementwise_combine(jaxpr: ClosedJaxpr, left: Sequence[Any], right: Sequence[Any]) -> list:
     """The combiner on arrays, element by element."""
-    from weft.autodiff.shape import reshape
-    from weft.autodiff.vmap import AxisData, batch_flat, move_dim
-
     shape = typeof(left[0]).shape
     size = int(np.prod(shape, dtype=np.int64))
     flat = [reshape(x, (size,)) for x in (*left, *right)]
@@ -140,8 +138,6 @@ def fold(jaxpr: ClosedJaxpr, operands: Sequence[Any], axis: int) -> list:
 
     The size along the axis must be positive; the dimension is dropped.
     """
-    from weft.autodiff.shape import squeeze
-
     operands = list(operands)
     size = typeof(operands[0]).shape[axis]
     while size > 1:

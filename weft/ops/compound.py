@@ -8,19 +8,34 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.jvp import filled_cotangents, jvp_flat
 from weft.autodiff.op_families import INTEGER, canonical_axis, elementwise
 from weft.autodiff.shape import _place, broadcast_in_dim, check_shape, expand_dims, reshape, squeeze
+from weft.autodiff.vmap import batch_flat
+from weft.autodiff.zeros import copy_p, optimization_barrier
 from weft.core import dtypes
-from weft.core.aval import TOKEN, ShapedArray
+from weft.core.aval import TOKEN, Mat, ShapedArray
 from weft.core.effects import Effect
+from weft.core.jaxpr import eval_closed
 from weft.core.primitive import Primitive
 from weft.core.state import state
-from weft.core.trace import EVAL, Tracer, is_array_like, typeof
+from weft.core.trace import EVAL, Tracer, closed_call_jaxpr, is_array_like, typeof
 from weft.core.tree import flatten, tree_map
+from weft.lowering.context import dense_attr
 from weft.ops.dtype_casts import HOST_NUMBERS, host_number
-from weft.ops.elementwise_api import convert
+from weft.ops.elementwise_api import (
+    add,
+    bitwise_and,
+    convert,
+    mul,
+    shift_right_arithmetic_p,
+    shift_right_logical_p,
+)
 from weft.ops.joining import concatenate
-from weft.ops.promote import promote_lax
+from weft.ops.promote import broadcast_to, promote_lax
+from weft.runtime.device_put import device_put
+from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
+from weft.sharding.named import type_sharding
 
 # split -----------------------------------------------------------------------------------------
 
@@ -37,8 +52,6 @@ def _split_abstract(x: ShapedArray, *, sizes: tuple[int, ...], axis: int) -> lis
 
 
 def _split_transpose(cts: Sequence[Any], x: Any, *, sizes: tuple[int, ...], axis: int) -> list:
-    from weft.autodiff.jvp import filled_cotangents
-
     avals = _split_abstract(x.aval, sizes=sizes, axis=axis)
     return [concatenate(filled_cotangents([a.update(mat=x.aval.mat) for a in avals], cts), axis)]
 
@@ -141,8 +154,6 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
 
 def broadcast_like(arr: Any, like_arr: Any) -> Any:
     """arr broadcast by NumPy's rules to the shape, and placed as, like_arr."""
-    from weft.ops.promote import broadcast_to
-
     return _place(broadcast_to(arr, typeof(like_arr).shape), _placement_of(like_arr))
 
 
@@ -172,7 +183,6 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: 
     out = broadcast_in_dim(value, check_shape(shape), ())
     if sharding is None:
         return out
-    from weft.runtime.device_put import device_put
 
     return device_put(out, sharding)
 
@@ -211,23 +221,17 @@ def stand_like(out: Any, x: Any, own_shape: bool = True) -> Any:
         return out
     if out.shape != x.shape and not sharding.is_fully_replicated:
         return out
-    from weft.sharding.mesh import AbstractMesh, context_mesh
 
     if isinstance(getattr(sharding, "mesh", None), AbstractMesh) and context_mesh() is None:
         return out
     if state.trace is not EVAL or isinstance(getattr(sharding, "mesh", None), AbstractMesh):
-        from weft.sharding.named import type_sharding
-
         return _place(out, type_sharding(sharding, out.ndim))
-    from weft.runtime.device_put import device_put
 
     return device_put(out, sharding)
 
 
 def _placement_of(x: Any) -> Any:
     """The explicit sharding of x's type; on the mesh of the array that x stands for, if known."""
-    from weft.sharding.mesh import Mesh
-
     sharding = typeof(x).sharding
     while isinstance(x, Tracer):  # mapped or differentiated
         x = getattr(x, "val", getattr(x, "primal", None))
@@ -243,7 +247,6 @@ def vary_like(x: Any, aval: Any) -> Any:
     if not axes:
         return x
     from weft.autodiff.manual_casts import cast_to
-    from weft.core.aval import Mat
 
     return cast_to(x, Mat(axes))
 
@@ -279,8 +282,6 @@ def _mulhi_lower(ctx: Any, x: Any, y: Any) -> Any:
 
 
 def _shift(x: Any, bits: int) -> Any:
-    from weft.ops.elementwise_api import shift_right_arithmetic_p, shift_right_logical_p
-
     kind = typeof(x).dtype
     prim = shift_right_arithmetic_p if dtypes.is_signed(kind) else shift_right_logical_p
     # A constant of 64 bits would be one of 32 while x64 is off.
@@ -288,8 +289,6 @@ def _shift(x: Any, bits: int) -> Any:
 
 
 def _mulhi_wide(x: Any, y: Any) -> Any:
-    from weft.ops.elementwise_api import mul
-
     kind = typeof(x).dtype
     wide = dtypes.int64 if dtypes.is_signed(kind) else dtypes.uint64
     product = mul(convert(x, wide), convert(y, wide))
@@ -298,8 +297,6 @@ def _mulhi_wide(x: Any, y: Any) -> Any:
 
 def _mulhi_halves(x: Any, y: Any) -> Any:
     """Of x = x1 2^32 + x0 with 0 <= x0 < 2^32, and y likewise."""
-    from weft.ops.elementwise_api import add, bitwise_and, mul
-
     low = typeof(x).dtype.type(0xFFFFFFFF)
     x0, x1, y0, y1 = bitwise_and(x, low), _shift(x, 32), bitwise_and(y, low), _shift(y, 32)
     first = convert(mul(convert(x0, dtypes.uint64), convert(y0, dtypes.uint64)), dtypes.uint64)
@@ -325,8 +322,6 @@ def mulhi(x: Any, y: Any, /) -> Any:
 
 def stage(x: Any, /) -> Any:
     """The value in the current trace: traced where one is active, else an array."""
-    from weft.autodiff.zeros import copy_p
-
     return copy_p.bind(x)
 
 
@@ -369,8 +364,6 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
 
     XLA still drops it; with prevent_mlir_dce the value passes an optimization barrier first.
     """
-    from weft.autodiff.zeros import optimization_barrier
-
     tree_map(dce_sink_p.bind, optimization_barrier(val) if prevent_mlir_dce else val)
 
 
@@ -384,16 +377,10 @@ def _composite_abstract(*avals: Any, jaxpr: Any, **_: Any) -> list:
 def _composite_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Any, **_: Any
 ) -> tuple:
-    from weft.autodiff.jvp import jvp_flat
-    from weft.core.jaxpr import eval_closed
-
     return jvp_flat(lambda *xs: eval_closed(jaxpr, *xs), primals, tangents)
 
 
 def _composite_batch(axis: Any, args: Any, dims: Any, *, jaxpr: Any, **_: Any) -> tuple:
-    from weft.autodiff.vmap import batch_flat
-    from weft.core.jaxpr import eval_closed
-
     return batch_flat(lambda *xs: eval_closed(jaxpr, *xs), axis, args, dims)
 
 
@@ -425,8 +412,6 @@ def _attribute_text(value: Any) -> str:
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, np.ndarray):
-        from weft.lowering.context import dense_attr
-
         return str(dense_attr(value))
     if isinstance(value, tuple | list):
         return "[" + ", ".join(map(_attribute_text, value)) + "]"
@@ -463,7 +448,6 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     >>> tangent(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    from weft.core.trace import closed_call_jaxpr
 
     def called(*args: Any, **attributes: Any) -> Any:
         leaves, tree = flatten(args)

@@ -17,6 +17,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
+from weft.ops.conv_decompose import of_complex, of_integers
 from weft.ops.conv_shapes import ConvDimensionNumbers, Dims, Pads, dilated, window_count
 from weft.ops.dot import in_bytes
 from weft.ops.dtype_casts import convert
@@ -283,8 +284,6 @@ def _lower(
 
 def _lower_in_parts(ctx: Any, x: Any, y: Any, **params: Any) -> Any:
     """By convolutions of floats, where there are no others."""
-    from weft.ops.conv_decompose import of_complex, of_integers
-
     out = ctx.avals_out[0].dtype
 
     def convolve(a: Any, b: Any) -> Any:

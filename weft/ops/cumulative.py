@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.jvp import jvp_flat
 from weft.autodiff.op_families import INEXACT, NUMBER, canonical_axis, check_kind
 from weft.core.aval import ShapedArray
 from weft.core.dtypes import is_complex
@@ -63,7 +64,6 @@ def _cumulative(
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], *, axis: int, reverse: bool) -> tuple:
         (x,), (t,) = primals, tangents
-        from weft.autodiff.jvp import jvp_flat
 
         def scan(v: Any) -> list:
             v = rev(v, (axis,)) if reverse else v

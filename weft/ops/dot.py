@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from weft.autodiff.op_families import bilinear_jvp, canonical_axes
+from weft.autodiff.shape import transpose_p
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.errors import ShapeError, ShardingTypeError, mark_dimensions
@@ -23,6 +24,9 @@ from weft.ops.precision import (
     product_dtype,
     swapped,
 )
+from weft.sharding.explicit import in_parts, placed, reshard
+from weft.sharding.named import NamedSharding
+from weft.sharding.spec import PartitionSpec
 
 if TYPE_CHECKING:
     from weft.sharding.named import NamedSharding
@@ -140,8 +144,6 @@ def _transpose(
 
         result = convert(result, linear.dtype)
     if permutation is not None:
-        from weft.autodiff.shape import transpose_p
-
         result = transpose_p.bind(result, permutation=permutation)
     return [result, None] if left else [None, result]
 
@@ -264,9 +266,6 @@ def sharding_in_parts(
     None where no axis splits the contracting dimensions of both operands alike, or where the
     result could be split in more than one way.
     """
-    from weft.sharding.named import NamedSharding
-    from weft.sharding.spec import PartitionSpec
-
     if lhs.sharding is None or rhs.sharding is None or lhs.sharding.mesh is not rhs.sharding.mesh:
         return None
     (lc, rc), (lb, rb) = dimension_numbers
@@ -303,8 +302,6 @@ def product_in_parts(
             "contracting dimensions of both operands. Split both by these axes first, with "
             "weft.reshard(x, P(...)), or leave unreduced out"
         )
-    from weft.sharding.explicit import reshard
-
     out = dot_general_p.bind(
         lhs,
         rhs,
@@ -409,8 +406,6 @@ def dot_general(
     if preferred_element_type is not None:
         preferred_element_type = dtypes.canonicalize_dtype(preferred_element_type)
     if out_sharding is not None:
-        from weft.sharding.explicit import in_parts, placed
-
         parts = in_parts(out_sharding, lhs, rhs)
         if parts is not None:
             return product_in_parts(lhs, rhs, numbers, precision, preferred_element_type, parts)

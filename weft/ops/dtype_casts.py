@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import moveaxis
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -156,8 +157,6 @@ def bit_width(dtype: Any) -> int:
 
 
 def _bitcast_batch(axis: Any, args: Any, dims: Any, *, new_dtype: Any) -> tuple:
-    from weft.autodiff.shape import moveaxis
-
     return bitcast_convert_type_p.bind(moveaxis(args[0], dims[0], 0), new_dtype=new_dtype), 0
 
 

@@ -8,13 +8,20 @@ from typing import Any
 import numpy as np
 
 from weft.autodiff.op_families import canonical_axis
+from weft.autodiff.shape import broadcast_in_dim, expand_dims, moveaxis, squeeze
 from weft.autodiff.transpose import ct_aval_of
+from weft.autodiff.vmap import move_dim
+from weft.autodiff.zeros import instantiate_zero, zeros_like
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
 from weft.core.undefined import is_undefined
+from weft.ops.elementwise_api import add_p, convert, lt_p, select_n_p
+from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
+from weft.ops.joining import concatenate
+from weft.ops.scatter import ScatterDimensionNumbers, scatter
 from weft.ops.slicing import index_in_dim, slice_p, static_ints
 
 Shape = tuple[int, ...]
@@ -91,14 +98,10 @@ def start_operands(
 
 
 def _convert(x: Any, dtype: Any) -> Any:
-    from weft.ops.elementwise_api import convert
-
     return x if typeof(x).dtype == dtype else convert(x, dtype)
 
 
 def _wrap_negative(i: Any, size: int) -> Any:
-    from weft.ops.elementwise_api import add_p, lt_p, select_n_p
-
     kind = typeof(i).dtype.type
     return select_n_p.bind(lt_p.bind(i, kind(0)), i, add_p.bind(i, kind(size)))
 
@@ -130,16 +133,11 @@ def _dynamic_slice_abstract(
 
 
 def _dynamic_slice_transpose(ct: Any, x: Any, *starts: Any, slice_sizes: Shape) -> list:
-    from weft.autodiff.zeros import instantiate_zero
-
     zeros = instantiate_zero(ct_aval_of(x))
     return [dynamic_update_slice_p.bind(zeros, ct, *starts), *[None] * len(starts)]
 
 
 def _dynamic_slice_batch(axis: Any, args: Any, dims: Any, *, slice_sizes: Shape) -> tuple:
-    from weft.autodiff.shape import moveaxis
-    from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
-
     (x, *starts), (dim, *start_dims) = args, dims
     if all(d is None for d in start_dims):
         zero = typeof(starts[0]).dtype.type(0) if starts else np.int32(0)
@@ -164,9 +162,6 @@ def stack_starts(
     axis: Any, starts: Any, dims: Any, sizes: Shape, shape: Shape, dim: int | None
 ) -> tuple[Shape, Any]:
     """Batched start indices as one (batch, k) array, for the k dimensions in which windows move."""
-    from weft.autodiff.shape import broadcast_in_dim
-    from weft.ops.joining import concatenate
-
     example = shape if dim is None else shape[:dim] + shape[dim + 1 :]
     moved = tuple(d for d in range(len(sizes)) if sizes[d] != example[d])
     columns = []
@@ -301,8 +296,6 @@ def dynamic_index_in_dim(
     >>> weft.lax.dynamic_index_in_dim(weft.numpy.arange(5), 2, keepdims=False)
     Array(2, dtype=int32)
     """
-    from weft.autodiff.shape import squeeze
-
     axis = canonical_axis(axis, typeof(operand).ndim)
     out = dynamic_slice_in_dim(
         operand, index, 1, axis, allow_negative_indices=allow_negative_indices
@@ -324,8 +317,6 @@ def _update_abstract(x: ShapedArray, update: ShapedArray, *starts: ShapedArray) 
 
 
 def _update_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> list:
-    from weft.autodiff.zeros import zeros_like
-
     ct_x = ct_update = None
     aval = update.aval if is_undefined(update) else typeof(update)
     if is_undefined(x):
@@ -337,10 +328,6 @@ def _update_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> list:
 
 
 def _update_batch(axis: Any, args: Any, dims: Any) -> tuple:
-    from weft.autodiff.vmap import move_dim
-    from weft.ops.gather import GatherScatterMode
-    from weft.ops.scatter import ScatterDimensionNumbers, scatter
-
     (x, update, *starts), (xd, ud, *start_dims) = args, dims
     x = move_dim(x, xd, 0, axis)
     update = move_dim(update, ud, 0, axis)
@@ -462,8 +449,6 @@ def dynamic_update_index_in_dim(
     >>> weft.lax.dynamic_update_index_in_dim(weft.numpy.zeros(3), 1.0, 1, axis=0)
     Array([0., 1., 0.], dtype=float32)
     """
-    from weft.autodiff.shape import expand_dims
-
     aval = typeof(operand)
     axis = canonical_axis(axis, aval.ndim)
     if update.__class__ in _SCALARS:
@@ -481,10 +466,6 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
     The result has the indices' dimension first, then the operand's other dimensions. Negative
     indices count from the end, others are clamped.
     """
-    from weft.autodiff.shape import expand_dims
-    from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
-    from weft.ops.joining import concatenate
-
     aval = typeof(src)
     axes = tuple(canonical_axis(a, aval.ndim) for a in axes)
     if len(idxs) != len(axes):

@@ -17,6 +17,7 @@ from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.elementwise_api import complex_dtype, conjugated, convert, mul, real, real_dtype
 from weft.ops.joining import pad
+from weft.sharding.explicit import reshard
 
 
 class FftType(enum.Enum):
@@ -145,8 +146,6 @@ def fft(x: Any, fft_type: FftType | str | int, fft_lengths: Sequence[int]) -> An
 
 def _of_split(x: Any, kind: FftType, lengths: Lengths) -> Any:
     """The transform of an array of explicit sharding, whose parts it puts together first."""
-    from weft.sharding.explicit import reshard
-
     aval, options = typeof(x), {"fft_type": kind, "fft_lengths": lengths}
     spec = aval.sharding.spec.padded(aval.ndim)
     kept = aval.ndim - len(lengths)

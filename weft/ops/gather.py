@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.autodiff.shape import broadcast_in_dim, moveaxis
 from weft.autodiff.transpose import ct_aval_of
+from weft.autodiff.zeros import instantiate_zero
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.ops.elementwise_api import and_p, convert, ge_p, le_p, select
 
 Shape = tuple[int, ...]
 
@@ -196,7 +199,6 @@ def _gather_transpose(
     mode: GatherScatterMode,
     fill_value: Any,
 ) -> list:
-    from weft.autodiff.zeros import instantiate_zero
     from weft.ops.scatter import scatter_add, scatter_dimensions
 
     zeros = instantiate_zero(ct_aval_of(operand))
@@ -227,8 +229,6 @@ def _gather_batch(
     indices_are_sorted: bool,
     **params: Any,
 ) -> tuple:
-    from weft.autodiff.shape import moveaxis
-
     (operand, indices), (od, idim) = args, dims
     d = dimension_numbers
     offset_dims = _shift(d.offset_dims)
@@ -288,8 +288,6 @@ def _filled(
     **params: Any,
 ) -> Any:
     """A gather in FILL_OR_DROP mode, as a gather and a select."""
-    from weft.autodiff.shape import broadcast_in_dim
-    from weft.ops.elementwise_api import and_p, convert, ge_p, le_p, select
     from weft.ops.reduce import reduce_and
 
     d = dimension_numbers

@@ -23,6 +23,9 @@ from weft.core.errors import ShapeError, mark_difference, mark_dimensions
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
+from weft.ops.elementwise_api import select, sub
+from weft.ops.slicing import slice as slice_op
+from weft.ops.slicing import slice_in_dim
 
 Shape = tuple[int, ...]
 
@@ -58,8 +61,6 @@ def _concatenate_abstract(*avals: ShapedArray, dimension: int) -> ShapedArray:
 
 
 def _concatenate_transpose(ct: Any, *operands: Any, dimension: int) -> list:
-    from weft.ops.slicing import slice_in_dim
-
     cts, start = [], 0
     for x in operands:
         size = (x.aval if is_undefined(x) else typeof(x)).shape[dimension]
@@ -126,9 +127,7 @@ def _pad_abstract(x: ShapedArray, value: ShapedArray, *, padding_config: Padding
 
 
 def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: PaddingConfig) -> list:
-    from weft.ops.elementwise_api import sub
     from weft.ops.reduce import reduce_sum
-    from weft.ops.slicing import slice as slice_op
 
     negative = tuple((-lo, -hi, 0) for lo, hi, _ in padding_config)
     zero = ct.dtype.type(0)
@@ -144,8 +143,6 @@ def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: PaddingConfig
 
 
 def _pad_batch(axis: Any, args: Any, dims: Any, *, padding_config: PaddingConfig) -> tuple:
-    from weft.ops.elementwise_api import select
-
     (x, value), (xd, vd) = args, dims
     (x,) = in_front(axis, [x], [xd])
     config = ((0, 0, 0), *padding_config)

@@ -7,6 +7,8 @@ from typing import Any
 from weft.autodiff.op_families import linear_unary
 from weft.core.trace import typeof
 from weft.core.tree import broadcast_prefix, flatten
+from weft.runtime.device_put import device_put
+from weft.runtime.layouts import relaid
 from weft.sharding.layout import Layout
 from weft.sharding.text import batch_rule_text
 
@@ -45,9 +47,6 @@ layout_constraint_p = linear_unary(
 
 
 def _place_now(x: Any, *, layout: Layout) -> Any:
-    from weft.runtime.device_put import device_put
-    from weft.runtime.layouts import relaid
-
     return relaid(device_put(x), layout)
 
 

@@ -12,8 +12,11 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.conv_shapes import Dims, Pads, dilated
+from weft.ops.elementwise_api import add, and_p, gt, lt, not_p
+from weft.ops.elementwise_api import select as choose
 from weft.ops.joining import pad
 from weft.ops.reduce import highest, lowest
+from weft.ops.slicing import slice as slice_op
 from weft.ops.window import window_attrs, window_offsets, window_shape, window_views, with_dimension
 
 
@@ -45,9 +48,6 @@ def _gather_transpose(ct: Any, t: Any, operand: Any, *, select: str, **window: A
 
 def _scatter_dilated(ct: Any, operand: Any, select: str, window: dict) -> Any:
     """select_and_scatter_add for dilated windows, one place of the window after the other."""
-    from weft.ops.elementwise_api import add, and_p, gt, lt, not_p
-    from weft.ops.elementwise_api import select as choose
-
     aval = typeof(operand)
     views = window_views([operand], [_bound(select, aval.dtype)], window)
     # The first element that no other beats, as the comparison `select` picks it.
@@ -69,8 +69,6 @@ def _scatter_dilated(ct: Any, operand: Any, select: str, window: dict) -> Any:
 
 def _unview(part: Any, offset: Dims, shape: Dims, window: dict) -> Any:
     """The transpose of one of `window_views`."""
-    from weft.ops.slicing import slice as slice_op
-
     config = []
     for i, d in enumerate(shape):
         low, high = window["padding"][i]

@@ -14,6 +14,7 @@ from weft.ops.cumulative import cumsum
 from weft.ops.dot import DotDimensionNumbers, dot_general
 from weft.ops.dynamic_slicing import dynamic_slice_in_dim
 from weft.ops.elementwise_api import bitwise_and, convert, ge, lt, mul, select, sub
+from weft.sharding.explicit import placed
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,6 @@ def ragged_dot_general(
     Source: Gale et al., "MegaBlocks" (2023); XLA, `RaggedDot`.
     """
     if out_sharding is not None:
-        from weft.sharding.explicit import placed
-
         rest = (ragged_dot_dimension_numbers, precision, preferred_element_type, group_offset)
         run = lambda x, y, sizes: ragged_dot_general(x, y, sizes, *rest)
         return placed(run, out_sharding, lhs, rhs, group_sizes)

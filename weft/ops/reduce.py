@@ -8,10 +8,22 @@ from typing import Any, Literal
 import numpy as np
 
 from weft.autodiff.op_families import ANY, BITS, NUMBER, canonical_axes, check_kind
+from weft.autodiff.shape import (
+    bind_placed,
+    broadcast_in_dim,
+    broadcast_in_dim_p,
+    reshape,
+    transpose,
+)
+from weft.autodiff.zeros import full
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.ops.elementwise_api import convert, div, eq, mul
+from weft.ops.joining import concatenate
+from weft.ops.slicing import slice_in_dim
+from weft.sharding.explicit import placed
 
 Axes = tuple[int, ...]
 
@@ -60,8 +72,6 @@ def reduction(
 
 
 def _sum_transpose(ct: Any, x: Any, *, axes: Axes) -> list:
-    from weft.autodiff.shape import bind_placed, broadcast_in_dim_p
-
     kept = tuple(i for i in range(x.aval.ndim) if i not in axes)
     shape = x.aval.shape
     placement = x.aval.sharding  # of the operand: it may split dimensions that ct lacks
@@ -79,8 +89,6 @@ reduce_sum_p = reduction(
 
 def _extremum_jvp(primals: Any, tangents: Any, *, axes: Axes, prim: Primitive) -> tuple:
     """The tangent is the mean of those at the places that attain the extremum."""
-    from weft.ops.elementwise_api import convert, div, eq, mul
-
     (x,), (t,) = primals, tangents
     out = prim.bind(x, axes=axes)
     at = convert(eq(x, _spread_back(out, typeof(x), axes)), typeof(x).dtype)
@@ -89,8 +97,6 @@ def _extremum_jvp(primals: Any, tangents: Any, *, axes: Axes, prim: Primitive) -
 
 
 def _spread_back(reduced: Any, like: Any, axes: Axes) -> Any:
-    from weft.autodiff.shape import broadcast_in_dim
-
     kept = tuple(i for i in range(like.ndim) if i not in axes)
     return broadcast_in_dim(reduced, like.shape, kept)
 
@@ -141,12 +147,7 @@ reduce_min_p = reduction(
 
 def _prod_jvp(primals: Any, tangents: Any, *, axes: Axes) -> tuple:
     """Each element's factor is the product of the others: products before times after it."""
-    from weft.autodiff.shape import reshape, transpose
-    from weft.autodiff.zeros import full
     from weft.ops.cumulative import cumprod
-    from weft.ops.elementwise_api import mul
-    from weft.ops.joining import concatenate
-    from weft.ops.slicing import slice_in_dim
 
     (x,), (t,) = primals, tangents
     out = reduce_prod_p.bind(x, axes=axes)
@@ -199,8 +200,6 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
     """
     axes = canonical_axes(axes, typeof(operand).ndim)
     if out_sharding is not None:
-        from weft.sharding.explicit import placed
-
         return placed(lambda x: reduce_sum(x, axes), out_sharding, operand)
     return reduce_sum_p.bind(operand, axes=axes) if axes else operand
 

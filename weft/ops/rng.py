@@ -8,11 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from weft.autodiff.shape import broadcast_to_dim, check_shape
+from weft.autodiff.shape import broadcast_to_dim, check_shape, expand_dims
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.ops.joining import concatenate
+from weft.ops.promote import promote
+from weft.ops.slicing import index_in_dim
+from weft.sharding.explicit import placed
 
 
 class RandomAlgorithm(enum.IntEnum):
@@ -65,8 +69,6 @@ def _lower(ctx: Any, key: Any, *, shape: tuple, dtype: Any, algorithm: str) -> l
 
 def _batch(axis: Any, args: Any, dims: Any, *, shape: tuple, dtype: Any, algorithm: str) -> tuple:
     """One call for the whole batch, seeded by its first key, as JAX documents for `rbg`."""
-    from weft.ops.slicing import index_in_dim
-
     first = index_in_dim(args[0], 0, dims[0], keepdims=False)
     key, bits = rng_bit_generator_p.bind(
         first, shape=(axis.size, *shape), dtype=dtype, algorithm=algorithm
@@ -117,8 +119,6 @@ def rng_bit_generator(
         key, shape=check_shape(shape), dtype=dtype, algorithm=_ALGORITHMS[name]
     )
     if out_sharding is not None:
-        from weft.sharding.explicit import placed
-
         bits = placed(lambda x: x, out_sharding, bits)
     return [new_key, bits]
 
@@ -139,10 +139,6 @@ rng_uniform_p = Primitive(
 
 def _map_uniform(axis: Any, args: Any, dims: Any, shape: tuple) -> tuple:
     """One draw per element of the batch: the op takes scalar bounds only."""
-    from weft.autodiff.shape import expand_dims
-    from weft.ops.joining import concatenate
-    from weft.ops.slicing import index_in_dim
-
     draws = []
     for i in range(axis.size):
         bounds = [
@@ -160,8 +156,6 @@ def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Any:
 
     Source: StableHLO specification, `rng`.
     """
-    from weft.ops.promote import promote
-
     a, b = promote(a, b)
     for name, x in (("a", a), ("b", b)):
         if typeof(x).shape:

@@ -7,11 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.autodiff.shape import iota, moveaxis, reshape
+from weft.autodiff.vmap import move_dim
+from weft.autodiff.zeros import add_any, full, zeros_like
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
+from weft.ops.elementwise_api import add, convert, div, eq, mul, neg, select, sub
 from weft.ops.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -158,9 +162,6 @@ def batched_dimensions(
 
 def _batch(prim_of: Callable[[], Primitive]) -> Callable:
     def batch(axis: Any, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> tuple:
-        from weft.autodiff.shape import moveaxis
-        from weft.autodiff.vmap import move_dim
-
         (operand, indices, updates), (od, idim, ud) = args, dims
         operand = move_dim(operand, od, 0, axis)
         updates = move_dim(updates, ud, 0, axis)
@@ -222,8 +223,6 @@ def _lower(hlo: str | None) -> Callable:
 
 
 def _zeros(x: Any) -> Any:
-    from weft.autodiff.zeros import zeros_like
-
     return zeros_like(x)
 
 
@@ -277,10 +276,6 @@ def _set_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
     t_operand, _, t_updates = tangents
     if t_updates is not None and not params["unique_indices"]:
         # Where indices repeat, one update wins, and its tangent must too: find it by its number.
-        from weft.autodiff.shape import iota, reshape
-        from weft.autodiff.zeros import full
-        from weft.ops.elementwise_api import add, eq, select
-
         aval = typeof(updates)
         number = add(reshape(iota(dtypes.int32, aval.size), aval.shape), np.int32(1))
         nowhere = full(typeof(operand).shape, 0, dtypes.int32)
@@ -308,8 +303,6 @@ def _set_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: 
     ct_operand = ct_updates = None
     shape = _shape_of(updates)
     if is_undefined(operand):
-        from weft.autodiff.zeros import full
-
         zeros = full(shape, 0, typeof(ct).dtype)
         ct_operand = scatter_p.bind(ct, indices, zeros, **params)
     if is_undefined(updates):
@@ -333,9 +326,6 @@ def _other_factors(indices: Any, updates: Any, operand: Any, params: dict) -> An
 
     Exact where factors are zero: an element's zeros are counted apart from its other factors.
     """
-    from weft.autodiff.zeros import full
-    from weft.ops.elementwise_api import convert, div, eq, select, sub
-
     aval = typeof(updates)
     shape = typeof(operand).shape
     zero = eq(updates, aval.dtype.type(0))
@@ -353,9 +343,6 @@ def _other_factors(indices: Any, updates: Any, operand: Any, params: dict) -> An
 
 
 def _mul_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
-    from weft.autodiff.zeros import add_any
-    from weft.ops.elementwise_api import mul
-
     operand, indices, updates = primals
     t_operand, _, t_updates = tangents
     out = scatter_mul_p.bind(operand, indices, updates, **params)
@@ -372,8 +359,6 @@ def _mul_jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
 
 
 def _mul_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list:
-    from weft.ops.elementwise_api import mul
-
     if is_undefined(operand):
         return [scatter_mul_p.bind(ct, indices, updates, **params), None, None]
     return [None, None, gather_updates(mul(ct, operand), indices, updates.aval.shape, params)]
@@ -388,9 +373,6 @@ scatter_mul_p = _prim("scatter_mul", "stablehlo.multiply", _mul_jvp, _mul_transp
 def _extremum_jvp(prim_of: Callable[[], Primitive]) -> Callable:
     def jvp(primals: Any, tangents: Any, **params: Any) -> tuple:
         """All that reach the extremum share the tangent equally."""
-        from weft.autodiff.zeros import add_any
-        from weft.ops.elementwise_api import convert, div, eq, mul
-
         operand, indices, updates = primals
         t_operand, _, t_updates = tangents
         out = prim_of().bind(operand, indices, updates, **params)
@@ -508,8 +490,6 @@ def scatter_sub(
     mode: str | GatherScatterMode | None = None,
 ) -> Any:
     """Updates subtracted from the elements at the indices: `scatter_add` of their negatives."""
-    from weft.ops.elementwise_api import neg
-
     return scatter_add(
         operand,
         scatter_indices,

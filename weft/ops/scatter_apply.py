@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.autodiff.jvp import has_tangent, jvp_flat, tangent_aval
+from weft.autodiff.shape import broadcast_in_dim, moveaxis
+from weft.autodiff.vmap import move_dim
+from weft.autodiff.zeros import add_any, full, instantiate_zero
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, eval_closed
 from weft.core.primitive import Primitive
 from weft.core.trace import closed_call_jaxpr, trace_to_jaxpr, typeof
+from weft.ops.elementwise_api import convert, mul
 from weft.ops.gather import GatherScatterMode
 from weft.ops.scatter import (
     ScatterDimensionNumbers,
@@ -31,10 +36,6 @@ def _apply_abstract(
 
 def _apply_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> tuple:
     """Carries the Jacobian of the scalars along: element by element, out tangent = J in tangent."""
-    from weft.autodiff.jvp import has_tangent, tangent_aval
-    from weft.autodiff.zeros import add_any, full
-    from weft.ops.elementwise_api import mul
-
     *operands, indices = primals
     n = len(operands)
     avals = [typeof(x) for x in operands]
@@ -61,9 +62,6 @@ def _apply_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any
 
 def _with_jacobian(jaxpr: ClosedJaxpr, active: list[int], given: list[int]) -> ClosedJaxpr:
     """(scalars, columns of a matrix J) -> (f(scalars), the columns of f'(scalars) J)."""
-    from weft.autodiff.jvp import jvp_flat, tangent_aval
-    from weft.autodiff.zeros import instantiate_zero
-
     n = len(jaxpr.in_avals)
 
     def flat(*args: Any) -> list:
@@ -95,9 +93,6 @@ def _apply_batch(
     update_shape: Shape,
     **params: Any,
 ) -> tuple:
-    from weft.autodiff.shape import moveaxis
-    from weft.autodiff.vmap import move_dim
-
     (*operands, indices), (*ods, idim) = args, dims
     operands = [move_dim(x, d, 0, axis) for x, d in zip(operands, ods, strict=True)]
     if idim is not None:
@@ -166,9 +161,6 @@ def scatter_apply(
     >>> lax.scatter_apply(x, indices, lambda v: v * 3, dnums, update_shape=(3,))
     Array([ 0.,  3., 18.], dtype=float32)
     """
-    from weft.autodiff.shape import broadcast_in_dim
-    from weft.ops.elementwise_api import convert
-
     aval = typeof(operand)
     element = ShapedArray((), aval.dtype)
 

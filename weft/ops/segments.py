@@ -22,6 +22,7 @@ from weft.ops.scatter import (
     scatter_min,
     scatter_mul,
 )
+from weft.sharding.explicit import placed
 
 # name → (scatter, reduction of buckets, identity of a dtype)
 _KINDS: dict[str, tuple[Callable, Callable, Callable[[Any], Any]]] = {
@@ -81,7 +82,6 @@ def _segments(name: str) -> Callable:
 
         if out_sharding is None:
             return reduced(data, ids)
-        from weft.sharding.explicit import placed
 
         return placed(reduced, out_sharding, data, ids)
 

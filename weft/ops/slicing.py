@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.autodiff.op_families import canonical_axis, linear_unary
+from weft.autodiff.shape import squeeze
 from weft.core.aval import ShapedArray
 from weft.core.trace import typeof
 
@@ -161,8 +162,6 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     >>> weft.lax.index_in_dim(weft.numpy.arange(6).reshape(2, 3), 1)
     Array([[3, 4, 5]], dtype=int32)
     """
-    from weft.autodiff.shape import squeeze
-
     shape = typeof(operand).shape
     axis = canonical_axis(axis, len(shape))
     index, size = index.__index__(), shape[axis]

@@ -14,6 +14,7 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.tree import flatten
+from weft.ops.elementwise_api import neg
 from weft.ops.gather import GatherDimensionNumbers, gather
 
 
@@ -278,8 +279,6 @@ def approx_min_k(
     aggregate_to_topk: bool = True,
 ) -> list:
     """The k least elements and their indices; see `approx_max_k`."""
-    from weft.ops.elementwise_api import neg
-
     _check_recall("approx_min_k", operand, recall_target, aggregate_to_topk)
     values, indices = top_k(neg(operand), k, axis=reduction_dimension)
     return [neg(values), indices]

@@ -11,10 +11,12 @@ import numpy as np
 
 from weft.autodiff.jvp import filled_tangents, jvp_flat
 from weft.autodiff.op_families import FLOAT, elementwise, scalar
+from weft.autodiff.shape import broadcast_in_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.ops.control.loops import while_loop
 from weft.ops.elementwise_api import (
     _like,
     _mul,
@@ -23,6 +25,8 @@ from weft.ops.elementwise_api import (
     abs,
     add,
     and_p,
+    convert,
+    digamma,
     div,
     eq,
     exp,
@@ -38,6 +42,7 @@ from weft.ops.elementwise_api import (
     ne,
     neg,
     no_derivative,
+    not_p,
     or_p,
     select,
     sign,
@@ -45,6 +50,7 @@ from weft.ops.elementwise_api import (
     sub,
 )
 from weft.ops.promote import promote_lax, stretch
+from weft.ops.reduce import reduce_or
 
 MAX_STEPS = 2000
 
@@ -66,8 +72,6 @@ def _formula(name: str, formula: Callable, jvps: list) -> Primitive:
         avals = [ShapedArray(shape, dtype) for _ in operands]
 
         def run(*xs: Any) -> Any:
-            from weft.ops.elementwise_api import convert
-
             wide = dtypes.float32 if dtype.itemsize < 4 else dtype
             return convert(formula(*(convert(x, wide) for x in xs)), dtype)
 
@@ -94,9 +98,6 @@ def _eps(x: Any) -> float:
 
 def _iterate(step: Callable, state: tuple, converged: Callable, active: Any) -> tuple:
     """Applies step where active until every element has converged; state: a tuple of arrays."""
-    from weft.ops.control.loops import while_loop
-    from weft.ops.reduce import reduce_or
-
     dims = tuple(range(typeof(active).ndim))
 
     def go_on(carry: Any) -> Any:
@@ -114,8 +115,6 @@ def _iterate(step: Callable, state: tuple, converged: Callable, active: Any) -> 
 
 
 def _not(x: Any) -> Any:
-    from weft.ops.elementwise_api import not_p
-
     return not_p.bind(x)
 
 
@@ -219,8 +218,6 @@ def _gamma(a: Any, x: Any, upper: bool, derivative: bool = False) -> Any:
     low = mul(div(total, safe_a), exp(head))
     high = mul(tail, exp(head))
     if derivative:
-        from weft.ops.elementwise_api import digamma
-
         head_da = sub(log(safe_x), digamma(safe_a))
         low_da = mul(low, sub(add(head_da, div(total_da, total)), div(one, safe_a)))
         high_da = neg(mul(high, add(head_da, div(tail_da, tail))))
@@ -276,7 +273,6 @@ random_gamma_grad_p = _formula(
 def _spread(a: Any, x: Any) -> tuple[Any, Any]:
     """Both operands in the shape of the one that has one."""
     shape = typeof(a) if typeof(a).ndim else typeof(x)
-    from weft.autodiff.shape import broadcast_in_dim
 
     return tuple(
         v if typeof(v).ndim == shape.ndim else broadcast_in_dim(v, shape.shape, ()) for v in (a, x)
@@ -377,8 +373,6 @@ def _beta(a: Any, b: Any, x: Any) -> Any:
 
 def _beta_da(a: Any, b: Any, x: Any) -> Any:
     """The derivative of I_x(a, b) in a, by the fraction for I_x itself or for 1 - I_(1-x)(b, a)."""
-    from weft.ops.elementwise_api import digamma
-
     one, zero, nan = (_full(a, v) for v in (1, 0, np.nan))
     good = and_p.bind(gt(a, zero), gt(b, zero))
     good = and_p.bind(good, and_p.bind(ge(x, zero), le(x, one)))

@@ -10,6 +10,7 @@ import numpy as np
 from weft.autodiff.op_families import (
     FLOAT,
     INEXACT,
+    common_shape,
     elementwise,
     scalar,
 )
@@ -226,8 +227,6 @@ integer_pow_p = elementwise("integer_pow", _integer_pow_lower, jvps=[_integer_po
 
 
 def _pow_abstract(x: ShapedArray, y: ShapedArray) -> ShapedArray:
-    from weft.autodiff.op_families import common_shape
-
     if not dtypes.is_inexact(x.dtype):
         raise TypeError(f"pow: the base must be a float or complex array, got {x.str_short()}")
     if y.dtype != x.dtype and not dtypes.is_integer(y.dtype):

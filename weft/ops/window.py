@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.jvp import jvp_flat
 from weft.autodiff.op_families import NUMBER, canonical_axis, check_kind
 from weft.autodiff.shape import broadcast_in_dim
 from weft.autodiff.vmap import batch_flat, in_front
@@ -27,6 +28,7 @@ from weft.ops.conv_shapes import Dims, Pads, dilated, padtype_to_pads, window_co
 from weft.ops.elementwise_api import and_p, select
 from weft.ops.joining import pad
 from weft.ops.reduce import highest, lowest
+from weft.ops.slicing import slice as slice_op
 
 
 def _check_window(name: str, shape: Sequence[int], **given: Sequence[Any]) -> None:
@@ -237,8 +239,6 @@ def window_offsets(window: dict) -> Any:
 
 def window_views(operands: Sequence[Any], inits: Sequence[Any], window: dict) -> list[list]:
     """For each place in the window, the operands' elements there in every window."""
-    from weft.ops.slicing import slice as slice_op
-
     shape = window_shape("reduce_window", typeof(operands[0]).shape, **window)
     config = [
         (lo, hi, base - 1)
@@ -300,8 +300,6 @@ def _covered(offset: Dims, in_shape: Dims, shape: Dims, window: dict) -> Any:
 
 
 def _generic_jvp(primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **window: Any) -> tuple:
-    from weft.autodiff.jvp import jvp_flat
-
     return jvp_flat(lambda *xs: _fold_windows(xs, jaxpr, window), primals, tangents)
 
 

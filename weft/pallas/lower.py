@@ -9,12 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from weft.api.callback import _lower
 from weft.core.effects import DEBUG
 from weft.core.ref import AbstractRef
 from weft.core.trace import typeof
+from weft.driver.execute import op_function
 from weft.pallas.interpret.params import InterpretParams, as_params
+from weft.pallas.interpret.run import run_call
 from weft.pallas.ir import Backend, KernelCall, backends
+from weft.pallas.op import pallas_call_p
 from weft.pallas.split import let_split
+from weft.runtime.device_put import device_put
 
 _HOMES = {"cpu": "weft.pallas.cpu", "cuda": "weft.pallas.gpu", "gpu": "weft.pallas.gpu"}
 
@@ -38,8 +43,6 @@ class Interpreted:
         self.__name__ = call.name
 
     def __call__(self, *operands: Any) -> list:
-        from weft.pallas.interpret.run import run_call
-
         return run_call(self.call, [np.asarray(x) for x in operands], self.params)
 
 
@@ -74,8 +77,6 @@ def _emit(ctx: Any, call: KernelCall, operands: Sequence[Any]) -> list:
 
 
 def _interpreted(ctx: Any, call: KernelCall, operands: Sequence[Any], params: Any) -> list:
-    from weft.api.callback import _lower
-
     host: Any = Interpreted(call, params)
     return _lower(
         ctx,
@@ -96,13 +97,8 @@ def _is_spread(x: Any) -> bool:
 
 def run_eagerly(args: Sequence[Any], call: KernelCall) -> list:
     """Runs a kernel call on concrete arrays."""
-    from weft.driver.execute import op_function
-    from weft.runtime.device_put import device_put
-
     params = as_params(call.interpret)
     if params is None or any(_is_spread(x) for x in args):
-        from weft.pallas.op import pallas_call_p
-
         key = "eager"
         if key not in call.cache:
             call.cache[key] = op_function(pallas_call_p, {"call": call})

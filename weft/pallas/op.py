@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.autodiff.jvp import has_tangent, jvp_jaxpr, tangent_aval
 from weft.autodiff.vmap import AxisData, move_dim
+from weft.autodiff.zeros import instantiate_zero
 from weft.core.aval import ShapedArray
 from weft.core.cell import DISCHARGE, put_back, split_open
 from weft.core.effects import DEBUG, WRITES
@@ -17,6 +18,8 @@ from weft.core.primitive import Primitive
 from weft.core.ref import AbstractRef
 from weft.core.trace import trace_to_jaxpr, typeof
 from weft.ffi.rule import ShardingRule, batch_rule
+from weft.ops.control.scan import scan
+from weft.pallas.constants import inline_constants
 from weft.pallas.ir import BlockMapping, KernelCall, Program
 
 # Types -----------------------------------------------------------------------------------------
@@ -125,8 +128,6 @@ def _hoist_consts(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
         lambda *refs: eval_closed(ClosedJaxpr(jaxpr.jaxpr, consts), *refs), jaxpr.in_avals, "kernel"
     )
     if left:
-        from weft.pallas.constants import inline_constants
-
         return inline_constants(ClosedJaxpr(traced, left))
     return ClosedJaxpr(traced)
 
@@ -137,8 +138,6 @@ def _is_semaphore(ref: AbstractRef) -> bool:
 
 def _push(primals: Any, tangents: Any, call: KernelCall) -> tuple[list, KernelCall, list[bool]]:
     """Operands and kernel of the derivative, and which outputs have tangents."""
-    from weft.autodiff.zeros import instantiate_zero
-
     if call.is_mpmd:
         raise TypeError(
             f"mpmd_map {call.name} has no derivative: what its cores send each other has no order "
@@ -256,8 +255,6 @@ def _batched_block(b: BlockMapping, size: int, batched: bool) -> BlockMapping:
 
 
 def _batch_by_loop(axis: AxisData, args: Any, dims: Any, call: KernelCall) -> tuple:
-    from weft.ops.control.scan import scan
-
     moved = [a if d is None else move_dim(a, d, 0, axis) for a, d in zip(args, dims, strict=True)]
     batched = [d is not None for d in dims]
 

@@ -17,6 +17,7 @@ from weft.core.aval import ShapedArray
 from weft.core.jaxpr import Eqn, Var
 from weft.ffi.rule import ShardingRule
 from weft.lowering.context import RuleContext
+from weft.lowering.module import FunctionContext
 from weft.pallas.ir import BlockMapping, KernelCall
 from weft.pallas.op import rule_of
 from weft.partition.localize_rules.kernels import KERNELS
@@ -130,8 +131,6 @@ class Splitter:
 
     def emit(self, operands: Sequence[Any], shapes: Sequence[Shape]) -> Any:
         """The operation on shards of these shapes, at the current insertion point."""
-        from weft.lowering.module import FunctionContext
-
         n = self.call.num_scalars
         local = localized(self.call, shapes[n:])
         avals = [v.aval.update(shape=s) for v, s in zip(self._atoms(), shapes, strict=True)]

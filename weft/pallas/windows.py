@@ -12,9 +12,19 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.api.vmap_api import vmap
+from weft.autodiff.shape import moveaxis, transpose
+from weft.autodiff.zeros import full
 from weft.core import dtypes
 from weft.core.jaxpr import Eqn, eval_closed
+from weft.ops import elementwise_api
+from weft.ops.control.loops import fori_loop
+from weft.ops.dot import dot_general
+from weft.ops.dynamic_slicing import dynamic_slice
+from weft.ops.joining import pad
+from weft.ops.promote import broadcast_to
 from weft.ops.reduce import highest, lowest
+from weft.ops.slicing import slice as window_of
 
 UNROLLED = 16
 """Places of a window up to which each has code of its own, if that is an elementwise product:
@@ -42,14 +52,6 @@ def _convolution(eqn: Eqn, x: Any, y: Any) -> Any:
 
 def _convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequence[int]) -> Any:
     """The convolution as other ops, summed in `dtype`; shape: of the result."""
-    from weft.autodiff.shape import moveaxis, transpose
-    from weft.autodiff.zeros import full
-    from weft.ops.control.loops import fori_loop
-    from weft.ops.dot import dot_general
-    from weft.ops.dynamic_slicing import dynamic_slice
-    from weft.ops.joining import pad
-    from weft.ops.slicing import slice as window_of
-
     ls, rs, os = params["dimension_numbers"]
     groups, batch_groups = params["feature_group_count"], params["batch_group_count"]
     strides, steps = params["window_strides"], params["rhs_dilation"]
@@ -125,11 +127,6 @@ def _convolved(x: Any, y: Any, params: dict[str, Any], dtype: Any, shape: Sequen
 
 def _reduced(eqn: Eqn, xs: Sequence[Any], fills: Sequence[Any], combine: Callable) -> list:
     """combine(totals, parts) over all places, from the fills on."""
-    from weft.ops.control.loops import fori_loop
-    from weft.ops.dynamic_slicing import dynamic_slice
-    from weft.ops.joining import pad
-    from weft.ops.promote import broadcast_to
-
     p, shape = eqn.params, eqn.outvars[0].aval.shape
     window, strides = p["window_dimensions"], p["window_strides"]
     config = [
@@ -157,8 +154,6 @@ def _reduced(eqn: Eqn, xs: Sequence[Any], fills: Sequence[Any], combine: Callabl
 
 def _monoid(operation: str, identity: Callable) -> Callable:
     def make(eqn: Eqn, x: Any) -> Any:
-        from weft.ops import elementwise_api
-
         dtype = _wide(x.dtype)
         bind = getattr(elementwise_api, operation).bind
         combine = lambda totals, parts: [bind(totals[0], parts[0])]
@@ -169,8 +164,6 @@ def _monoid(operation: str, identity: Callable) -> Callable:
 
 
 def _any_function(eqn: Eqn, *operands: Any) -> list:
-    from weft.api.vmap_api import vmap
-
     count = len(operands) // 2
     function: Callable = lambda *xs: eval_closed(eqn.params["jaxpr"], *xs)
     for _ in eqn.outvars[0].aval.shape:

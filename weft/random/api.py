@@ -24,6 +24,7 @@ from weft.random.primitives import (
     random_wrap_p,
     split_keys,
 )
+from weft.runtime.device_put import put_host
 
 
 def resolve(impl: Any = None, dtype: Any = None) -> Generator:
@@ -88,8 +89,6 @@ def _seeded(name: str, seed: Any, generator: Generator) -> Any:
         if not -(1 << 63) <= seed < 1 << 64:
             raise OverflowError(f"{name}: seed {seed} does not fit in 64 bits")
         if state.trace is EVAL and generator.name == "threefry2x32":
-            from weft.runtime.device_put import put_host
-
             # The words are known here: nothing has to be compiled.
             if not config.enable_x64:
                 seed = _narrow(seed)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.autodiff.shape import reshape
+from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.ops import elementwise_api as ew
@@ -160,8 +161,6 @@ def truncated_normal(
 
 
 def _truncated_normal(key: Any, lower: Any, upper: Any, *, shape: tuple, dtype: Any) -> Any:
-    from weft.autodiff.zeros import stop_gradient
-
     root2 = dtype.type(np.sqrt(2))
     low, high = ew.convert(lower, dtype), ew.convert(upper, dtype)
     a, b = (ew.erf_p.bind(ew.div_p.bind(x, root2)) for x in (low, high))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from weft.api.vmap_api import vmap
 from weft.autodiff.op_families import batch_elementwise, common_shape
 from weft.autodiff.shape import moveaxis
 from weft.autodiff.vmap import AxisData
@@ -16,6 +17,7 @@ from weft.core.config import config, options
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import PRIMITIVES, Primitive
 from weft.core.trace import trace_to_jaxpr, typeof
+from weft.ops.as_array import as_array
 from weft.ops.reduce import reduce_and_p, reduce_or_p
 from weft.random.keys import Generator, KeyType
 
@@ -28,7 +30,6 @@ def _physical(aval: ShapedArray) -> ShapedArray:
 @lru_cache(maxsize=512)
 def _program(fun: Callable, avals: tuple, static: tuple, ranks: tuple, key: Any) -> ClosedJaxpr:
     """The jaxpr of a generator's function over arrays of keys: mapped over their dimensions."""
-    from weft.api.vmap_api import vmap
 
     def mapped(*args: Any) -> list:
         call: Callable = lambda *xs: fun(*xs, *static)  # noqa: E731
@@ -74,8 +75,6 @@ def _wrap_abstract(base: ShapedArray, *, impl: Generator) -> ShapedArray:
 
 
 def _wrap_now(base: Any, *, impl: Generator) -> Any:
-    from weft.ops.as_array import as_array
-
     _wrap_abstract(typeof(base), impl=impl)
     return impl.dtype.wrap(as_array(base))
 

@@ -13,6 +13,9 @@ from weft.autodiff.shape import check_shape as canonical_shape
 from weft.core import dtypes
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
+from weft.driver.jit import jit
+from weft.numpy.common import canonical as narrowed
+from weft.ops.elementwise_api import convert
 from weft.ops.promote import broadcast_to
 from weft.ops.slicing import slice_in_dim
 from weft.random.api import check_key
@@ -22,14 +25,14 @@ from weft.random.primitives import (
     random_wrap_p,
     split_keys,
 )
+from weft.sharding.explicit import reshard
+from weft.sharding.physical import as_sharding
 
 Shape = tuple[int, ...]
 
 
 @lru_cache(maxsize=4096)
 def _compiled(fun: Callable, static: tuple, out_sharding: Any) -> Callable:
-    from weft.driver.jit import jit
-
     options = dict(static)
 
     def sampler(key: Any, *params: Any) -> Any:
@@ -44,13 +47,9 @@ def run(fun: Callable, key: Any, *params: Any, out_sharding: Any = None, **stati
     if state.trace is not EVAL:
         out = fun(key, *params, **static)
         if out_sharding is not None:
-            from weft.sharding.explicit import reshard
-
             return reshard(out, out_sharding)
         return out
     if out_sharding is not None:
-        from weft.sharding.physical import as_sharding
-
         out_sharding = as_sharding(out_sharding, "out_sharding")
     return _compiled(fun, tuple(static.items()), out_sharding)(key, *params)
 
@@ -99,7 +98,6 @@ def int_dtype(name: str, dtype: Any) -> np.dtype:
 def canonical(dtype: Any, default: Any, name: str) -> Any:
     if dtype is None:
         return dtypes.canonicalize_dtype(default)
-    from weft.numpy.common import canonical as narrowed
 
     return narrowed(dtype, name)
 
@@ -132,8 +130,6 @@ def as_shape(name: str, shape: Any) -> Shape:
 
 def param(x: Any, shape: Shape, dtype: Any) -> Any:
     """A parameter in the dtype and shape of the samples; scalars stay scalars."""
-    from weft.ops.elementwise_api import convert
-
     aval = typeof(x)
     x = convert(x, dtype) if not isinstance(x, int | float | np.generic) else dtype.type(x)
     return x if not aval.shape else broadcast_to(x, shape)

@@ -9,6 +9,7 @@ from typing import Any
 from weft._xla import pytree
 from weft.autodiff.jvp import cotangent_aval
 from weft.core.tree import flatten, names_in
+from weft.refs.api import new_ref
 
 
 class _Mark:
@@ -108,8 +109,6 @@ def on_values(
     Returns it, the primals with values for refs, the flat positions of these, and a function that
     takes the auxiliary output: it writes to the refs what they hold at the end.
     """
-    from weft.refs.api import new_ref
-
     leaves, tree = flatten(primals, is_ref)
     refs = [i for i, x in enumerate(leaves) if is_ref(x)]
     if len({id(leaves[i]._handle) for i in refs}) < len(refs):

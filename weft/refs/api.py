@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft._xla import pytree
+from weft.autodiff.manual_casts import varying_over
 from weft.autodiff.shape import expand_dims, reshape
 from weft.core import dtypes
 from weft.core.boundary import api_boundary
@@ -401,8 +402,6 @@ def _value(ref: Ref, value: Any, what: str) -> Any:
         value = convert(value, dtype)
     varying = ref.ref_aval.mat.varying
     if varying - typeof(value).mat.varying:
-        from weft.autodiff.manual_casts import varying_over
-
         value = varying_over(value, tuple(sorted(varying, key=str)))
     return value
 

@@ -11,6 +11,8 @@ from weft.autodiff.shape import broadcast_shapes
 from weft.core import dtypes
 from weft.core.ref import At, Indexer, Pick, Window
 from weft.core.trace import Tracer, is_array_like, typeof
+from weft.ops.elementwise_api import add, lt, select
+from weft.ops.promote import broadcast_to
 
 Shape = tuple[int, ...]
 
@@ -137,8 +139,6 @@ def parse_index(shape: Shape, index: Any) -> Index:
             operands.append(item)
     block: Shape = ()
     if arrays:
-        from weft.ops.promote import broadcast_to
-
         block = broadcast_shapes(*(typeof(a).shape for _, a in arrays))
         for k, a in arrays:
             operands[k] = broadcast_to(a, block)
@@ -316,8 +316,6 @@ def compose(
 
 def _from_start(position: Any, size: int) -> Any:
     """Traced indices of a view, those that count from its end counted from its start."""
-    from weft.ops.elementwise_api import add, lt, select
-
     dtype = typeof(position).dtype
     if not dtypes.is_signed(dtype):
         return position

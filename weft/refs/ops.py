@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.autodiff.shape import moveaxis
+from weft.autodiff.vmap import move_dim
 from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
 from weft.core.cell import DISCHARGE
@@ -16,7 +18,7 @@ from weft.core.effects import WRITES
 from weft.core.primitive import Primitive
 from weft.core.ref import AbstractRef, Indexer, Pick, Window
 from weft.core.trace import trace_to_jaxpr, typeof
-from weft.ops.elementwise_api import convert
+from weft.ops.elementwise_api import convert, eq_p, select
 from weft.refs.values import all_picks, read, write
 
 _WRITES = frozenset((WRITES,))
@@ -61,9 +63,6 @@ def _batch_operands(
     args: the ref, `num_values` values, the index operands, and mask and other if there are any;
     those and the values get the batch dimension where the result has it.
     """
-    from weft.autodiff.shape import moveaxis
-    from weft.autodiff.vmap import move_dim
-
     end = 1 + num_values + indexer.num_operands
     index, index_dims = args[1 + num_values : end], dims[1 + num_values : end]
     ref_dim, size = dims[0], axis.size
@@ -280,8 +279,6 @@ def _discharge_rmw(args: Any, *, indexer: Indexer, masked: bool, op: str) -> Any
 
 
 def _discharge_cas(args: Any, *, indexer: Indexer) -> Any:
-    from weft.ops.elementwise_api import eq_p, select
-
     cell, (compare, value), index, _ = _parts(args, indexer, 2)
     old = _read(cell, indexer, index)
     cell.put(write(cell.get(), indexer, index, select(eq_p.bind(old, compare), value, old)))

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.autodiff.shape import reshape, transpose
+from weft.autodiff.shape import broadcasted_iota, reshape, transpose
 from weft.core import dtypes
 from weft.core.ref import At, Indexer, Pick, Window, whole
 from weft.core.trace import typeof
 from weft.ops.as_array import as_array
+from weft.ops.dtype_casts import bitcast_convert_type
+from weft.ops.elementwise_api import div, rem
 from weft.ops.promote import broadcast_to
 from weft.refs.indexing import compose
 
@@ -254,9 +256,6 @@ def _by_picks(
     shape: Shape, old: Shape, indexer: Indexer, operands: Sequence[Any]
 ) -> tuple[Indexer, list]:
     """Every element by its own place."""
-    from weft.autodiff.shape import broadcasted_iota
-    from weft.ops.elementwise_api import div, rem
-
     result = indexer.shape
     axes = _axes(indexer)
     flat: Any = broadcast_to(np.int32(0), result)
@@ -287,8 +286,6 @@ def _by_picks(
 def _below_bitcast(
     view: Bitcast, under: tuple[Shape, Any], indexer: Indexer, operands: Sequence[Any]
 ) -> tuple[Indexer, list, Form | None]:
-    from weft.ops.dtype_casts import bitcast_convert_type
-
     old, new = under[1], view.dtype
     if old.itemsize == new.itemsize:
         return indexer, list(operands), (_cast(new), _cast(old))
@@ -346,8 +343,6 @@ def _size(dtype: Any) -> int:
 
 
 def _cast(dtype: Any) -> Callable[[Any], Any]:
-    from weft.ops.dtype_casts import bitcast_convert_type
-
     def cast(x: Any) -> Any:
         return x if dtypes.is_bool(typeof(x).dtype) else bitcast_convert_type(x, dtype)
 

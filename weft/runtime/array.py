@@ -18,6 +18,7 @@ from weft.core.aval import ShapedArray
 from weft.core.caches import clearable
 from weft.core.state import LAYOUTS
 from weft.core.trace import Tracer
+from weft.runtime.backend import client
 from weft.runtime.callback_context import check_there, inside, put_shards
 from weft.sharding.physical import SingleDeviceSharding
 
@@ -335,8 +336,6 @@ def live_arrays(platform: str | None = None) -> list:
     >>> any(array is x for array in weft.live_arrays())
     True
     """
-    from weft.runtime.backend import client
-
     # jaxlib's own parts of arrays over several devices have no type.
     return [
         x

@@ -22,6 +22,7 @@ import numpy as np
 from weft._xla.compile import XlaRuntimeError
 from weft.core import dtypes
 from weft.runtime import cpu_run_limit, host_calls
+from weft.runtime.backend import process_count
 from weft.runtime.executable import Executable
 
 _ENDLESS = 10_000
@@ -44,8 +45,6 @@ class Calls:
 
 def calls_of(module: Any) -> Calls | None:
     """The calls of a module under construction (a `ModuleContext`), if it can run together."""
-    from weft.runtime.backend import process_count
-
     if module.num_partitions == 1 or module.platforms != ("cpu",) or process_count() > 1:
         return None
     found = next((k for k in module.keepalives if isinstance(k, Calls)), None)

@@ -16,6 +16,7 @@ from weft.core.caches import clearable
 from weft.core.config import config
 from weft.core.state import LAYOUTS, state
 from weft.core.trace import EVAL, Tracer, array_method, aval_of, check_not_masked, typeof
+from weft.core.tree import broadcast_prefix
 from weft.runtime import backend
 from weft.runtime.array import (
     ArrayImpl,
@@ -30,8 +31,10 @@ from weft.runtime.array import (
 )
 from weft.runtime.array import parts as parts_of
 from weft.runtime.callback_context import put_shards
+from weft.runtime.host_calls import explained
 from weft.sharding.named import NamedSharding, Sharding, is_abstract, type_sharding
 from weft.sharding.physical import SingleDeviceSharding, as_sharding, in_device_order
+from weft.sharding.placement import device_put_p
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 
 _DEVICE_TYPES: tuple[Any, ...] = (backend.Device,)
@@ -276,7 +279,6 @@ def _leaf(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: Any 
     placed = _leaf_now(x, sharding, donate, may_alias, src)
     if state.trace is EVAL or sharding is None or isinstance(placed, Tracer):
         return placed
-    from weft.sharding.placement import device_put_p
 
     return device_put_p.bind(placed, sharding=sharding, src=None)  # the program places it too
 
@@ -438,7 +440,6 @@ def spread(name: str, value: Any, tree: Any, is_leaf: Any = None) -> list:
     """One entry for each leaf of ``tree`` from a value or a prefix pytree of values."""
     if value is None or isinstance(value, bool) or (is_leaf is not None and is_leaf(value)):
         return [value] * tree.num_leaves
-    from weft.core.tree import broadcast_prefix
 
     return broadcast_prefix(value, tree, name, is_leaf)
 
@@ -489,8 +490,6 @@ def block_until_ready(x: Any) -> Any:
         try:
             _xla.batched_block_until_ready(arrays)
         except _xla.XlaRuntimeError as error:
-            from weft.runtime.host_calls import explained
-
             raise explained(error) from None
     return x
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from weft._xla import distributed
 from weft.runtime import backend, clusters, rendezvous
 
 _state = backend.distributed_state
@@ -69,7 +70,6 @@ def initialize(
         False
     """
     global _service
-    from weft._xla import distributed
 
     if _state["client"] is not None:
         raise RuntimeError("weft.distributed.initialize was called before; call it once a process")

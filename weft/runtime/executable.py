@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from weft._xla import mlir
 from weft._xla.arrays import result_handler
 from weft._xla.compile import XlaRuntimeError
 from weft._xla.dispatch import FastpathData
@@ -341,8 +342,6 @@ def _reshard_program(
     donate: bool,
     named_source: Any = None,
 ) -> Executable:
-    from weft._xla import mlir
-
     devices = out_sharding._devices_in_order
     ndim = len(in_aval.shape)
     shardings = (named_source or in_sharding, out_sharding)
@@ -384,7 +383,6 @@ def _reshard_program(
 
 def _partitioned(text: str) -> Any:
     """The program of each device by weft's partitioner, or None where it does not cover it."""
-    from weft._xla import mlir
     from weft.partition import Unsupported, partition
 
     with mlir.context(), mlir.unknown_location():

@@ -21,6 +21,7 @@ from weft.runtime.device_put import (
     put_host,
     spread,
 )
+from weft.runtime.layouts import layout_of, relaid
 from weft.sharding.named import tile_indices
 from weft.sharding.physical import as_sharding
 
@@ -83,8 +84,6 @@ def make_array_from_single_device_arrays(
                 f"shape {shape} with {sharding!r} has parts of shape {expected}"
             )
     if LAYOUTS.in_use and chosen:
-        from weft.runtime.layouts import layout_of, relaid
-
         chosen = [relaid(p, layout_of(chosen[0])) for p in chosen]
     weak = bool(chosen) and all(p.aval.weak_type for p in chosen)
     return joined(array_aval(shape, np.dtype(dtype), weak, sharding), sharding, chosen)

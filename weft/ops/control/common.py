@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.autodiff.dependence import depends
 from weft.autodiff.jvp import has_tangent
+from weft.autodiff.shape import broadcast_in_dim
 from weft.core import provided
 from weft.core.aval import ShapedArray, plain_type
 from weft.core.config import config
@@ -19,6 +20,7 @@ from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, is_array_like, typeof
 from weft.core.trace_body import args_tree, derived, trace_body
 from weft.core.tree import names_in
+from weft.ops.elementwise_api import select_n_p
 
 
 def check_function(who: str, what: str, fun: Any) -> None:
@@ -252,9 +254,6 @@ def needed_eqns(eqns: Sequence[Eqn], outputs: Iterable[Any]) -> list[Eqn]:
 
 def select_rows(which: Any, *cases: Any) -> Any:
     """Each example's own case, by a batch of indices or booleans; all have the batch in front."""
-    from weft.autodiff.shape import broadcast_in_dim
-    from weft.ops.elementwise_api import select_n_p
-
     aval = typeof(cases[0])
     if hasattr(aval, "arrive"):  # values under way are chosen among once they are here
         return aval.land(select_rows(which, *map(aval.arrive, cases)))

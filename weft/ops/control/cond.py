@@ -31,6 +31,7 @@ from weft.ops.control.divergence import (
     spread_alike,
     vary,
 )
+from weft.ops.elementwise_api import clamp, convert, ne_p
 
 
 def trace_branches(
@@ -180,7 +181,6 @@ def cond(
     taken = value_in_python(pred)
     if taken is not None:
         return true_fun(*operands) if taken else false_fun(*operands)
-    from weft.ops.elementwise_api import convert, ne_p
 
     branches, consts, leaves, tree = trace_branches(
         "cond", ("false_fun", "true_fun"), (false_fun, true_fun), operands, aval
@@ -223,7 +223,6 @@ def switch(
     taken = value_in_python(index)
     if taken is not None:
         return functions[min(max(taken, 0), len(functions) - 1)](*operands)
-    from weft.ops.elementwise_api import clamp, convert
 
     closed, consts, leaves, tree = trace_branches(
         "switch", [f"branches[{i}]" for i in range(len(functions))], functions, operands, aval

@@ -11,17 +11,19 @@ from weft.autodiff.dependence import program_depends
 from weft.autodiff.jvp import jvp_jaxpr, linearize_jaxpr
 from weft.autodiff.transpose import transpose_jaxpr
 from weft.autodiff.vmap import AxisData, batch_jaxpr, dims_in_front, move_dim, to_front
+from weft.autodiff.zeros import instantiate_zero, stop_gradient
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
 from weft.core.effects import CHECK, WRITES
-from weft.core.jaxpr import ClosedJaxpr, Eqn, Var
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Var, eval_closed
 from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
-from weft.core.trace import typeof
+from weft.core.trace import trace_to_jaxpr, typeof
 from weft.core.undefined import is_undefined
 from weft.ops.control.common import eager, join_axes, ordered_effects_of, select_rows
 from weft.ops.control.divergence import check_derivative
 from weft.ops.control.passing import passed_by_all
+from weft.ops.elementwise_api import convert, eq
 
 Branches = tuple[ClosedJaxpr, ...]
 
@@ -139,9 +141,6 @@ def _split_branches(branches: Branches, nonzero: tuple[bool, ...]) -> _Split:
 
 def _with_slots(closed: ClosedJaxpr, n_out: int, slots: list, at: list[int]) -> ClosedJaxpr:
     """The branch giving its residuals at slots `at`, zeros in the others."""
-    from weft.autodiff.zeros import instantiate_zero
-    from weft.core.trace import trace_to_jaxpr
-
     unused = [i for i in range(len(slots)) if i not in at]
     j = closed.jaxpr
     outs: list[Any] = [None] * len(slots)
@@ -213,9 +212,6 @@ def _select(
 
     What all branches pass on stays as it is, batched or not.
     """
-    from weft.core.jaxpr import eval_closed
-    from weft.ops.elementwise_api import convert, eq
-
     if any(WRITES in b.effects for b in branches):
         raise TypeError(
             "cond: the predicate is batched by vmap, and what runs for some examples only "
@@ -261,8 +257,6 @@ def _differentiated_where(taken: Any, x: Any) -> Any:
 
     There the branch may have none, and its cotangent, 0, times infinity would be NaN.
     """
-    from weft.autodiff.zeros import stop_gradient
-
     aval = typeof(x)
     if hasattr(aval, "arrive") or aval.dtype not in dtypes.FLOATS | dtypes.COMPLEX:
         return x

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from weft.autodiff.manual_casts import as_state
 from weft.core import dtypes
 from weft.core.aval import NO_MAT, ShapedArray
 from weft.core.errors import names_text
@@ -24,8 +25,6 @@ from weft.core.tree import flatten, tree_map
 
 def vary(x: Any, axes: frozenset) -> Any:
     """The value as varying over the axes; partial sums stay what they are."""
-    from weft.autodiff.manual_casts import as_state
-
     mat = getattr(typeof(x), "mat", None)
     if mat is None or axes <= mat.varying:
         return x

@@ -15,7 +15,7 @@ from weft.core.aval import ShapedArray
 from weft.core.boundary import api_boundary
 from weft.core.config import config
 from weft.core.effects import CHECK, WRITES
-from weft.core.jaxpr import ClosedJaxpr, Eqn, eval_closed
+from weft.core.jaxpr import ClosedJaxpr, Eqn, Var, eval_closed
 from weft.core.masks import closed_under, pick, unpick
 from weft.core.primitive import Primitive
 from weft.core.source import capture
@@ -37,6 +37,8 @@ from weft.ops.control.divergence import check_reached_by_all, ending_varying, va
 from weft.ops.control.passing import passed_by_body
 from weft.ops.control.scan import check_unroll, scan_p, trace_with_carry
 from weft.ops.control.scan_lower import whole
+from weft.ops.elementwise_api import add_p, convert, lt_p
+from weft.ops.reduce import reduce_or_p
 
 # The operands of `while` are the condition's constants, the body's constants, and the carry.
 
@@ -105,8 +107,6 @@ def _key(body: ClosedJaxpr, m: int) -> tuple:
 
 def _widen(cond_jaxpr: ClosedJaxpr, body: ClosedJaxpr, m: int) -> ClosedJaxpr:
     """The condition with m more carries, which it does not read."""
-    from weft.core.jaxpr import Var
-
     j = cond_jaxpr.jaxpr
     return ClosedJaxpr(
         j.replace(invars=[*j.invars, *(Var(a) for a in _key(body, m))]), cond_jaxpr.consts
@@ -196,8 +196,6 @@ def _masked(
 
     Which examples go on is carried in front. same: the carries that the body leaves as they are.
     """
-    from weft.ops.reduce import reduce_or_p
-
     if any(WRITES in b.effects for b in (pred, body)):
         raise TypeError(
             "while_loop: the condition is batched by vmap, and what runs for some examples only "
@@ -462,8 +460,6 @@ class _CountedStep:
         return getattr(self.fun, "__name__", "body")
 
     def __call__(self, carry: tuple, _: Any = None) -> Any:
-        from weft.ops.elementwise_api import add_p
-
         i, x = carry
         aval = typeof(i)
         one = (1.0 if dtypes.is_float(aval.dtype) else 1) if aval.weak_type else aval.dtype.type(1)
@@ -483,8 +479,6 @@ class _CountedBound(_CountedStep):
 
 
 def _below(carry: tuple) -> Any:
-    from weft.ops.elementwise_api import lt_p
-
     return lt_p.bind(carry[0], carry[1])
 
 
@@ -582,8 +576,6 @@ def _trips(first: float, stop: float) -> int:
 
 
 def _typed(x: Any, dtype: Any, weak: bool) -> Any:
-    from weft.ops.elementwise_api import convert
-
     if isinstance(x, int | float):
         return x if weak else dtype.type(x)
     return convert(x, dtype, weak)

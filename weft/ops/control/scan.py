@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.autodiff.shape import expand_dims, iota
 from weft.autodiff.vmap import remove_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -23,7 +24,11 @@ from weft.ops.control.common import (
     same_type,
     trace_body,
 )
+from weft.ops.control.divergence import vary
 from weft.ops.control.scan_op import scan_p
+from weft.ops.elementwise_api import convert
+from weft.ops.joining import concatenate
+from weft.ops.slicing import index_in_dim
 
 
 def row_aval(aval: ShapedArray) -> ShapedArray:
@@ -142,8 +147,6 @@ def _holds_ref(x: Any) -> bool:
 
 def _over_rows(f: Callable, xs: Any) -> tuple[Callable, Any]:
     """A body and xs without refs: in their places stand the numbers of their rows."""
-    from weft.autodiff.shape import iota
-
     leaves, tree = flatten(xs, _holds_ref)
 
     def body(carry: Any, x: Any) -> Any:
@@ -183,9 +186,6 @@ def trace_with_carry(
     place: where in the carry the user's value stands, if the rest is the loop's own. Returns the
     initial values, the body, and the tree of what follows the carry.
     """
-    from weft.ops.control.divergence import vary
-    from weft.ops.elementwise_api import convert
-
     n = len(init)
     names = _carry_names(init_tree, place)
     for _ in range(3 + n if state.spread else 3):
@@ -250,10 +250,6 @@ def _retyped(x: Any, dtype: Any, convert: Callable) -> Any:
 
 def _scan_in_python(f: Callable, init: Any, xs: list, tree: Any, n: int, reverse: bool) -> tuple:
     """The loop op by op, for `disable_jit`."""
-    from weft.autodiff.shape import expand_dims
-    from weft.ops.joining import concatenate
-    from weft.ops.slicing import index_in_dim
-
     carry, ys = init, []
     for i in reversed(range(n)) if reverse else range(n):
         x = tree.unflatten([index_in_dim(v, i, 0, keepdims=False) for v in xs])

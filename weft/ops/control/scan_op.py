@@ -16,6 +16,7 @@ from weft.autodiff.jvp import (
 )
 from weft.autodiff.transpose import transpose_jaxpr
 from weft.autodiff.vmap import AxisData, add_dim, batch_jaxpr, move_dim, remove_dim
+from weft.autodiff.zeros import add_any_p, instantiate_zero
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Var, eval_jaxpr
 from weft.core.masks import closed_under, pick, unpick
 from weft.core.primitive import Primitive
@@ -334,8 +335,6 @@ def _backward_body(
     num_carry: int,
 ) -> _Backward:
     """Accumulators of the constants' cotangents, then cotangents of the carry, are carried."""
-    from weft.autodiff.zeros import add_any_p
-
     end = num_consts + num_carry
     lin_consts, lin_carry, lin_xs = linear[:num_consts], linear[num_consts:end], linear[end:]
     back, nonzero = transpose_jaxpr(
@@ -394,8 +393,6 @@ def _transpose(
     num_consts: int,
     num_carry: int,
 ) -> list:
-    from weft.autodiff.zeros import instantiate_zero
-
     end = num_consts + num_carry
     undefined = [is_undefined(x) for x in args]
     consts, xs = undefined[:num_consts], undefined[end:]

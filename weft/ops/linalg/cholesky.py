@@ -9,7 +9,10 @@ from weft.autodiff.shape import moveaxis
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.ops.elementwise_api import add, mul, sub
+from weft.ops.control.divergence import vary
+from weft.ops.control.loops import fori_loop
+from weft.ops.dynamic_slicing import dynamic_index_in_dim, dynamic_update_index_in_dim
+from weft.ops.elementwise_api import add, div, eq, mul, sqrt, sub
 from weft.ops.linalg import tpu
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import adjoint, diagonal, matmul, of_diagonal, transpose, tril
@@ -54,8 +57,6 @@ def _lower(ctx: Any, x: Any) -> Any:
 
 
 def _potrf(x: Any) -> Any:
-    from weft.ops.elementwise_api import eq
-
     aval = typeof(x)
     results = [(aval.shape[-2:], aval.dtype), INFO]
     out, info = lapack("potrf", [x], aval.ndim - 2, results, [(0, 0)], uplo="L")
@@ -97,11 +98,6 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
 
     One rotation per row (Golub and Van Loan, "Matrix Computations", 6.5.4).
     """
-    from weft.ops.control.divergence import vary
-    from weft.ops.control.loops import fori_loop
-    from weft.ops.dynamic_slicing import dynamic_index_in_dim, dynamic_update_index_in_dim
-    from weft.ops.elementwise_api import div, sqrt
-
     r, w = typeof(r_matrix), typeof(w_vector)
     if r.ndim != 2 or r.shape[0] != r.shape[1] or w.shape != r.shape[:1] or r.dtype != w.dtype:
         raise TypeError(

@@ -6,16 +6,18 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.autodiff.shape import broadcast_in_dim
+from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.ops.argreduce import argmax
+from weft.ops.elementwise_api import add, complex_dtype, conjugated, div, eq, mul, real_dtype, sub
 from weft.ops.elementwise_api import complex as make_complex
-from weft.ops.elementwise_api import complex_dtype, div, eq, mul, real_dtype, sub
 from weft.ops.linalg import tpu
 from weft.ops.linalg.cholesky import on_matrices, symmetrize
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
+from weft.ops.linalg.lu import solve
 from weft.ops.linalg.matrix import (
     adjoint,
     as_dtype,
@@ -27,6 +29,7 @@ from weft.ops.linalg.matrix import (
     scale_columns,
     spread,
 )
+from weft.ops.reduce import reduce_sum
 from weft.ops.slicing import slice_in_dim
 
 
@@ -59,7 +62,6 @@ def difference_quotients(w: Any) -> Any:
     across = broadcast_in_dim(w, shape, (*lead, aval.ndim))
     down = broadcast_in_dim(w, shape, (*lead, aval.ndim - 1))
     gaps = sub(across, down)
-    from weft.ops.elementwise_api import add
 
     return sub(div(aval.dtype.type(1), add(gaps, eye(gaps, n))), eye(gaps, n))
 
@@ -175,11 +177,7 @@ def _eig_jvp(
     derivatives: bool,
 ) -> tuple:
     """dw = diag(V^-1 dA V); vectors keep norm 1 and a real largest component, as LAPACK's do."""
-    from weft.autodiff.shape import broadcasted_iota
-    from weft.ops.argreduce import argmax
     from weft.ops.elementwise_api import abs, imag, real
-    from weft.ops.linalg.lu import solve
-    from weft.ops.reduce import reduce_sum
 
     (x,), (t,) = primals, tangents
     if (left or right) and not derivatives:
@@ -207,7 +205,6 @@ def _eig_jvp(
 
     if left:
         # Left eigenvectors are right ones of the adjoint, with conjugate eigenvalues.
-        from weft.ops.elementwise_api import conjugated
 
         u = outs[1]
         back = solve(u, matmul(adjoint(as_dtype(t, v)), u))

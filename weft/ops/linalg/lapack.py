@@ -14,10 +14,12 @@ import numpy as np
 
 from weft._xla import cuda, ffi
 from weft.autodiff.op_families import batch_in_front, check_kind
+from weft.autodiff.shape import broadcast_in_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.ops.elementwise_api import select_n_p
 from weft.sharding.text import batch_rule_text
 
 _PREFIX = {
@@ -226,9 +228,6 @@ INFO: Result = ((), dtypes.int32)
 
 def or_nan(ok: Any, x: Any) -> Any:
     """x where the batch's `ok` holds, else NaN."""
-    from weft.autodiff.shape import broadcast_in_dim
-    from weft.ops.elementwise_api import select_n_p
-
     aval = typeof(x)
     nan = broadcast_in_dim(aval.dtype.type(np.nan), aval.shape, ())
     mask = broadcast_in_dim(ok, aval.shape, tuple(range(typeof(ok).ndim)))

@@ -8,21 +8,25 @@ from typing import Any
 import numpy as np
 
 from weft.autodiff.op_families import batch_in_front
-from weft.autodiff.shape import broadcast_in_dim, reshape
+from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota, reshape
+from weft.autodiff.zeros import stop_gradient_p
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
-from weft.ops.elementwise_api import add, ge, neg, sub
+from weft.ops.control.loops import fori_loop
+from weft.ops.dynamic_slicing import dynamic_index_in_dim
+from weft.ops.elementwise_api import add, eq, ge, neg, select, sub
 from weft.ops.joining import pad
 from weft.ops.linalg import tpu
 from weft.ops.linalg.cholesky import on_matrices
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
 from weft.ops.linalg.matrix import column, eye, matmul, tril, triu
 from weft.ops.linalg.triangular import triangular_solve
+from weft.ops.reduce import reduce_sum
 from weft.ops.slicing import slice_in_dim
-from weft.ops.sort import take_along
+from weft.ops.sort import sort_key_val, take_along
 
 
 def _abstract(x: ShapedArray) -> list[ShapedArray]:
@@ -143,9 +147,6 @@ def _pivots_lower(ctx: Any, pivots: Any, *, permutation_size: int) -> Any:
     On a GPU by jaxlib's kernel: a loop would start some for each swap.
     """
     from weft.autodiff.shape import broadcasted_iota, transpose
-    from weft.ops.control.loops import fori_loop
-    from weft.ops.dynamic_slicing import dynamic_index_in_dim
-    from weft.ops.elementwise_api import eq, select
 
     aval = ctx.avals_in[0]
     *batch, k = aval.shape
@@ -164,7 +165,6 @@ def _pivots_lower(ctx: Any, pivots: Any, *, permutation_size: int) -> Any:
             target = dynamic_index_in_dim(swaps, i, 0)
             mine = dynamic_index_in_dim(order, i, 0)
             there = eq(rows, spread(target))
-            from weft.ops.reduce import reduce_sum
 
             theirs = reduce_sum(select(there, order, zeros), (0,))
             order = select(there, spread(mine), order)
@@ -245,8 +245,6 @@ def _solve_transpose(
 def _solve_lower(
     ctx: Any, a: Any, packed: Any, permutation: Any, b: Any, *, transposed: bool
 ) -> Any:
-    from weft.ops.sort import sort_key_val
-
     def forward(packed: Any, permutation: Any, b: Any) -> Any:
         y = take_rows(b, permutation)
         y = triangular_solve(packed, y, left_side=True, lower=True, unit_diagonal=True)
@@ -257,8 +255,6 @@ def _solve_lower(
         y = triangular_solve(
             packed, y, left_side=True, lower=True, unit_diagonal=True, transpose_a=True
         )
-        from weft.autodiff.shape import broadcasted_iota
-
         aval = typeof(permutation)
         iota = broadcasted_iota(aval.dtype, aval.shape, aval.ndim - 1)
         inverse = sort_key_val(permutation, iota)[1]
@@ -290,8 +286,6 @@ def solve(a: Any, b: Any) -> Any:
     >>> solve(weft.numpy.array([[2.0, 0.0], [0.0, 4.0]]), weft.numpy.array([2.0, 2.0]))
     Array([1. , 0.5], dtype=float32)
     """
-    from weft.autodiff.zeros import stop_gradient_p
-
     check_matrix("solve", typeof(a), square=True)
     packed, _, permutation = lu_p.bind(stop_gradient_p.bind(a))
     vector = typeof(b).ndim == typeof(a).ndim - 1

@@ -13,6 +13,7 @@ from weft.core.trace import typeof
 from weft.ops.dot import dot_general
 from weft.ops.elementwise_api import conjugated, convert, mul, real, select
 from weft.ops.precision import Precision
+from weft.ops.reduce import reduce_sum
 
 
 def transpose(x: Any) -> Any:
@@ -66,8 +67,6 @@ def triu(x: Any, k: int = 0) -> Any:
 
 def diagonal(x: Any) -> Any:
     """The diagonals of square matrices."""
-    from weft.ops.reduce import reduce_sum
-
     aval = typeof(x)
     return reduce_sum(_masked(x, np.eye(*aval.shape[-2:], dtype=np.bool_)), (aval.ndim - 1,))
 

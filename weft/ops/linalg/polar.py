@@ -11,6 +11,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.trace import typeof
 from weft.ops.arithmetic import select
+from weft.ops.control.loops import while_loop
 from weft.ops.dynamic_slicing import dynamic_index_in_dim
 from weft.ops.elementwise_api import abs as magnitude
 from weft.ops.elementwise_api import (
@@ -66,8 +67,6 @@ def qdwh(
     Source: Nakatsukasa, Bai and Gygi, "Optimizing Halley's iteration for computing the matrix
     polar decomposition" (2010).
     """
-    from weft.ops.control.loops import while_loop
-
     aval = typeof(x)
     check_matrix("qdwh", aval)
     if aval.ndim != 2 or aval.shape[0] < aval.shape[1]:

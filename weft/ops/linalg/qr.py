@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.autodiff.op_families import batch_in_front
-from weft.autodiff.shape import broadcast_in_dim
+from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
@@ -31,6 +31,7 @@ from weft.ops.linalg.matrix import (
 )
 from weft.ops.linalg.triangular import triangular_solve
 from weft.ops.slicing import slice_in_dim
+from weft.ops.sort import take_along
 
 # Reflectors ------------------------------------------------------------------------------------
 
@@ -209,8 +210,6 @@ def _qr(x: Any, pivoting: bool, full_matrices: bool) -> list:
         q = eye(x, m) if full_matrices else broadcast_in_dim(aval.dtype.type(0), (*batch, m, 0), ())
         r = broadcast_in_dim(aval.dtype.type(0), (*batch, k, n), ())
         if pivoting:
-            from weft.autodiff.shape import broadcasted_iota
-
             pivots = [broadcasted_iota(dtypes.int32, (*batch, n), len(batch))]
         return [q, r, *pivots]
     if pivoting:
@@ -252,8 +251,6 @@ def _qr_jvp(
         )
     rank = typeof(x).ndim
     if pivoting:
-        from weft.ops.sort import take_along
-
         shape = typeof(x).shape
         order = broadcast_in_dim(pivots[0], shape, (*range(rank - 2), rank - 1))
         t, x = take_along(t, order, rank - 1), take_along(x, order, rank - 1)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.trace import typeof
+from weft.ops.control.scan import scan
 from weft.ops.elementwise_api import abs as magnitude
 from weft.ops.elementwise_api import add, clamp, div, eq
 from weft.ops.joining import concatenate, pad, rev
@@ -56,7 +57,6 @@ def svd_by_polar(x: Any, full: bool, vectors: bool) -> list:
     Source: Nakatsukasa and Higham, "Stable and efficient spectral divide and conquer algorithms for
     the symmetric eigenvalue decomposition and the SVD" (2013).
     """
-    from weft.ops.control.scan import scan
     from weft.ops.linalg.eigen import eigh
     from weft.ops.linalg.polar import qdwh
     from weft.ops.linalg.qr import qr

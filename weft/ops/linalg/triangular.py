@@ -15,11 +15,12 @@ from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.core.undefined import is_undefined
-from weft.ops.elementwise_api import add, conjugated, eq, mul, neg, sub
+from weft.ops.control.scan import scan
+from weft.ops.elementwise_api import add, conjugated, div, eq, mul, neg, sub
 from weft.ops.joining import concatenate
 from weft.ops.linalg import tpu
 from weft.ops.linalg.lapack import INFO, check_matrix, lapack, or_nan
-from weft.ops.linalg.matrix import column, matmul, scale_rows, transpose, tril, triu
+from weft.ops.linalg.matrix import column, matmul, scale_rows, spread, transpose, tril, triu
 from weft.ops.slicing import slice_in_dim
 
 # triangular_solve ------------------------------------------------------------------------------
@@ -271,10 +272,6 @@ def _tri_lower(ctx: Any, *operands: Any, perturb_singular: bool) -> Any:
 
 def _thomas(dl: Any, d: Any, du: Any, b: Any) -> Any:
     """Elimination without pivoting, row by row (Thomas)."""
-    from weft.ops.control.scan import scan
-    from weft.ops.elementwise_api import div
-    from weft.ops.linalg.matrix import spread
-
     front = [moveaxis(v, typeof(v).ndim - 1, 0) for v in (dl, d, du)]
     rows = moveaxis(b, typeof(b).ndim - 2, 0)
 

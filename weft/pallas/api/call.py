@@ -16,6 +16,8 @@ from weft.core.kernel_frame import Frame, kernel_frame
 from weft.core.ref import AbstractRef
 from weft.core.trace import Tracer, trace_to_jaxpr, typeof
 from weft.core.tree import arg_names, flatten, leaf_names
+from weft.ffi.call import place
+from weft.ffi.checks import check_batch_dims as check
 from weft.ffi.rule import ShardingRule, as_rule
 from weft.ops.as_array import as_array
 from weft.ops.dtype_casts import convert
@@ -279,8 +281,6 @@ def check_aliases(
 def check_batch_dims(
     what: str, n: int, operands: Sequence[ShapedArray], results: Sequence[ShapedArray]
 ) -> int:
-    from weft.ffi.checks import check_batch_dims as check
-
     check(what, n, operands, results)
     return n
 
@@ -290,7 +290,6 @@ def _placed(operands: list, call: KernelCall) -> Sequence[Any]:
     avals = [typeof(x) for x in operands]
     if all(a.sharding is None for a in avals):
         return operands
-    from weft.ffi.call import place
 
     rule, batch = call.sharding_rule, call.num_batch_dims
     return place(operands, avals, call.outputs, rule, batch, f"pallas_call of {call.name}")

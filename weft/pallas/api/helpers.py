@@ -6,11 +6,19 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core.dtypes import is_integer
 from weft.core.jaxpr import open_jaxpr, subjaxprs
 from weft.core.tree import flatten, tree_map
+from weft.driver.staging import make_jaxpr
+from weft.ops.compound import full
+from weft.ops.control.cond import cond
+from weft.ops.control.loops import fori_loop
+from weft.ops.dot import dot_general
+from weft.ops.promote import broadcast_to as broadcast
 from weft.pallas.api.params import CostEstimate
 from weft.pallas.legalize import lowering_formula
 from weft.refs.api import Ref, freeze, new_ref
+from weft.sharding import reshard
 
 
 def when(condition: Any) -> Callable[[Callable[[], Any]], None]:
@@ -34,7 +42,6 @@ def when(condition: Any) -> Callable[[Callable[[], Any]], None]:
             if condition:
                 body()
             return
-        from weft.ops.control.cond import cond
 
         def checked() -> None:
             out = body()
@@ -70,8 +77,6 @@ def loop(
     """
 
     def run(body: Callable[..., Any]) -> Any:
-        from weft.ops.control.loops import fori_loop
-
         def at(i: Any) -> Any:
             return lower + i * step
 
@@ -149,12 +154,9 @@ def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Any:
     >>> weft.pallas.empty((2, 3), "float32").shape
     (2, 3)
     """
-    from weft.ops.compound import full
-
     zeros = full(shape, 0, dtype)
     if out_sharding is None:
         return zeros
-    from weft.sharding import reshard
 
     return reshard(zeros, out_sharding)
 
@@ -188,8 +190,6 @@ def broadcast_to(a: Any, shape: Sequence[int]) -> Any:
     Array([[0, 1],
            [0, 1]], dtype=int32)
     """
-    from weft.ops.promote import broadcast_to as broadcast
-
     return broadcast(a, tuple(shape))
 
 
@@ -220,9 +220,6 @@ def dot(
     >>> weft.pallas.dot(weft.numpy.ones((2, 3)), weft.numpy.ones((4, 3)), trans_b=True).shape
     (2, 4)
     """
-    from weft.core.dtypes import is_integer
-    from weft.ops.dot import dot_general
-
     if allow_tf32 is not None:
         if precision is not None:
             raise ValueError("dot: give allow_tf32 or precision, not both")
@@ -289,8 +286,6 @@ def estimate_cost(fun: Callable, *args: Any, **kwargs: Any) -> CostEstimate:
     >>> weft.pallas.estimate_cost(lambda x: jnp.exp(x) + 1, jnp.ones(4)).flops
     4
     """
-    from weft.driver.staging import make_jaxpr
-
     closed = make_jaxpr(fun)(*args, **kwargs)
     moved = sum(a.nbytes for a in (*closed.in_avals, *closed.out_avals))
     return CostEstimate(*_operations(closed), moved)

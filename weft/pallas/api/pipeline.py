@@ -10,6 +10,7 @@ import numpy as np
 from weft.core.boundary import api_boundary
 from weft.core.kernel_frame import current_frame, nested_grid
 from weft.core.trace import Tracer
+from weft.ops.control.loops import fori_loop
 from weft.pallas.api.memory import MemorySpace
 from weft.pallas.api.specs import BlockSpec, Element, NoBlockSpec, Squeezed
 from weft.refs.api import Ref
@@ -81,8 +82,6 @@ def _listed(name: str, specs: Any) -> list[BlockSpec]:
 
 def _loop(extents: tuple[Any, ...], ids: tuple[Any, ...], step: Callable[[tuple], None]) -> None:
     """step(ids) for all points, the last axis fastest."""
-    from weft.ops.control.loops import fori_loop
-
     if len(ids) == len(extents):
         step(ids)
         return

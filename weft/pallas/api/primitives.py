@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.api.callback import check_format
+from weft.api.callback import debug_print as outside
 from weft.autodiff.jvp import has_tangent, jvp_jaxpr
 from weft.autodiff.vmap import batch_jaxpr, move_dim
 from weft.core import dtypes
@@ -129,9 +131,6 @@ def debug_print(fmt: str, *args: Any) -> None:
     >>> y = pl.pallas_call(kernel, out, interpret=True)(weft.numpy.ones(1))
     x is 1.0
     """
-    from weft.api.callback import check_format
-    from weft.api.callback import debug_print as outside
-
     if not inside_kernel():
         return outside(fmt, *args)
     check_format("debug_print", fmt, len(args), {}, skip=False)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.collectives.axis import axis_index
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.effects import WRITES
@@ -140,8 +141,6 @@ def _target(who: str, aval: Any, core_index: Any) -> tuple[tuple[str, ...], list
         if axis in given:
             coordinates.append(_int32(who, f"core_index[{axis!r}]", given[axis]))
         elif axis in own:
-            from weft.collectives.axis import axis_index
-
             coordinates.append(axis_index(axis))
         elif size == 1:
             coordinates.append(np.int32(0))

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.core import dtypes
+from weft.core.aval import ShapedArray
+from weft.core.trace import trace_to_jaxpr
+from weft.ops.composite import logaddexp_p
 from weft.pallas.cpu import loops, scalar, types
 from weft.pallas.cpu.llvm import Function, Index
 from weft.pallas.cpu.translate import LLVM, Translator, rule
@@ -512,10 +515,6 @@ def _accumulate(t: Translator, x: Array, axis: int, reverse: bool, kind: str) ->
 
 def _log_of_sum(t: Translator, dtype: Any, a: str, b: str) -> str:
     """log(exp(a) + exp(b)), by the formula of the op logaddexp."""
-    from weft.core.aval import ShapedArray
-    from weft.core.trace import trace_to_jaxpr
-    from weft.ops.composite import logaddexp_p
-
     jaxpr, _ = trace_to_jaxpr(lambda x, y: [logaddexp_p.bind(x, y)], [ShapedArray((), dtype)] * 2)
     (out,) = t.run(legalize(jaxpr, LLVM), [t.scalar(a, dtype), t.scalar(b, dtype)])
     return out.at(t.f, ())

@@ -16,6 +16,7 @@ from weft.pallas.cpu.refs import checked
 from weft.pallas.cpu.tile import Tile, tile_of
 from weft.pallas.cpu.translate import Translator
 from weft.pallas.cpu.values import Buffer, Group, row_major, size_of
+from weft.pallas.ir import UnsupportedKernelError
 from weft.pallas.order import parallel_dims
 from weft.runtime.cpu_run_limit import cpu_count
 
@@ -115,8 +116,6 @@ def emit_chunk(f: Function, grid: Grid, memory: Memory, messages: list[str]) -> 
 
 def check_array(t: Translator, array: Any) -> None:
     if not types.is_supported(array.dtype):
-        from weft.pallas.ir import UnsupportedKernelError
-
         raise UnsupportedKernelError(
             f"kernel {t.call.name}: arrays of dtype {array.dtype} are not supported by the CPU "
             "backend. Convert them, or run the kernel interpreted: "

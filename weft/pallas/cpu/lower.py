@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft._xla import ffi
 from weft.core import dtypes
+from weft.ffi.call import emit_call
+from weft.ffi.registry import register_kernel
 from weft.native import engine
 from weft.pallas.cpu import (  # noqa: F401  (rules)
     arrays,
@@ -83,9 +86,6 @@ def _text(call: Any) -> str:
 
 def target_of(call: Any) -> str:
     """The custom-call target of a kernel, compiled and registered."""
-    from weft._xla import ffi
-    from weft.ffi.registry import register_kernel
-
     text = kernel_text(call)
     address = engine.compile_text(text, "handler")
     plain = "".join(c if c.isalnum() else "_" for c in call.name)
@@ -101,8 +101,6 @@ _registered: set[str] = set()
 
 def lower(ctx: Any, call: Any, *operands: Any) -> list:
     """Emits the custom call of a kernel."""
-    from weft.ffi.call import emit_call
-
     ins, outs = [_whole_bytes(a) for a in ctx.avals_in], [_whole_bytes(a) for a in ctx.avals_out]
     results = emit_call(
         ctx,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft._xla import triton
+from weft._xla import mlir, triton
 from weft._xla.mlir import ir
 from weft.core import dtypes
 from weft.core.jaxpr import Eqn
@@ -181,8 +181,6 @@ def _bounded(e: Emitter, mask: Any, index: ir.Value, bound: Any, shape: Sequence
 
 
 def _segments(*counts: int) -> ir.Attribute:
-    from weft._xla import mlir
-
     return ir.DenseI32ArrayAttr.get(list(counts), mlir.context())
 
 
@@ -191,8 +189,6 @@ _CACHE = {"cache": 1, "evict": 1}
 
 def load(e: Emitter, pointer: ir.Value, mask: Any, other: Any, dtype: Any, shape: Any) -> Any:
     """The elements at the pointers; `other`, or zero, where masked out."""
-    from weft._xla import mlir
-
     kind = BYTE if dtype == BOOL else dtype
     operands = [pointer]
     if mask is not None:
