@@ -8,13 +8,13 @@ from tests.collectives.harness import mesh_of
 from tests.spmd_reference import Machine
 from weft import P, lax
 from weft.collectives import gather
-from weft.collectives.groups import Team
+from weft.collectives.groups import AxisGroup
 from weft.core.jaxpr import Var
 from weft.core.manual_states import CASTS, DUAL, STATES, TABLE
 from weft.core.primitive import PRIMITIVES
 
 N = 4
-TEAM = Team(("x",), (N,), None, ("x",))
+TEAM = AxisGroup(("x",), (N,), None, ("x",))
 RING = [(i, (i + 1) % N) for i in range(N)]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tests.collectives.harness import COMPILER_OPTIONS
 from weft._xla import arrays, client, compile, mlir
 from weft.core.aval import ShapedArray
-from weft.partition import Layout, Stages, partition
+from weft.partition import AxisLayout, Stages, partition
 
 
 @functools.cache
@@ -20,7 +20,7 @@ def cpu():
     return backend.client("cpu")
 
 
-def tiles(layout: Layout, size: int) -> list[tuple[int, ...]]:
+def tiles(layout: AxisLayout, size: int) -> list[tuple[int, ...]]:
     """The tile that each partition holds, by partition id."""
     mesh = layout.mesh
     columns = [mesh.coordinates(a) if a else np.zeros(mesh.size, int) for a in layout.dims]
@@ -28,7 +28,7 @@ def tiles(layout: Layout, size: int) -> list[tuple[int, ...]]:
     return [tuple(int(c[i]) for c in columns) for i in order] if mesh.size > 1 else [()] * size
 
 
-def shards(array: np.ndarray, layout: Layout) -> list[np.ndarray]:
+def shards(array: np.ndarray, layout: AxisLayout) -> list[np.ndarray]:
     """What each partition holds of an array."""
     out = []
     for tile in tiles(layout, 1):
@@ -37,7 +37,7 @@ def shards(array: np.ndarray, layout: Layout) -> list[np.ndarray]:
     return out
 
 
-def join(parts: list[np.ndarray], layout: Layout) -> np.ndarray:
+def join(parts: list[np.ndarray], layout: AxisLayout) -> np.ndarray:
     """The global array; copies of the same tile must agree."""
     whole = np.zeros(layout.shape, parts[0].dtype)
     seen: dict[tuple[int, ...], np.ndarray] = {}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weft.partition import DeviceMesh, Layout, Unsupported
+from weft.partition import AxisLayout, DeviceMesh, Unsupported
 
 
 def grid(mesh):
@@ -57,6 +57,6 @@ def test_axis_names_show_pieces():
 
 def test_local_shapes_round_up():
     mesh = DeviceMesh({"x": 4, "y": 2})
-    layout = Layout(mesh, (10, 6), (mesh.atoms_of("x"), mesh.atoms_of("y")))
+    layout = AxisLayout(mesh, (10, 6), (mesh.atoms_of("x"), mesh.atoms_of("y")))
     assert layout.local == (3, 3)
     assert layout.padded(0) and not layout.padded(1)

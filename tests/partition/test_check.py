@@ -8,14 +8,14 @@ from tests.partition import programs
 from tests.partition.test_localize import module, sharding
 from weft._xla import mlir
 from weft.partition import partition
-from weft.partition.axis_layout import DeviceMesh, Layout
+from weft.partition.axis_layout import AxisLayout, DeviceMesh
 from weft.partition.check import check
 from weft.partition.classes import join, tile_classes, varying
 
 
 def test_classes_of_a_layout_are_its_shards():
     mesh = DeviceMesh({"x": 2, "y": 2})
-    classes = tile_classes(Layout(mesh, (4, 4), ((1,), ())))
+    classes = tile_classes(AxisLayout(mesh, (4, 4), ((1,), ())))
     assert classes.tolist() == [0, 1, 0, 1] and varying(classes, mesh) == ("y",)
 
 
@@ -26,7 +26,7 @@ def test_a_join_separates_what_either_part_separates():
 
 def test_devices_in_another_order_have_their_own_shards():
     mesh = DeviceMesh({"x": 2, "y": 2}, [3, 2, 1, 0])
-    assert tile_classes(Layout(mesh, (4,), ((0,),))).tolist() == [1, 1, 0, 0]
+    assert tile_classes(AxisLayout(mesh, (4,), ((0,),))).tolist() == [1, 1, 0, 0]
 
 
 SUM = module(f"""
@@ -76,7 +76,7 @@ WAITS = """module attributes {mhlo.num_replicas = 8 : i32} {
 def waiting(divisor: int):
     mesh = DeviceMesh({"x": 2, "y": 4})
     stages = partition(mlir.parse(SUM))
-    layout = Layout(mesh, (16,), ((0, 1),))
+    layout = AxisLayout(mesh, (16,), ((0, 1),))
     stages.local, stages.mesh = mlir.parse(WAITS.replace("DIVISOR", str(divisor))), mesh
     stages.arguments, stages.results = [layout], [layout]
     return stages

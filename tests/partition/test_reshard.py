@@ -6,7 +6,7 @@ import pytest
 from tests.partition import harness, programs
 from weft._xla import mlir
 from weft.partition import partition
-from weft.partition.axis_layout import DeviceMesh, Layout
+from weft.partition.axis_layout import AxisLayout, DeviceMesh
 from weft.partition.check import check
 from weft.partition.collect import collect
 from weft.partition.relayout_search import cheapest
@@ -105,6 +105,6 @@ def test_a_step_more_is_taken_where_it_saves_more_than_its_latency():
     """A permute and a gather send 64 elements, one gather, of which a part is kept, 96."""
     mesh = DeviceMesh({"x": 2, "y": 2, "z": 2}, [])
     x, y, z = (mesh.atoms_of(name) for name in "xyz")
-    now, target = Layout(mesh, (16, 16), (y + x, z)), Layout(mesh, (16, 16), (x, z))
+    now, target = AxisLayout(mesh, (16, 16), (y + x, z)), AxisLayout(mesh, (16, 16), (x, z))
     for step, rows in ((1, x + y), (31, x + y), (33, ())):
         assert cheapest(now, target, 96 + step + 1, step)[0].dims == (rows, z)

@@ -13,7 +13,7 @@ from weft.autodiff.manual_casts import as_state, cast_to
 from weft.autodiff.shape import reshape
 from weft.autodiff.transpose import transpose_jaxpr
 from weft.autodiff.vmap import AxisData, add_dim, batch_flat, batch_jaxpr, move_dim, to_front
-from weft.collectives.groups import Team
+from weft.collectives.groups import AxisGroup
 from weft.collectives.reduce import psum_p
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
@@ -357,7 +357,7 @@ def _untyped(
         for k, spec in enumerate(specs):
             axes = whole_over(spec)
             if axes:
-                over = Team(axes, tuple(mesh.shape[n] for n in axes))
+                over = AxisGroup(axes, tuple(mesh.shape[n] for n in axes))
                 outs[k] = psum_p.bind(outs[k], over=over)
         return outs
 

@@ -13,8 +13,9 @@ from weft.autodiff.shape import moveaxis, reshape
 from weft.collectives.arguments import flag, operand
 from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
+    AxisGroup,
     Split,
-    Team,
+    axis_group_of,
     batch_in_front,
     byte_wise,
     channel,
@@ -25,7 +26,6 @@ from weft.collectives.groups import (
     named_axes,
     needs_shardy,
     split,
-    team_of,
 )
 from weft.collectives.scatter import check_divides
 from weft.collectives.vma_promotion import varying_operand
@@ -36,7 +36,9 @@ from weft.core.trace import Tracer, typeof
 from weft.core.tree import tree_map
 
 
-def _abstract(x: ShapedArray, *, over: Team, split: int, concat: int, tiled: bool) -> ShapedArray:
+def _abstract(
+    x: ShapedArray, *, over: AxisGroup, split: int, concat: int, tiled: bool
+) -> ShapedArray:
     size = equal_groups("all_to_all", over)
     shape = list(x.shape)
     origin: list[int | None] = list(range(x.ndim))
@@ -51,7 +53,7 @@ def _abstract(x: ShapedArray, *, over: Team, split: int, concat: int, tiled: boo
     return result_type("all_to_all", x, shape, origin, mat)
 
 
-def _transpose(ct: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool) -> list:
+def _transpose(ct: Any, x: Any, *, over: AxisGroup, split: int, concat: int, tiled: bool) -> list:
     ct = varying_over(ct, over.tracked)
     return [all_to_all_p.bind(ct, over=over, split=concat, concat=split, tiled=tiled)]
 
@@ -66,7 +68,7 @@ class _Exchange:
 
     __slots__ = ("send", "take", "width")
 
-    def __init__(self, s: Split, over: Team) -> None:
+    def __init__(self, s: Split, over: AxisGroup) -> None:
         groups = np.array(over.all_groups, np.int64)
         size = groups.shape[1]
         members = groups[s.number]  # [device, batch index, rank]
@@ -89,7 +91,7 @@ class _Exchange:
 
 
 def _batch(
-    axis: Any, args: Any, dims: Any, *, over: Team, split: int, concat: int, tiled: bool
+    axis: Any, args: Any, dims: Any, *, over: AxisGroup, split: int, concat: int, tiled: bool
 ) -> tuple:
     (x,), (dim,) = args, dims
     if axis.name in over.names:
@@ -101,7 +103,7 @@ def _batch(
     return out, dim if tiled else left + (to <= left)
 
 
-def _batch_own(axis: Any, x: Any, dim: Any, over: Team, at: int, to: int, tiled: bool) -> Any:
+def _batch_own(axis: Any, x: Any, dim: Any, over: AxisGroup, at: int, to: int, tiled: bool) -> Any:
     x = batch_in_front(x, dim, axis.size)
     s = split(over, axis.name)
     size = equal_groups("all_to_all", over)
@@ -126,7 +128,7 @@ def _batch_own(axis: Any, x: Any, dim: Any, over: Team, at: int, to: int, tiled:
 
 
 @byte_wise("all_to_all")
-def _lower(ctx: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool) -> Any:
+def _lower(ctx: Any, x: Any, *, over: AxisGroup, split: int, concat: int, tiled: bool) -> Any:
     aval = ctx.avals_in[0]
     if aval.size == 0:
         return empty(ctx)
@@ -143,7 +145,9 @@ def _lower(ctx: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool
     return x if tiled else ctx.op("stablehlo.reshape", [x], ctx.out_types())[0]
 
 
-def _exchange_blocks(ctx: Any, x: Any, over: Team, split: int, concat: int, result: Any) -> Any:
+def _exchange_blocks(
+    ctx: Any, x: Any, over: AxisGroup, split: int, concat: int, result: Any
+) -> Any:
     needs_shardy(ctx, "all_to_all")
     attrs = {
         "split_dimension": ctx.i64(split),
@@ -155,7 +159,9 @@ def _exchange_blocks(ctx: Any, x: Any, over: Team, split: int, concat: int, resu
     return ctx.op("stablehlo.all_to_all", [x], [result], attrs)[0]
 
 
-def lower_in_front(ctx: Any, x: Any, *, over: Team, split: int, concat: int, tiled: bool) -> Any:
+def lower_in_front(
+    ctx: Any, x: Any, *, over: AxisGroup, split: int, concat: int, tiled: bool
+) -> Any:
     """As `_lower`, by an all_to_all of blocks along dimension 0, other work standing around it.
 
     XLA takes no other form in asynchronous computations (jaxlib 0.10.2).
@@ -235,7 +241,7 @@ def all_to_all(
 def _all_to_all(
     who: str, x: Any, axis_name: Any, at: int, to: int, groups: Any, tiled: bool
 ) -> Any:
-    over = team_of(who, axis_name, groups)
+    over = axis_group_of(who, axis_name, groups)
     size = equal_groups(who, over)
     tiled = flag(who, "tiled", tiled)
     split_name = "axis" if who == "pswapaxes" else "split_axis"

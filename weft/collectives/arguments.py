@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.collectives.async_types import UnderWay
-from weft.collectives.groups import Team
+from weft.collectives.async_types import AsyncType
+from weft.collectives.groups import AxisGroup
 from weft.core.errors import names_text
 from weft.core.trace import Tracer, typeof
 
@@ -22,7 +22,7 @@ def check_operand(who: str, x: Any, name: str = "x") -> None:
         raise TypeError(
             f"{who}: {name} must be an array, a number, or a pytree of them: {error}"
         ) from None
-    if isinstance(aval, UnderWay):
+    if isinstance(aval, AsyncType):
         raise TypeError(
             f"{who}: {name} is a value under way, of type {aval.str_short()}: {aval.remedy} before "
             "it is communicated again"
@@ -45,7 +45,7 @@ def flag(who: str, name: str, value: Any) -> bool:
     raise TypeError(f"{who}: {name} must be True or False, known while tracing; got {shown}")
 
 
-def check_index(who: str, what: str, value: Any, over: Team) -> int:
+def check_index(who: str, what: str, value: Any, over: AxisGroup) -> int:
     """An index of the team as a Python int."""
     try:
         index = int(value.__index__())

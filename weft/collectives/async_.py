@@ -13,8 +13,8 @@ from typing import Any
 
 from weft._xla.mlir import ir
 from weft.collectives.all_to_all import all_to_all, all_to_all_p, lower_in_front
-from weft.collectives.async_types import UnderWay, no_keys
-from weft.collectives.futures import Held, register
+from weft.collectives.async_types import AsyncType, no_keys
+from weft.collectives.futures import FutureTree, register
 from weft.collectives.gather import all_gather, all_gather_p, pbroadcast, pbroadcast_p
 from weft.collectives.groups import as_bytes, named_axes
 from weft.collectives.permute import ppermute, ppermute_p
@@ -27,7 +27,7 @@ from weft.core.trace import typeof
 from weft.core.tree import tree_map
 
 
-class InFlight(UnderWay):
+class InFlight(AsyncType):
     """The type of a collective under way: which one, and the type of its value."""
 
     __slots__ = ()
@@ -203,7 +203,7 @@ def _lower_done(ctx: Any, future: Any) -> Any:
 # Public functions ---------------------------------------------------------------------------------
 
 
-class Future(Held):
+class Future(FutureTree):
     """A collective under way; `done()` gives its value (a pytree if the operand is one)."""
 
     __slots__ = ()

@@ -16,7 +16,7 @@ from weft.core.caches import interned
 from weft.lowering.context import ir_type
 
 
-class UnderWay:
+class AsyncType:
     """A value being communicated. It has the value's shape and manual-axis type, but is no array.
 
     A kind of its own says how it is named, `of(value)` gives the like with another value, and
@@ -28,7 +28,7 @@ class UnderWay:
     sharding = None
     weak_type = False
     remedy = "take it"
-    _interned: dict[tuple, UnderWay] = interned({})
+    _interned: dict[tuple, AsyncType] = interned({})
 
     value: ShapedArray
     dtype: np.dtype

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from weft.collectives.groups import Team, named_axes, needs_shardy, split, team_of
+from weft.collectives.groups import AxisGroup, axis_group_of, named_axes, needs_shardy, split
 from weft.core import dtypes
 from weft.core.aval import Mat, ShapedArray
 from weft.core.primitive import Primitive
 from weft.lowering.manual import manual_region
 
 
-def _batch(axis: Any, args: Any, dims: Any, *, over: Team) -> tuple:
+def _batch(axis: Any, args: Any, dims: Any, *, over: AxisGroup) -> tuple:
     s = split(over, axis.name)
     table = s.row(s.member)
     return table.astype(np.int32) if isinstance(table, np.ndarray) else table, 0
 
 
-def _lower(ctx: Any, *, over: Team) -> Any:
+def _lower(ctx: Any, *, over: AxisGroup) -> Any:
     int32 = dtypes.int32
     if over.size == 1:
         return ctx.splat(0, (), int32)
@@ -32,7 +32,7 @@ def _lower(ctx: Any, *, over: Team) -> Any:
     return _from_partition_id(ctx, over)
 
 
-def _from_partition_id(ctx: Any, over: Team) -> Any:
+def _from_partition_id(ctx: Any, over: AxisGroup) -> Any:
     """The index by arithmetic on the device's position in the program."""
     int32, mesh = dtypes.int32, ctx.module.mesh
     scalar = ctx.tensor((), int32)
@@ -58,7 +58,7 @@ def _from_partition_id(ctx: Any, over: Team) -> Any:
     return total
 
 
-def _partly_manual(ctx: Any, over: Team, free: tuple) -> Any:
+def _partly_manual(ctx: Any, over: AxisGroup, free: tuple) -> Any:
     """partition_id is defined only where all axes are manual: a nested region makes them so."""
     needs_shardy(ctx, "axis_index")
     module = ctx.module
@@ -101,7 +101,7 @@ def axis_index(axis_name: Any) -> Any:
     >>> weft.vmap(lambda x: x + weft.lax.axis_index("i"), axis_name="i")(weft.numpy.zeros(3, int))
     Array([0, 1, 2], dtype=int32)
     """
-    return axis_index_p.bind(over=team_of("axis_index", axis_name))
+    return axis_index_p.bind(over=axis_group_of("axis_index", axis_name))
 
 
 def axis_size(axis_name: Any) -> int:
@@ -114,4 +114,4 @@ def axis_size(axis_name: Any) -> int:
     >>> weft.vmap(lambda x: x * weft.lax.axis_size("i"), axis_name="i")(weft.numpy.ones(3))
     Array([3., 3., 3.], dtype=float32)
     """
-    return team_of("axis_size", axis_name).size
+    return axis_group_of("axis_size", axis_name).size

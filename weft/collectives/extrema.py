@@ -14,13 +14,13 @@ from weft.collectives.arguments import check_operand
 from weft.collectives.axis import axis_index
 from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
-    Team,
+    AxisGroup,
+    axis_group_of,
     batch_in_front,
     byte_wise,
     communicates,
     named_axes,
     split,
-    team_of,
 )
 from weft.collectives.reduce import (
     combines,
@@ -57,7 +57,7 @@ def _loses_nans(dtype: Any) -> bool:
     return dtypes.is_float(dtype) and dtype.itemsize > 1
 
 
-def _by_integers(prim: Primitive, x: Any, over: Team) -> Any:
+def _by_integers(prim: Primitive, x: Any, over: AxisGroup) -> Any:
     """By integers that are ordered as the floats are, with NaN at the end that wins."""
     aval = typeof(x)
     ints = np.dtype(f"int{8 * aval.dtype.itemsize}")
@@ -79,7 +79,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
     derivative counts the members that attain the extremum over all axes alike.
     """
 
-    def abstract(x: ShapedArray, *, over: Team, dims: tuple[int, ...]) -> ShapedArray:
+    def abstract(x: ShapedArray, *, over: AxisGroup, dims: tuple[int, ...]) -> ShapedArray:
         check_kind(name, x.dtype, ANY)
         shape = tuple(n for d, n in enumerate(x.shape) if d not in dims)
         mat = result_mat(name, x, over, INVARYING)
@@ -87,7 +87,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         return result_type(name, x, shape, origin, mat)
 
     def jvp(
-        primals: Sequence[Any], tangents: Sequence[Any], *, over: Team, dims: tuple[int, ...]
+        primals: Sequence[Any], tangents: Sequence[Any], *, over: AxisGroup, dims: tuple[int, ...]
     ) -> tuple:
         """The tangent is the mean of those of the members that attain the extremum."""
         (x,), (t,) = primals, tangents
@@ -103,7 +103,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         return out, div(total(mul(t, at)), total(at))
 
     def batch(
-        axis: Any, args: Sequence[Any], batch_dims: Sequence[Any], *, over: Team, dims: tuple
+        axis: Any, args: Sequence[Any], batch_dims: Sequence[Any], *, over: AxisGroup, dims: tuple
     ) -> tuple:
         (x,), (dim,) = args, batch_dims
         if axis.name not in over.names:
@@ -121,7 +121,7 @@ def _extremum_op(name: str, hlo: str, local: Callable, neutral: Callable) -> Pri
         return (out, None) if s.slots == 1 else (s.take(out, s.slot), 0)
 
     @byte_wise(name)
-    def lower(ctx: Any, x: Any, *, over: Team, dims: tuple[int, ...]) -> Any:
+    def lower(ctx: Any, x: Any, *, over: AxisGroup, dims: tuple[int, ...]) -> Any:
         aval = ctx.avals_in[0]
         if dims:
             x = ctx.reduce(hlo, x, neutral(aval.dtype), dims, aval.dtype)
@@ -165,7 +165,7 @@ def _extremum(prim: Primitive, local: Callable, what: str) -> Callable:
 
     def reduce(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         names, positional = split_axes(who, axis_name, axis_index_groups)
-        over = team_of(who, names, axis_index_groups) if names else None
+        over = axis_group_of(who, names, axis_index_groups) if names else None
 
         def leaf_of(leaf: Any) -> Any:
             check_operand(who, leaf)
@@ -206,7 +206,9 @@ pmin = _extremum(pmin_p, reduce_min, "minimum")
 
 def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
     def arg(x: Any, axis_name: Any) -> Any:
-        over = team_of(who, axis_name)  # raises for names that are not in scope, or twice there
+        over = axis_group_of(
+            who, axis_name
+        )  # raises for names that are not in scope, or twice there
 
         def leaf_of(leaf: Any) -> Any:
             check_operand(who, leaf)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft._xla import pytree
-from weft.collectives.async_types import UnderWay
+from weft.collectives.async_types import AsyncType
 from weft.core.trace import typeof
 from weft.core.tree import flatten, tree_map
 
 
-class Held:
+class FutureTree:
     """Stands for values under way. Whatever computes with it raises, with `remedy`."""
 
     __slots__ = ("_started",)
@@ -39,11 +39,11 @@ class Held:
 
 def _type_text(x: Any) -> str:
     """The type of a value, or of what `eval_shape` gives for one."""
-    return str(x if isinstance(x, UnderWay) else typeof(x))
+    return str(x if isinstance(x, AsyncType) else typeof(x))
 
 
 def _refuse(*operands: Any) -> Any:
-    return next(x for x in operands if isinstance(x, Held)).__weft_array__()
+    return next(x for x in operands if isinstance(x, FutureTree)).__weft_array__()
 
 
 _BINARY = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift"
@@ -52,19 +52,19 @@ _OTHER = (
     "bool int float complex index"
 )
 for _name in _BINARY.split():
-    setattr(Held, f"__{_name}__", _refuse)
-    setattr(Held, f"__r{_name}__", _refuse)
+    setattr(FutureTree, f"__{_name}__", _refuse)
+    setattr(FutureTree, f"__r{_name}__", _refuse)
 for _name in _OTHER.split():
-    setattr(Held, f"__{_name}__", _refuse)
+    setattr(FutureTree, f"__{_name}__", _refuse)
 
 
-def register(kind: type[Held]) -> None:
+def register(kind: type[FutureTree]) -> None:
     """Makes a kind of them a pytree node."""
 
-    def children(held: Held) -> tuple[tuple, None]:
+    def children(held: FutureTree) -> tuple[tuple, None]:
         return (held._started,), None
 
-    def made_of(_: None, children: Sequence[Any]) -> Held:
+    def made_of(_: None, children: Sequence[Any]) -> FutureTree:
         return kind(children[0])
 
     pytree.register_node(kind, children, made_of)

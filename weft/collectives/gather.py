@@ -13,7 +13,8 @@ from weft.autodiff.zeros import zeros_like
 from weft.collectives.arguments import check_index, flag, operand
 from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
-    Team,
+    AxisGroup,
+    axis_group_of,
     batch_in_front,
     byte_wise,
     channel,
@@ -25,7 +26,6 @@ from weft.collectives.groups import (
     named_axes,
     needs_shardy,
     split,
-    team_of,
 )
 from weft.collectives.vma_promotion import varying_operand
 from weft.core import dtypes
@@ -64,7 +64,7 @@ def gathered_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
     return (*shape[:axis], size, *shape[axis:])
 
 
-def _abstract(x: ShapedArray, *, over: Team, axis: int, tiled: bool, to: str) -> ShapedArray:
+def _abstract(x: ShapedArray, *, over: AxisGroup, axis: int, tiled: bool, to: str) -> ShapedArray:
     size = equal_groups("all_gather", over)
     shape = gathered_shape(x.shape, axis, size, tiled)
     origin: list[int | None] = list(range(x.ndim))
@@ -73,7 +73,7 @@ def _abstract(x: ShapedArray, *, over: Team, axis: int, tiled: bool, to: str) ->
     return result_type("all_gather", x, shape, origin, result_mat("all_gather", x, over, to))
 
 
-def _transpose(ct: Any, x: Any, *, over: Team, axis: int, tiled: bool, to: str) -> list:
+def _transpose(ct: Any, x: Any, *, over: AxisGroup, axis: int, tiled: bool, to: str) -> list:
     from weft.collectives.scatter import psum_scatter_p
 
     if over.tracked and to == INVARYING:
@@ -89,7 +89,7 @@ def _transpose(ct: Any, x: Any, *, over: Team, axis: int, tiled: bool, to: str) 
 
 
 def _batch(
-    batch_axis: Any, args: Any, dims: Any, *, over: Team, axis: int, tiled: bool, to: str
+    batch_axis: Any, args: Any, dims: Any, *, over: AxisGroup, axis: int, tiled: bool, to: str
 ) -> tuple:
     (x,), (dim,) = args, dims
     if batch_axis.name not in over.names:
@@ -123,7 +123,7 @@ def _batch(
 
 
 @byte_wise("all_gather")
-def _lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool, to: str) -> Any:
+def _lower(ctx: Any, x: Any, *, over: AxisGroup, axis: int, tiled: bool, to: str) -> Any:
     aval = ctx.avals_in[0]
     if aval.size == 0:
         return empty(ctx)
@@ -190,7 +190,7 @@ def all_gather(
     """
     if not isinstance(to, str) or to not in (VARYING, INVARYING, REDUCED):
         raise ValueError(f"all_gather: to must be 'varying', 'invarying' or 'reduced', got {to!r}")
-    over = team_of("all_gather", axis_name, axis_index_groups)
+    over = axis_group_of("all_gather", axis_name, axis_index_groups)
     if to != VARYING and over.groups is not None:
         raise ValueError(
             f"all_gather: to={to!r} needs values that are equal along the whole axis, but "
@@ -220,7 +220,7 @@ def all_gather(
 # all_slice ------------------------------------------------------------------------------------
 
 
-def _slice_abstract(x: ShapedArray, *, over: Team, axis: int, tiled: bool) -> ShapedArray:
+def _slice_abstract(x: ShapedArray, *, over: AxisGroup, axis: int, tiled: bool) -> ShapedArray:
     shape = _own_shape(x.shape, axis, over.size, tiled)
     origin = [d for d in range(x.ndim) if tiled or d != axis]
     return result_type("all_slice", x, shape, origin, moved(x.mat, over.tracked, VARYING))
@@ -237,7 +237,7 @@ def _slice_transpose(ct: Any, x: Any, **params: Any) -> list:
 
 
 def _slice_batch(
-    batch_axis: Any, args: Any, dims: Any, *, over: Team, axis: int, tiled: bool
+    batch_axis: Any, args: Any, dims: Any, *, over: AxisGroup, axis: int, tiled: bool
 ) -> tuple:
     (x,), (dim,) = args, dims
     if batch_axis.name in over.names:  # a slice by the index, which is batched
@@ -246,7 +246,9 @@ def _slice_batch(
     return out, dim - (axis < dim and not tiled)
 
 
-def _own_part(batch_axis: Any, x: Any, dim: Any, *, over: Team, axis: int, tiled: bool) -> tuple:
+def _own_part(
+    batch_axis: Any, x: Any, dim: Any, *, over: AxisGroup, axis: int, tiled: bool
+) -> tuple:
     """vmap over an own axis: every example takes the row of its index."""
     s = split(over, batch_axis.name)
     lead = 0 if dim is None else 1
@@ -263,7 +265,7 @@ def _own_part(batch_axis: Any, x: Any, dim: Any, *, over: Team, axis: int, tiled
     return varying_over(s.take(x, table), s.devices.tracked), 0
 
 
-def _slice_lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> Any:
+def _slice_lower(ctx: Any, x: Any, *, over: AxisGroup, axis: int, tiled: bool) -> Any:
     def own(x: Any) -> Any:
         from weft.collectives.axis import axis_index_p
 
@@ -295,11 +297,11 @@ all_slice_p = Primitive(
 # pbroadcast -----------------------------------------------------------------------------------
 
 
-def _broadcast_abstract(x: ShapedArray, *, over: Team, source: int) -> ShapedArray:
+def _broadcast_abstract(x: ShapedArray, *, over: AxisGroup, source: int) -> ShapedArray:
     return x.update(mat=result_mat("pbroadcast", x, over, VARYING))
 
 
-def _broadcast_transpose(ct: Any, x: Any, *, over: Team, source: int) -> list:
+def _broadcast_transpose(ct: Any, x: Any, *, over: AxisGroup, source: int) -> list:
     """The source gets the sum of all cotangents, the others nothing."""
     from weft.collectives.axis import axis_index_p
     from weft.collectives.reduce import psum_p
@@ -310,7 +312,7 @@ def _broadcast_transpose(ct: Any, x: Any, *, over: Team, source: int) -> list:
     return [select(at, total, zeros_like(total))]
 
 
-def _broadcast_batch(axis: Any, args: Any, dims: Any, *, over: Team, source: int) -> tuple:
+def _broadcast_batch(axis: Any, args: Any, dims: Any, *, over: AxisGroup, source: int) -> tuple:
     (x,), (dim,) = args, dims
     if axis.name not in over.names:
         return pbroadcast_p.bind(x, over=over, source=source), dim
@@ -322,7 +324,7 @@ def _broadcast_batch(axis: Any, args: Any, dims: Any, *, over: Team, source: int
     return x, None
 
 
-def _broadcast_lower(ctx: Any, x: Any, *, over: Team, source: int) -> Any:
+def _broadcast_lower(ctx: Any, x: Any, *, over: AxisGroup, source: int) -> Any:
     if not communicates(over):
         return x
     if "cuda" not in ctx.module.platforms:
@@ -336,7 +338,7 @@ def _broadcast_lower(ctx: Any, x: Any, *, over: Team, source: int) -> Any:
     return ctx.op("stablehlo.collective_broadcast", [x], [x.type], attrs)[0]
 
 
-def _broadcast_by_sum(ctx: Any, x: Any, over: Team, source: int) -> Any:
+def _broadcast_by_sum(ctx: Any, x: Any, over: AxisGroup, source: int) -> Any:
     """Where XLA has no collective_broadcast (CPU, TPU): the bits, added to zeros elsewhere."""
     aval = ctx.avals_in[0]
 
@@ -391,7 +393,7 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     >>> weft.vmap(lambda x: weft.lax.pbroadcast(x, "i", 2), axis_name="i")(weft.numpy.arange(4))
     Array([2, 2, 2, 2], dtype=int32)
     """
-    over = team_of("pbroadcast", axis_name)
+    over = axis_group_of("pbroadcast", axis_name)
     source = check_index("pbroadcast", "source", source, over)
     return tree_map(
         lambda leaf: pbroadcast_p.bind(

@@ -1,7 +1,7 @@
-"""Teams: the devices that a collective communicates among, and what vmap makes of them.
+"""Axis groups: the devices that a collective communicates among, also under vmap.
 
-A collective has one parameter `over`, a `Team`: axis names, their sizes and the groups. vmap of a
-collective over one of its own axes is one algorithm for all collectives: `split` says which
+A collective has one parameter `over`, an `AxisGroup`: axis names, their sizes and the groups. vmap
+of a collective over one of its own axes is one algorithm for all collectives: `split` says which
 members of each group live in one device's batch, and which devices have to talk.
 """
 
@@ -29,7 +29,7 @@ from weft.sharding.mesh import context_mesh
 Groups = tuple[tuple[int, ...], ...]
 
 
-class Team:
+class AxisGroup:
     """Named axes, their sizes, and a partition of their indices into groups. Interned.
 
     names: the axes, major first. An index of the team is the row-major position along them.
@@ -38,7 +38,7 @@ class Team:
     """
 
     __slots__ = ("_memo", "group_size", "groups", "names", "size", "sizes", "tracked")
-    _interned: dict[tuple, Team] = interned({})
+    _interned: dict[tuple, AxisGroup] = interned({})
 
     names: tuple
     sizes: tuple[int, ...]
@@ -50,7 +50,7 @@ class Team:
 
     def __new__(
         cls, names: tuple, sizes: tuple, groups: Groups | None = None, tracked: tuple = ()
-    ) -> Team:
+    ) -> AxisGroup:
         key = (names, sizes, groups, tracked)
         self = cls._interned.get(key)
         if self is None:
@@ -64,7 +64,7 @@ class Team:
         return self
 
     def __reduce__(self) -> tuple:
-        return Team, (self.names, self.sizes, self.groups, self.tracked)
+        return AxisGroup, (self.names, self.sizes, self.groups, self.tracked)
 
     @property
     def typed(self) -> tuple:
@@ -75,24 +75,24 @@ class Team:
     def all_groups(self) -> Groups:
         return self.groups if self.groups is not None else (tuple(range(self.size)),)
 
-    def only(self, names: Sequence[Any]) -> Team:
+    def only(self, names: Sequence[Any]) -> AxisGroup:
         """The team over some of the axes, as one group."""
         kept = tuple(n for n in self.names if n in names)
         sizes = dict(zip(self.names, self.sizes, strict=True))
-        return Team(
+        return AxisGroup(
             kept,
             tuple(sizes[n] for n in kept),
             None,
             tuple(n for n in self.tracked if n in kept),
         )
 
-    def whole(self) -> Team:
+    def whole(self) -> AxisGroup:
         """The team over the same axes, as one group."""
-        return Team(self.names, self.sizes, None, self.tracked)
+        return AxisGroup(self.names, self.sizes, None, self.tracked)
 
-    def untracked(self) -> Team:
+    def untracked(self) -> AxisGroup:
         """The same team, whose axes have no state: for what an op becomes once it is typed."""
-        return Team(self.names, self.sizes, self.groups)
+        return AxisGroup(self.names, self.sizes, self.groups)
 
     def memo(self, key: Any, make: Any) -> Any:
         try:
@@ -114,7 +114,7 @@ class Team:
 @on_clear
 def _forget_memos() -> None:
     """Drop memos of axis groups: one that refers to its own group would never be freed."""
-    for team in Team._interned.values():
+    for team in AxisGroup._interned.values():
         team._memo.clear()
 
 
@@ -126,7 +126,7 @@ def named_axes(params: dict[str, Any]) -> tuple:
 # From the user's arguments ------------------------------------------------------------------
 
 
-def team_of(who: str, axis_name: Any, groups: Any = None) -> Team:
+def axis_group_of(who: str, axis_name: Any, groups: Any = None) -> AxisGroup:
     """The team that a public function's `axis_name` and `axis_index_groups` name."""
     if groups is None and axis_name.__class__ is str:
         entry = state.axes.get(axis_name)
@@ -135,7 +135,7 @@ def team_of(who: str, axis_name: Any, groups: Any = None) -> Team:
             if team is None:
                 names = (axis_name,)
                 tracked = names if entry.tracked else ()
-                team = entry.team = Team(names, (entry.size,), None, tracked)
+                team = entry.team = AxisGroup(names, (entry.size,), None, tracked)
             return team
     names = axis_names(who, axis_name)
     for i, name in enumerate(names):
@@ -146,7 +146,7 @@ def team_of(who: str, axis_name: Any, groups: Any = None) -> Team:
     tracked = tuple(e.name for e in entries if e.tracked)
     if groups is not None:
         groups = check_groups(who, names, math.prod(sizes), groups)
-    return Team(names, sizes, groups, tracked)
+    return AxisGroup(names, sizes, groups, tracked)
 
 
 def entry_of(name: Any) -> AxisEntry:
@@ -227,7 +227,7 @@ def listed(x: Any) -> Any:
     return np.asarray(x).tolist()
 
 
-def equal_groups(who: str, team: Team) -> int:
+def equal_groups(who: str, team: AxisGroup) -> int:
     """The size of the groups, for collectives whose result's shape depends on it."""
     if team.group_size is None:
         sizes = [len(g) for g in team.all_groups]
@@ -240,7 +240,7 @@ def equal_groups(who: str, team: Team) -> int:
     return team.group_size
 
 
-def index_in_group(team: Team) -> tuple[np.ndarray, np.ndarray]:
+def index_in_group(team: AxisGroup) -> tuple[np.ndarray, np.ndarray]:
     """For every index of the team: the number of its group, and its rank in the group."""
 
     def make() -> tuple:
@@ -257,7 +257,7 @@ def index_in_group(team: Team) -> tuple[np.ndarray, np.ndarray]:
 # To StableHLO -------------------------------------------------------------------------------
 
 
-def device_rows(ctx: Any, team: Team) -> np.ndarray:
+def device_rows(ctx: Any, team: AxisGroup) -> np.ndarray:
     """Positions of devices in the program: a row for each setting of the other mesh axes.
 
     A row's entries follow the team's index.
@@ -274,7 +274,7 @@ def device_rows(ctx: Any, team: Team) -> np.ndarray:
     return team.memo(key, make)
 
 
-def replica_groups(ctx: Any, team: Team) -> np.ndarray:
+def replica_groups(ctx: Any, team: AxisGroup) -> np.ndarray:
     """Program-wide groups of device positions; short groups are padded with -1."""
 
     def make() -> np.ndarray:
@@ -286,7 +286,7 @@ def replica_groups(ctx: Any, team: Team) -> np.ndarray:
     return team.memo(("groups", ctx.module.mesh), make)
 
 
-def communicates(team: Team) -> bool:
+def communicates(team: AxisGroup) -> bool:
     """Whether any group has more than one member."""
     return team.group_size != 1
 
@@ -297,7 +297,7 @@ def empty(ctx: Any) -> Any:
     return ctx.splat(0, aval.shape, aval.dtype)
 
 
-def groups_attr(ctx: Any, team: Team, *, ranked: bool = True) -> Any:
+def groups_attr(ctx: Any, team: AxisGroup, *, ranked: bool = True) -> Any:
     """replica_groups of a collective, made once for a team and a mesh.
 
     ranked: whether the order in a group matters. Else groups are sorted, so that sums over the
@@ -314,7 +314,7 @@ def groups_attr(ctx: Any, team: Team, *, ranked: bool = True) -> Any:
     return team.memo(("groups attribute", ctx.module.mesh, ranked), make)
 
 
-def collective_attrs(ctx: Any, team: Team, *, ranked: bool = True) -> dict[str, Any]:
+def collective_attrs(ctx: Any, team: AxisGroup, *, ranked: bool = True) -> dict[str, Any]:
     """replica_groups, channel_handle and use_global_device_ids of a collective."""
     return {
         "replica_groups": groups_attr(ctx, team, ranked=ranked),
@@ -327,7 +327,7 @@ def channel(ctx: Any) -> Any:
     return ctx.attr(f"#stablehlo.channel_handle<handle = {ctx.module.next_channel()}, type = 1>")
 
 
-def as_bytes(ctx: Any, over: Team) -> bool:
+def as_bytes(ctx: Any, over: AxisGroup) -> bool:
     """Whether a collective has to send its elements as bytes.
 
     XLA:CPU writes integers of less than 8 bits past the end of a collective's result, or refuses
@@ -341,7 +341,7 @@ def byte_wise(name: str) -> Callable[[Callable], Callable]:
     """Decorates the lowering of the collective `name`: `as_bytes` where that is needed."""
 
     def wrap(lower: Callable) -> Callable:
-        def lower_collective(ctx: Any, x: Any, *, over: Team, **params: Any) -> Any:
+        def lower_collective(ctx: Any, x: Any, *, over: AxisGroup, **params: Any) -> Any:
             if not as_bytes(ctx, over):
                 return lower(ctx, x, over=over, **params)
             aval = ctx.avals_in[0]
@@ -403,7 +403,7 @@ class Split:
         "slots",
     )
 
-    def __init__(self, team: Team, name: Any) -> None:
+    def __init__(self, team: AxisGroup, name: Any) -> None:
         p = team.names.index(name)
         names = team.names[:p] + team.names[p + 1 :]
         sizes = team.sizes[:p] + team.sizes[p + 1 :]
@@ -421,8 +421,8 @@ class Split:
         self.components = self._components(team)
         self.c = len(self.components[0])
         groups = None if len(self.components) == 1 else tuple(map(tuple, self.components))
-        self.rest = Team(names, sizes, groups, tracked)
-        self.devices = Team(names, sizes, None, tracked)
+        self.rest = AxisGroup(names, sizes, groups, tracked)
+        self.devices = AxisGroup(names, sizes, None, tracked)
         self.place = np.zeros(self.m, np.int64)
         self.slot = np.zeros((self.m, self.n), np.int64)
         self.slots = 1
@@ -432,7 +432,7 @@ class Split:
             self.slot[component] = slot.reshape(self.c, self.n)
             self.slots = max(self.slots, len(numbers))
 
-    def _components(self, team: Team) -> list[list[int]]:
+    def _components(self, team: AxisGroup) -> list[list[int]]:
         """Devices connected by groups; all as one component if those differ in size."""
         root = list(range(self.m))
 
@@ -471,7 +471,7 @@ class Split:
         return index_take(x, [index], [0])
 
 
-def split(team: Team, name: Any) -> Split:
+def split(team: AxisGroup, name: Any) -> Split:
     return team.memo(("split", name), lambda: Split(team, name))
 
 

@@ -11,12 +11,13 @@ import numpy as np
 from weft.autodiff.manual_casts import varying_over
 from weft.autodiff.zeros import full, zeros_like
 from weft.collectives.arguments import check_index, operand
-from weft.collectives.async_types import UnderWay, no_keys
+from weft.collectives.async_types import AsyncType, no_keys
 from weft.collectives.explicit_batch import joining
-from weft.collectives.futures import Held, register
+from weft.collectives.futures import FutureTree, register
 from weft.collectives.groups import (
+    AxisGroup,
     Split,
-    Team,
+    axis_group_of,
     batch_in_front,
     byte_wise,
     channel,
@@ -24,7 +25,6 @@ from weft.collectives.groups import (
     listed,
     named_axes,
     split,
-    team_of,
 )
 from weft.collectives.vma_promotion import varying_operand
 from weft.core import dtypes
@@ -41,11 +41,11 @@ from weft.ops.joining import concatenate
 Pairs = tuple[tuple[int, int], ...]
 
 
-def _abstract(x: ShapedArray, *, over: Team, perm: Pairs) -> ShapedArray:
+def _abstract(x: ShapedArray, *, over: AxisGroup, perm: Pairs) -> ShapedArray:
     return x.update(mat=result_mat("ppermute", x, over, VARYING))
 
 
-def _transpose(ct: Any, x: Any, *, over: Team, perm: Pairs) -> list:
+def _transpose(ct: Any, x: Any, *, over: AxisGroup, perm: Pairs) -> list:
     back = tuple((target, source) for source, target in perm)
     return [ppermute_p.bind(varying_over(ct, over.tracked), over=over, perm=back)]
 
@@ -95,7 +95,7 @@ class _Routes:
         self.take = np.where(take == missing, start, take)
 
 
-def _batch(axis: Any, args: Any, dims: Any, *, over: Team, perm: Pairs) -> tuple:
+def _batch(axis: Any, args: Any, dims: Any, *, over: AxisGroup, perm: Pairs) -> tuple:
     (x,), (dim,) = args, dims
     if axis.name not in over.names:
         return ppermute_p.bind(x, over=over, perm=perm), dim
@@ -117,7 +117,7 @@ def _batch(axis: Any, args: Any, dims: Any, *, over: Team, perm: Pairs) -> tuple
 
 
 @byte_wise("ppermute")
-def _lower(ctx: Any, x: Any, *, over: Team, perm: Pairs) -> Any:
+def _lower(ctx: Any, x: Any, *, over: AxisGroup, perm: Pairs) -> Any:
     if over.size == 1:
         if perm:
             return x
@@ -135,7 +135,7 @@ def _lower(ctx: Any, x: Any, *, over: Team, perm: Pairs) -> Any:
     return ctx.op("stablehlo.collective_permute", [x], [x.type], attrs)[0]
 
 
-def _lower_gathered(ctx: Any, x: Any, over: Team, perm: Pairs) -> Any:
+def _lower_gathered(ctx: Any, x: Any, over: AxisGroup, perm: Pairs) -> Any:
     """A collective_permute waits for all devices on XLA:CPU (jaxlib 0.10.2), a gather for its own.
 
     So where others may not come, the team gathers, and each device takes what it was to receive.
@@ -172,7 +172,7 @@ ppermute_p = Primitive(
 )
 
 
-def check_perm(who: str, perm: Any, over: Team) -> Pairs:
+def check_perm(who: str, perm: Any, over: AxisGroup) -> Pairs:
     """(source, target) pairs, each device at most once a source and at most once a target."""
     try:
         pairs = [(a, b) for a, b in perm]
@@ -198,7 +198,7 @@ _MOST_CHECKED = 1024
 _checked: dict[Any, Pairs] = clearable({})
 
 
-def _pairs(who: str, perm: Any, over: Team) -> Pairs:
+def _pairs(who: str, perm: Any, over: AxisGroup) -> Pairs:
     """`check_perm`, made once for each permutation."""
     perm = listed(perm)
     try:
@@ -234,11 +234,11 @@ def ppermute(x: Any, axis_name: Any, perm: Any) -> Any:
     >>> weft.vmap(lambda x: weft.lax.ppermute(x, "i", [(1, 0)]), axis_name="i")(x)
     Array([1, 0, 0, 0], dtype=int32)
     """
-    over = team_of("ppermute", axis_name)
+    over = axis_group_of("ppermute", axis_name)
     return _permuted("ppermute", x, over, _pairs("ppermute", perm, over))
 
 
-def _permuted(who: str, x: Any, over: Team, perm: Pairs) -> Any:
+def _permuted(who: str, x: Any, over: AxisGroup, perm: Pairs) -> Any:
     if isinstance(x, Tracer) and x.aval.__class__ is ShapedArray:
         return ppermute_p.bind(varying_operand(who, x, over), over=over, perm=perm)
     return tree_map(
@@ -262,7 +262,7 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     >>> weft.vmap(lambda x: weft.lax.pshuffle(x, "i", [2, 0, 1, 3]), axis_name="i")(x)
     Array([2, 0, 1, 3], dtype=int32)
     """
-    over = team_of("pshuffle", axis_name)
+    over = axis_group_of("pshuffle", axis_name)
     try:
         sources = [int(i.__index__()) for i in listed(perm)]
     except (TypeError, AttributeError):
@@ -285,12 +285,12 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
 # psend and precv ------------------------------------------------------------------------------
 
 
-class Sent(UnderWay):
+class Sent(AsyncType):
     """The type of a value on its way from psend to precv: a token that stands for the message."""
 
     __slots__ = ()
 
-    def __new__(cls, over: Team, perm: Pairs, value: ShapedArray) -> Sent:
+    def __new__(cls, over: AxisGroup, perm: Pairs, value: ShapedArray) -> Sent:
         return cls._of(f"sent over {over!r} by {perm}", value, over, perm)
 
     remedy = "receive it with weft.lax.precv"
@@ -307,7 +307,7 @@ class Sent(UnderWay):
         return f"sent[{self.value.str_short()} over {self.over!r}]"
 
 
-def _send_abstract(x: ShapedArray, *, over: Team, perm: Pairs) -> Sent:
+def _send_abstract(x: ShapedArray, *, over: AxisGroup, perm: Pairs) -> Sent:
     no_keys("psend", x)
     return Sent(over, perm, _abstract(x, over=over, perm=perm))
 
@@ -316,14 +316,14 @@ def _recv_abstract(token: Sent) -> ShapedArray:
     return token.value
 
 
-def _send_batch(axis: Any, args: Any, dims: Any, *, over: Team, perm: Pairs) -> tuple:
+def _send_batch(axis: Any, args: Any, dims: Any, *, over: AxisGroup, perm: Pairs) -> tuple:
     if axis.name not in over.names:
         return psend_p.bind(args[0], over=over, perm=perm), dims[0]
     x, dim = joining(_batch)(axis, args, dims, over=over, perm=perm)
     return keep_p.bind(x, over=over, perm=perm), dim
 
 
-def _send_transpose(ct: Any, x: Any, *, over: Team, perm: Pairs) -> list:
+def _send_transpose(ct: Any, x: Any, *, over: AxisGroup, perm: Pairs) -> list:
     return _transpose(ct, x, over=over, perm=perm)
 
 
@@ -358,7 +358,7 @@ precv_p = Primitive(
 )
 
 
-def _lower_send(ctx: Any, x: Any, over: Team, perm: Pairs) -> Any:
+def _lower_send(ctx: Any, x: Any, over: AxisGroup, perm: Pairs) -> Any:
     """One collective_permute carries the message: XLA starts it here and waits at its use."""
     if over.size == 1 and not perm:
         message = ctx.avals_out[0].value
@@ -366,7 +366,7 @@ def _lower_send(ctx: Any, x: Any, over: Team, perm: Pairs) -> Any:
     return _lower(ctx, x, over=over, perm=perm)
 
 
-class Message(Held):
+class Message(FutureTree):
     """The token that `psend` returns, a leaf for each value sent."""
 
     __slots__ = ()
@@ -391,7 +391,7 @@ def psend(x: Any, axis_name: Any, perm: Any) -> Any:
     >>> weft.vmap(swap, axis_name="i")(weft.numpy.array([1.0, 2.0]))
     Array([2., 1.], dtype=float32)
     """
-    over = team_of("psend", axis_name)
+    over = axis_group_of("psend", axis_name)
     pairs = _pairs("psend", perm, over)
 
     def send(leaf: Any) -> Message:
@@ -418,7 +418,7 @@ def precv(token: Any, out_shape: Any, axis_name: Any, perm: Any) -> Any:
     >>> weft.vmap(shift, axis_name="i")(weft.numpy.array([1.0, 2.0]))
     Array([0., 1.], dtype=float32)
     """
-    over = team_of("precv", axis_name)
+    over = axis_group_of("precv", axis_name)
     pairs = _pairs("precv", perm, over)
 
     def receive(message: Any, like: Any) -> Any:

@@ -16,12 +16,12 @@ from weft.collectives.all_to_all import all_to_all_p
 from weft.collectives.explicit_batch import joining
 from weft.collectives.extrema import pmax_p
 from weft.collectives.groups import (
-    Team,
+    AxisGroup,
+    axis_group_of,
     communicates,
     equal_groups,
     groups_attr,
     named_axes,
-    team_of,
 )
 from weft.collectives.vma_promotion import check_varies
 from weft.core import dtypes
@@ -46,7 +46,7 @@ INDICES = ("input_offsets", "send_sizes", "output_offsets", "recv_sizes")
 
 
 def _abstract(
-    operand: ShapedArray, output: ShapedArray, *indices: ShapedArray, over: Team, add: bool
+    operand: ShapedArray, output: ShapedArray, *indices: ShapedArray, over: AxisGroup, add: bool
 ) -> ShapedArray:
     for x in (operand, output, *indices):
         mat = result_mat("ragged_all_to_all", x, over, VARYING)
@@ -62,12 +62,14 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
     return out, ragged_all_to_all_p.bind(*given, *primals[2:], **params)
 
 
-def _exchange_indices(x: Any, over: Team) -> Any:
+def _exchange_indices(x: Any, over: AxisGroup) -> Any:
     """Entry i of the result is what the device of its rank had for this one."""
     return all_to_all_p.bind(x, over=over, split=0, concat=0, tiled=True)
 
 
-def _transpose(ct: Any, operand: Any, output: Any, *indices: Any, over: Team, add: bool) -> list:
+def _transpose(
+    ct: Any, operand: Any, output: Any, *indices: Any, over: AxisGroup, add: bool
+) -> list:
     """Slices go back to where they came from; there, overlapping ones add up."""
     sources, sends, targets, receives = (varying_over(x, over.tracked) for x in indices)
     ct = varying_over(ct, over.tracked)
@@ -117,7 +119,7 @@ def _along_rows(rows: Any, shape: tuple[int, ...]) -> Any:
 
 
 def exchange(
-    operand: Any, output: Any, *indices: Any, over: Team, add: bool, chunk: int | None
+    operand: Any, output: Any, *indices: Any, over: AxisGroup, add: bool, chunk: int | None
 ) -> Any:
     """The collective in terms of others: rounds of an all_to_all of `chunk` rows a slice.
 
@@ -149,7 +151,7 @@ def exchange(
     return fori_loop(full((), 1, dtypes.int32), rounds, round_of, first)
 
 
-def _starts_and_longest(targets: Any, sends: Any, over: Team) -> tuple[Any, Any]:
+def _starts_and_longest(targets: Any, sends: Any, over: AxisGroup) -> tuple[Any, Any]:
     """Where the slices that arrive begin, and the length of the longest that anyone sends."""
     longest = reduce_max(sends, (0,))
     if over.groups is not None:  # all groups take as many rounds
@@ -202,7 +204,7 @@ def _add_rows(out: Any, flat: Any, starts: Any, sizes: Any, first: Any, width: i
     return scatter_add(out, reshape(target, (k * width, 1)), flat, dims)
 
 
-def _batch(axis: Any, args: Any, dims: Any, *, over: Team, add: bool) -> tuple:
+def _batch(axis: Any, args: Any, dims: Any, *, over: AxisGroup, add: bool) -> tuple:
     """Arrays batched alone take the batch along as columns; else the exchange is batched."""
     if axis.name not in over.names and all(d is None for d in dims[2:]):
         moved = [
@@ -218,7 +220,7 @@ def _batch(axis: Any, args: Any, dims: Any, *, over: Team, add: bool) -> tuple:
     return outs[0], out_dims[0]
 
 
-def _lower(ctx: Any, operand: Any, output: Any, *indices: Any, over: Team, add: bool) -> Any:
+def _lower(ctx: Any, operand: Any, output: Any, *indices: Any, over: AxisGroup, add: bool) -> Any:
     if not add and communicates(over) and "cpu" not in ctx.module.platforms:
         return _lower_native(ctx, operand, output, indices, over)
     avals = [ShapedArray(a.shape, a.dtype) for a in ctx.avals_in]
@@ -230,7 +232,9 @@ def _lower(ctx: Any, operand: Any, output: Any, *indices: Any, over: Team, add: 
     return ctx.lower_fun(rounds, operand, output, *indices, avals=avals)[0]
 
 
-def _lower_native(ctx: Any, operand: Any, output: Any, indices: Sequence[Any], over: Team) -> Any:
+def _lower_native(
+    ctx: Any, operand: Any, output: Any, indices: Sequence[Any], over: AxisGroup
+) -> Any:
     """XLA's own instruction (GPU, TPU)."""
     groups = groups_attr(ctx, over)
     config = f"{{replica_groups = {groups}, channel_id = {ctx.module.next_channel()} : i64}}"
@@ -295,7 +299,7 @@ def ragged_all_to_all(
            [2, 2, 4, 0]], dtype=int32)
     """
     who = "ragged_all_to_all"
-    over = team_of(who, axis_name, axis_index_groups)
+    over = axis_group_of(who, axis_name, axis_index_groups)
     size = equal_groups(who, over)
     arrays = [arguments.operand(who, x, n) for x, n in ((operand, "operand"), (output, "output"))]
     vectors = (input_offsets, send_sizes, output_offsets, recv_sizes)
@@ -310,7 +314,9 @@ def ragged_all_to_all(
     return ragged_all_to_all_p.bind(*typed, over=over, add=False)
 
 
-def _check(who: str, arrays: Sequence[Any], indices: Sequence[Any], size: int, over: Team) -> None:
+def _check(
+    who: str, arrays: Sequence[Any], indices: Sequence[Any], size: int, over: AxisGroup
+) -> None:
     operand, output = (typeof(x) for x in arrays)
     if not operand.ndim or not output.ndim:
         raise ValueError(

@@ -13,8 +13,9 @@ from weft.autodiff.shape import broadcast_in_dim, expand_dims, reshape, squeeze
 from weft.collectives.arguments import check_operand
 from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
+    AxisGroup,
     Split,
-    Team,
+    axis_group_of,
     axis_names,
     batch_in_front,
     byte_wise,
@@ -24,7 +25,6 @@ from weft.collectives.groups import (
     named_axes,
     split,
     take_static,
-    team_of,
 )
 from weft.collectives.vma_promotion import check_varies
 from weft.core import dtypes
@@ -46,7 +46,7 @@ from weft.ops.reduce import reduce_sum
 
 
 def lower_all_reduce(
-    ctx: Any, x: Any, over: Team, hlo: str, aval: Any, local: Callable, neutral: Any
+    ctx: Any, x: Any, over: AxisGroup, hlo: str, aval: Any, local: Callable, neutral: Any
 ) -> Any:
     """One all_reduce by the op `hlo`, or nothing where a device is alone.
 
@@ -67,7 +67,7 @@ def lower_all_reduce(
     return operation.results[0]
 
 
-def _reduce_gathered(x: Any, over: Team, local: Callable, neutral: Any) -> Any:
+def _reduce_gathered(x: Any, over: AxisGroup, local: Callable, neutral: Any) -> Any:
     from weft.collectives.axis import axis_index_p
     from weft.collectives.gather import all_gather_p
 
@@ -115,12 +115,12 @@ def _equal_rows(slot: Any, slots: int) -> Any:
     return eq(broadcast_in_dim(slot, (slots, n), (1,)), np.broadcast_to(numbers, (slots, n)).copy())
 
 
-def _abstract(x: ShapedArray, *, over: Team) -> ShapedArray:
+def _abstract(x: ShapedArray, *, over: AxisGroup) -> ShapedArray:
     check_kind("psum", x.dtype, NUMBER)
     return x.update(mat=result_mat("psum", x, over, INVARYING))
 
 
-def _batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], *, over: Team) -> tuple:
+def _batch(axis: Any, args: Sequence[Any], dims: Sequence[Any], *, over: AxisGroup) -> tuple:
     (x,), (dim,) = args, dims
     if axis.name not in over.names:
         return psum_p.bind(x, over=over), dim
@@ -138,7 +138,7 @@ def sum_of_slots(x: Any, s: Split) -> Any:
     return reduce_sum(grouped(x, s, lambda d: d.type(0)), (1,))
 
 
-def _sum_transpose(ct: Any, x: Any, *, over: Team) -> list:
+def _sum_transpose(ct: Any, x: Any, *, over: AxisGroup) -> list:
     """Along typed axes the cotangent is equal already; along others it is added up."""
     typed = over.typed
     if len(typed) < len(over.names):
@@ -151,7 +151,7 @@ def _sum_transpose(ct: Any, x: Any, *, over: Team) -> list:
 
 
 @byte_wise("psum")
-def _lower(ctx: Any, x: Any, *, over: Team) -> Any:
+def _lower(ctx: Any, x: Any, *, over: AxisGroup) -> Any:
     aval = ctx.avals_in[0]
     return lower_all_reduce(ctx, x, over, "stablehlo.add", aval, reduce_sum, aval.dtype.type(0))
 
@@ -170,7 +170,7 @@ psum_p = Primitive(
 
 def psum_over_axes(x: Any, axes: tuple, sizes: tuple[int, ...]) -> Any:
     """The sum of a value over manual axes of the given sizes whose types are tracked."""
-    return psum_p.bind(x, over=Team(axes, sizes, None, axes))
+    return psum_p.bind(x, over=AxisGroup(axes, sizes, None, axes))
 
 
 # Public functions -----------------------------------------------------------------------------
@@ -228,13 +228,13 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     names, positional = split_axes("psum", axis_name, axis_index_groups)
     if not names:
         return tree_map(lambda leaf: _sum_positional(leaf, positional), x)
-    over = team_of("psum", names, axis_index_groups)
+    over = axis_group_of("psum", names, axis_index_groups)
     if isinstance(x, Tracer):
         return _psum_leaf(x, over, positional)
     return tree_map(lambda leaf: _psum_leaf(leaf, over, positional), x)
 
 
-def _psum_leaf(x: Any, over: Team, positional: tuple, who: str = "psum") -> Any:
+def _psum_leaf(x: Any, over: AxisGroup, positional: tuple, who: str = "psum") -> Any:
     if not isinstance(x, Tracer):
         check_operand(who, x)
         check_varies(who, x, over)
@@ -251,7 +251,7 @@ def _psum_leaf(x: Any, over: Team, positional: tuple, who: str = "psum") -> Any:
     return psum_p.bind(summand(who, x, over), over=over)
 
 
-def summand(who: str, x: Any, over: Team) -> Any:
+def summand(who: str, x: Any, over: AxisGroup) -> Any:
     """The operand of a sum: invarying values are promoted, mixed states refused."""
     if over.tracked and state_over(who, typeof(x), over.tracked) == INVARYING:
         check_varies(who, x, over)
@@ -259,7 +259,7 @@ def summand(who: str, x: Any, over: Team) -> Any:
     return x
 
 
-def _psum_constant(x: Any, over: Team, positional: tuple) -> Any:
+def _psum_constant(x: Any, over: AxisGroup, positional: tuple) -> Any:
     """A value that is no tracer is equal on all devices: the sum is a multiple of it."""
     if isinstance(x, bool | np.bool_):
         x = int(x)
@@ -276,7 +276,7 @@ def _psum_constant(x: Any, over: Team, positional: tuple) -> Any:
     return mul(*promote_lax(x, convert(size, aval.dtype)))
 
 
-def group_size(over: Team) -> Any:
+def group_size(over: AxisGroup) -> Any:
     """The size of the device's own group: an int, or an array where groups differ in size."""
     if over.group_size is not None:
         return over.group_size
@@ -298,7 +298,7 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     Array([1.5, 1.5, 1.5, 1.5], dtype=float32)
     """
     names, positional = split_axes("pmean", axis_name, axis_index_groups)
-    over = team_of("pmean", names, axis_index_groups) if names else None
+    over = axis_group_of("pmean", names, axis_index_groups) if names else None
     count = group_size(over) if over is not None else 1
 
     def mean(leaf: Any) -> Any:

@@ -12,7 +12,8 @@ from weft.autodiff.shape import moveaxis, reshape
 from weft.collectives.arguments import flag, operand
 from weft.collectives.explicit_batch import joining
 from weft.collectives.groups import (
-    Team,
+    AxisGroup,
+    axis_group_of,
     batch_in_front,
     byte_wise,
     collective_attrs,
@@ -21,7 +22,6 @@ from weft.collectives.groups import (
     equal_groups,
     named_axes,
     split,
-    team_of,
 )
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
@@ -38,14 +38,14 @@ def scattered_shape(shape: tuple, axis: int, size: int, tiled: bool) -> tuple:
     return (*shape[:axis], *middle, *shape[axis + 1 :])
 
 
-def _abstract(x: ShapedArray, *, over: Team, axis: int, tiled: bool) -> ShapedArray:
+def _abstract(x: ShapedArray, *, over: AxisGroup, axis: int, tiled: bool) -> ShapedArray:
     shape = scattered_shape(x.shape, axis, equal_groups("psum_scatter", over), tiled)
     mat = result_mat("psum_scatter", x, over, VARYING)
     origin = [d for d in range(x.ndim) if tiled or d != axis]
     return result_type("psum_scatter", x, shape, origin, mat)
 
 
-def _transpose(ct: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> list:
+def _transpose(ct: Any, x: Any, *, over: AxisGroup, axis: int, tiled: bool) -> list:
     from weft.collectives.gather import all_gather_p
 
     to = VARYING
@@ -55,7 +55,9 @@ def _transpose(ct: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> list:
     return [all_gather_p.bind(ct, over=over, axis=axis, tiled=tiled, to=to)]
 
 
-def _batch(batch_axis: Any, args: Any, dims: Any, *, over: Team, axis: int, tiled: bool) -> tuple:
+def _batch(
+    batch_axis: Any, args: Any, dims: Any, *, over: AxisGroup, axis: int, tiled: bool
+) -> tuple:
     from weft.collectives.reduce import sum_of_slots
 
     (x,), (dim,) = args, dims
@@ -87,7 +89,7 @@ def _component_of(s: Any, i: int) -> list[int]:
 
 
 @byte_wise("psum_scatter")
-def _lower(ctx: Any, x: Any, *, over: Team, axis: int, tiled: bool) -> Any:
+def _lower(ctx: Any, x: Any, *, over: AxisGroup, axis: int, tiled: bool) -> Any:
     aval = ctx.avals_in[0]
     if aval.size == 0:
         return empty(ctx)
@@ -154,7 +156,7 @@ def psum_scatter(
     """
     from weft.collectives.reduce import summand
 
-    over = team_of("psum_scatter", axis_name, axis_index_groups)
+    over = axis_group_of("psum_scatter", axis_name, axis_index_groups)
     size = equal_groups("psum_scatter", over)
     tiled = flag("psum_scatter", "tiled", tiled)
 
@@ -188,7 +190,7 @@ def counted(x: Any) -> Any:
 
 
 def check_divides(
-    who: str, what: str, aval: ShapedArray, dim: int, over: Team, size: int, tiled: bool
+    who: str, what: str, aval: ShapedArray, dim: int, over: AxisGroup, size: int, tiled: bool
 ) -> None:
     """Whether the dimension can be split among the devices of a group."""
     n = aval.shape[dim]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.autodiff.manual_casts import varying_over
-from weft.collectives.groups import Team
+from weft.collectives.groups import AxisGroup
 from weft.core.config import config
 from weft.core.errors import made_at, names_text
 from weft.core.manual_states import INVARYING
@@ -36,7 +36,7 @@ _MEANS = {
 _NUMBERS = (bool, int, float, complex)
 
 
-def varying_operand(who: str, x: Any, over: Team) -> Any:
+def varying_operand(who: str, x: Any, over: AxisGroup) -> Any:
     """The operand of the public collective `who`, varying along all axes whose states are known."""
     promoted = varying_over(x, over.tracked)
     if promoted is not x:
@@ -44,7 +44,7 @@ def varying_operand(who: str, x: Any, over: Team) -> Any:
     return promoted
 
 
-def check_varies(who: str, x: Any, over: Team) -> None:
+def check_varies(who: str, x: Any, over: AxisGroup) -> None:
     """Raises if `varying_promotion` is 'error' and the operand is equal along a tracked axis.
 
     Python numbers are welcome: `psum(1, axis)` is a way to write the size of an axis.

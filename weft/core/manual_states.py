@@ -15,7 +15,7 @@ from weft.core.aval import Mat, ShapedArray
 from weft.core.errors import ShardingTypeError, names_text
 
 if TYPE_CHECKING:
-    from weft.collectives.groups import Team
+    from weft.collectives.groups import AxisGroup
 
 INVARYING, VARYING, UNREDUCED, REDUCED = "invarying", "varying", "unreduced", "reduced"
 STATES = (INVARYING, VARYING, UNREDUCED, REDUCED)
@@ -119,7 +119,7 @@ def check_state(who: str, aval: ShapedArray, axes: tuple, accepted: set[str]) ->
     return state
 
 
-def result_mat(who: str, x: ShapedArray, over: Team, after: str) -> Mat:
+def result_mat(who: str, x: ShapedArray, over: AxisGroup, after: str) -> Mat:
     """The type of a collective's result: the named axes change state by the table."""
     if over.groups is None:
         if over.tracked:

@@ -12,7 +12,7 @@ from weft.core.effects import INSPECT
 from weft.core.primitive import Primitive
 from weft.core.trace import Tracer
 from weft.driver.use_partitioner import sharding_of_layout
-from weft.partition.axis_layout import Layout
+from weft.partition.axis_layout import AxisLayout
 from weft.partition.localize import read_mesh
 from weft.partition.propagate import propagate
 from weft.partition.stages import clone
@@ -176,7 +176,7 @@ def _propagated(program: Any) -> list[tuple[Callable, Any]]:
         if "sdy.sharding" in op.attributes:
             dims = sdy.dims_of(sdy.per_value(op.attributes["sdy.sharding"])[0])
         atoms = tuple(tuple(i for ref in axes for i in mesh.atoms_of(*ref)) for axes in dims)
-        layout = Layout(mesh, tuple(op.operands[0].type.shape), atoms)
+        layout = AxisLayout(mesh, tuple(op.operands[0].type.shape), atoms)
         callback, _ = program.inspections[int(op.attributes["backend_config"].value)]
         told.append((callback, sharding_of_layout(program, layout)))
     return told

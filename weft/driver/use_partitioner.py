@@ -12,7 +12,7 @@ from weft._xla import sharding as xla_sharding
 from weft._xla.mlir import ir
 from weft.core.config import config
 from weft.core.source import warn
-from weft.partition import Layout, Stages, Unsupported, manual, partition
+from weft.partition import AxisLayout, Stages, Unsupported, manual, partition
 from weft.sharding.mesh import AbstractMesh
 from weft.sharding.named import NamedSharding
 from weft.sharding.physical import GSPMDSharding
@@ -119,8 +119,8 @@ def _partition(program: Any) -> Boundary:
 def _boundary(
     program: Any,
     make: Callable[[], Stages],
-    arguments: Sequence[Layout],
-    results: Sequence[Layout],
+    arguments: Sequence[AxisLayout],
+    results: Sequence[AxisLayout],
 ) -> Boundary:
     ins, outs = (
         [sharding_of_layout(program, x) for x in layouts] for layouts in (arguments, results)
@@ -128,7 +128,7 @@ def _boundary(
     return Boundary(make, ins, outs)
 
 
-def _fix(program: Any, which: str, layouts: Sequence[Layout], given: Sequence[Any]) -> bool:
+def _fix(program: Any, which: str, layouts: Sequence[AxisLayout], given: Sequence[Any]) -> bool:
     uneven = [
         s is None and any(layout.padded(d) for d in range(len(layout.shape)))
         for layout, s in zip(layouts, given, strict=True)
@@ -151,13 +151,13 @@ def _fix(program: Any, which: str, layouts: Sequence[Layout], given: Sequence[An
     return True
 
 
-def _even(mesh: Any, layout: Layout) -> NamedSharding:
+def _even(mesh: Any, layout: AxisLayout) -> NamedSharding:
     whole = layout.without(*(d for d in range(len(layout.shape)) if layout.padded(d)))
     entries = _entries(whole) or (None,) * len(layout.shape)
     return NamedSharding(mesh, PartitionSpec(*entries))
 
 
-def _entries(layout: Layout) -> tuple | None:
+def _entries(layout: AxisLayout) -> tuple | None:
     """The layout as the entries of a `P`; None where an axis is split into pieces."""
     mesh = layout.mesh
     entries = []
@@ -175,7 +175,7 @@ def _entries(layout: Layout) -> tuple | None:
     return tuple(entries)
 
 
-def sharding_of_layout(program: Any, layout: Layout) -> Any:
+def sharding_of_layout(program: Any, layout: AxisLayout) -> Any:
     """The sharding that places values so, on the program's devices."""
     entries = _entries(layout)
     if entries is not None:

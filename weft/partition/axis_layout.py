@@ -143,7 +143,7 @@ class DeviceMesh:
         return tuple(names)
 
 
-class Layout:
+class AxisLayout:
     """A value's global shape and the atoms that split each dimension. Immutable.
 
     A dimension of size g split n ways gives every device ceil(g / n) elements; those past g are
@@ -156,7 +156,9 @@ class Layout:
         self.mesh, self.shape, self.dims = mesh, tuple(shape), tuple(dims)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Layout) and self.dims == other.dims and self.shape == other.shape
+        return (
+            isinstance(other, AxisLayout) and self.dims == other.dims and self.shape == other.shape
+        )
 
     def __hash__(self) -> int:
         return hash((self.shape, self.dims))
@@ -166,7 +168,7 @@ class Layout:
             f"{g}{set(self.mesh.axis_names(a)) or ''}"
             for g, a in zip(self.shape, self.dims, strict=False)
         )
-        return f"Layout({', '.join(dims)})"
+        return f"AxisLayout({', '.join(dims)})"
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
@@ -188,15 +190,15 @@ class Layout:
         return self.shape[dim] % self.counts[dim] != 0
 
     @cached_property
-    def whole(self) -> Layout:
+    def whole(self) -> AxisLayout:
         """The same shape, all of it on every device."""
         return self.without(*range(len(self.shape)))
 
-    def with_dim(self, dim: int, atoms: Atoms) -> Layout:
+    def with_dim(self, dim: int, atoms: Atoms) -> AxisLayout:
         """The same layout with other atoms on one dimension."""
-        return Layout(self.mesh, self.shape, (*self.dims[:dim], atoms, *self.dims[dim + 1 :]))
+        return AxisLayout(self.mesh, self.shape, (*self.dims[:dim], atoms, *self.dims[dim + 1 :]))
 
-    def without(self, *dims: int) -> Layout:
+    def without(self, *dims: int) -> AxisLayout:
         """The same layout with `dims` whole on every device."""
         kept = tuple(() if i in dims else a for i, a in enumerate(self.dims))
-        return self if kept == self.dims else Layout(self.mesh, self.shape, kept)
+        return self if kept == self.dims else AxisLayout(self.mesh, self.shape, kept)

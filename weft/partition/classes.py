@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import DeviceMesh, Layout
+from weft.partition.axis_layout import AxisLayout, DeviceMesh
 from weft.partition.collect import KINDS, source_line
 
 Classes = np.ndarray  # int, one for each device, numbered from 0 in order of appearance
@@ -23,7 +23,7 @@ Classes = np.ndarray  # int, one for each device, numbered from 0 in order of ap
 _LARGEST = 4096  # elements of an integer value that is still computed
 
 
-def tile_classes(layout: Layout) -> Classes:
+def tile_classes(layout: AxisLayout) -> Classes:
     """Devices that hold the same shard of a layout, by device number."""
     mesh = layout.mesh
     total = np.zeros(mesh.size, np.int64)

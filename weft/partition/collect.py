@@ -11,7 +11,7 @@ import numpy as np
 
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import DeviceMesh
-from weft.partition.overlap_estimate import Meanwhile, until_done
+from weft.partition.overlap_estimate import OverlappedWork, overlapped_work
 from weft.partition.walk import WHY, functions, maker
 
 KINDS = {
@@ -55,7 +55,7 @@ class Collective:
     shape: str
     source: str
     why: str
-    meanwhile: Meanwhile | None = None
+    meanwhile: OverlappedWork | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -101,7 +101,7 @@ def collect(module: ir.Module, mesh: DeviceMesh) -> list[Collective]:
             elif name == "stablehlo.async_start":
                 start = len(found)
                 visit(op.regions[0].blocks[0], trips, exact)
-                meanwhile = until_done(op, known, trip_count)
+                meanwhile = overlapped_work(op, known, trip_count)
                 found[start:] = [replace(c, meanwhile=meanwhile) for c in found[start:]]
             elif name == "stablehlo.while":
                 count = trip_count(op)

@@ -1,4 +1,4 @@
-"""Local values: the shard of a value on one device, and the contents of its padding."""
+"""LocalValue values: the shard of a value on one device, and the contents of its padding."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Atoms, Layout
+from weft.partition.axis_layout import Atoms, AxisLayout
 from weft.partition.emit import Emitter
 
 
 @dataclass(slots=True)
-class Local:
+class LocalValue:
     """The shard of a value on one device.
 
     `partial` is (atoms, kind) where the true value is the combination by `kind` (add, or, …) of the
@@ -22,11 +22,11 @@ class Local:
     """
 
     value: ir.Value
-    layout: Layout | None
+    layout: AxisLayout | None
     partial: tuple[Atoms, str] | None = None
-    remake: Callable[[Emitter, Layout], ir.Value] | None = None
-    before: Local | None = None
-    via: tuple[Layout, ...] = ()
+    remake: Callable[[Emitter, AxisLayout], ir.Value] | None = None
+    before: LocalValue | None = None
+    via: tuple[AxisLayout, ...] = ()
 
 
 def index_mask(e: Emitter, start: ir.Value | None, size: int, low: int, high: int) -> ir.Value:
@@ -47,7 +47,9 @@ def mask(e: Emitter, value: ir.Value, dim: int, keep: ir.Value, fill: ir.Value) 
     return e.select(e.broadcast(keep, shape, (dim,)), value, e.broadcast(fill, shape))
 
 
-def fill_padding(e: Emitter, x: Local, dims: Sequence[int], fill: ir.Value | None = None) -> Local:
+def fill_padding(
+    e: Emitter, x: LocalValue, dims: Sequence[int], fill: ir.Value | None = None
+) -> LocalValue:
     """Replaces the padding of `dims` by `fill` (zero unless told)."""
     layout = x.layout
     assert layout is not None
@@ -60,4 +62,4 @@ def fill_padding(e: Emitter, x: Local, dims: Sequence[int], fill: ir.Value | Non
         keep = index_mask(e, start, size, None, layout.shape[dim])
         neutral = fill if fill is not None else e.const(0, value.type.element_type)
         value = mask(e, value, dim, keep, neutral)
-    return x if value is x.value else Local(value, layout, x.partial)
+    return x if value is x.value else LocalValue(value, layout, x.partial)

@@ -1,9 +1,9 @@
 """Localization: from explicit collectives on global shapes to the program of one device.
 
 The module is rewritten in place, operation by operation, in program order. For every value of the
-global program the pass keeps a `Local`: the local SSA value, its layout, and whether it is still a
-partial result. The rule of an operation (`localize_rules/`, a table of small functions) reads its
-operands' Locals and returns those of its results. Most rules only change result types in place.
+global program the pass keeps a `LocalValue`: the local SSA value, its layout, and whether it is
+still a partial result. The rule of an operation (`localize_rules/`, a table of small functions)
+reads its operands' local values and returns those of its results. Most rules only change result types in place.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any, TypeVar
 from weft._xla import passes, sdy
 from weft._xla.mlir import ir
 from weft.partition import reshard
-from weft.partition.axis_layout import Atoms, DeviceMesh, Layout, Unsupported
+from weft.partition.axis_layout import Atoms, AxisLayout, DeviceMesh, Unsupported
 from weft.partition.carry_linearity import KEPT
 from weft.partition.collect import source_line
 from weft.partition.emit import Emitter
 from weft.partition.explain import nearest_location
-from weft.partition.local_value import Local
+from weft.partition.local_value import LocalValue
 from weft.partition.ops import facts, linear_operands
 from weft.partition.validate import only_mesh
 from weft.partition.walk import WHY
 
-Rule = Callable[["Localizer", ir.Operation], "Sequence[Local] | None"]
+Rule = Callable[["Localizer", ir.Operation], "Sequence[LocalValue] | None"]
 RULES: dict[str, Rule] = {}
 # Places in RULES for operations without a function: with factors by Shardy's registry, and without.
 FACTORED, WHOLE = "factored", "whole"
@@ -53,8 +53,8 @@ class Localized:
     """
 
     mesh: DeviceMesh
-    arguments: list[Layout]
-    results: list[Layout]
+    arguments: list[AxisLayout]
+    results: list[AxisLayout]
     diverges: bool
 
 
@@ -81,7 +81,7 @@ def localize(module: ir.Module, *, explain: bool = False) -> Localized:
     >>> x = weft.ShapeDtypeStruct((8, 4), "float32", sharding=rows)
     >>> module = weft.jit(lambda x: x.sum(0)).lower(x).compiler_ir()
     >>> localize(make_explicit(propagate(module))).arguments
-    [Layout(8{'x'}, 4)]
+    [AxisLayout(8{'x'}, 4)]
     >>> "tensor<2x4xf32>" in str(module)
     True
     """
@@ -91,7 +91,7 @@ def localize(module: ir.Module, *, explain: bool = False) -> Localized:
         mesh, names = read_mesh(module)
         passes.run(module, "func.func(sdy-populate-op-sharding-rules)")
         functions = [op for op in module.body.operations if op.operation.name == "func.func"]
-        boundary: tuple[list[Layout], list[Layout]] = ([], [])
+        boundary: tuple[list[AxisLayout], list[AxisLayout]] = ([], [])
         diverges = False
         for function in functions:
             localizer = Localizer(mesh, names, function.operation)
@@ -134,26 +134,26 @@ class Localizer:
         self.mesh_names = mesh_names
         self.function = function
         self.e = Emitter(mesh, function.regions[0].blocks[0])
-        self.values: dict[ir.Value, Local] = {}
+        self.values: dict[ir.Value, LocalValue] = {}
         self.shared: set[ir.Value] = set()  # values with several uses in the global program
         self.dead: list[ir.Operation] = []
         self.explain = False
         self.diverges = False
-        self.returns: list[Sequence[Layout | None]] = []
+        self.returns: list[Sequence[AxisLayout | None]] = []
         self.manual: list[frozenset[int]] = [frozenset()]
-        self.tuples: dict[ir.Value, list[Local]] = {}
-        self._layouts: dict[tuple[ir.Attribute | None, tuple[int, ...]], Layout] = {}
+        self.tuples: dict[ir.Value, list[LocalValue]] = {}
+        self._layouts: dict[tuple[ir.Attribute | None, tuple[int, ...]], AxisLayout] = {}
         self._rules: dict[ir.Attribute, sdy.ShardingRule] = {}
-        self._resolved: dict[ir.Value, Local] = {}
+        self._resolved: dict[ir.Value, LocalValue] = {}
 
     # -- what rules use ------------------------------------------------------------------------
 
-    def local(self, value: ir.Value) -> Local:
-        """The Local of a global value, possibly partial."""
+    def local(self, value: ir.Value) -> LocalValue:
+        """The LocalValue of a global value, possibly partial."""
         return self.values[value]
 
-    def complete(self, value: ir.Value) -> Local:
-        """The Local of a global value, reduced if it was still partial."""
+    def complete(self, value: ir.Value) -> LocalValue:
+        """The LocalValue of a global value, reduced if it was still partial."""
         x = self.values[value]
         if x.partial is None:
             return x
@@ -161,23 +161,23 @@ class Localizer:
         if done is None:
             atoms, kind = x.partial
             reduced = self.e.all_reduce(x.value, atoms, kind)
-            done = self._resolved[value] = Local(reduced, x.layout)
+            done = self._resolved[value] = LocalValue(reduced, x.layout)
         return done
 
-    def operand(self, op: ir.Operation, index: int) -> Local:
+    def operand(self, op: ir.Operation, index: int) -> LocalValue:
         return self.complete(op.operands[index])
 
-    def operands(self, op: ir.Operation) -> list[Local]:
+    def operands(self, op: ir.Operation) -> list[LocalValue]:
         return [self.complete(v) for v in op.operands]
 
-    def at(self, x: Local, layout: Layout) -> ir.Value:
+    def at(self, x: LocalValue, layout: AxisLayout) -> ir.Value:
         """The value moved to `layout`."""
         return self.move(x, layout).value
 
-    def move(self, x: Local, layout: Layout) -> Local:
+    def move(self, x: LocalValue, layout: AxisLayout) -> LocalValue:
         return reshard.relayout(self.e, x, layout)
 
-    def layouts(self, op: ir.Operation) -> list[Layout]:
+    def layouts(self, op: ir.Operation) -> list[AxisLayout]:
         """The layouts that propagation gave the op's results."""
         types = [r.type for r in op.results]
         if "sdy.sharding" not in op.attributes:
@@ -185,7 +185,7 @@ class Localizer:
         shardings = sdy.per_value(op.attributes["sdy.sharding"])
         return [self.layout(s, _shape(t)) for s, t in zip(shardings, types, strict=True)]
 
-    def layout(self, sharding: ir.Attribute | None, shape: Sequence[int]) -> Layout:
+    def layout(self, sharding: ir.Attribute | None, shape: Sequence[int]) -> AxisLayout:
         """The layout a sharding gives to a global shape, without the enclosing manual axes."""
         shape = tuple(shape)
         key = (sharding, shape)
@@ -193,11 +193,11 @@ class Localizer:
         if found is None:
             dims = self.sharding_dims(sharding) if sharding is not None else ()
             dims = dims or ((),) * len(shape)
-            found = self._layouts[key] = Layout(self.mesh, shape, dims)
+            found = self._layouts[key] = AxisLayout(self.mesh, shape, dims)
         if self.manual[-1] & found.used:
             gone = self.manual[-1]
             dims = tuple(tuple(i for i in a if i not in gone) for a in found.dims)
-            return Layout(self.mesh, found.shape, dims)
+            return AxisLayout(self.mesh, found.shape, dims)
         return found
 
     def sharding_dims(self, sharding: ir.Attribute) -> tuple[Atoms, ...]:
@@ -212,8 +212,8 @@ class Localizer:
         return Unsupported(op.name, str(op.location), reason)
 
     def keep(
-        self, op: ir.Operation, operands: Sequence[ir.Value], layouts: Sequence[Layout]
-    ) -> list[Local]:
+        self, op: ir.Operation, operands: Sequence[ir.Value], layouts: Sequence[AxisLayout]
+    ) -> list[LocalValue]:
         """Turns `op` itself into the local operation: new operands, local result types.
 
         From here on the rule emits behind it.
@@ -225,7 +225,7 @@ class Localizer:
             if _ranked(result.type) and layout.local != layout.shape:
                 element = result.type.element_type
                 result.set_type(self.e.type(layout.local, element))
-            out.append(Local(result, layout))
+            out.append(LocalValue(result, layout))
         for name in ("sdy.sharding", "sdy.sharding_origins", "sdy.sharding_rule"):
             if name in op.attributes:
                 del op.attributes[name]
@@ -236,14 +236,14 @@ class Localizer:
         self,
         op: ir.Operation,
         operands: Sequence[ir.Value],
-        layouts: Sequence[Layout],
-        targets: Sequence[Layout],
-    ) -> list[Local]:
+        layouts: Sequence[AxisLayout],
+        targets: Sequence[AxisLayout],
+    ) -> list[LocalValue]:
         """The local operation's results, moved from their layouts to others."""
         got = self.keep(op, operands, layouts)
         return [self.move(x, target) for x, target in zip(got, targets, strict=True)]
 
-    def target(self, op: ir.Operation) -> Layout:
+    def target(self, op: ir.Operation) -> AxisLayout:
         """The layout that one of Shardy's collectives asks for."""
         return self.layout(sdy.target_of(op), op.results[0].type.shape)
 
@@ -254,14 +254,14 @@ class Localizer:
             self._rules[attribute] = sdy.sharding_rule(attribute)
         return self._rules[attribute]
 
-    def replace(self, op: ir.Operation, *results: Local) -> list[Local]:
+    def replace(self, op: ir.Operation, *results: LocalValue) -> list[LocalValue]:
         """Drops `op` in favour of other local values."""
         self.dead.append(op)
         return list(results)
 
     # -- the walk --------------------------------------------------------------------------------
 
-    def run(self) -> tuple[list[Layout], list[Layout]]:
+    def run(self) -> tuple[list[AxisLayout], list[AxisLayout]]:
         """Localizes the function; returns the layouts of its arguments and results."""
         function = self.function
         block = function.regions[0].blocks[0]
@@ -311,15 +311,15 @@ class Localizer:
         """The atoms along which a sharding says its value is a partial sum."""
         return () if sharding is None else self.atoms(sdy.unreduced_of(sharding))
 
-    def bind_argument(self, argument: ir.Value, layout: Layout) -> None:
+    def bind_argument(self, argument: ir.Value, layout: AxisLayout) -> None:
         if _ranked(argument.type):
             element = argument.type.element_type
             argument.set_type(self.e.type(layout.local, element))
-            self.values[argument] = Local(argument, layout)
+            self.values[argument] = LocalValue(argument, layout)
         else:
-            self.values[argument] = Local(argument, layout)
+            self.values[argument] = LocalValue(argument, layout)
 
-    def walk(self, block: ir.Block, returns: Sequence[Layout]) -> None:
+    def walk(self, block: ir.Block, returns: Sequence[AxisLayout]) -> None:
         """Localizes a block whose terminator must deliver `returns`."""
         self.returns.append(returns)
         self._count_uses(block.arguments)
@@ -356,20 +356,20 @@ class Localizer:
         """Notes shared values before their users are rewritten."""
         self.shared.update(v for v in values if len(list(itertools.islice(v.uses, 2))) > 1)
 
-    def _pass_partial(self, op: ir.Operation, apply: Any) -> list[Local] | None:
+    def _pass_partial(self, op: ir.Operation, apply: Any) -> list[LocalValue] | None:
         """The rule's results, as partial sums where a linear op's operand and result are ones."""
         partial = self._passing(op)
         if partial is None:
             return apply(self, op)
         found = {v: self.values[v] for v in op.operands if self.values[v].partial}
         for v, x in found.items():
-            self.values[v] = Local(x.value, x.layout)
+            self.values[v] = LocalValue(x.value, x.layout)
         try:
             [got] = apply(self, op)
         finally:
             self.values.update(found)
         more = got.partial[0] if got.partial else ()
-        return [Local(got.value, got.layout, (partial[0] + more, "add"))]
+        return [LocalValue(got.value, got.layout, (partial[0] + more, "add"))]
 
     def _passing(self, op: ir.Operation) -> tuple[Atoms, str] | None:
         linear = linear_operands(op)
@@ -385,7 +385,7 @@ class Localizer:
         fits = passes and kind == "add" and set(atoms) == set(wanted)
         return (atoms, kind) if fits else None
 
-    def keep_on_first(self, x: Local, layout: Layout, atoms: Atoms) -> Local:
+    def keep_on_first(self, x: LocalValue, layout: AxisLayout, atoms: Atoms) -> LocalValue:
         """A whole value as a partial sum: the first device of each group has it, others zero."""
         value = self.at(x, layout)
         e = self.e
@@ -393,17 +393,17 @@ class Localizer:
         zero = e.splat(0, layout.local, value.type.element_type)
         value = e.select(e.broadcast(first, layout.local), value, zero)
         value.owner.attributes[KEPT] = e.groups(atoms)
-        return Local(value, layout, (atoms, "add"))
+        return LocalValue(value, layout, (atoms, "add"))
 
-    def as_sum(self, x: Local, layout: Layout, atoms: Atoms) -> Local:
+    def as_sum(self, x: LocalValue, layout: AxisLayout, atoms: Atoms) -> LocalValue:
         """The value as a partial sum over exactly these atoms, whatever it is one over now."""
         due, kind = x.partial or ((), "add")
         ending = tuple(i for i in due if kind != "add" or i not in atoms)
         value = self.e.all_reduce(x.value, ending, kind) if ending else x.value
         kept = tuple(i for i in atoms if i not in due or i in ending)
-        x = Local(value, x.layout)
+        x = LocalValue(value, x.layout)
         x = self.keep_on_first(x, layout, kept) if kept else self.move(x, layout)
-        return Local(x.value, layout, (tuple(atoms), "add") if atoms else None)
+        return LocalValue(x.value, layout, (tuple(atoms), "add") if atoms else None)
 
     def _why(self, op: ir.Operation) -> str:
         """The reason `explain` wrote on the op, or what the op's own rule does."""

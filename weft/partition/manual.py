@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import DeviceMesh, Layout
+from weft.partition.axis_layout import AxisLayout, DeviceMesh
 from weft.partition.collect import KINDS
 from weft.partition.ops import OPS
 from weft.partition.walk import outer_first
@@ -31,8 +31,8 @@ class Manual:
 
     mesh: DeviceMesh
     region: ir.Operation
-    arguments: list[Layout]
-    results: list[Layout]
+    arguments: list[AxisLayout]
+    results: list[AxisLayout]
 
 
 def recognize(module: ir.Module) -> Manual | None:
@@ -139,7 +139,9 @@ def _plain(op: ir.Operation) -> bool:
     return "sdy.sharding" not in op.attributes
 
 
-def _arguments(mesh: DeviceMesh, main: ir.Operation, region: ir.Operation) -> list[Layout] | None:
+def _arguments(
+    mesh: DeviceMesh, main: ir.Operation, region: ir.Operation
+) -> list[AxisLayout] | None:
     """Layouts of the function's arguments, each of which the computation takes once at most."""
     block = main.regions[0].blocks[0]
     wanted: dict[ir.Value, ir.Attribute] = {}
@@ -163,7 +165,7 @@ def _arguments(mesh: DeviceMesh, main: ir.Operation, region: ir.Operation) -> li
     return out
 
 
-def _results(mesh: DeviceMesh, main: ir.Operation, region: ir.Operation) -> list[Layout] | None:
+def _results(mesh: DeviceMesh, main: ir.Operation, region: ir.Operation) -> list[AxisLayout] | None:
     """Layouts of the function's results, all of them results of the computation."""
     shardings = dict(
         zip(region.results, sdy.per_value(region.attributes["out_shardings"]), strict=True)
@@ -205,7 +207,7 @@ def _same(a: ir.Attribute, b: ir.Attribute) -> bool:
     return sdy.dims_of(a) == sdy.dims_of(b)
 
 
-def _layout(mesh: DeviceMesh, value: ir.Value, sharding: ir.Attribute) -> Layout | None:
+def _layout(mesh: DeviceMesh, value: ir.Value, sharding: ir.Attribute) -> AxisLayout | None:
     """A value's layout by a closed sharding over whole axes that divide it, else None."""
     if not isinstance(value.type, ir.RankedTensorType) or not _same(sharding, sharding):
         return None
@@ -217,7 +219,7 @@ def _layout(mesh: DeviceMesh, value: ir.Value, sharding: ir.Attribute) -> Layout
     shape = tuple(value.type.shape)
     if len(dims) != len(shape):
         return None
-    layout = Layout(mesh, shape, tuple(dims))
+    layout = AxisLayout(mesh, shape, tuple(dims))
     return None if any(layout.padded(d) for d in range(len(shape))) else layout
 
 

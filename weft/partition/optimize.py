@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from weft._xla import passes
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import DeviceMesh, Layout
+from weft.partition.axis_layout import AxisLayout, DeviceMesh
 from weft.partition.byte_transport import send_bytes
 from weft.partition.carry_linearity import KEPT, WRITTEN
 from weft.partition.collect import KINDS
@@ -33,7 +33,7 @@ def optimize(
     module: ir.Module,
     mesh: DeviceMesh,
     *,
-    arguments: Sequence[Layout] | None = None,
+    arguments: Sequence[AxisLayout] | None = None,
     written: bool = False,
     overlap: bool = False,
     diverges: bool = False,

@@ -13,7 +13,7 @@ TripCount = Callable[[ir.Operation], int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Meanwhile:
+class OverlappedWork:
     """Computation that a started collective can hide behind.
 
     Attributes:
@@ -25,14 +25,16 @@ class Meanwhile:
     operations: int = 0
     flops: int = 0
 
-    def __add__(self, other: Meanwhile) -> Meanwhile:
-        return Meanwhile(self.operations + other.operations, self.flops + other.flops)
+    def __add__(self, other: OverlappedWork) -> OverlappedWork:
+        return OverlappedWork(self.operations + other.operations, self.flops + other.flops)
 
-    def __mul__(self, trips: int) -> Meanwhile:
-        return Meanwhile(self.operations * trips, self.flops * trips)
+    def __mul__(self, trips: int) -> OverlappedWork:
+        return OverlappedWork(self.operations * trips, self.flops * trips)
 
 
-def until_done(start: ir.Operation, functions: Functions, trip_count: TripCount) -> Meanwhile:
+def overlapped_work(
+    start: ir.Operation, functions: Functions, trip_count: TripCount
+) -> OverlappedWork:
     """The work between an `async_start` and its `async_done`; unknown trip counts are one."""
     done = {
         use.owner.operation
@@ -48,15 +50,17 @@ def until_done(start: ir.Operation, functions: Functions, trip_count: TripCount)
         if inside:
             between.append(op)
         inside = inside or op == start
-    return Meanwhile()
+    return OverlappedWork()
 
 
-def _work(ops: Iterable[ir.Operation], functions: Functions, trip_count: TripCount) -> Meanwhile:
-    def inside(region: ir.Region) -> Meanwhile:
+def _work(
+    ops: Iterable[ir.Operation], functions: Functions, trip_count: TripCount
+) -> OverlappedWork:
+    def inside(region: ir.Region) -> OverlappedWork:
         ops = (view.operation for view in region.blocks[0].operations)
         return _work(ops, functions, trip_count)
 
-    total = Meanwhile()
+    total = OverlappedWork()
     for op in ops:
         name = op.name
         if name == "func.call":
@@ -66,7 +70,7 @@ def _work(ops: Iterable[ir.Operation], functions: Functions, trip_count: TripCou
             total += inside(op.regions[1]) * (trip_count(op) or 1)
         elif name in ("stablehlo.case", "stablehlo.if"):
             branches = [inside(region) for region in op.regions]
-            total += max(branches, key=lambda b: b.flops, default=Meanwhile())
+            total += max(branches, key=lambda b: b.flops, default=OverlappedWork())
         elif flops := facts(op).flops(op):
-            total += Meanwhile(1, flops)
+            total += OverlappedWork(1, flops)
     return total

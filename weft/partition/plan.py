@@ -15,10 +15,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Atoms, Layout, free_of
+from weft.partition.axis_layout import Atoms, AxisLayout, free_of
 from weft.partition.collect import byte_size_of, bytes_sent, trip_count
 from weft.partition.emit import Emitter
-from weft.partition.local_value import Local
+from weft.partition.local_value import LocalValue
 from weft.partition.localize import Localizer
 from weft.partition.ops import facts
 from weft.partition.reshard import relayout, relayout_cost, reordered
@@ -36,7 +36,7 @@ FLOPS_PER_ELEMENT = 1000
 
 def moves_behind(
     lz: Localizer, op: ir.Operation, result: ir.Value, sums: bool = False
-) -> list[Layout]:
+) -> list[AxisLayout]:
     """The layouts of the moves (and sums) that alone use a result, one after the other."""
     layouts = []
     while (user := only_user(result)) is not None and user.block == op.block:
@@ -50,12 +50,12 @@ def moves_behind(
 _SUMS = ("sdy.all_reduce", "sdy.reduce_scatter")
 
 
-def chain_of(lz: Localizer, op: ir.Operation) -> list[Layout]:
+def chain_of(lz: Localizer, op: ir.Operation) -> list[AxisLayout]:
     """The layouts of the reductions and moves that alone use the result, one after the other."""
     return moves_behind(lz, op, op.results[0], sums=True)
 
 
-def _common_moves(lz: Localizer, op: ir.Operation) -> list[Layout]:
+def _common_moves(lz: Localizer, op: ir.Operation) -> list[AxisLayout]:
     """The layouts of the moves that alone use the results, one after the other.
 
     Where an operation has several results, moves of all that are used end alike.
@@ -65,13 +65,13 @@ def _common_moves(lz: Localizer, op: ir.Operation) -> list[Layout]:
     return used[0] if alike else []
 
 
-def wanted(lz: Localizer, op: ir.Operation) -> Layout | None:
+def wanted(lz: Localizer, op: ir.Operation) -> AxisLayout | None:
     """The layout at the end of the moves that alone use the result, else None."""
     moves = _common_moves(lz, op)
     return moves[-1] if moves else None
 
 
-def scattered_to(lz: Localizer, op: ir.Operation) -> Layout | None:
+def scattered_to(lz: Localizer, op: ir.Operation) -> AxisLayout | None:
     """The layout of a reduce_scatter that alone uses the result, else None."""
     user = only_user(op.results[0])
     return lz.target(user) if user and user.name == "sdy.reduce_scatter" else None
@@ -93,7 +93,9 @@ class Share:
     part: float
     alone: bool
 
-    def cost(self, e: Emitter, x: Local, target: Layout, via: Sequence[Layout] = ()) -> float:
+    def cost(
+        self, e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout] = ()
+    ) -> float:
         sent = relayout_cost(e, x, target, via)
         if self.alone and x.before is not None and x.layout is not None:
             sent += relayout_cost(e, x.before, x.layout)
@@ -125,14 +127,18 @@ def _same_move(a: ir.Operation, b: ir.Operation) -> bool:
 
 
 def result_cost(
-    lz: Localizer, op: ir.Operation, now: Layout, target: Layout, via: Sequence[Layout] = ()
+    lz: Localizer,
+    op: ir.Operation,
+    now: AxisLayout,
+    target: AxisLayout,
+    via: Sequence[AxisLayout] = (),
 ) -> int:
     """Bytes that moving the results sends."""
     used = [r for r in op.results if list(r.uses)] or list(op.results)[:1]
     return sum(relayout_cost(lz.e, imagined(lz, r, now), target, via) for r in used)
 
 
-def _wanting(lz: Localizer, value: ir.Value, layout: Layout) -> int:
+def _wanting(lz: Localizer, value: ir.Value, layout: AxisLayout) -> int:
     """How many users of a value want it, or what they make of it, in the layout."""
     count = 0
     for use in value.uses:
@@ -147,13 +153,13 @@ def _wanting(lz: Localizer, value: ir.Value, layout: Layout) -> int:
     return count
 
 
-def imagined(lz: Localizer, value: ir.Value, layout: Layout) -> Local:
+def imagined(lz: Localizer, value: ir.Value, layout: AxisLayout) -> LocalValue:
     """A value in a layout, with a type only."""
     kind = lz.e.type(layout.local, value.type.element_type)
-    return Local(cast(Any, SimpleNamespace(type=kind)), layout)
+    return LocalValue(cast(Any, SimpleNamespace(type=kind)), layout)
 
 
-def comes_split(x: Local, dims: Sequence[int]) -> bool:
+def comes_split(x: LocalValue, dims: Sequence[int]) -> bool:
     """Whether dimensions are split by no reshard, and evenly."""
     assert x.layout is not None
     if any(x.layout.padded(d) for d in dims):
@@ -165,7 +171,9 @@ def comes_split(x: Local, dims: Sequence[int]) -> bool:
 # -- the choice ------------------------------------------------------------------------------------
 
 
-Move = tuple[Local, Layout, Sequence[Layout]]  # a value, where to, and layouts that lead there
+Move = tuple[
+    LocalValue, AxisLayout, Sequence[AxisLayout]
+]  # a value, where to, and layouts that lead there
 
 
 @dataclass(slots=True)
@@ -178,7 +186,7 @@ class Way:
       across: the axes over which the result is a partial sum.
     """
 
-    out: Layout
+    out: AxisLayout
     moves: list[Move]
     across: Atoms = ()
 
@@ -205,13 +213,13 @@ class Planner:
         self,
         lz: Localizer,
         op: ir.Operation,
-        out: Layout,
+        out: AxisLayout,
         operands: Sequence[int],
-        need: Callable[[int, Layout], Layout | None],
+        need: Callable[[int, AxisLayout], AxisLayout | None],
         *,
-        fit: Callable[[Layout], Layout] = lambda layout: layout,
-        lead: Callable[[int, Layout], Layout] | None = None,
-        exchange: Callable[[Emitter, int, Local, Layout], object] | None = None,
+        fit: Callable[[AxisLayout], AxisLayout] = lambda layout: layout,
+        lead: Callable[[int, AxisLayout], AxisLayout] | None = None,
+        exchange: Callable[[Emitter, int, LocalValue, AxisLayout], object] | None = None,
         flops: Callable[[], float] = lambda: FLOPS_PER_ELEMENT,
         summed: Sequence[Sequence[tuple[int, int]]] = (),
         combiner: str | None = "add",
@@ -225,11 +233,11 @@ class Planner:
         self.chain = chain_of(lz, op) if summed else _common_moves(lz, op)
         self.end = self.scattered or (self.chain[-1] if self.chain else out)
 
-    def moved(self) -> tuple[list[Local], Way]:
+    def moved(self) -> tuple[list[LocalValue], Way]:
         """The operands, moved as the best way asks, and that way."""
         way = self.best()
         moved = [
-            relayout(self.lz.e, Local(x.value, x.layout, remake=x.remake), layout, via)
+            relayout(self.lz.e, LocalValue(x.value, x.layout, remake=x.remake), layout, via)
             for x, layout, via in way.moves
         ]
         return moved, way
@@ -283,7 +291,7 @@ class Planner:
                 if not (way.across and self.scattered):
                     yield way
 
-    def _way(self, sources: Sequence[Local], out: Layout, split: bool) -> Way | None:
+    def _way(self, sources: Sequence[LocalValue], out: AxisLayout, split: bool) -> Way | None:
         """How operands move for a result in a layout, sums split as operands are, or whole."""
         layouts = [self.need(i, out) for i in self.numbers]
         if any(layout is None for layout in layouts):
@@ -309,7 +317,7 @@ class Planner:
             passed = (way.out, *via) if via else ()
             sent += result_cost(lz, self.op, way.out, self.end, passed)
         for i, (x, layout, _) in zip(self.numbers, way.moves, strict=True):
-            steps: Sequence[Layout] = ()
+            steps: Sequence[AxisLayout] = ()
             if way.out == self.end:
                 steps = [step for v in via if (step := self.need(i, v)) is not None]
             value = self.op.operands[i]
@@ -344,17 +352,19 @@ class Planner:
         terms = (way.moves[run[0][0]][1].local[run[0][1]] for run in self.summed)
         return self.flops() * math.prod(way.out.local) * math.prod(terms)
 
-    def deliver(self, got: Local, out: Layout) -> Local:
+    def deliver(self, got: LocalValue, out: AxisLayout) -> LocalValue:
         """The result in its layout, or as it is where the moves behind it take it on."""
         if got.partial and not self.scattered and got.layout not in (out, self.end):
-            got = Local(self.lz.e.all_reduce(got.value, *got.partial), got.layout)
+            got = LocalValue(self.lz.e.all_reduce(got.value, *got.partial), got.layout)
         return deliver(self.lz, got, out, self.chain)
 
 
-def deliver(lz: Localizer, got: Local, out: Layout, chain: Sequence[Layout]) -> Local:
+def deliver(
+    lz: Localizer, got: LocalValue, out: AxisLayout, chain: Sequence[AxisLayout]
+) -> LocalValue:
     """A result in its layout, or as it is where the chain of moves behind it takes it on."""
     if got.layout == out:
         return got
     if not chain:
-        return Local(lz.move(got, out).value, out, before=got)
-    return Local(got.value, got.layout, got.partial, via=(out,))
+        return LocalValue(lz.move(got, out).value, out, before=got)
+    return LocalValue(got.value, got.layout, got.partial, via=(out,))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from weft.partition.axis_layout import Atoms, DeviceMesh, Layout
+from weft.partition.axis_layout import Atoms, AxisLayout, DeviceMesh
 
 Dims = tuple[Atoms, ...]
 
@@ -20,7 +20,9 @@ _MOST = 256  # layouts that a search looks at
 _ELEMENT = 256  # costs are whole numbers of this part of an element
 
 
-def cheapest(now: Layout, target: Layout, below: float, step: float) -> tuple[Layout, ...]:
+def cheapest(
+    now: AxisLayout, target: AxisLayout, below: float, step: float
+) -> tuple[AxisLayout, ...]:
     """Layouts to pass one after the other, `target` last, or () where nothing sends less.
 
     Args:
@@ -32,10 +34,10 @@ def cheapest(now: Layout, target: Layout, below: float, step: float) -> tuple[La
     key = (now.shape, now.dims, target.dims, int(below), int(step * _ELEMENT))
     if key not in known:
         known[key] = _search(now, target, below, step) if _least(now, target) < below else ()
-    return tuple(Layout(now.mesh, now.shape, dims) for dims in known[key])
+    return tuple(AxisLayout(now.mesh, now.shape, dims) for dims in known[key])
 
 
-def _least(now: Layout, target: Layout) -> int:
+def _least(now: AxisLayout, target: AxisLayout) -> int:
     """Elements that some device lacks of its shard; no way sends less."""
     both = np.ones(now.mesh.size, np.int64)
     for d in range(len(now.shape)):
@@ -47,7 +49,7 @@ def _least(now: Layout, target: Layout) -> int:
     return math.prod(target.local) - int(both.min())
 
 
-def _search(now: Layout, target: Layout, below: float, step: float) -> tuple[Dims, ...]:
+def _search(now: AxisLayout, target: AxisLayout, below: float, step: float) -> tuple[Dims, ...]:
     mesh, shape, goal = now.mesh, now.shape, target.dims
     total = math.prod(shape)
     most, each = int(below * _ELEMENT), max(1, int(step * _ELEMENT))

@@ -7,16 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Atoms, Layout
+from weft.partition.axis_layout import Atoms, AxisLayout
 from weft.partition.collect import byte_size_of
 from weft.partition.emit import Emitter
-from weft.partition.local_value import Local, fill_padding
+from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.relayout_search import cheapest
 from weft.partition.traffic_estimate import Tally, latency
 from weft.partition.window import window
 
 
-def relayout(e: Emitter, x: Local, target: Layout, via: Sequence[Layout] = ()) -> Local:
+def relayout(
+    e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout] = ()
+) -> LocalValue:
     """Moves `x` to `target`; of the ways there it takes one that sends least.
 
     Args:
@@ -26,20 +28,22 @@ def relayout(e: Emitter, x: Local, target: Layout, via: Sequence[Layout] = ()) -
     if x.layout.dims == target.dims:
         return x
     if 0 in target.shape:
-        return Local(e.splat(0, target.local, x.value.type.element_type), target)
+        return LocalValue(e.splat(0, target.local, x.value.type.element_type), target)
     if x.remake is not None:
-        return Local(x.remake(e, target), target, remake=x.remake)
+        return LocalValue(x.remake(e, target), target, remake=x.remake)
     return _follow(e, x, _cheapest(e, x, target, via))
 
 
-def relayout_cost(e: Emitter, x: Local, target: Layout, via: Sequence[Layout] = ()) -> int:
+def relayout_cost(
+    e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout] = ()
+) -> int:
     """Bytes that `relayout` sends."""
     tally = Tally(e)
     relayout(tally, x, target, via)
     return tally.cost
 
 
-def reordered(now: Layout, target: Layout) -> tuple[Layout, ...]:
+def reordered(now: AxisLayout, target: AxisLayout) -> tuple[AxisLayout, ...]:
     """A layout on the way where both split a dimension along the same axes in another order.
 
     From it, or to it, only a slice or a gather of minor axes is left; the rest is a permute.
@@ -51,15 +55,15 @@ def reordered(now: Layout, target: Layout) -> tuple[Layout, ...]:
             dims.append(a)
         else:
             dims.append(few + tuple(i for i in many if i not in few))
-    middle = Layout(now.mesh, now.shape, tuple(dims))
+    middle = AxisLayout(now.mesh, now.shape, tuple(dims))
     twice = sum(len(a) for a in dims) != len(middle.used)
     return () if twice or middle.dims in (now.dims, target.dims) else (middle,)
 
 
-Route = tuple[tuple[Layout, bool], ...]  # layouts to pass, and whether tiles are permuted first
+Route = tuple[tuple[AxisLayout, bool], ...]  # layouts to pass, and whether tiles are permuted first
 
 
-def _routes(now: Layout, target: Layout, via: Sequence[Layout]) -> list[Route]:
+def _routes(now: AxisLayout, target: AxisLayout, via: Sequence[AxisLayout]) -> list[Route]:
     """Ways to a layout: at once, or through the layouts of `via` or some of them."""
     routes: list[Route] = [((target, True),)]
     if via:
@@ -71,11 +75,11 @@ def _routes(now: Layout, target: Layout, via: Sequence[Layout]) -> list[Route]:
         common = tuple(
             b[: _common_prefix(a, b)] for a, b in zip(now.dims, target.dims, strict=True)
         )
-        routes.append(((Layout(now.mesh, now.shape, common), True), (target, True)))
+        routes.append(((AxisLayout(now.mesh, now.shape, common), True), (target, True)))
     return routes
 
 
-def _cheapest(e: Emitter, x: Local, target: Layout, via: Sequence[Layout]) -> Route:
+def _cheapest(e: Emitter, x: LocalValue, target: AxisLayout, via: Sequence[AxisLayout]) -> Route:
     """The route to take; estimates leave out the search, which is for moves that are made."""
     assert x.layout is not None
     routes = _routes(x.layout, target, via)
@@ -95,20 +99,22 @@ def _cheapest(e: Emitter, x: Local, target: Layout, via: Sequence[Layout]) -> Ro
     return routes[best]
 
 
-def _cost(e: Emitter, x: Local, route: Route) -> int:
+def _cost(e: Emitter, x: LocalValue, route: Route) -> int:
     tally = Tally(e, latency(route[-1][0], x.value.type.element_type))
     _follow(tally, x, route)
     return tally.cost
 
 
-def _follow(e: Emitter, x: Local, route: Route) -> Local:
+def _follow(e: Emitter, x: LocalValue, route: Route) -> LocalValue:
     for layout, permute in route:
         assert x.layout is not None
         x = _step(e, x.value, x.layout, layout, permute)
     return x
 
 
-def _step(e: Emitter, value: ir.Value, now: Layout, target: Layout, permute: bool) -> Local:
+def _step(
+    e: Emitter, value: ir.Value, now: AxisLayout, target: AxisLayout, permute: bool
+) -> LocalValue:
     """Slices are free, then all_to_all, permutes, and gathers last."""
     if permute:
         value, now = _permute_tiles(e, value, now, target)
@@ -137,10 +143,10 @@ def _step(e: Emitter, value: ir.Value, now: Layout, target: Layout, permute: boo
             now = now.with_dim(dim, ())
             value = _slice_dim(e, value, now, dim, target.dims[dim])
             now = now.with_dim(dim, target.dims[dim])
-    return Local(value, target)
+    return LocalValue(value, target)
 
 
-def _whole(layout: Layout, dim: int, atoms: Atoms) -> int:
+def _whole(layout: AxisLayout, dim: int, atoms: Atoms) -> int:
     """Elements of `dim` that the devices along `atoms` hold together."""
     return layout.local[dim] * layout.mesh.count(atoms)
 
@@ -152,7 +158,7 @@ def _common_prefix(a: Atoms, b: Atoms) -> int:
     return n
 
 
-def _gather_dim(e: Emitter, value: ir.Value, now: Layout, dim: int, keep: Atoms) -> ir.Value:
+def _gather_dim(e: Emitter, value: ir.Value, now: AxisLayout, dim: int, keep: Atoms) -> ir.Value:
     """Gathers `dim` until only the prefix `keep` of its atoms splits it."""
     gone = now.dims[dim][len(keep) :]
     if not gone:
@@ -163,7 +169,7 @@ def _gather_dim(e: Emitter, value: ir.Value, now: Layout, dim: int, keep: Atoms)
         part = -(-size // n)
         first = np.arange(now.counts[dim])
         first = first // n * size + first % n * part
-        value = window(e, Local(value, now), dim, first, part, exact=False)
+        value = window(e, LocalValue(value, now), dim, first, part, exact=False)
         return e.slice(e.all_gather(value, gone, dim), dim, 0, size)
     held, count = now.local[dim], now.mesh.count(gone)
     if not keep and 2 * now.shape[dim] < count * held:  # most shards are padding
@@ -172,10 +178,10 @@ def _gather_dim(e: Emitter, value: ir.Value, now: Layout, dim: int, keep: Atoms)
     return e.slice(value, dim, 0, target.local[dim])
 
 
-def _gather_few(e: Emitter, value: ir.Value, now: Layout, dim: int) -> ir.Value:
+def _gather_few(e: Emitter, value: ir.Value, now: AxisLayout, dim: int) -> ir.Value:
     """Gathers a dimension with fewer elements than shards, as a sum of parts padded with zeros."""
     atoms, held, size = now.dims[dim], now.local[dim], now.shape[dim]
-    value = fill_padding(e, Local(value, now), [dim]).value
+    value = fill_padding(e, LocalValue(value, now), [dim]).value
     shape = list(value.type.shape)
     shape[dim] = size + held  # room behind the end for devices that hold nothing
     zeros = e.splat(0, shape, value.type.element_type)
@@ -185,7 +191,7 @@ def _gather_few(e: Emitter, value: ir.Value, now: Layout, dim: int) -> ir.Value:
     return e.all_reduce(whole, atoms, kind)
 
 
-def _slice_dim(e: Emitter, value: ir.Value, now: Layout, dim: int, want: Atoms) -> ir.Value:
+def _slice_dim(e: Emitter, value: ir.Value, now: AxisLayout, dim: int, want: Atoms) -> ir.Value:
     """Keeps each device's share of `dim` when its atoms grow from a prefix to `want`."""
     extra = want[len(now.dims[dim]) :]
     if not extra:
@@ -195,7 +201,7 @@ def _slice_dim(e: Emitter, value: ir.Value, now: Layout, dim: int, want: Atoms) 
     held = value.type.shape[dim]
     if now.dims[dim] and size * count != held:  # the shards start elsewhere
         first = np.arange(now.counts[dim]) * size * count
-        value = window(e, Local(value, now), dim, first, size * count, exact=False)
+        value = window(e, LocalValue(value, now), dim, first, size * count, exact=False)
         held = size * count
     value = e.pad(value, dim, 0, max(size * count - held, 0))
     start = e.lookup(extra, [k * size for k in range(count)])
@@ -203,8 +209,8 @@ def _slice_dim(e: Emitter, value: ir.Value, now: Layout, dim: int, want: Atoms) 
 
 
 def _permute_tiles(
-    e: Emitter, value: ir.Value, now: Layout, target: Layout
-) -> tuple[ir.Value, Layout]:
+    e: Emitter, value: ir.Value, now: AxisLayout, target: AxisLayout
+) -> tuple[ir.Value, AxisLayout]:
     """One collective_permute when every dimension has as many shards in both layouts."""
     if now.counts != target.counts or now.dims == target.dims:
         return value, now
@@ -212,7 +218,7 @@ def _permute_tiles(
     # Devices stay apart along axes that split neither: the value may be a sum over them.
     idle = tuple(i for i in range(len(mesh.atoms)) if i not in now.used | target.used)
 
-    def tiles(layout: Layout) -> np.ndarray:
+    def tiles(layout: AxisLayout) -> np.ndarray:
         out = np.zeros(mesh.size, np.int64)
         for atoms in (*layout.dims, idle):
             out = out * mesh.count(atoms) + mesh.coordinates(atoms)
@@ -225,8 +231,8 @@ def _permute_tiles(
 
 
 def _exchange_dims(
-    e: Emitter, value: ir.Value, now: Layout, target: Layout
-) -> tuple[ir.Value, Layout]:
+    e: Emitter, value: ir.Value, now: AxisLayout, target: AxisLayout
+) -> tuple[ir.Value, AxisLayout]:
     """all_to_all for atoms that leave one dimension's minor end for another's."""
     changed = True
     while changed:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import DeviceMesh, Layout
+from weft.partition.axis_layout import AxisLayout, DeviceMesh
 from weft.partition.carry_linearity import (
     COMBINERS,
     KEPT,
@@ -41,7 +41,7 @@ _SMALL = 256 * 1024
 
 
 def reduce_behind_loops(
-    block: ir.Block, mesh: DeviceMesh, arguments: Sequence[Layout] | None = None
+    block: ir.Block, mesh: DeviceMesh, arguments: Sequence[AxisLayout] | None = None
 ) -> int:
     """Moves all_reduces behind the loops of a function that add them up.
 
@@ -66,7 +66,7 @@ class _Agreement:
     """Tells where the devices of groups hold the same; types the function when first asked."""
 
     def __init__(
-        self, block: ir.Block, mesh: DeviceMesh, arguments: Sequence[Layout] | None
+        self, block: ir.Block, mesh: DeviceMesh, arguments: Sequence[AxisLayout] | None
     ) -> None:
         self.block, self.mesh, self.arguments = block, mesh, arguments
         self._typer: Typer | None = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from weft._xla import passes
 from weft._xla.mlir import ir
 from weft.partition import manual
-from weft.partition.axis_layout import DeviceMesh, Layout
+from weft.partition.axis_layout import AxisLayout, DeviceMesh
 from weft.partition.explain import annotate, constraint_lines
 from weft.partition.localize import localize
 from weft.partition.loop_stacks import gather_small_stacks
@@ -37,8 +37,8 @@ class Stages:
     collectives: ir.Module | None
     local: ir.Module
     mesh: DeviceMesh
-    arguments: list[Layout]
-    results: list[Layout]
+    arguments: list[AxisLayout]
+    results: list[AxisLayout]
     seconds: dict[str, float] = field(default_factory=dict)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Atoms, Layout, Numbers
+from weft.partition.axis_layout import Atoms, AxisLayout, Numbers
 from weft.partition.collect import byte_size, byte_size_of, bytes_sent
 from weft.partition.emit import Emitter
 
@@ -19,7 +19,7 @@ from weft.partition.emit import Emitter
 LATENCY = 64 * 1024
 
 
-def latency(layout: Layout, element: ir.Type) -> int:
+def latency(layout: AxisLayout, element: ir.Type) -> int:
     """Return the cost of a relayout step beside the bytes that it sends.
 
     No more than half of what a device holds of the value, so that small programs, whose time is

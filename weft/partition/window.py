@@ -9,12 +9,12 @@ import numpy as np
 from weft._xla.mlir import ir
 from weft.partition.axis_layout import Atoms, Numbers
 from weft.partition.emit import Emitter
-from weft.partition.local_value import Local, index_mask, mask
+from weft.partition.local_value import LocalValue, index_mask, mask
 
 
 def window(
     e: Emitter,
-    x: Local,
+    x: LocalValue,
     dim: int,
     starts: Numbers,
     size: int,
@@ -234,7 +234,7 @@ def _by_rounds(first: np.ndarray, held: int, low: np.ndarray, high: np.ndarray) 
 
 
 def _run_rounds(
-    e: Emitter, x: Local, dim: int, first: np.ndarray, size: int, plan: _Rounds
+    e: Emitter, x: LocalValue, dim: int, first: np.ndarray, size: int, plan: _Rounds
 ) -> ir.Value:
     """The window from what the device has of it and what it receives in each round.
 

@@ -58,7 +58,7 @@ _large: collections.deque[Any] = collections.deque()
 _groups: collections.deque[Any] = collections.deque()
 _ticks = itertools.count(1)
 _gate = threading.Lock()
-"""Held by a thread that waits for a group, so that no other starts one meanwhile."""
+"""FutureTree by a thread that waits for a group, so that no other starts one meanwhile."""
 
 # Where a program runs, as far as it is of concern here; bits, for what a function's programs do.
 ELSEWHERE = 0  # on another platform, or on the only CPU device

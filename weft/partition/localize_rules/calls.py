@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Atoms, Layout
-from weft.partition.local_value import Local, fill_padding
+from weft.partition.axis_layout import Atoms, AxisLayout
+from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.factored import by_factor, split_factors
 from weft.partition.localize_rules.host import host_call, is_host_call
@@ -13,7 +13,7 @@ from weft.partition.localize_rules.kernels import is_kernel, kernel_call
 
 
 @rule("stablehlo.custom_call")
-def custom_call(lz: Localizer, op: ir.Operation) -> list[Local]:
+def custom_call(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     outs = lz.layouts(op)
     xs = lz.operands(op)
     if is_kernel(op):
@@ -67,14 +67,16 @@ def _num_batch_dims(op: ir.Operation) -> int:
     return 0
 
 
-def _leading(layout: Layout, lead: tuple[Atoms, ...], batch: int) -> Layout:
+def _leading(layout: AxisLayout, lead: tuple[Atoms, ...], batch: int) -> AxisLayout:
     """Only the first `batch` dimensions split, as in `lead`."""
     rank = len(layout.shape)
     dims = tuple(lead[d] if d < min(batch, len(lead)) else () for d in range(rank))
-    return Layout(layout.mesh, layout.shape, dims)
+    return AxisLayout(layout.mesh, layout.shape, dims)
 
 
-def _by_rule(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layout]) -> list[Local]:
+def _by_rule(
+    lz: Localizer, op: ir.Operation, xs: list[LocalValue], outs: list[AxisLayout]
+) -> list[LocalValue]:
     """Factors that operands and results share follow the results; reductions give partial sums."""
     r = sdy.sharding_rule(op.attributes["sdy.sharding_rule"])
     shared = _factors(r.operands) & _factors(r.results)
@@ -101,7 +103,7 @@ def _by_rule(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layout
     del op.attributes["sdy.sharding_rule"]
     got = lz.keep(op, values, now)
     if across:
-        got = [Local(lz.e.all_reduce(x.value, across, "add"), x.layout) for x in got]
+        got = [LocalValue(lz.e.all_reduce(x.value, across, "add"), x.layout) for x in got]
     return [lz.move(x, o) for x, o in zip(got, outs, strict=True)]
 
 

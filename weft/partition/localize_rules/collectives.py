@@ -5,18 +5,18 @@ from __future__ import annotations
 from weft._xla import sdy
 from weft._xla.mlir import ir
 from weft.partition import reshard
-from weft.partition.axis_layout import Atoms, Layout
+from weft.partition.axis_layout import Atoms, AxisLayout
 from weft.partition.carry_linearity import WRITTEN
 from weft.partition.collect import KINDS
 from weft.partition.emit import Emitter
-from weft.partition.local_value import Local, fill_padding
+from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.ops import facts, named
 from weft.partition.walk import only_user
 
 
 @rule(*named(lambda row: row.relayout))
-def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
+def relayout(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """The operand and result layouts say which collective it is.
 
     A chain of them waits for its end: `reshard.relayout` then finds a way that sends less, if any.
@@ -30,11 +30,11 @@ def relayout(lz: Localizer, op: ir.Operation) -> list[Local]:
     if not still:
         x = lz.complete(op.operands[0])
         if _next_in_chain(op):
-            x = Local(x.value, x.layout, remake=x.remake, via=(*x.via, out))
+            x = LocalValue(x.value, x.layout, remake=x.remake, via=(*x.via, out))
             return lz.replace(op, x)
-    now = Local(x.value, x.layout, remake=x.remake)
+    now = LocalValue(x.value, x.layout, remake=x.remake)
     moved = reshard.relayout(lz.e, now, out, x.via)
-    return lz.replace(op, Local(moved.value, out, still, moved.remake, None if still else now))
+    return lz.replace(op, LocalValue(moved.value, out, still, moved.remake, None if still else now))
 
 
 def _next_in_chain(op: ir.Operation) -> bool:
@@ -44,7 +44,7 @@ def _next_in_chain(op: ir.Operation) -> bool:
 
 
 @rule("sdy.all_reduce")
-def all_reduce(lz: Localizer, op: ir.Operation) -> list[Local]:
+def all_reduce(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Combines a partial result with the combiner of its producer; a complete one is left alone."""
     if lz.local(op.operands[0]).partial is None:
         return relayout(lz, op)
@@ -52,11 +52,11 @@ def all_reduce(lz: Localizer, op: ir.Operation) -> list[Local]:
     out = lz.target(op)
     x = _reduce_over(lz, lz.local(op.operands[0]), axes, out)
     if x.partial is None and x.layout != out and _next_in_chain(op):
-        return lz.replace(op, Local(x.value, x.layout, via=(out,)))
-    return lz.replace(op, Local(lz.at(Local(x.value, x.layout), out), out, x.partial))
+        return lz.replace(op, LocalValue(x.value, x.layout, via=(out,)))
+    return lz.replace(op, LocalValue(lz.at(LocalValue(x.value, x.layout), out), out, x.partial))
 
 
-def _reduce_over(lz: Localizer, x: Local, axes: Atoms, out: Layout) -> Local:
+def _reduce_over(lz: Localizer, x: LocalValue, axes: Atoms, out: AxisLayout) -> LocalValue:
     """Reduces over axes, and over those that split the result where the operand has sums."""
     if x.partial is None:
         return x
@@ -64,11 +64,11 @@ def _reduce_over(lz: Localizer, x: Local, axes: Atoms, out: Layout) -> Local:
     now = tuple(i for i in atoms if i in axes or i in out.used)
     left = tuple(i for i in atoms if i not in now)
     value = lz.e.all_reduce(x.value, now, kind) if now else x.value
-    return Local(value, x.layout, (left, kind) if left else None)
+    return LocalValue(value, x.layout, (left, kind) if left else None)
 
 
 @rule("sdy.reduce_scatter")
-def reduce_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
+def reduce_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     if lz.local(op.operands[0]).partial is None:
         return relayout(lz, op)
     out = lz.target(op)
@@ -81,10 +81,10 @@ def reduce_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
     across = {i for atoms in scattered.values() for i in atoms}
     x = scatter_partial(lz.e, x, scattered)
     x = _reduce_over(lz, x, tuple(across), out)
-    return lz.replace(op, Local(lz.at(Local(x.value, x.layout), out), out, x.partial))
+    return lz.replace(op, LocalValue(lz.at(LocalValue(x.value, x.layout), out), out, x.partial))
 
 
-def scatter_partial(e: Emitter, x: Local, scattered: dict[int, Atoms]) -> Local:
+def scatter_partial(e: Emitter, x: LocalValue, scattered: dict[int, Atoms]) -> LocalValue:
     """reduce_scatter along each dimension whose atoms all are partial in `x`."""
     for d, atoms in scattered.items():
         if x.partial is None or not set(atoms) <= set(x.partial[0]):
@@ -100,19 +100,19 @@ def scatter_partial(e: Emitter, x: Local, scattered: dict[int, Atoms]) -> Local:
         value = e.pad(value, d, 0, after.local[d] * e.mesh.count(atoms) - layout.local[d])
         value = e.reduce_scatter(value, atoms, d, kind)
         left = tuple(i for i in partial if i not in atoms)
-        x = Local(value, after, (left, kind) if left else None)
+        x = LocalValue(value, after, (left, kind) if left else None)
     return x
 
 
 @rule("sdy.replicated_to_unreduced")
-def replicated_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
+def replicated_to_unreduced(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """The first device of each group keeps the value, the others hold zero."""
     x = lz.local(op.operands[0])
     return lz.replace(op, lz.as_sum(x, lz.target(op), lz.unreduced(sdy.target_of(op))))
 
 
 @rule("sdy.sharded_to_unreduced")
-def sharded_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
+def sharded_to_unreduced(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Each device puts its shard into zeros of the whole dimension."""
     out = lz.target(op)
     wanted = lz.unreduced(sdy.target_of(op))
@@ -126,7 +126,7 @@ def sharded_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
         gone = atoms[len(out.dims[d]) :]
         if not gone:
             continue
-        value = fill_padding(e, Local(value, layout), [d]).value
+        value = fill_padding(e, LocalValue(value, layout), [d]).value
         size = layout.local[d]
         shape = list(value.type.shape)
         shape[d] = size * lz.mesh.count(gone)
@@ -135,19 +135,19 @@ def sharded_to_unreduced(lz: Localizer, op: ir.Operation) -> list[Local]:
         layout = layout.with_dim(d, out.dims[d])
         value = e.slice(e.dynamic_update(zeros, value, d, start), d, 0, layout.local[d])
         across += gone
-    return lz.replace(op, Local(value, out, (across, "add")))
+    return lz.replace(op, LocalValue(value, out, (across, "add")))
 
 
 @rule(*KINDS)
-def manual_collective(lz: Localizer, op: ir.Operation) -> list[Local]:
+def manual_collective(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Written by the user: its groups name devices; only axes that are still free are localized."""
     outs = lz.layouts(op)
     whole = [op.attributes[name].value for name in (facts(op).cut, facts(op).merged) if name]
     values, layouts = [], []
     for x, out in zip(lz.operands(op), outs, strict=True):
         dims = tuple(() if d in whole else a for d, a in enumerate(out.dims))
-        values.append(lz.at(x, Layout(lz.mesh, x.layout.shape, dims)))
-        layouts.append(Layout(lz.mesh, out.shape, dims))
+        values.append(lz.at(x, AxisLayout(lz.mesh, x.layout.shape, dims)))
+        layouts.append(AxisLayout(lz.mesh, out.shape, dims))
     for name in ("channel_handle", "use_global_device_ids"):  # devices are replicas now
         if name in op.attributes:
             del op.attributes[name]
@@ -156,21 +156,21 @@ def manual_collective(lz: Localizer, op: ir.Operation) -> list[Local]:
 
 
 @rule("stablehlo.partition_id")
-def partition_id(lz: Localizer, op: ir.Operation) -> list[Local]:
+def partition_id(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """The device's number; the local program's devices are replicas."""
     value = lz.e.make("stablehlo.replica_id", (), op.results[0].type)
-    return lz.replace(op, Local(value, lz.layout(None, ())))
+    return lz.replace(op, LocalValue(value, lz.layout(None, ())))
 
 
 @rule("stablehlo.replica_id")
-def replica_id(lz: Localizer, op: ir.Operation) -> list[Local]:
+def replica_id(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """The global program has one replica."""
     zero = lz.e.const(0, op.results[0].type.element_type)
-    return lz.replace(op, Local(zero, lz.layout(None, ())))
+    return lz.replace(op, LocalValue(zero, lz.layout(None, ())))
 
 
 @rule("stablehlo.async_start")
-def async_start(lz: Localizer, op: ir.Operation) -> list[Local]:
+def async_start(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Written by the user: what it starts stays as it is, on operands whole along free axes."""
     for i, x in enumerate(lz.operands(op)):
         op.operands[i] = lz.at(x, lz.layout(None, op.operands[i].type.shape))
@@ -181,14 +181,14 @@ def async_start(lz: Localizer, op: ir.Operation) -> list[Local]:
         ):
             if name in view.operation.attributes:
                 del view.operation.attributes[name]
-    return [Local(op.results[0], lz.layout(None, ()))]
+    return [LocalValue(op.results[0], lz.layout(None, ()))]
 
 
 @rule("stablehlo.async_done")
-def async_done(lz: Localizer, op: ir.Operation) -> list[Local]:
+def async_done(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """The value of what was started, whole along free axes."""
     out = lz.layouts(op)[0]
     if "sdy.sharding" in op.attributes:
         del op.attributes["sdy.sharding"]
     lz.e.ip = ir.InsertionPoint.after(op)
-    return [lz.move(Local(op.results[0], lz.layout(None, op.results[0].type.shape)), out)]
+    return [lz.move(LocalValue(op.results[0], lz.layout(None, op.results[0].type.shape)), out)]

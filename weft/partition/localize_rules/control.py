@@ -7,15 +7,15 @@ from contextlib import contextmanager
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Layout
+from weft.partition.axis_layout import AxisLayout
 from weft.partition.collect import trip_count
-from weft.partition.local_value import Local
+from weft.partition.local_value import LocalValue
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.loop_slices import arrive_as_used
 
 
 @rule("stablehlo.while")
-def while_(lz: Localizer, op: ir.Operation) -> list[Local]:
+def while_(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """The carry keeps one layout through condition, body and result."""
     layouts = arrive_as_used(lz, op, lz.layouts(op))
     values = []
@@ -26,13 +26,13 @@ def while_(lz: Localizer, op: ir.Operation) -> list[Local]:
         for argument, layout in zip(region.blocks[0].arguments, layouts, strict=True):
             lz.bind_argument(argument, layout)
     with _may_diverge(lz, trip_count(op) is None):
-        lz.walk(op.regions[0].blocks[0], [Layout(lz.mesh, (), ())])
+        lz.walk(op.regions[0].blocks[0], [AxisLayout(lz.mesh, (), ())])
         lz.walk(op.regions[1].blocks[0], layouts)
     return lz.keep(op, values, layouts)
 
 
 @rule("stablehlo.case", "stablehlo.if")
-def case(lz: Localizer, op: ir.Operation) -> list[Local]:
+def case(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     layouts = lz.layouts(op)
     predicate = lz.operand(op, 0).value
     with _may_diverge(lz):
@@ -55,14 +55,14 @@ def _may_diverge(lz: Localizer, decided: bool = True) -> Iterator[None]:
 
 
 @rule("stablehlo.return", "sdy.return")
-def return_(lz: Localizer, op: ir.Operation) -> list[Local]:
+def return_(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     for i, (value, layout) in enumerate(zip(op.operands, lz.returns[-1], strict=True)):
         op.operands[i] = lz.at(lz.complete(value), layout)
     return []
 
 
 @rule("func.return")
-def function_return(lz: Localizer, op: ir.Operation) -> list[Local]:
+def function_return(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Results may stay partial sums where the signature says unreduced."""
     for i, (value, layout) in enumerate(zip(op.operands, lz.returns[-1], strict=True)):
         x = lz.local(value)
@@ -71,12 +71,12 @@ def function_return(lz: Localizer, op: ir.Operation) -> list[Local]:
             if lz.result_unreduced[i]
             else lz.complete(value)
         )
-        op.operands[i] = lz.at(Local(x.value, x.layout), layout)
+        op.operands[i] = lz.at(LocalValue(x.value, x.layout), layout)
     return []
 
 
 @rule("sdy.manual_computation")
-def manual_computation(lz: Localizer, op: ir.Operation) -> list[Local]:
+def manual_computation(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """The body is already per-device along the manual axes: it moves out of the region."""
     manual = frozenset(
         i for name in sdy.manual_axes(op.attributes["manual_axes"]) for i in lz.mesh.atoms_of(name)
@@ -89,13 +89,13 @@ def manual_computation(lz: Localizer, op: ir.Operation) -> list[Local]:
         x = lz.local(value)
         x = lz.as_sum(x, x.layout, atoms) if atoms else lz.complete(value)
         layout = lz.layout(sharding, x.layout.shape)
-        moved = lz.at(Local(x.value, x.layout), layout)
-        inner = Layout(lz.mesh, argument.type.shape, _free_dims(layout, manual))
-        lz.values[argument] = Local(moved, inner)
+        moved = lz.at(LocalValue(x.value, x.layout), layout)
+        inner = AxisLayout(lz.mesh, argument.type.shape, _free_dims(layout, manual))
+        lz.values[argument] = LocalValue(moved, inner)
     terminator = list(block.operations)[-1].operation
     outer = [lz.layout(s, r.type.shape) for s, r in zip(outputs, op.results, strict=True)]
     returns = [
-        Layout(lz.mesh, v.type.shape, _free_dims(layout, manual))
+        AxisLayout(lz.mesh, v.type.shape, _free_dims(layout, manual))
         for layout, v in zip(outer, terminator.operands, strict=True)
     ]
     lz.manual.append(lz.manual[-1] | manual)
@@ -107,25 +107,25 @@ def manual_computation(lz: Localizer, op: ir.Operation) -> list[Local]:
     return lz.replace(
         op,
         *(
-            Local(v, layout, (atoms, "add") if atoms else None)
+            LocalValue(v, layout, (atoms, "add") if atoms else None)
             for v, layout, atoms in zip(terminator.operands, outer, partials, strict=True)
         ),
     )
 
 
-def _free_dims(layout: Layout, manual: frozenset[int]):
+def _free_dims(layout: AxisLayout, manual: frozenset[int]):
     return tuple(tuple(i for i in atoms if i not in manual) for atoms in layout.dims)
 
 
 @rule("stablehlo.tuple")
-def tuple_(lz: Localizer, op: ir.Operation) -> list[Local]:
+def tuple_(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """A tuple is known by its members; only get_tuple_element may use it."""
     lz.tuples[op.results[0]] = lz.operands(op)
-    return lz.replace(op, Local(op.results[0], None))
+    return lz.replace(op, LocalValue(op.results[0], None))
 
 
 @rule("stablehlo.get_tuple_element")
-def get_tuple_element(lz: Localizer, op: ir.Operation) -> list[Local]:
+def get_tuple_element(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     members = lz.tuples.get(op.operands[0])
     if members is None:
         raise lz.unsupported(op, "a tuple that is not built by stablehlo.tuple")
@@ -133,14 +133,14 @@ def get_tuple_element(lz: Localizer, op: ir.Operation) -> list[Local]:
 
 
 @rule("stablehlo.optimization_barrier")
-def each_by_itself(lz: Localizer, op: ir.Operation) -> list[Local]:
+def each_by_itself(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Every result is its operand, each with a layout of its own."""
     xs = lz.operands(op)
     return lz.keep(op, [x.value for x in xs], [x.layout for x in xs])
 
 
 @rule("stablehlo.after_all", "stablehlo.create_token")
-def unchanged(lz: Localizer, op: ir.Operation) -> list[Local]:
+def unchanged(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Tokens are the same in both programs."""
     return lz.keep(
         op, [x.value for x in lz.operands(op)], [lz.layout(None, ()) for r in op.results]

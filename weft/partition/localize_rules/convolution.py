@@ -9,10 +9,10 @@ import numpy as np
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Atoms, Layout, free_of
+from weft.partition.axis_layout import Atoms, AxisLayout, free_of
 from weft.partition.collect import byte_size_of, bytes_sent
 from weft.partition.emit import Emitter
-from weft.partition.local_value import Local, fill_padding
+from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.windowed import held_window, listed, padding_of, window_of
 from weft.partition.plan import FLOPS_PER_BYTE, comes_split, scattered_to, share
@@ -60,7 +60,7 @@ def _read(op: ir.Operation) -> _Convolution:
 class _Plan:
     """Where a convolution's result and operands lie while every device computes its part."""
 
-    result: Layout
+    result: AxisLayout
     by_group: bool  # the groups of features are split over devices
     left: list[Atoms]
     right: list[Atoms]
@@ -68,7 +68,7 @@ class _Plan:
     contracted: list[int]  # spatial dimensions summed over devices
 
 
-def _result_layout(conv: _Convolution, batch: int, out: Layout) -> tuple[Layout, bool]:
+def _result_layout(conv: _Convolution, batch: int, out: AxisLayout) -> tuple[AxisLayout, bool]:
     """The layout that the devices can compute in, and whether it splits the groups."""
     dims, now = conv.dims, out
     if conv.batch_groups > 1:
@@ -85,7 +85,7 @@ def _result_layout(conv: _Convolution, batch: int, out: Layout) -> tuple[Layout,
 
 
 def _plan(
-    conv: _Convolution, lhs: Layout, rhs: Layout, out: Layout, sum_features: bool = True
+    conv: _Convolution, lhs: AxisLayout, rhs: AxisLayout, out: AxisLayout, sum_features: bool = True
 ) -> _Plan:
     """Split features of the operand give partial sums, or are gathered."""
     dims = conv.dims
@@ -117,8 +117,13 @@ def _plan(
 
 
 def _cheapest(
-    lz: Localizer, op: ir.Operation, conv: _Convolution, lhs: Local, rhs: Local, out: Layout
-) -> tuple[_Plan, Local, Local]:
+    lz: Localizer,
+    op: ir.Operation,
+    conv: _Convolution,
+    lhs: LocalValue,
+    rhs: LocalValue,
+    out: AxisLayout,
+) -> tuple[_Plan, LocalValue, LocalValue]:
     """Sums of features over devices, or features gathered where that sends less; its operands."""
     assert lhs.layout is not None and rhs.layout is not None
     split = _plan(conv, lhs.layout, rhs.layout, out)
@@ -136,7 +141,7 @@ def _cheapest(
         ((lhs, split.left, whole.left), (rhs, split.right, whole.right))
     ):
         pays = share(lz, op, op.operands[i])
-        at = [Layout(lz.mesh, x.layout.shape, tuple(dims)) for dims in (now, then)]
+        at = [AxisLayout(lz.mesh, x.layout.shape, tuple(dims)) for dims in (now, then)]
         least, source = min(
             ((pays.cost(lz.e, s, at[1]), s) for s in (x, x.before) if s is not None),
             key=lambda option: option[0],
@@ -152,8 +157,8 @@ def _cheapest(
 
 
 def _windows(
-    e: Emitter, conv: _Convolution, plan: _Plan, x: Local, y: Local
-) -> tuple[ir.Value, Local, list[list[int]]]:
+    e: Emitter, conv: _Convolution, plan: _Plan, x: LocalValue, y: LocalValue
+) -> tuple[ir.Value, LocalValue, list[list[int]]]:
     """The operand that each device reads, the kernel, and the padding that is left to do."""
     value, held = x.value, x.layout
     padding = [list(p) for p in conv.padding]
@@ -173,13 +178,13 @@ def _windows(
             padding[i] = [lead, tail]
         else:
             continue
-        value = window(e, Local(value, held), a, first, length)
+        value = window(e, LocalValue(value, held), a, first, length)
         held = held_window(held, a, length)
     return value, y, padding
 
 
 @rule("stablehlo.convolution")
-def convolution(lz: Localizer, op: ir.Operation) -> list[Local]:
+def convolution(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Batch and features like a contraction; split spatial dimensions by halo exchange."""
     e = lz.e
     out = lz.layouts(op)[0]
@@ -187,8 +192,8 @@ def convolution(lz: Localizer, op: ir.Operation) -> list[Local]:
     conv = _read(op)
     plan, lhs, rhs = _cheapest(lz, op, conv, lhs, rhs, out)
     now, across = plan.result, plan.across
-    x = lz.move(lhs, Layout(lz.mesh, lhs.layout.shape, tuple(plan.left)))
-    y = lz.move(rhs, Layout(lz.mesh, rhs.layout.shape, tuple(plan.right)))
+    x = lz.move(lhs, AxisLayout(lz.mesh, lhs.layout.shape, tuple(plan.left)))
+    y = lz.move(rhs, AxisLayout(lz.mesh, rhs.layout.shape, tuple(plan.right)))
     x = fill_padding(e, x, [conv.dims.lhs_feature])
     y = fill_padding(e, y, [conv.dims.rhs_in])
     value, y, padding = _windows(e, conv, plan, x, y)
@@ -201,5 +206,5 @@ def convolution(lz: Localizer, op: ir.Operation) -> list[Local]:
         got.partial = (across, "add") if across else None
         return [got]
     if across:
-        got = Local(e.all_reduce(got.value, across, "add"), now)
+        got = LocalValue(e.all_reduce(got.value, across, "add"), now)
     return [lz.move(got, out)]

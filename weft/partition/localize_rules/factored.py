@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Atoms, Layout, free_of
+from weft.partition.axis_layout import Atoms, AxisLayout, free_of
 from weft.partition.emit import Emitter
-from weft.partition.local_value import Local, fill_padding
+from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.localize import FACTORED, WHOLE, Localizer, rule
 from weft.partition.ops import facts
 from weft.partition.plan import FLOPS_PER_ELEMENT, Planner
@@ -26,7 +26,7 @@ def factored(
     lz: Localizer,
     op: ir.Operation,
     arrange: Callable[[Emitter, ir.Value], ir.Value] = lambda e, value: value,
-) -> list[Local]:
+) -> list[LocalValue]:
     """Shared factors follow the result; split sums give partial ones, where that is cheaper.
 
     Dimensions that are summed over are filled with what changes nothing where they are padded.
@@ -39,13 +39,13 @@ def factored(
     summed = [r.places(f) for f in sorted(r.reduction)] if sums else []
     drop = _whole_dims(r, sums)
 
-    def fit(out: Layout) -> Layout:
+    def fit(out: AxisLayout) -> AxisLayout:
         return out.without(*drop) if drop else out
 
-    def need(index: int, out: Layout) -> Layout:
+    def need(index: int, out: AxisLayout) -> AxisLayout:
         return by_factor(_splits(out, first), xs[index].layout, r.operands[index])
 
-    def lead(index: int, layout: Layout) -> Layout:
+    def lead(index: int, layout: AxisLayout) -> AxisLayout:
         split = _splits(layout, r.operands[index])
         taken = {i for atoms in split.values() for i in atoms}
         own = {f[0] for f in r.operands[index] if f}
@@ -69,7 +69,7 @@ def factored(
     split = _splits(way.out, first)
     now = [by_factor(split, o, m) for o, m in zip(outs, r.results, strict=True)]
     got = lz.keep(op, [arrange(e, x.value) for x in moved], now)
-    got = [Local(arrange(e, x.value), x.layout) for x in got]
+    got = [LocalValue(arrange(e, x.value), x.layout) for x in got]
     if way.across and kind is not None:
         got[0].partial = (way.across, kind)
     elif way.across:
@@ -78,7 +78,7 @@ def factored(
 
 
 @rule("stablehlo.fft")
-def fft(lz: Localizer, op: ir.Operation) -> list[Local]:
+def fft(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Operands and results lie in order: the last dimension is innermost in memory.
 
     XLA:CPU lays out operands of FFTs for what is before or behind them, such as an all_to_all, and
@@ -104,7 +104,7 @@ def _in_order(e: Emitter, value: ir.Value) -> ir.Value:
 
 
 @rule(WHOLE, "stablehlo.rng", "stablehlo.rng_bit_generator", "func.call")
-def whole(lz: Localizer, op: ir.Operation) -> list[Local]:
+def whole(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Every device computes all of it and keeps its share: random bits are those of one device."""
     outs = lz.layouts(op)
     values = [lz.at(x, x.layout.whole) for x in lz.operands(op)]
@@ -119,7 +119,9 @@ def _whole_dims(rule: sdy.ShardingRule, sums: bool) -> tuple[int, ...]:
     return tuple(d for d, f in mapping if not f or f[0] in whole or not rule.places(f[0]))
 
 
-def _flops_each(op: ir.Operation, out: Layout, rule: sdy.ShardingRule, summed: Sequence) -> float:
+def _flops_each(
+    op: ir.Operation, out: AxisLayout, rule: sdy.ShardingRule, summed: Sequence
+) -> float:
     """Operations for each element of the result or term of a sum, with reading and writing it.
 
     Products read an element for many of their terms.
@@ -153,10 +155,10 @@ def combiner_kind(region: ir.Region) -> str | None:
 def _reduce_again(
     lz: Localizer,
     op: ir.Operation,
-    parts: list[Local],
+    parts: list[LocalValue],
     inits: Sequence[ir.Value],
     across: Atoms,
-) -> list[Local]:
+) -> list[LocalValue]:
     """Gathers the partial results and reduces them with a copy of the op: any combiner."""
     e = lz.e
     gathered = []
@@ -167,7 +169,7 @@ def _reduce_again(
     for i, value in enumerate([*gathered, *inits]):
         again.operands[i] = value
     again.attributes["dimensions"] = e.i64s([0])
-    return [Local(r, x.layout) for r, x in zip(again.results, parts, strict=True)]
+    return [LocalValue(r, x.layout) for r, x in zip(again.results, parts, strict=True)]
 
 
 # -- factors ---------------------------------------------------------------------------------------
@@ -175,14 +177,14 @@ def _reduce_again(
 Factors = Sequence[Sequence[int]]  # the factors of each dimension, major first
 
 
-def _splits(layout: Layout, mapping: Factors) -> dict[int, Atoms]:
+def _splits(layout: AxisLayout, mapping: Factors) -> dict[int, Atoms]:
     """The axes that split each factor of a layout's dimensions."""
     return {f[0]: atoms for f, atoms in zip(mapping, layout.dims, strict=True) if f}
 
 
 def split_factors(
     rule: sdy.ShardingRule,
-    tensors: Sequence[tuple[Layout, Factors]],
+    tensors: Sequence[tuple[AxisLayout, Factors]],
     fits: Callable[[int, int], bool],
     split: Mapping[int, Atoms] | None = None,
 ) -> dict[int, Atoms]:
@@ -205,7 +207,7 @@ def split_factors(
     return settled
 
 
-def by_factor(split: Mapping[int, Atoms], layout: Layout, mapping: Factors) -> Layout:
+def by_factor(split: Mapping[int, Atoms], layout: AxisLayout, mapping: Factors) -> AxisLayout:
     """A layout as the split of its dimensions' factors asks for."""
     dims = tuple(split.get(factors[0], ()) if factors else () for factors in mapping)
-    return Layout(layout.mesh, layout.shape, dims)
+    return AxisLayout(layout.mesh, layout.shape, dims)

@@ -6,8 +6,8 @@ import math
 
 from weft._xla.mlir import ir
 from weft.lowering.call_device import marked
-from weft.partition.axis_layout import Layout
-from weft.partition.local_value import Local
+from weft.partition.axis_layout import AxisLayout
+from weft.partition.local_value import LocalValue
 from weft.partition.localize import Localizer
 
 _TARGETS = ("xla_ffi_python_", "xla_ffi_partitioned_python_", "xla_buffer_python_")
@@ -18,7 +18,9 @@ def is_host_call(op: ir.Operation) -> bool:
     return target.startswith(_TARGETS)
 
 
-def host_call(lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layout]) -> list[Local]:
+def host_call(
+    lz: Localizer, op: ir.Operation, xs: list[LocalValue], outs: list[AxisLayout]
+) -> list[LocalValue]:
     """Whole operands; the first device of each group that has the same ones makes the call.
 
     Python serves one caller at a time, so eight calls would take eight times as long as one and the
@@ -47,9 +49,9 @@ def _once(
     lz: Localizer,
     op: ir.Operation,
     values: list[ir.Value],
-    whole: list[Layout],
+    whole: list[AxisLayout],
     free: tuple[int, ...],
-) -> list[Local]:
+) -> list[LocalValue]:
     """The call in a branch that one device takes; the others have zeros until it has results."""
     e = lz.e
     tensors = [r.type for r in op.results if isinstance(r.type, ir.RankedTensorType)]
@@ -83,7 +85,7 @@ def _once(
     results, failed = _handed_out(lz, list(branch.results), free, tells)
     if failed is not None:
         _fail_together(lz, op, failed)
-    return lz.replace(op, *(Local(r, o) for r, o in zip(results, whole, strict=True)))
+    return lz.replace(op, *(LocalValue(r, o) for r, o in zip(results, whole, strict=True)))
 
 
 def _variant(op: ir.Operation, which: int) -> ir.Attribute:

@@ -10,9 +10,9 @@ import numpy as np
 
 from weft._xla import stablehlo
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Atoms, Layout, free_of
+from weft.partition.axis_layout import Atoms, AxisLayout, free_of
 from weft.partition.emit import Emitter
-from weft.partition.local_value import Local, index_mask, mask
+from weft.partition.local_value import LocalValue, index_mask, mask
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.collectives import scatter_partial
 from weft.partition.localize_rules.factored import combiner_kind
@@ -21,7 +21,7 @@ from weft.partition.reshard import relayout, relayout_cost, reordered
 from weft.partition.traffic_estimate import Tally
 
 
-def _own_start(lz: Localizer, layout: Layout, dim: int, element: ir.Type) -> ir.Value:
+def _own_start(lz: Localizer, layout: AxisLayout, dim: int, element: ir.Type) -> ir.Value:
     """Global index of the device's first element of `dim`, in the index type."""
     size = layout.local[dim]
     start = lz.e.lookup(layout.dims[dim], [k * size for k in range(layout.counts[dim])])
@@ -36,7 +36,7 @@ def _wide_enough(lz: Localizer, index: ir.Value) -> ir.Value:
     return lz.e.convert(index, lz.e.i32)
 
 
-def _starts(lz: Localizer, indices: Sequence[Local]) -> list[ir.Value]:
+def _starts(lz: Localizer, indices: Sequence[LocalValue]) -> list[ir.Value]:
     """The indices of a slice in one type that is wide enough."""
     starts = [_wide_enough(lz, i.value) for i in indices]
     widest = max((s.type.element_type for s in starts), key=lambda t: t.width, default=lz.e.i32)
@@ -48,7 +48,7 @@ def _all_of(e: Emitter, conditions: Sequence[ir.Value]) -> ir.Value:
 
 
 @rule("stablehlo.dynamic_slice")
-def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
+def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Whole dimensions follow the result; a row of a split one comes by masking and adding."""
     e = lz.e
     out = lz.layouts(op)[0]
@@ -56,7 +56,7 @@ def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
     shape, sizes = x.layout.shape, list(op.attributes["slice_sizes"])
     cut = [d for d in range(len(shape)) if sizes[d] != shape[d]]
     now = out.without(*cut)
-    layout = Layout(lz.mesh, shape, now.dims)
+    layout = AxisLayout(lz.mesh, shape, now.dims)
     across: Atoms = ()
     rows = []
     for d in cut:
@@ -87,12 +87,12 @@ def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
     zero = e.splat(0, local_sizes, value.type.element_type)
     value = e.select(e.broadcast(_all_of(e, inside), local_sizes), value, zero)
     kind = "or" if value.type.element_type == e.i1 else "add"
-    reduced = Local(e.all_reduce(value, across, kind), now)
+    reduced = LocalValue(e.all_reduce(value, across, kind), now)
     return lz.replace(op, lz.move(reduced, out))
 
 
 @rule("stablehlo.dynamic_update_slice")
-def dynamic_update_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
+def dynamic_update_slice(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Along a split dimension every device writes the part of the update that it owns."""
     e = lz.e
     out = lz.layouts(op)[0]
@@ -101,7 +101,7 @@ def dynamic_update_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
     sizes = update.layout.shape
     whole = [sizes[d] == shape[d] for d in range(len(shape))]
     x = lz.move(x, out)
-    part = Layout(lz.mesh, sizes, tuple(a if whole[d] else () for d, a in enumerate(out.dims)))
+    part = AxisLayout(lz.mesh, sizes, tuple(a if whole[d] else () for d, a in enumerate(out.dims)))
     value, new = x.value, lz.at(update, part)
     starts = _starts(lz, indices)
     straddling, inside = [], []
@@ -131,11 +131,11 @@ def dynamic_update_slice(lz: Localizer, op: ir.Operation) -> list[Local]:
     got = e.make("stablehlo.dynamic_update_slice", (value, new, *starts), value.type)
     for d in straddling:
         got = e.slice(got, d, sizes[d], sizes[d] + out.local[d])
-    return lz.replace(op, Local(got, out))
+    return lz.replace(op, LocalValue(got, out))
 
 
 @rule("stablehlo.gather")
-def gather(lz: Localizer, op: ir.Operation) -> list[Local]:
+def gather(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Split indexed dimensions: each device looks up its own rows, the rest is zero, then a sum."""
     e = lz.e
     out = lz.layouts(op)[0]
@@ -159,7 +159,7 @@ def gather(lz: Localizer, op: ir.Operation) -> list[Local]:
     x = lz.move(x, plan.operand)
     via = reordered(indices.layout, plan.index)
     index = relayout(
-        e, Local(indices.value, indices.layout, remake=indices.remake), plan.index, via
+        e, LocalValue(indices.value, indices.layout, remake=indices.remake), plan.index, via
     ).value
     local_sizes = [
         x.layout.local[i] if sizes[i] == shape[i] or i in d.operand_batching_dims else sizes[i]
@@ -191,12 +191,12 @@ def gather(lz: Localizer, op: ir.Operation) -> list[Local]:
     inside = e.broadcast(inside, now.local, batch_out)
     value = e.select(inside, got.value, e.splat(0, now.local, got.value.type.element_type))
     kind = "or" if value.type.element_type == e.i1 else "add"
-    got = Local(value, now, (plan.across, kind))
+    got = LocalValue(value, now, (plan.across, kind))
     if end is not None:
         return [_finish(e, got, end)]
     if now.dims == out.dims:
         return [got]
-    return [lz.move(Local(e.all_reduce(value, plan.across, kind), now), out)]
+    return [lz.move(LocalValue(e.all_reduce(value, plan.across, kind), now), out)]
 
 
 @dataclass(slots=True)
@@ -204,15 +204,19 @@ class _Gather:
     """Layouts of a gather's operand, indices and result, the dimensions of the operand that are
     looked up in parts, and the axes to sum the result over."""
 
-    operand: Layout
-    index: Layout
-    now: Layout
+    operand: AxisLayout
+    index: AxisLayout
+    now: AxisLayout
     masked: list[int]
     across: Atoms
 
 
 def _gather_plan(
-    x: Layout, indices: Layout, d: stablehlo.GatherDimensions, sizes: list[int], out: Layout
+    x: AxisLayout,
+    indices: AxisLayout,
+    d: stablehlo.GatherDimensions,
+    sizes: list[int],
+    out: AxisLayout,
 ) -> _Gather:
     """How a gather runs whose result is to have the layout `out`, as far as it can."""
     shape = x.shape
@@ -245,17 +249,17 @@ def _gather_plan(
                 across += free
                 masked.append(i)
     mesh = x.mesh
-    operand = Layout(mesh, shape, tuple(dims))
-    return _Gather(operand, Layout(mesh, indices.shape, tuple(index_dims)), now, masked, across)
+    operand = AxisLayout(mesh, shape, tuple(dims))
+    return _Gather(operand, AxisLayout(mesh, indices.shape, tuple(index_dims)), now, masked, across)
 
 
 def _split_further(
-    x: Layout,
-    indices: Layout,
+    x: AxisLayout,
+    indices: AxisLayout,
     d: stablehlo.GatherDimensions,
     plan: _Gather,
     batch_out: list[int],
-) -> Layout:
+) -> AxisLayout:
     """The plan's result, split like the indices along axes that divide nothing in the plan."""
     batch_in = [i for i in range(len(indices.shape)) if i != d.index_vector_dim]
     taken = {*plan.now.used, *plan.operand.used, *x.used}
@@ -268,7 +272,12 @@ def _split_further(
 
 
 def _gather_cost(
-    lz: Localizer, op: ir.Operation, x: Local, indices: Local, plan: _Gather, chain: list[Layout]
+    lz: Localizer,
+    op: ir.Operation,
+    x: LocalValue,
+    indices: LocalValue,
+    plan: _Gather,
+    chain: list[AxisLayout],
 ) -> int:
     """Bytes that operands send, and the result on its way to the end of the chain."""
     via = reordered(indices.layout, plan.index)
@@ -281,14 +290,14 @@ def _gather_cost(
     return sent + tally.cost + relayout_cost(lz.e, got, chain[-1], chain[:-1])
 
 
-def _finish(e: Emitter, x: Local, target: Layout) -> Local:
+def _finish(e: Emitter, x: LocalValue, target: AxisLayout) -> LocalValue:
     """Sums a partial result, scattered along the axes that split it in `target` too."""
     assert x.partial is not None
     parts = {d: tuple(a for a in atoms if a in x.partial[0]) for d, atoms in enumerate(target.dims)}
     x = scatter_partial(e, x, {d: atoms for d, atoms in parts.items() if atoms})
     if x.partial is None:
         return x
-    return Local(e.all_reduce(x.value, *x.partial), x.layout)
+    return LocalValue(e.all_reduce(x.value, *x.partial), x.layout)
 
 
 def _along_index_vector(lz: Localizer, index, dim: int, numbers: list[int], offsets: list):
@@ -307,9 +316,9 @@ def _along_index_vector(lz: Localizer, index, dim: int, numbers: list[int], offs
 class _Scatter:
     """Layouts while every device scatters, and the axes over which results are partial."""
 
-    now: Layout
-    updates: Layout
-    index: Layout
+    now: AxisLayout
+    updates: AxisLayout
+    index: AxisLayout
     across: Atoms
     split: list[int]  # indexed dimensions of which every device has some rows
     padded: list[int]  # dimensions of the indices that are padded
@@ -318,9 +327,9 @@ class _Scatter:
 def _scatter_plan(
     lz: Localizer,
     d: stablehlo.ScatterDimensions,
-    out: Layout,
-    indices: Layout,
-    updates: Layout,
+    out: AxisLayout,
+    indices: AxisLayout,
+    updates: AxisLayout,
     partial: bool,
 ) -> _Scatter:
     """`partial`: whether devices may apply some updates each and combine the results."""
@@ -339,7 +348,7 @@ def _scatter_plan(
             up[u] = dims[i] = ()
         elif updates.shape[u] != 1 or i not in d.scatter_dims_to_operand_dims:
             dims[i] = ()
-    now = Layout(lz.mesh, shape, tuple(dims))
+    now = AxisLayout(lz.mesh, shape, tuple(dims))
     index_dims: list[Atoms] = [()] * len(indices.shape)
     batching = dict(zip(d.indices_batching_dims, d.operand_batching_dims, strict=True))
     taken = set(now.used)
@@ -353,10 +362,10 @@ def _scatter_plan(
             up[u] = index_dims[i] = free
             taken.update(free)
             across += free
-    index = Layout(lz.mesh, indices.shape, tuple(index_dims))
+    index = AxisLayout(lz.mesh, indices.shape, tuple(index_dims))
     return _Scatter(
         now=now,
-        updates=Layout(lz.mesh, updates.shape, tuple(up)),
+        updates=AxisLayout(lz.mesh, updates.shape, tuple(up)),
         index=index,
         across=across,
         split=[i for i in d.scatter_dims_to_operand_dims if now.dims[i]],
@@ -394,7 +403,7 @@ def _own_indices(
 
 
 @rule("stablehlo.scatter")
-def scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
+def scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Every device applies the updates that fall on its rows; split updates give partial sums."""
     e = lz.e
     outs = lz.layouts(op)
@@ -419,9 +428,9 @@ def scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
         # XLA writes the scatter of one row as a dynamic_slice that reads what was there, and joins
         # that to a dynamic_slice before it without clamping the index (jaxlib 0.10.2).
         values = [e.make("stablehlo.optimization_barrier", (v,), v.type) for v in values]
-    got = lz.keep(op, [*values, index, *us], [Layout(lz.mesh, o.shape, now.dims) for o in outs])
+    got = lz.keep(op, [*values, index, *us], [AxisLayout(lz.mesh, o.shape, now.dims) for o in outs])
     if across:
         got[0].partial = (across, kind)
         if now.dims != outs[0].dims:
-            got = [Local(e.all_reduce(got[0].value, across, kind), now)]
+            got = [LocalValue(e.all_reduce(got[0].value, across, kind), now)]
     return [x if x.partial else lz.move(x, o) for x, o in zip(got, outs, strict=True)]

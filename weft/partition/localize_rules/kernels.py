@@ -7,10 +7,10 @@ from typing import Any
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Layout
+from weft.partition.axis_layout import AxisLayout
 from weft.partition.localize import Localizer
 from weft.partition.localize_rules.factored import by_factor, split_factors
-from weft.partition.reshard import Local
+from weft.partition.reshard import LocalValue
 
 KERNELS: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 """Name in a call's attribute `weft.kernel` -> object with
@@ -23,8 +23,8 @@ def is_kernel(op: ir.Operation) -> bool:
 
 
 def kernel_call(
-    lz: Localizer, op: ir.Operation, xs: list[Local], outs: list[Layout]
-) -> list[Local]:
+    lz: Localizer, op: ir.Operation, xs: list[LocalValue], outs: list[AxisLayout]
+) -> list[LocalValue]:
     """Each device runs the kernel on its part; factors that do not fit are whole."""
     kernel = KERNELS[op.attributes["weft.kernel"].value]
     del op.attributes["weft.kernel"]
@@ -48,9 +48,9 @@ def kernel_call(
     values = [lz.at(x, layout) for x, layout in zip(xs[:n], now[:n], strict=True)]
     with lz.e.ip:
         made = kernel.emit(values, [layout.local for layout in now])
-    got = [Local(v, o) for v, o in zip(made.results, [*now[n:], *outs[count:]], strict=True)]
+    got = [LocalValue(v, o) for v, o in zip(made.results, [*now[n:], *outs[count:]], strict=True)]
     across = tuple(i for f in sorted(r.reduction) for i in split.get(f, ()))
     if across:
-        got = [Local(lz.e.all_reduce(x.value, across, "add"), x.layout) for x in got]
+        got = [LocalValue(lz.e.all_reduce(x.value, across, "add"), x.layout) for x in got]
     moved = [lz.move(x, o) for x, o in zip(got[:count], outs[:count], strict=True)]
     return lz.replace(op, *moved, *got[count:])

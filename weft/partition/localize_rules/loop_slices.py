@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from weft._xla import sdy
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Layout
+from weft.partition.axis_layout import AxisLayout
 from weft.partition.localize import Localizer
 from weft.partition.ops import facts
 from weft.partition.plan import wanted
@@ -30,7 +30,9 @@ class _Path:
     moves: list[ir.Operation]
 
 
-def arrive_as_used(lz: Localizer, loop: ir.Operation, layouts: list[Layout]) -> list[Layout]:
+def arrive_as_used(
+    lz: Localizer, loop: ir.Operation, layouts: list[AxisLayout]
+) -> list[AxisLayout]:
     """The layouts of a loop's operands, with the body rewritten for those that it changes."""
     layouts = list(layouts)
     body = loop.regions[1].blocks[0]
@@ -65,7 +67,7 @@ def _path(stack: ir.Value) -> _Path | None:
     return _Path(cut, join, mapped, moves) if moves else None
 
 
-def _arrival(lz: Localizer, path: _Path, now: Layout) -> Layout | None:
+def _arrival(lz: Localizer, path: _Path, now: AxisLayout) -> AxisLayout | None:
     """The stack's layout whose slices lie as the path's moves leave them."""
     end = wanted(lz, path.mapped[-1] if path.mapped else path.join)
     sizes = list(path.cut[0].attributes["slice_sizes"])
@@ -80,10 +82,10 @@ def _arrival(lz: Localizer, path: _Path, now: Layout) -> Layout | None:
     if any(lz.layouts(op)[0].dims != here for op in (path.join, *path.mapped)):
         return None
     dims = dict(zip(kept, end.dims, strict=True))
-    return Layout(lz.mesh, now.shape, tuple(dims.get(d, ()) for d in range(len(sizes))))
+    return AxisLayout(lz.mesh, now.shape, tuple(dims.get(d, ()) for d in range(len(sizes))))
 
 
-def _move_before(path: _Path, target: Layout) -> None:
+def _move_before(path: _Path, target: AxisLayout) -> None:
     """Moves the value that a slice is joined with, in place of the result."""
     last = path.moves[-1]
     sharding = sdy.target_of(last)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Layout
-from weft.partition.local_value import Local
+from weft.partition.axis_layout import AxisLayout
+from weft.partition.local_value import LocalValue
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.windowed import held_window, listed, padding_of
 from weft.partition.simplify import never_selected
@@ -14,7 +14,7 @@ from weft.partition.window import window
 
 
 @rule("stablehlo.select_and_scatter")
-def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
+def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Each device redoes every window that touches its elements, then keeps those elements.
 
     That needs windows that start at the same phase on every device, and padding that is never
@@ -43,7 +43,7 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
     split = [d for d in range(rank) if not trivial[d] and now.dims[d]]
     source = lz.move(
         source,
-        Layout(lz.mesh, source.layout.shape, now.dims).without(
+        AxisLayout(lz.mesh, source.layout.shape, now.dims).without(
             *(d for d in split if source.layout.shape[d] * stride[d] != out.shape[d])
         ),
     )
@@ -63,9 +63,9 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
         count = (now.local[d] - 1 + low) // step - before + 1
         first = np.arange(now.counts[d]) * (now.local[d] // step) + before
         length = (count - 1) * step + width
-        values[0] = window(e, Local(values[0], held), d, first * step - low, length, fill)
+        values[0] = window(e, LocalValue(values[0], held), d, first * step - low, length, fill)
         if held_source.dims[d]:
-            values[1] = window(e, Local(values[1], held_source), d, first, count, zero)
+            values[1] = window(e, LocalValue(values[1], held_source), d, first, count, zero)
         else:
             pad_low = max(0, -int(first.min()))
             pad_high = max(0, int(first.max()) + count - held_source.shape[d])
@@ -83,4 +83,4 @@ def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[Local]:
     for d, (offset, length) in keep.items():
         value = e.pad(value, d, 0, max(0, offset + now.local[d] - length), init.value)
         value = e.slice(value, d, offset, offset + now.local[d])
-    return [lz.move(Local(value, now), out)]
+    return [lz.move(LocalValue(value, now), out)]

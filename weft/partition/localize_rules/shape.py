@@ -5,28 +5,28 @@ from __future__ import annotations
 import re
 
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Atoms, Layout
+from weft.partition.axis_layout import Atoms, AxisLayout
 from weft.partition.emit import Emitter
-from weft.partition.local_value import Local
+from weft.partition.local_value import LocalValue
 from weft.partition.localize import Localizer, rule
 from weft.partition.plan import Planner
 from weft.partition.reshard import relayout
 
 
 @rule("sdy.constant", "stablehlo.constant")
-def constant(lz: Localizer, op: ir.Operation) -> list[Local]:
+def constant(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     if op == lz.e.anchor:
-        return [Local(op.results[0], lz.layout(None, ()))]
+        return [LocalValue(op.results[0], lz.layout(None, ()))]
     layout = lz.layouts(op)[0]
     element = op.results[0].type.element_type
     splat, whole = _constant_parts(op)
 
-    def make(e: Emitter, target: Layout) -> ir.Value:
+    def make(e: Emitter, target: AxisLayout) -> ir.Value:
         if splat is not None:
             return splat(e, e.type(target.local, element))
-        return relayout(e, Local(whole(e), target.whole), target).value
+        return relayout(e, LocalValue(whole(e), target.whole), target).value
 
-    return lz.replace(op, Local(make(lz.e, layout), layout, remake=make))
+    return lz.replace(op, LocalValue(make(lz.e, layout), layout, remake=make))
 
 
 def _constant_parts(op: ir.Operation):
@@ -45,12 +45,12 @@ def _constant_parts(op: ir.Operation):
 
 
 @rule("stablehlo.iota")
-def iota(lz: Localizer, op: ir.Operation) -> list[Local]:
+def iota(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     layout = lz.layouts(op)[0]
     element = op.results[0].type.element_type
     dim = op.attributes["iota_dimension"].value
 
-    def make(e: Emitter, target: Layout) -> ir.Value:
+    def make(e: Emitter, target: AxisLayout) -> ir.Value:
         value = e.iota(target.local, dim, element)
         if not target.dims[dim]:
             return value
@@ -59,23 +59,23 @@ def iota(lz: Localizer, op: ir.Operation) -> list[Local]:
         start = e.convert(start, element)
         return e.add(value, e.broadcast(start, target.local))
 
-    return lz.replace(op, Local(make(lz.e, layout), layout, remake=make))
+    return lz.replace(op, LocalValue(make(lz.e, layout), layout, remake=make))
 
 
 @rule("stablehlo.broadcast_in_dim")
-def broadcast_in_dim(lz: Localizer, op: ir.Operation) -> list[Local]:
+def broadcast_in_dim(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     layout = lz.layouts(op)[0]
     x = lz.operand(op, 0)
     shape, places = x.layout.shape, list(op.attributes["broadcast_dimensions"])
 
-    def source(e: Emitter, target: Layout) -> ir.Value:
+    def source(e: Emitter, target: AxisLayout) -> ir.Value:
         dims: list[Atoms] = [()] * len(shape)
         for i, to in enumerate(places):
             if shape[i] == target.shape[to]:
                 dims[i] = target.dims[to]
-        return relayout(e, x, Layout(lz.mesh, shape, tuple(dims))).value
+        return relayout(e, x, AxisLayout(lz.mesh, shape, tuple(dims))).value
 
-    def make(e: Emitter, target: Layout) -> ir.Value:
+    def make(e: Emitter, target: AxisLayout) -> ir.Value:
         return e.broadcast(source(e, target), target.local, places)
 
     [out] = lz.keep(op, [source(lz.e, layout)], [layout])
@@ -84,7 +84,7 @@ def broadcast_in_dim(lz: Localizer, op: ir.Operation) -> list[Local]:
 
 
 @rule("stablehlo.reshape")
-def reshape(lz: Localizer, op: ir.Operation) -> list[Local]:
+def reshape(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     """Local where both layouts cut the flattened elements at the same strides.
 
     Otherwise the operand keeps those of its atoms that the result can express, and the result is
@@ -96,21 +96,21 @@ def reshape(lz: Localizer, op: ir.Operation) -> list[Local]:
     groups = factor_groups(shape, layout.shape)
     back = [(b, a) for a, b in groups]
 
-    def at_hand() -> tuple[Layout, Layout]:
+    def at_hand() -> tuple[AxisLayout, AxisLayout]:
         source = given
         while (middle := _carry(source, layout.shape, groups)) is None:
             source = _drop_one(source, layout.shape, groups)
         return source, middle
 
-    def fit(out: Layout) -> Layout:
+    def fit(out: AxisLayout) -> AxisLayout:
         return out if _carry(out, shape, back) is not None else at_hand()[1]
 
-    def need(index: int, out: Layout) -> Layout:
+    def need(index: int, out: AxisLayout) -> AxisLayout:
         return _carry(out, shape, back) or at_hand()[0]
 
     planner = Planner(lz, op, layout, [0], need, fit=fit)
     [x], way = planner.moved()
-    got = Local(lz.e.reshape(x.value, way.out.local), way.out)
+    got = LocalValue(lz.e.reshape(x.value, way.out.local), way.out)
     return lz.replace(op, planner.deliver(got, layout))
 
 
@@ -145,7 +145,7 @@ def factor_groups(
     return groups
 
 
-def _carry(source: Layout, shape: tuple[int, ...], groups) -> Layout | None:
+def _carry(source: AxisLayout, shape: tuple[int, ...], groups) -> AxisLayout | None:
     """The layout that `source`'s atoms make of `shape`, or None where it cannot express them."""
     mesh = source.mesh
     dims: list[Atoms] = [()] * len(shape)
@@ -180,7 +180,7 @@ def _carry(source: Layout, shape: tuple[int, ...], groups) -> Layout | None:
             inner *= shape[d]
         if at:
             return None
-    return Layout(mesh, tuple(shape), tuple(dims))
+    return AxisLayout(mesh, tuple(shape), tuple(dims))
 
 
 def _splitting(mesh, at: dict[int, int], stride: int, inner: int) -> int | None:
@@ -191,10 +191,10 @@ def _splitting(mesh, at: dict[int, int], stride: int, inner: int) -> int | None:
     return None
 
 
-def _drop_one(source: Layout, shape: tuple[int, ...], groups) -> Layout:
+def _drop_one(source: AxisLayout, shape: tuple[int, ...], groups) -> AxisLayout:
     """`source` without the minor atom of the last split dimension in the way."""
     for group in groups:
-        alone = Layout(
+        alone = AxisLayout(
             source.mesh,
             source.shape,
             tuple(a if d in group[0] else () for d, a in enumerate(source.dims)),

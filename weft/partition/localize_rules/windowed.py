@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from weft._xla.mlir import ir
-from weft.partition.axis_layout import Layout
+from weft.partition.axis_layout import AxisLayout
 from weft.partition.emit import Emitter
-from weft.partition.local_value import Local, fill_padding, index_mask, mask
+from weft.partition.local_value import LocalValue, fill_padding, index_mask, mask
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.factored import combiner_kind
 from weft.partition.plan import Planner
@@ -19,7 +19,7 @@ from weft.partition.walk import maker, only_user
 from weft.partition.window import window
 
 
-def starts(layout: Layout, dim: int, scale: int = 1, shift: int = 0) -> np.ndarray:
+def starts(layout: AxisLayout, dim: int, scale: int = 1, shift: int = 0) -> np.ndarray:
     """`scale * (first result index of each coordinate) + shift`."""
     return np.arange(layout.counts[dim]) * layout.local[dim] * scale + shift
 
@@ -37,20 +37,20 @@ def padding_of(op: ir.Operation, rank: int) -> list[list[int]]:
 
 
 @rule("stablehlo.slice")
-def slice_(lz: Localizer, op: ir.Operation) -> list[Local]:
+def slice_(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     out = lz.layouts(op)[0]
     user = only_user(op.results[0])
     if user is not None and rotation(lz, user):
-        return lz.replace(op, Local(op.results[0], out))  # the concatenation reads the operand
+        return lz.replace(op, LocalValue(op.results[0], out))  # the concatenation reads the operand
     shape = lz.operand(op, 0).layout.shape
 
-    def fit(layout: Layout) -> Layout:
-        return _no_empty_shards(Layout(lz.mesh, shape, layout.dims), layout)[1]
+    def fit(layout: AxisLayout) -> AxisLayout:
+        return _no_empty_shards(AxisLayout(lz.mesh, shape, layout.dims), layout)[1]
 
-    def need(index: int, layout: Layout) -> Layout:
-        return Layout(lz.mesh, shape, layout.dims)
+    def need(index: int, layout: AxisLayout) -> AxisLayout:
+        return AxisLayout(lz.mesh, shape, layout.dims)
 
-    def exchange(e: Emitter, index: int, x: Local, layout: Layout) -> None:
+    def exchange(e: Emitter, index: int, x: LocalValue, layout: AxisLayout) -> None:
         _slice_operand(e, op, x, layout)
 
     planner = Planner(lz, op, out, [0], need, fit=fit, exchange=exchange)
@@ -64,7 +64,7 @@ def slice_(lz: Localizer, op: ir.Operation) -> list[Local]:
 
 
 def _slice_operand(
-    e: Emitter, op: ir.Operation, x: Local, out: Layout
+    e: Emitter, op: ir.Operation, x: LocalValue, out: AxisLayout
 ) -> tuple[ir.Value, dict[str, list[int]]]:
     """Return the part of the operand that a device needs for its share of a slice."""
     assert x.layout is not None
@@ -88,7 +88,7 @@ def _slice_operand(
         first = starts(out, d, stride[d], begin[d])
         ends = begin[d] + (out.shape[d] - 1) * stride[d] + 1
         value = window(
-            e, Local(value, layout), d, first, size, exact=False, ends=[ends] * len(first)
+            e, LocalValue(value, layout), d, first, size, exact=False, ends=[ends] * len(first)
         )
         held[d] = begin[d] = 0
         limit[d] = size
@@ -96,43 +96,43 @@ def _slice_operand(
     return value, dict(zip(names, (begin, limit, stride), strict=True))
 
 
-def _no_empty_shards(layout: Layout, out: Layout) -> tuple[Layout, Layout]:
+def _no_empty_shards(layout: AxisLayout, out: AxisLayout) -> tuple[AxisLayout, AxisLayout]:
     """Both layouts without the splits of dimensions of size 0."""
     empty = [d for d in range(len(out.shape)) if 0 in (layout.shape[d], out.shape[d])]
     return layout.without(*empty), out.without(*empty)
 
 
-class _Held(Layout):
+class _Held(AxisLayout):
     """A layout whose dimension `dim` is held as a window of `size` elements."""
 
-    def __init__(self, base: Layout, dim: int, size: int):
+    def __init__(self, base: AxisLayout, dim: int, size: int):
         super().__init__(base.mesh, base.shape, base.dims)
         local = list(base.local)
         local[dim] = size
         self.__dict__["local"] = tuple(local)
 
 
-def held_window(layout: Layout, dim: int, size: int) -> Layout:
+def held_window(layout: AxisLayout, dim: int, size: int) -> AxisLayout:
     return _Held(layout, dim, size)
 
 
 @rule("stablehlo.pad")
-def pad(lz: Localizer, op: ir.Operation) -> list[Local]:
+def pad(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     out = lz.layouts(op)[0]
     fill = lz.operand(op, 1).value
     shape = lz.operand(op, 0).layout.shape
     amounts = [list(op.attributes[name]) for name in _PAD_AMOUNTS]
 
-    def fit(layout: Layout) -> Layout:
+    def fit(layout: AxisLayout) -> AxisLayout:
         for d, between in enumerate(amounts[2]):
             if between and layout.local[d] % (between + 1):
                 layout = layout.without(d)
-        return _no_empty_shards(Layout(lz.mesh, shape, layout.dims), layout)[1]
+        return _no_empty_shards(AxisLayout(lz.mesh, shape, layout.dims), layout)[1]
 
-    def need(index: int, layout: Layout) -> Layout:
-        return Layout(lz.mesh, shape, layout.dims)
+    def need(index: int, layout: AxisLayout) -> AxisLayout:
+        return AxisLayout(lz.mesh, shape, layout.dims)
 
-    def exchange(e: Emitter, index: int, x: Local, layout: Layout) -> None:
+    def exchange(e: Emitter, index: int, x: LocalValue, layout: AxisLayout) -> None:
         _pad_operand(e, x, layout, fill, *amounts)
 
     planner = Planner(lz, op, out, [0], need, fit=fit, exchange=exchange)
@@ -150,8 +150,8 @@ _PAD_AMOUNTS = ("edge_padding_low", "edge_padding_high", "interior_padding")
 
 def _pad_operand(
     e: Emitter,
-    x: Local,
-    out: Layout,
+    x: LocalValue,
+    out: AxisLayout,
     fill: ir.Value,
     low: list[int],
     high: list[int],
@@ -169,14 +169,14 @@ def _pad_operand(
         lead = low[d] % step
         size = -(-(out.local[d] - lead) // step)
         first = starts(out, d) // step - (low[d] - lead) // step
-        value = window(e, Local(value, layout), d, first, size, fill)
+        value = window(e, LocalValue(value, layout), d, first, size, fill)
         low[d], high[d] = lead, out.local[d] - lead - ((size - 1) * step + 1)
         layout = held_window(layout, d, size)
     return value, (low, high, interior)
 
 
 @rule("stablehlo.concatenate")
-def concatenate(lz: Localizer, op: ir.Operation) -> list[Local]:
+def concatenate(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     e = lz.e
     out = lz.layouts(op)[0]
     dim = op.attributes["dimension"].value
@@ -184,15 +184,15 @@ def concatenate(lz: Localizer, op: ir.Operation) -> list[Local]:
     if turned is not None:
         source, shift = turned
         x = lz.complete(source)
-        return lz.replace(op, Local(rotate(e, x, dim, shift), out))
+        return lz.replace(op, LocalValue(rotate(e, x, dim, shift), out))
     shapes = [x.layout.shape for x in lz.operands(op)]
     some = [i for i, shape in enumerate(shapes) if shape[dim]]
     offsets = [sum(shape[dim] for shape in shapes[:i]) for i in range(len(shapes))]
 
-    def need(index: int, layout: Layout) -> Layout:
-        return Layout(lz.mesh, shapes[index], layout.dims)
+    def need(index: int, layout: AxisLayout) -> AxisLayout:
+        return AxisLayout(lz.mesh, shapes[index], layout.dims)
 
-    def part(e: Emitter, index: int, x: Local, layout: Layout) -> ir.Value:
+    def part(e: Emitter, index: int, x: LocalValue, layout: AxisLayout) -> ir.Value:
         """Return the window of an operand for the device's share of the result, with its halo."""
         if not layout.dims[dim] or len(some) < 2:
             return x.value
@@ -214,7 +214,7 @@ def concatenate(lz: Localizer, op: ir.Operation) -> list[Local]:
         return [planner.deliver(got, out)]
     else:
         value = e.concatenate(parts, dim)
-    return lz.replace(op, planner.deliver(Local(value, now), out))
+    return lz.replace(op, planner.deliver(LocalValue(value, now), out))
 
 
 def rotation(lz: Localizer, op: ir.Operation) -> tuple[ir.Value, int] | None:
@@ -248,7 +248,7 @@ def rotation(lz: Localizer, op: ir.Operation) -> tuple[ir.Value, int] | None:
     return source, shift
 
 
-def rotate(e: Emitter, x: Local, dim: int, shift: int) -> ir.Value:
+def rotate(e: Emitter, x: LocalValue, dim: int, shift: int) -> ir.Value:
     """Element (i + shift) % size at i: at most two permutes, of what crosses shards only."""
     layout = x.layout
     held, count = layout.local[dim], layout.counts[dim]
@@ -266,15 +266,15 @@ def rotate(e: Emitter, x: Local, dim: int, shift: int) -> ir.Value:
 
 
 @rule("stablehlo.reverse")
-def reverse(lz: Localizer, op: ir.Operation) -> list[Local]:
+def reverse(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     out = lz.layouts(op)[0]
 
-    def exchange(e: Emitter, index: int, x: Local, layout: Layout) -> ir.Value:
+    def exchange(e: Emitter, index: int, x: LocalValue, layout: AxisLayout) -> ir.Value:
         value = x.value
         for d in op.attributes["dimensions"]:
             if layout.dims[d]:
                 first = layout.shape[d] - starts(layout, d) - layout.local[d]
-                value = window(e, Local(value, layout), d, first, layout.local[d], exact=False)
+                value = window(e, LocalValue(value, layout), d, first, layout.local[d], exact=False)
         return value
 
     planner = Planner(lz, op, out, [0], lambda index, layout: layout, exchange=exchange)
@@ -285,7 +285,7 @@ def reverse(lz: Localizer, op: ir.Operation) -> list[Local]:
 
 
 @rule("stablehlo.reduce_window")
-def reduce_window(lz: Localizer, op: ir.Operation) -> list[Local]:
+def reduce_window(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     e = lz.e
     outs = lz.layouts(op)
     count = len(op.operands) // 2
@@ -298,15 +298,15 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[Local]:
     padding = padding_of(op, rank)
     trivial = [size[d] == stride[d] == base[d] == 1 and padding[d] == [0, 0] for d in range(rank)]
 
-    def fit(out: Layout) -> Layout:
+    def fit(out: AxisLayout) -> AxisLayout:
         drop = [d for d in range(rank) if not trivial[d] and out.local[d] * stride[d] % base[d]]
         return out.without(*drop, *(d for d in range(rank) if 0 in (shape[d], out.shape[d])))
 
-    def scan_of(out: Layout) -> int | None:
-        layout = Layout(lz.mesh, shape, out.dims)
+    def scan_of(out: AxisLayout) -> int | None:
+        layout = AxisLayout(lz.mesh, shape, out.dims)
         return _cumulative_dim(op, layout, size, stride, base, dilation, padding, trivial, count)
 
-    def exchange(e: Emitter, index: int, x: Local, out: Layout) -> list[list[int]]:
+    def exchange(e: Emitter, index: int, x: LocalValue, out: AxisLayout) -> list[list[int]]:
         """Fetches the operand's windows into `x`; returns the padding that the op still needs."""
         left = [list(p) for p in padding]
         scan = scan_of(out)
@@ -319,12 +319,12 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[Local]:
                 continue
             extent = (size[d] - 1) * dilation[d] + 1
             first, length, *left[d] = window_of(out, d, stride[d], base[d], extent, padding[d][0])
-            x.value = window(e, Local(x.value, held), d, first, length, inits[index])
+            x.value = window(e, LocalValue(x.value, held), d, first, length, inits[index])
             held = held_window(held, d, length)
         return left
 
-    def need(index: int, out: Layout) -> Layout:
-        return Layout(lz.mesh, shape, out.dims)
+    def need(index: int, out: AxisLayout) -> AxisLayout:
+        return AxisLayout(lz.mesh, shape, out.dims)
 
     if count == 1:
         planner = Planner(lz, op, outs[0], [0], need, fit=fit, exchange=exchange)
@@ -337,12 +337,12 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[Local]:
     else:
         now = fit(outs[0])
         xs = [lz.move(lz.operand(op, i), need(i, now)) for i in range(count)]
-    xs = [Local(x.value, x.layout) for x in xs]
+    xs = [LocalValue(x.value, x.layout) for x in xs]
     for index, x in enumerate(xs):
         left = exchange(e, index, x, now)
     op.attributes["padding"] = e.table(np.array(left).reshape(rank, 2))
     kept = lz.keep(
-        op, [x.value for x in xs] + inits, [Layout(lz.mesh, o.shape, now.dims) for o in outs]
+        op, [x.value for x in xs] + inits, [AxisLayout(lz.mesh, o.shape, now.dims) for o in outs]
     )
     if count == 1:
         return [planner.deliver(kept[0], outs[0])]
@@ -350,7 +350,7 @@ def reduce_window(lz: Localizer, op: ir.Operation) -> list[Local]:
 
 
 def window_of(
-    out: Layout, d: int, stride: int, base: int, extent: int, low: int
+    out: AxisLayout, d: int, stride: int, base: int, extent: int, low: int
 ) -> tuple[np.ndarray, int, int, int]:
     """The operand window for each device's share of a windowed result dimension.
 
@@ -385,7 +385,9 @@ def _cumulative_dim(
     return d if padding[d] in ([n - 1, 0], [0, n - 1]) else None
 
 
-def _scan_shards(lz: Localizer, op, x: Local, init: ir.Value, d: int, reverse: bool) -> Local:
+def _scan_shards(
+    lz: Localizer, op, x: LocalValue, init: ir.Value, d: int, reverse: bool
+) -> LocalValue:
     """Cumulative reduction: local scan, then the totals of the shards before are added."""
     e, layout = lz.e, x.layout
     x = fill_padding(e, x, [d], init)
@@ -406,4 +408,4 @@ def _scan_shards(lz: Localizer, op, x: Local, init: ir.Value, d: int, reverse: b
     body = op.regions[0].blocks[0].operations[0].operation.name
     before = e.reduce(totals, init, d, body)
     before = e.broadcast(before, layout.local, [i for i in range(rank) if i != d])
-    return Local(e.binary(body.removeprefix("stablehlo."), local.value, before), layout)
+    return LocalValue(e.binary(body.removeprefix("stablehlo."), local.value, before), layout)
