@@ -52,9 +52,7 @@ class _Ufunc:
     def accumulate(self, a: ArrayLike, axis: int = 0, **options: Any) -> Array: ...
     def outer(self, a: ArrayLike, b: ArrayLike, **options: Any) -> Array: ...
     def reduceat(self, a: ArrayLike, indices: ArrayLike, **options: Any) -> Array: ...
-    def at(
-        self, a: ArrayLike, indices: Any, b: ArrayLike | None = None, **options: Any
-    ) -> Array: ...
+    def at(self, a: ArrayLike, indices: Any, b: ArrayLike | None = None) -> Array: ...
 
 class _Unary(_Ufunc):
     def __call__(self, x: ArrayLike, /, out: None = None, where: None = None) -> Array: ...
@@ -982,7 +980,7 @@ def linspace(
     """num evenly spaced values from start to stop, along a new axis."""
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """What numpy.save wrote, as an array; a .npz file as a mapping. Source: numpy.load."""
+    """Load the array that numpy.save wrote; a .npz file as a mapping. Source: numpy.load."""
 
 def log(x: ArrayLike, /) -> Array:
     """The natural logarithm. Source: numpy.log."""
