@@ -86,7 +86,15 @@ def figures() -> dict[str, float]:
             if found.target.startswith("weft.") and found.target != name:
                 total += 1
                 inside += found.deferred
+        for_checkers = {
+            id(inner)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+            for inner in ast.walk(node)
+        }
         for node in ast.walk(tree):
+            if id(node) in for_checkers:
+                continue
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 for alias in node.names:
                     full = f"{node.module}.{alias.name}"

@@ -3,7 +3,8 @@
 The module is rewritten in place, operation by operation, in program order. For every value of the
 global program the pass keeps a `LocalValue`: the local SSA value, its layout, and whether it is
 still a partial result. The rule of an operation (`localize_rules/`, a table of small functions)
-reads its operands' local values and returns those of its results. Most rules only change result types in place.
+reads its operands' local values and returns those of its results. Most rules only change result
+types in place.
 """
 
 from __future__ import annotations
