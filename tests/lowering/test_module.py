@@ -116,7 +116,7 @@ def test_partial_sums_are_unreduced_until_they_are_added_up():
 def test_types_over_explicit_axes_annotate_every_op():
     x = weft.device_put(X, over(EXPLICIT, "x"))
     module = text(lambda x: wnp.sin(x).T, x)
-    assert 'sine %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>]>}' in module
+    assert re.search(r'sine %arg0 \{sdy.sharding = .*<\[<@mesh, \[\{"x"\}, ', module)
     assert re.search(r'transpose.*sharding_per_value<\[<@mesh, \[\{\}, \{"x"\}\]>\]>', module)
     assert 'result_info = "result", sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>' in module
 

@@ -131,12 +131,12 @@ def test_a_result_asked_over_another_mesh_names_that_mesh():
 
 
 def test_a_step_of_its_own_results_is_compiled_once(monkeypatch):
-    from weft.runtime import compile as runtime_compile
+    from weft.driver import program
 
     compiled = []
-    original = runtime_compile.compile_module
+    original = program.compile_module
     monkeypatch.setattr(
-        runtime_compile, "compile_module", lambda *a, **k: compiled.append(a) or original(*a, **k)
+        program, "compile_module", lambda *a, **k: compiled.append(a) or original(*a, **k)
     )
     step = weft.jit(lambda x: x * 2 + 1)
     x = put(A, "x")

@@ -12,7 +12,7 @@ from weft._xla import pytree
 
 
 class JaxRuntimeError(ValueError):
-    """What a failed check raises."""
+    """The error that a failed check raises."""
 
 
 class JaxException(Exception):

@@ -17,7 +17,7 @@ from weft.core.boundary import show_user_frames
 from weft.core.errors import ShapeError
 from weft.core.source import warn
 from weft.core.state import state
-from weft.core.trace import EVAL, is_array_like, typeof
+from weft.core.trace import EVAL, check_not_masked, is_array_like, typeof
 from weft.numpy import traced_windows
 from weft.numpy.common import constant
 from weft.numpy.index_plan import Plan, plan_of, program, table
@@ -447,6 +447,7 @@ def _method(name: str, update: Callable, doc: str) -> Callable:
     ) -> Any:
         given = _options(mode, indices_are_sorted, unique_indices, wrap_negative_indices)
         try:
+            check_not_masked(values)
             return update(self.array, self.index, values, given, name, out_sharding)
         except Exception as error:
             show_user_frames(error)

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from weft import lax
 from weft.core import dtypes
 from weft.core.config import options
 
@@ -23,6 +22,7 @@ SHIFT = 10
 
 def _modules() -> tuple[Any, Any]:
     import weft.numpy as jnp
+    from weft import lax
 
     return jnp, lax
 

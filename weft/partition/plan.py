@@ -116,8 +116,11 @@ def share(lz: Localizer, op: ir.Operation, value: ir.Value) -> Share:
         return Share(1, alone)
     inside = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
     if inside == block:
-        given = list(block.operations)[-1].operation.operands
-        if not any(a == value and b == value for a, b in zip(block.arguments, given, strict=True)):
+        # The condition sees the carries of the body, which says whether they change.
+        body = loop.regions[1].blocks[0]
+        carried = list(body.operations)[-1].operation.operands
+        stays = [a == b for a, b in zip(body.arguments, carried, strict=True)]
+        if not any(a == value and stay for a, stay in zip(block.arguments, stays, strict=True)):
             return Share(1, alone)
     return Share(1 / (trip_count(loop) or 1), alone)
 

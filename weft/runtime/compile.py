@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from weft._xla import compile as _xla_compile
-from weft._xla import mlir
 from weft._xla.client import DeviceList, is_compile_only
 from weft.core.config import config
 from weft.core.events import CACHE_ASKED, CACHE_HIT, CACHE_MISS, COMPILED, EVENTS, measured, tell
@@ -193,6 +192,8 @@ def _remedy(error: Exception, module: Any) -> str:
 
 def _as_module(module: Any) -> Any:
     if isinstance(module, str | bytes):
+        from weft._xla import mlir  # loads with the first program, not with the runtime
+
         return mlir.parse(module)
     return module
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from weft._xla import mlir
 from weft._xla.arrays import result_handler
 from weft._xla.compile import XlaRuntimeError
 from weft._xla.dispatch import FastpathData
@@ -364,6 +363,8 @@ def _reshard_program(
             f'mhlo.sharding = "{mhlo_sharding_text(s, ndim)}"' for s in (in_sharding, out_sharding)
         ]
     donor = ", jax.buffer_donor = true" if donate else ""
+    from weft._xla import mlir  # MLIR loads with the first program, not with the runtime
+
     tensor = str(mlir.tensor_type(in_aval.shape, in_aval.dtype))
     text = (
         f"module @reshard attributes {{mhlo.num_partitions = {len(devices)} : i32, "
@@ -383,6 +384,7 @@ def _reshard_program(
 
 def _partitioned(text: str) -> Any:
     """The program of each device by weft's partitioner, or None where it does not cover it."""
+    from weft._xla import mlir
     from weft.partition import Unsupported, partition
 
     with mlir.context(), mlir.unknown_location():

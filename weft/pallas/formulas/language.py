@@ -22,9 +22,9 @@ def _like_the_widest(*avals: ShapedArray, **params: Any) -> ShapedArray:
     return max(avals, key=lambda a: a.ndim).update(dtype=avals[0].dtype)
 
 
-fma_p = Primitive("fma", abstract=_like_the_widest)
+fma_p = Primitive("fma", abstract=_like_the_widest, sharding="elementwise")
 """a * b + c, rounded once."""
-ldexp_p = Primitive("ldexp", abstract=_like_the_widest)
+ldexp_p = Primitive("ldexp", abstract=_like_the_widest, sharding="elementwise")
 """x * 2**n for an integer n as wide as x, rounded once where the result is subnormal."""
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from weft import lax
 from weft.core import dtypes
 from weft.core.jaxpr import Eqn
 
@@ -39,6 +38,7 @@ def _before(first: Sequence[Any], second: Sequence[Any]) -> Any:
 def _sorted_rows(keys: list[Any], others: list[Any], descending: bool) -> list[Any]:
     """Arrays permuted along the last dimension by the keys; equal ones keep their order."""
     import weft.numpy as jnp
+    from weft import lax
 
     *lead, n = keys[0].shape
     width = 1 << (n - 1).bit_length()
@@ -95,6 +95,8 @@ def _sort(eqn: Eqn, *operands: Any) -> list[Any]:
 
 
 def _top_k(eqn: Eqn, x: Any) -> list[Any]:
+    from weft import lax
+
     axis = eqn.params["axis"] % x.ndim
     count, dtype = eqn.outvars[0].aval.shape[axis], eqn.outvars[1].aval.dtype
     values, places = _along(axis, [x], 1, True)
@@ -108,6 +110,7 @@ def _top_k(eqn: Eqn, x: Any) -> list[Any]:
 def _dynamic_update_slice(eqn: Eqn, x: Any, update: Any, *starts: Any) -> list[Any]:
     """The update, padded so that every shift of it is a slice, where it lies."""
     import weft.numpy as jnp
+    from weft import lax
 
     inside = None
     for axis, (n, size, start) in enumerate(zip(x.shape, update.shape, starts, strict=True)):
