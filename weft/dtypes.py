@@ -12,8 +12,6 @@ from weft.core.dtypes import (
 )
 from weft.core.namespace import seal
 from weft.core.trace import typeof
-from weft.numpy import result_type as rule
-from weft.numpy.scalar_types import pair_of
 
 __all__ = [
     "TypePromotionError",
@@ -112,6 +110,9 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     >>> weft.dtypes.result_type(1, 2.0, return_weak_type_flag=True)
     (dtype('float32'), True)
     """
+    from weft.numpy import result_type as rule
+    from weft.numpy.scalar_types import pair_of
+
     dtype = rule(*args)
     if not return_weak_type_flag:
         return dtype

@@ -24,7 +24,6 @@ from weft.core.trace import (
 from weft.driver.devices import committed_sharding
 from weft.driver.donation_guard import Guarded
 from weft.driver.jit_op import jit_p
-from weft.driver.program import compile_program, lower_program
 from weft.driver.program_key import Request
 from weft.runtime.dispatch import cached_call, fastpath
 from weft.runtime.executable import Executable, effects_barrier
@@ -49,6 +48,7 @@ def executable_for(
     arg_names, result_names: asked for where a program is made, for messages. A program whose
     results have names is kept, for `.lower` to show.
     """
+    from weft.driver.program import lower_program
 
     def make() -> tuple:
         if result_names is None:
@@ -67,6 +67,7 @@ def program_for(
     result_names: Callable[[], Sequence[str]],
 ) -> Program:
     """The lowered program of a jaxpr for the platform that calls run on."""
+    from weft.driver.program import lower_program
 
     def make() -> Program:
         return lower_program(closed, request, arg_names=arg_names(), result_names=result_names())
@@ -84,6 +85,8 @@ def executable_of(program: Program, closed: ClosedJaxpr, request: Request) -> Ex
 
 
 def _compiled(program: Program) -> Executable:
+    from weft.driver.program import compile_program
+
     if config.dump_ir_to is not None:
         from weft.driver.dump_ir import dump_ir
 

@@ -43,7 +43,6 @@ from weft.core.tree import (
 from weft.driver.donation_guard import Guarded
 from weft.driver.execute import executable_for, execute, is_debugging, layouts_for, placements
 from weft.driver.jit_op import jit_p, typed_as
-from weft.driver.program import physical
 from weft.driver.program_key import Request
 from weft.driver.staging import aval_of_spec, check_callable, function_name, split_static
 from weft.runtime.array import ArrayImpl
@@ -275,6 +274,8 @@ class JitInfo:
         self, given: Any, tree: Any, avals: Sequence[Any], what: str
     ) -> tuple[tuple, tuple]:
         """The shardings that are given for these values, and the layouts."""
+        from weft.driver.program import physical
+
         free = (None,) * len(avals)
         if given is None:
             return free, free

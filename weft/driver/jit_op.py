@@ -13,7 +13,6 @@ from weft.core.jaxpr import ClosedJaxpr, jaxpr_axes
 from weft.core.masks import pick, unpick
 from weft.core.primitive import Primitive
 from weft.core.undefined import is_undefined
-from weft.lowering.sharding import constrain
 from weft.sharding.named import type_sharding
 from weft.sharding.spec import PartitionSpec
 
@@ -169,6 +168,8 @@ def _lower(
     out_shardings: Any,
     **params: Any,
 ) -> list:
+    from weft.lowering.sharding import constrain
+
     if params["options"] not in ((), ctx.module.compiler_options):
         raise ValueError(
             f"jit of {name}: compiler_options={dict(params['options'])!r} is given inside of a "

@@ -12,7 +12,6 @@ from weft.autodiff.shape import broadcasted_iota, expand_dims, reshape, transpos
 from weft.autodiff.zeros import stop_gradient
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.lax import dot_general
 from weft.nn.softmax import logsumexp, softmax_p
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_to
@@ -50,6 +49,8 @@ def dot_product_attention(
     >>> weft.nn.dot_product_attention(x, x, x, is_causal=True).shape
     (2, 5, 4, 8)
     """
+    from weft.lax import dot_general
+
     if implementation not in (None, "xla"):
         raise ValueError(
             f"dot_product_attention: implementation must be None or 'xla', got {implementation!r}"

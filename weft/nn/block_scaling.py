@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as wnp
-from weft import custom_vjp
 from weft.autodiff.op_families import canonical_axis
 from weft.core import dtypes
 from weft.core.caches import clearable
 from weft.core.trace import typeof
-from weft.lax import dot_general
 from weft.nn.functions import scaled_matmul
 from weft.ops import elementwise_api as ew
 
@@ -115,6 +113,8 @@ def _product(lhs: Any, rhs: Any, configs: Sequence[Any], dtype: Any) -> Any:
 
 
 def _exact(lhs: Any, rhs: Any, dtype: Any) -> Any:
+    from weft.lax import dot_general
+
     lhs, rhs = (wnp.asarray(v).astype(np.float32) for v in (lhs, rhs))
     return ew.convert(dot_general(lhs, rhs, (((2,), (2,)), ((0,), (0,)))), dtype)
 
@@ -123,6 +123,7 @@ def _exact(lhs: Any, rhs: Any, dtype: Any) -> Any:
 @lru_cache(maxsize=256)
 def _differentiable(configs: tuple, dtype: Any) -> Any:
     """The product with its backward products, rounded by the third configuration (mxfp8)."""
+    from weft import custom_vjp
 
     def rounded(lhs: Any, rhs: Any, other: BlockScaleConfig, out_dtype: Any) -> Any:
         fits = typeof(lhs).shape[-1] % configs[2].block_size == 0
@@ -169,6 +170,8 @@ def scaled_dot_general(
     >>> weft.nn.scaled_dot_general(x, x, (((1,), (1,)), ((), ())), configs=configs).tolist()
     [[32.0, 32.0], [32.0, 32.0]]
     """
+    from weft.lax import dot_general
+
     if configs is None:
         return dot_general(
             lhs, rhs, dimension_numbers, preferred_element_type=preferred_element_type

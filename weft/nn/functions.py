@@ -13,7 +13,6 @@ from weft.autodiff.op_families import canonical_axis
 from weft.autodiff.shape import broadcast_in_dim, broadcasted_iota
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.lax import dot_general
 from weft.nn.softmax import log_softmax, logmeanexp, logsumexp, softmax
 from weft.ops import elementwise_api as ew
 
@@ -95,6 +94,8 @@ def scaled_matmul(
     >>> weft.nn.scaled_matmul(x, x, s, s).tolist()
     [[[16.0, 16.0], [16.0, 16.0]]]
     """
+    from weft.lax import dot_general
+
     names = ("lhs", "rhs", "lhs_scales", "rhs_scales")
     values = (lhs, rhs, lhs_scales, rhs_scales)
     shapes = [typeof(v).shape for v in values]

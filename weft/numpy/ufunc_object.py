@@ -14,12 +14,8 @@ from weft.core.boundary import api_boundary
 from weft.core.namespace import bounded
 from weft.core.trace import typeof
 from weft.driver.staging import eval_shape
-from weft.lax import associative_scan, fori_loop, scan
 from weft.numpy.common import axes_of, canonical, cast, concrete, refuse_out, to_array
-from weft.numpy.creation import arange
 from weft.numpy.refusals import refuse
-from weft.numpy.vectorization import vectorize
-from weft.ops.control.divergence import vary
 from weft.ops.slicing import slice_in_dim
 
 
@@ -111,6 +107,8 @@ class ufunc(functools.partial):
     @api_boundary
     def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """The results of folding ever longer beginnings of an axis."""
+        from weft.lax import associative_scan, scan
+
         refuse_out(f"{self.__name__}.accumulate", out)
         self._check_binary("accumulate")
         if self._accumulate is not None:
@@ -157,6 +155,10 @@ class ufunc(functools.partial):
     @api_boundary
     def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
         """`a` with the function applied at the indices, as often as they occur; `a` stays."""
+        from weft.lax import fori_loop
+        from weft.numpy.creation import arange
+        from weft.ops.control.divergence import vary
+
         if inplace:
             raise TypeError(
                 f"weft.numpy.{self.__name__}.at: arrays are immutable; pass inplace=False and use "
@@ -225,6 +227,7 @@ def _fold(
     fun: ufunc, a: Any, axes: tuple, dtype: Any, keepdims: bool, initial: Any, where: Any
 ) -> Any:
     """A fold without an op of its own: pairwise over halves, so its depth is logarithmic."""
+    from weft.lax import scan
     from weft.numpy.selection import where as choose
     from weft.numpy.shaping import broadcast_to, moveaxis, reshape
 
@@ -267,6 +270,8 @@ def frompyfunc(func: Callable, /, nin: int, nout: int, *, identity: Any = None) 
     >>> f(weft.numpy.arange(3), 1)
     Array([2, 3, 4], dtype=int32)
     """
+    from weft.numpy.vectorization import vectorize
+
     if not callable(func):
         raise TypeError(f"weft.numpy.frompyfunc: func must be callable, got {func!r}")
     return ufunc(

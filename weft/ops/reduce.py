@@ -23,7 +23,6 @@ from weft.core.trace import typeof
 from weft.ops.elementwise_api import convert, div, eq, mul
 from weft.ops.joining import concatenate
 from weft.ops.slicing import slice_in_dim
-from weft.sharding.explicit import placed
 
 Axes = tuple[int, ...]
 
@@ -198,6 +197,8 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
     >>> weft.lax.reduce_sum(weft.numpy.ones((2, 3)), axes=(1,))
     Array([3., 3.], dtype=float32)
     """
+    from weft.sharding.explicit import placed
+
     axes = canonical_axes(axes, typeof(operand).ndim)
     if out_sharding is not None:
         return placed(lambda x: reduce_sum(x, axes), out_sharding, operand)

@@ -13,7 +13,6 @@ from weft.autodiff.shape import expand_dims, moveaxis, reshape
 from weft.autodiff.zeros import full, match_type
 from weft.core import dtypes
 from weft.core.trace import typeof
-from weft.lax import cumsum, scan, sort_key_val, top_k, while_loop
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_to, promote_inexact
 from weft.ops.slicing import slice_in_dim
@@ -103,6 +102,8 @@ def _categorical(key: Any, logits: Any, *, shape: tuple, axis: int, mode: str) -
 
 
 def _distinct_categories(key: Any, logits: Any, *, shape: tuple, axis: int, mode: str) -> Any:
+    from weft.lax import top_k
+
     aval = typeof(logits)
     count = math.prod(shape[: len(shape) - aval.ndim + 1])
     noise = gumbels(key, shape=aval.shape, dtype=aval.dtype, mode=mode)
@@ -139,6 +140,8 @@ def permutation(
 
 def _shuffle(key: Any, x: Any, *, axis: int) -> Any:
     """Sorts by random words, often enough that ties have no effect."""
+    from weft.lax import sort_key_val
+
     aval = typeof(x)
     rounds = math.ceil(3 * math.log(max(1, aval.size)) / math.log((1 << 32) - 1))
     for _ in range(rounds):
@@ -224,6 +227,8 @@ def _weighted(key: Any, p: Any, *, shape: tuple, mode: str) -> Any:
 
 
 def _weighted_distinct(key: Any, p: Any, *, shape: tuple, mode: str) -> Any:
+    from weft.lax import top_k
+
     aval = typeof(p)
     noise = gumbels(key, shape=aval.shape, dtype=aval.dtype, mode=mode)
     index = top_k(ew.add(noise, ew.log(p)), math.prod(shape))[1]
@@ -298,6 +303,8 @@ def _poisson(key: Any, lam: Any, *, shape: tuple, dtype: Any) -> Any:
 
 
 def _poisson_knuth(key: Any, lam: Any, shape: tuple, dtype: Any, limit: int) -> Any:
+    from weft.lax import while_loop
+
     def step(state: tuple) -> tuple:
         i, k, key, log_product = state
         key, subkey = split_key(key)
@@ -314,6 +321,8 @@ def _poisson_knuth(key: Any, lam: Any, shape: tuple, dtype: Any, limit: int) -> 
 
 
 def _poisson_rejection(key: Any, lam: Any, shape: tuple, dtype: Any, limit: int) -> Any:
+    from weft.lax import while_loop
+
     log_lam = ew.log(lam)
     b = 0.931 + 2.53 * ew.sqrt(lam)
     a = -0.059 + 0.02483 * b
@@ -394,6 +403,8 @@ def binomials(key: Any, n: Any, p: Any, *, shape: tuple, dtype: Any) -> Any:
 
 def _binomial_steps(key: Any, count: Any, p: Any, shape: tuple, dtype: Any, limit: int) -> Any:
     """Counts how many geometric waiting times fit into the trials."""
+    from weft.lax import while_loop
+
     kind = typeof(p).dtype
     log_q = ew.log1p(ew.neg(p))
 
@@ -431,6 +442,8 @@ def _stirling_tail(k: Any) -> Any:
 
 
 def _binomial_rejection(key: Any, count: Any, p: Any, shape: tuple, dtype: Any, limit: int) -> Any:
+    from weft.lax import while_loop
+
     kind = typeof(p).dtype
     deviation = ew.sqrt(count * p * (1 - p))
     b = 1.15 + 2.53 * deviation
@@ -502,6 +515,7 @@ def multinomial(
 
 
 def _multinomial(key: Any, n: Any, p: Any, *, shape: tuple, dtype: Any, unroll: Any) -> Any:
+    from weft.lax import cumsum, scan
     from weft.random.api import split
 
     n, p = promote_inexact(n, p)

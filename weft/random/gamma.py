@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.api.vmap_api import vmap
 from weft.autodiff.shape import moveaxis, reshape
 from weft.autodiff.zeros import match_type
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
-from weft.lax import random_gamma_grad, while_loop
 from weft.ops import elementwise_api as ew
 from weft.ops.promote import broadcast_to
 from weft.random.api import check_key
@@ -27,6 +25,8 @@ def _one_sample(key: Any, alpha: Any, log_space: bool) -> Any:
     Source: Marsaglia and Tsang, "A simple method for generating gamma variables" (2000); alpha
     below 1 is raised by 1 and the sample scaled by u**(1/alpha).
     """
+    from weft.lax import while_loop
+
     dtype = typeof(alpha).dtype
     number = dtype.type
     zero, one = number(0), number(1)
@@ -73,6 +73,8 @@ def _like(value: Any, x: Any) -> Any:
 
 def _samples(keys: Any, alpha: Any, log_space: bool) -> Any:
     """Samples for an array of alpha whose leading dimensions are those of the keys."""
+    from weft.api.vmap_api import vmap
+
     shape, lead = typeof(alpha).shape, typeof(keys).ndim
     count = math.prod(shape[lead:])
     each = split_keys(reshape(keys, (math.prod(shape[:lead]),)), (count,))
@@ -103,6 +105,8 @@ def _jvp(primals: Any, tangents: Any, *, log_space: bool) -> tuple:
 
 def _slope(sample: Any, alpha: Any, log_space: bool) -> Any:
     """d sample / d alpha at a fixed quantile (implicit reparameterization)."""
+    from weft.lax import random_gamma_grad
+
     if not log_space:
         return random_gamma_grad(alpha, sample)
     dtype = typeof(sample).dtype

@@ -12,9 +12,8 @@ from weft.core import dtypes, trace
 from weft.core.aval import ShapedArray
 from weft.core.dtypes import ExtendedDType
 from weft.dtypes import prng_key
-from weft.numpy import astype, equal, not_equal, reshape, squeeze, swapaxes, take, transpose
+from weft.numpy import transpose
 from weft.numpy.at import At
-from weft.ops.compound import full
 from weft.runtime.array import Array, Shard
 from weft.runtime.device_put import leaf_handlers, put_host
 
@@ -86,6 +85,7 @@ class KeyType(ExtendedDType):
 
     def filled(self, shape: tuple[int, ...], value: Any) -> Any:
         """Keys whose words are all the integer `value`: what `numpy.zeros` and `ones` give."""
+        from weft.ops.compound import full
         from weft.random.api import wrap_key_data
 
         words = full((*shape, *self.physical_shape), value, dtypes.uint32)
@@ -226,6 +226,8 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
     def reshape(
         self, *args: Any, order: str = "C", copy: bool | None = None, out_sharding: Any = None
     ) -> PRNGKeyArray:
+        from weft.numpy import reshape
+
         shape = args[0] if len(args) == 1 else args
         return reshape(self, shape, order=order, copy=copy, out_sharding=out_sharding)  # type: ignore[return-value]
 
@@ -235,6 +237,8 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
     flatten = ravel
 
     def squeeze(self, axis: Any = None) -> PRNGKeyArray:
+        from weft.numpy import squeeze
+
         return squeeze(self, axis)  # type: ignore[return-value]
 
     def transpose(self, *args: Any) -> PRNGKeyArray:
@@ -243,6 +247,8 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
     T = property(transpose)
 
     def swapaxes(self, axis1: int, axis2: int) -> PRNGKeyArray:
+        from weft.numpy import swapaxes
+
         return swapaxes(self, axis1, axis2)  # type: ignore[return-value]
 
     def take(
@@ -255,10 +261,14 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
         indices_are_sorted: bool = False,
         fill_value: Any = None,
     ) -> PRNGKeyArray:
+        from weft.numpy import take
+
         promises = unique_indices, indices_are_sorted
         return take(self, indices, axis, out, mode, *promises, fill_value)  # type: ignore[return-value]
 
     def astype(self, dtype: Any, copy: bool = False, device: Any = None) -> PRNGKeyArray:
+        from weft.numpy import astype
+
         return astype(self, dtype, copy=copy, device=device)  # type: ignore[return-value]
 
     def on_device_size_in_bytes(self) -> int:
@@ -272,9 +282,13 @@ class PRNGKeyArray(Array):  # type: ignore[misc, valid-type]
         return At(self)
 
     def __eq__(self, other: object) -> Any:
+        from weft.numpy import equal
+
         return equal(self, other)  # type: ignore[arg-type]
 
     def __ne__(self, other: object) -> Any:
+        from weft.numpy import not_equal
+
         return not_equal(self, other)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:

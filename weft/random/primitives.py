@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from weft.api.vmap_api import vmap
 from weft.autodiff.op_families import batch_elementwise, common_shape
 from weft.autodiff.shape import moveaxis
 from weft.autodiff.vmap import AxisData
@@ -30,6 +29,7 @@ def _physical(aval: ShapedArray) -> ShapedArray:
 @lru_cache(maxsize=512)
 def _program(fun: Callable, avals: tuple, static: tuple, ranks: tuple, key: Any) -> ClosedJaxpr:
     """The jaxpr of a generator's function over arrays of keys: mapped over their dimensions."""
+    from weft.api.vmap_api import vmap
 
     def mapped(*args: Any) -> list:
         call: Callable = lambda *xs: fun(*xs, *static)  # noqa: E731

@@ -13,13 +13,14 @@ from weft.autodiff.shape import reshape
 from weft.core import dtypes
 from weft.ops.elementwise_api import convert, xor_p
 from weft.ops.joining import concatenate
-from weft.ops.rng import rng_bit_generator
 from weft.ops.slicing import slice_in_dim
 from weft.random import threefry
 from weft.random.keys import Generator
 
 
 def _rng_bit_generator(words: Any, shape: tuple[int, ...], bit_width: int) -> Any:
+    from weft.ops.rng import rng_bit_generator
+
     return rng_bit_generator(words, shape, threefry.UINT[bit_width])[1]
 
 

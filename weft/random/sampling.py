@@ -25,7 +25,6 @@ from weft.random.primitives import (
     random_wrap_p,
     split_keys,
 )
-from weft.sharding.explicit import reshard
 from weft.sharding.physical import as_sharding
 
 Shape = tuple[int, ...]
@@ -44,6 +43,8 @@ def _compiled(fun: Callable, static: tuple, out_sharding: Any) -> Callable:
 
 def run(fun: Callable, key: Any, *params: Any, out_sharding: Any = None, **static: Any) -> Any:
     """`fun(key, *params, **static)`: staged under a transformation, else one compiled program."""
+    from weft.sharding.explicit import reshard
+
     if state.trace is not EVAL:
         out = fun(key, *params, **static)
         if out_sharding is not None:

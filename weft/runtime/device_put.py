@@ -34,7 +34,6 @@ from weft.runtime.callback_context import put_shards
 from weft.runtime.host_calls import explained
 from weft.sharding.named import NamedSharding, Sharding, is_abstract, type_sharding
 from weft.sharding.physical import SingleDeviceSharding, as_sharding, in_device_order
-from weft.sharding.placement import device_put_p
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 
 _DEVICE_TYPES: tuple[Any, ...] = (backend.Device,)
@@ -276,6 +275,8 @@ def index_key(index: tuple) -> tuple:
 
 
 def _leaf(x: Any, sharding: Any, donate: bool, may_alias: bool | None, src: Any = None) -> Any:
+    from weft.sharding.placement import device_put_p
+
     placed = _leaf_now(x, sharding, donate, may_alias, src)
     if state.trace is EVAL or sharding is None or isinstance(placed, Tracer):
         return placed
