@@ -130,8 +130,8 @@ def test_a_program_over_all_processes_adds_up(tmp_path):
     )
     ended = run("-n", "2", "--devices-per-process", "2", path)
     assert ended.returncode == 0, ended.stderr
-    lines = sorted(line for line in ended.stdout.splitlines() if "Gloo" not in line)
-    assert lines == ["[0] 4 6", "[1] 4 6"]
+    # XLA's transport prints lines of its own, whole or in parts.
+    assert {"[0] 4 6", "[1] 4 6"} <= set(ended.stdout.splitlines())
 
 
 @pytest.mark.parametrize(
