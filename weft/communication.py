@@ -9,7 +9,6 @@ from weft.core.boundary import api_boundary
 from weft.core.jaxpr import walk_eqns
 from weft.core.namespace import seal
 from weft.driver.jit import jit
-from weft.driver.program import compile_program
 from weft.driver.staging import is_jitted
 from weft.partition.axis_layout import DeviceMesh
 from weft.partition.cost import HardwareModel
@@ -68,7 +67,7 @@ def program_report(
         partitioned = Stages(None, None, program.module, DeviceMesh({}), [], [])
     memory = None
     if compile:
-        compiled = compile_program(program).compiled
+        compiled = program.compile().compiled
         memory = compiled_memory(partitioned.local, compiled.memory_analysis(), names)
     if hardware is None and program.devices:
         hardware = hardware_of(program.devices[0].device_kind)

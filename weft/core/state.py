@@ -31,13 +31,16 @@ class State(threading.local):
 state = State()
 
 
-class _Layouts:
-    """Whether a layout was ever made: until then, all arrays lie as their platform has them."""
+class Usage:
+    """Whether something rare was ever made; until then, nothing looks for it."""
 
     in_use = False
 
 
-LAYOUTS = _Layouts()
+LAYOUTS = Usage()
+"""Layouts: until one is made, all arrays lie as their platform has them."""
+MEMORIES = Usage()
+"""Shardings that name a memory: until one is made, all arrays lie in their devices' own."""
 
 
 class AxisEntry:

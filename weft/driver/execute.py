@@ -37,63 +37,41 @@ KEPT = 2048
 """How many params of one op, and types of operands of each, have programs outside of jit."""
 
 
-def executable_for(
+def program_for(
+    closed: ClosedJaxpr,
+    request: Request,
+    arg_names: Callable[[], Sequence[str]] = list,
+    result_names: Callable[[], Sequence[str]] | None = None,
+) -> Program:
+    """Returns the lowered program of a jaxpr for the platform that calls run on.
+
+    arg_names, result_names: asked for where a program is made, for messages. A program whose
+    results have names keeps its module, for `.lower` to show.
+    """
+
+    def make() -> Program:
+        from weft.driver.program import Program  # not before the first call
+
+        names = () if result_names is None else result_names()
+        return Program.place(closed, request, arg_names(), names)
+
+    program: Program = closed.memo(request.key(result_names is not None), make)
+    program.lower()
+    return program
+
+
+def compiled_for(
     closed: ClosedJaxpr,
     request: Request,
     arg_names: Callable[[], Sequence[str]] = list,
     result_names: Callable[[], Sequence[str]] | None = None,
 ) -> tuple[Executable, list]:
-    """The executable of a jaxpr, and the constants to pass in front of its arguments.
-
-    arg_names, result_names: asked for where a program is made, for messages. A program whose
-    results have names is kept, for `.lower` to show.
-    """
-    from weft.driver.program import lower_program
-
-    def make() -> tuple:
-        if result_names is None:
-            program = lower_program(closed, request, arg_names=arg_names())
-        else:
-            program = program_for(closed, request, arg_names, result_names)
-        return _compiled(program), program.consts
-
-    return closed.memo(request.key("executable"), make)
-
-
-def program_for(
-    closed: ClosedJaxpr,
-    request: Request,
-    arg_names: Callable[[], Sequence[str]],
-    result_names: Callable[[], Sequence[str]],
-) -> Program:
-    """The lowered program of a jaxpr for the platform that calls run on."""
-    from weft.driver.program import lower_program
-
-    def make() -> Program:
-        return lower_program(closed, request, arg_names=arg_names(), result_names=result_names())
-
-    return closed.memo(request.key("program"), make)
-
-
-def executable_of(program: Program, closed: ClosedJaxpr, request: Request) -> Executable:
-    """The executable of a program lowered for a request: that of calls, if there were some."""
-    executable, program.consts = closed.memo(
-        request.key("executable"), lambda: (_compiled(program), program.consts)
-    )
-    program.executable = executable
-    return executable
-
-
-def _compiled(program: Program) -> Executable:
-    from weft.driver.program import compile_program
-
-    if config.dump_ir_to is not None:
-        from weft.driver.dump_ir import dump_ir
-
-        dump_ir(program)
-    executable = compile_program(program)
-    executable.committed = executable.committed or program.placed
-    return executable
+    """Returns the executable of a jaxpr, and the constants to pass in front of its arguments."""
+    program = program_for(closed, request, arg_names, result_names)
+    executable = program.compile()
+    if result_names is None:
+        program.forget_modules()
+    return executable, program.consts
 
 
 def placements(args: Sequence[Any]) -> tuple:
@@ -171,7 +149,7 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
             params["partitioner"],
             layouts_for(name, args, n_out=len(closed.out_avals)),
         )
-        executable, consts = executable_for(closed, request)
+        executable, consts = compiled_for(closed, request)
         result = execute(executable, consts, args, closed)
         fast = None if is_debugging() else fastpath(executable, result, args, consts)
         return result, fast, False
@@ -258,7 +236,7 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
             (False,) * n,
             layouts=layouts_for(prim.name, args, n_out=n_out),
         )
-        executable, consts = executable_for(closed, request)
+        executable, consts = compiled_for(closed, request)
         outs = execute(executable, consts, args, closed)
         result = outs if prim.multiple_results else outs[0]
         fast = None if is_debugging() else fastpath(executable, result, args, consts)

@@ -41,7 +41,7 @@ from weft.core.tree import (
     tree_map,
 )
 from weft.driver.donation_guard import Guarded
-from weft.driver.execute import executable_for, execute, is_debugging, layouts_for, placements
+from weft.driver.execute import compiled_for, execute, is_debugging, layouts_for, placements
 from weft.driver.jit_op import jit_p, typed_as
 from weft.driver.program_key import Request
 from weft.driver.staging import aval_of_spec, check_callable, function_name, split_static
@@ -396,7 +396,7 @@ class JitInfo:
             return entry.out_tree.unflatten(outs), None, False
         check_not_leaked(operands)
         request = self.request(entry, placements(operands), self.layouts(entry, operands))
-        executable, consts = executable_for(entry.closed, request, *self.names(entry))
+        executable, consts = compiled_for(entry.closed, request, *self.names(entry))
         outs = execute(executable, consts, operands, entry.closed)
         result = entry.out_tree.unflatten(outs)
         fast = None

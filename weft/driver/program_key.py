@@ -29,10 +29,14 @@ class Request:
     partitioner: str | None = None
     layouts: tuple | None = None
 
-    def key(self, what: str) -> tuple:
-        """The key under which a jaxpr keeps what was made of it for this request."""
+    def key(self, named: bool) -> tuple:
+        """Returns the key under which a jaxpr keeps its program for this request.
+
+        named: the program knows the names of its arguments and results, and keeps its module.
+        """
         return (
-            what,
+            "program",
+            named,
             self.name,
             self.placed,
             self.in_shardings,

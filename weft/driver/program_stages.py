@@ -11,7 +11,6 @@ from weft._xla import mlir
 from weft.core.config import STAGES as NAMES
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.printer import print_jaxpr
-from weft.driver.program import compile_program
 from weft.driver.use_partitioner import partitioned_stages
 from weft.partition.report import module_text
 from weft.partition.source_lines import hlo_with_lines
@@ -126,5 +125,5 @@ class ProgramStages:
         return hlo_with_lines(text) if sources else text
 
     def _optimized_text(self, sources: bool) -> str:
-        text = compile_program(self._program).compiled.as_text()
+        text = self._program.compile().compiled.as_text()
         return hlo_with_lines(text) if sources else text

@@ -19,14 +19,8 @@ from weft.core.trace import Tracer, array_method, typeof
 from weft.core.tree import PyTreeDef, flatten
 from weft.driver.devices import committed_sharding
 from weft.driver.donation_guard import Guarded
-from weft.driver.execute import executable_of, execute, is_debugging, program_for
-from weft.driver.program import (
-    Program,
-    compile_program,
-    lower_program,
-    misplaced,
-    misplaced_error,
-)
+from weft.driver.execute import execute, is_debugging, program_for
+from weft.driver.program import Program, misplaced, misplaced_error
 from weft.driver.program_key import Request
 from weft.driver.program_stages import ProgramStages
 from weft.driver.staging import ShapeDtypeStruct, struct_of
@@ -137,26 +131,21 @@ class Traced(_Arguments):
         entry, request = self._entry, self._request()
         names = self._info.names(entry)
         if lowering_platforms is None:
-            return Lowered(program_for(entry.closed, request, *names), self, request)
+            return Lowered(program_for(entry.closed, request, *names), self)
         of_args, of_results = names
-        program = lower_program(
-            entry.closed,
-            request,
-            platforms=lowering_platforms,
-            arg_names=of_args(),
-            result_names=of_results(),
-        )
-        return Lowered(program, self)
+        program = Program.place(entry.closed, request, of_args(), of_results())
+        if lowering_platforms:
+            program.platforms = tuple(lowering_platforms)
+        return Lowered(program.lower(), self)
 
 
 class Lowered(_Arguments):
     """A lowered function. `.as_text()`, `.stages`, `.compile()`."""
 
-    def __init__(self, program: Program, traced: Traced, request: Request | None = None) -> None:
+    def __init__(self, program: Program, traced: Traced) -> None:
         self._program = program
         self._traced = traced
         self._entry = traced._entry
-        self._request = request  # that calls share, if the program is for their platform
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The module's text, with sources if asked for: dialect 'stablehlo' (default) or 'hlo'."""
@@ -194,10 +183,7 @@ class Lowered(_Arguments):
             check_options(compiler_options)
             options = {**(program.options or {}), **compiler_options}
             program = replace(program, options=options, executable=None)
-        elif self._request is not None and program.devices:
-            executable = executable_of(program, self._entry.closed, self._request)
-            return Compiled(executable, program, self._traced)
-        return Compiled(compile_program(program), program, self._traced)
+        return Compiled(program.compile(), program, self._traced)
 
 
 def _is_hlo(who: str, dialect: str | None) -> bool:

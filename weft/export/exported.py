@@ -15,7 +15,7 @@ from weft.core import dtypes
 from weft.core.aval import ShapedArray
 from weft.core.jaxpr import eval_closed
 from weft.core.tree import flatten
-from weft.driver.program import Program, lower_program, physical
+from weft.driver.program import Program, physical
 from weft.driver.staging import ShapeDtypeStruct
 from weft.export.call import call_exported_p
 from weft.export.checks import DisabledSafetyCheck, check_custom_calls
@@ -302,7 +302,9 @@ def _exported(
     request = replace(request, donated=(False,) * n, partitioner="xla")
     modules: dict[str, bytes] = {}
     for platform in platforms:
-        program = lower_program(closed, request, platforms=[platform], hoist=False)
+        program = Program.place(closed, request, hoist=False)
+        program.platforms = (platform,)
+        program.lower()
         kept_alive = [k for k in program.keepalives if not isinstance(k, CallSite)]
         if program.host_callbacks or kept_alive:
             raise ValueError(

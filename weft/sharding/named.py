@@ -13,6 +13,7 @@ import numpy as np
 from weft._xla import sharding as _xla
 from weft._xla.client import XlaRuntimeError
 from weft.core.caches import clearable, interned
+from weft.core.state import MEMORIES
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh, axes_text
 from weft.sharding.spec import UNCONSTRAINED, PartitionSpec
 
@@ -186,6 +187,7 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
         self: Any = _xla.MultiDeviceShardingBase.__new__(cls)
         self.mesh, self.spec, self.memory_kind = mesh, spec, memory_kind or default
         self.other_memory = memory_kind
+        MEMORIES.in_use = MEMORIES.in_use or memory_kind is not None
         parts = math.prod(mesh.shape[a] for a in spec.used_axes())
         self.is_fully_replicated = mesh.size == 1 or (parts == 1 and not spec.unreduced)
         self.num_devices = mesh.size

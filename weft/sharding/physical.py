@@ -11,6 +11,7 @@ import numpy as np
 from weft._xla import sharding as _xla
 from weft.core import provided
 from weft.core.caches import clearable, interned
+from weft.core.state import MEMORIES
 from weft.sharding.mesh import Mesh, get_mesh
 from weft.sharding.named import (
     IndivisibleError,
@@ -55,6 +56,7 @@ class SingleDeviceSharding(_xla.SingleDeviceShardingBase):
         self: Any = _xla.SingleDeviceShardingBase.__new__(cls)
         _xla.SingleDeviceShardingBase.__init__(self, device, memory_kind)
         self.memory_kind, self.other_memory = memory_kind or default, memory_kind
+        MEMORIES.in_use = MEMORIES.in_use or memory_kind is not None
         init_placement(self, (device,), self._internal_device_list)
         cls._interned[device, memory_kind] = self
         return self
@@ -128,6 +130,7 @@ class GSPMDSharding(_xla.MultiDeviceShardingBase):
             device_list = _xla.DeviceList(devices)
             _xla.MultiDeviceShardingBase.__init__(self, device_list, hlo_sharding, memory_kind)
             self.memory_kind, self.other_memory = memory_kind or default, memory_kind
+            MEMORIES.in_use = MEMORIES.in_use or memory_kind is not None
             init_placement(self, devices, device_list)
             self.is_fully_replicated = len(devices) == 1 or _xla.is_replicated(hlo_sharding)
             cls._interned[key] = self

@@ -1,0 +1,56 @@
+"""Donated arguments, matched to the results that can take their memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from weft.core.source import warn
+from weft.driver.program import physical
+
+if TYPE_CHECKING:
+    from weft.driver.program import Program
+
+
+def match_results(program: Program) -> tuple[dict[int, int], list[bool]]:
+    """Returns the result that takes each argument's memory, and which others stay donors.
+
+    An argument and a result match if they have equal types and shardings.
+
+    On one device an argument in a memory of its own is no donor: XLA (0.10.2) would use its buffer
+    for a result in another memory, and end the process.
+    """
+    free: dict[Any, list[int]] = {}
+    in_layouts, out_layouts = program.layouts or ([None] * len(program.donated), None)
+    out_layouts = out_layouts or [None] * len(program.out_shardings)
+    one = len(program.devices) <= 1  # all placements are the same, but for the memory
+    memories = set()
+    for i, (a, s) in enumerate(zip(program.jaxpr.out_avals, program.out_shardings, strict=True)):
+        memories.add(_memory(s))
+        s = _memory(s) if one else s
+        key = (getattr(a, "shape", ()), physical(a).dtype, s, out_layouts[i])
+        free.setdefault(key, []).append(i)
+    aliases, donors = {}, [False] * len(program.donated)
+    unused = []
+    for i, (a, s, d) in enumerate(
+        zip(program.jaxpr.in_avals, program.in_shardings, program.donated, strict=True)
+    ):
+        if not d:
+            continue
+        key = (a.shape, physical(a).dtype, _memory(s) if one else s, in_layouts[i])
+        candidates = free.get(key, [])
+        if candidates and (s is not None or one):
+            aliases[i] = candidates.pop(0)
+        else:
+            donors[i] = not one or memories <= {_memory(s)}
+            if one and donors[i]:
+                unused.append(a.str_short())
+    if unused:
+        warn(
+            f"{program.name}: donated buffers of types {', '.join(unused)} match no result, "
+            "which could take their memory"
+        )
+    return aliases, donors
+
+
+def _memory(sharding: Any) -> str:
+    return getattr(sharding, "memory_kind", None) or "device"

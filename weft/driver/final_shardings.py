@@ -1,0 +1,93 @@
+"""The shardings of a compiled program over a mesh: asked for, typed, or chosen by a partitioner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft._xla.sharding import from_proto
+from weft.driver.program import physical
+from weft.runtime.compile import LoadedExecutable
+from weft.sharding.common_mesh import axes_in
+from weft.sharding.mesh import Mesh
+from weft.sharding.named import NamedSharding
+from weft.sharding.physical import from_hlo
+from weft.sharding.spec import PartitionSpec
+
+if TYPE_CHECKING:
+    from weft.driver.program import Program
+
+
+def final_shardings(program: Program, compiled: LoadedExecutable, local: bool) -> tuple[list, list]:
+    """Returns the shardings of the arguments and of the results.
+
+    local: weft's partitioner made the program of each device, and chose what was left open.
+    """
+    jaxpr = program.jaxpr
+    if local:
+        ins, outs = program.stages.in_shardings, program.stages.out_shardings
+        ins = [s or f for s, f in zip(program.in_shardings, ins, strict=True)]
+        outs = [s or f for s, f in zip(program.out_shardings, outs, strict=True)]
+    else:
+        ins = _final(program, program.in_shardings, jaxpr.in_avals, compiled, "parameter")
+        outs = _final(program, program.out_shardings, jaxpr.out_avals, compiled, "output")
+    outs = [
+        _as_asked(asked, a, _on_typed_mesh(a, s, asked))
+        for asked, a, s in zip(program.asked, jaxpr.out_avals, outs, strict=True)
+    ]
+    return ins, outs
+
+
+def _final(
+    program: Program, shardings: Sequence[Any], avals: Sequence[Any], compiled: Any, which: str
+) -> list:
+    """Shardings with the compiler's choices filled in."""
+    if len(program.devices) == 1:  # an array over a mesh of one device stays one: its type has axes
+        here = NamedSharding(program.mesh, PartitionSpec())
+        return [here if s is None else s for s in shardings]
+    if all(s is not None for s in shardings):
+        return list(shardings)
+    chosen = compiled.parameter_shardings() if which == "parameter" else compiled.output_shardings()
+
+    mesh: Any = program.mesh
+    result = []
+    for i, (s, a) in enumerate(zip(shardings, avals, strict=True)):
+        if s is None:
+            a = physical(a)
+            hlo = from_proto(chosen[i]) if chosen else None
+            s = (
+                NamedSharding(mesh, PartitionSpec())
+                if hlo is None
+                else from_hlo(hlo, mesh, program.devices, a.ndim)
+            )
+        result.append(s)
+    return result
+
+
+def _on_typed_mesh(aval: Any, sharding: Any, asked: Any) -> Any:
+    """The result's sharding over a mesh with the axis types that its own type has."""
+    typed = getattr(aval, "sharding", None)
+    if typed is None or type(sharding) is not NamedSharding:
+        return sharding
+    mesh = sharding.mesh
+    if mesh.shape != typed.mesh.shape:
+        if typed.mesh.auto_axes or axes_in(typed.mesh, mesh) is None:
+            return sharding
+        devices = mesh.devices.reshape(typed.mesh.axis_sizes)
+        own = Mesh(devices, typed.mesh.axis_names, typed.mesh.axis_types)
+        return typed.update(mesh=own, memory_kind=sharding.memory_kind)
+    own = mesh.update(axis_types=typed.mesh.axis_types)
+    # Which sums are due, out_shardings or the type say: beside Auto axes, XLA found the rest.
+    sums = asked.spec if type(asked) is NamedSharding else typed.spec
+    spec = sharding.spec.update(unreduced=sums.unreduced, reduced=sums.reduced)
+    return sharding.update(mesh=own, spec=spec)
+
+
+def _as_asked(asked: Any, aval: Any, found: Any) -> Any:
+    """The result's sharding, over the mesh that the user named for it."""
+    if type(asked) is not NamedSharding or type(found) is not NamedSharding:
+        return found
+    if asked.mesh.shape == found.mesh.shape or not isinstance(asked.mesh, Mesh):
+        return found
+    same = isinstance(found.mesh, Mesh) and asked.is_equivalent_to(found, physical(aval).ndim)
+    return asked if same else found
