@@ -36,6 +36,18 @@ def test_every_process_has_a_number_and_its_lines_a_prefix(tmp_path):
     assert sorted(ended.stdout.splitlines()) == [f"[{i}] of 3 ['--steps', '4']" for i in range(3)]
 
 
+def test_every_group_has_a_secret_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.delenv("WEFT_COORDINATOR_TOKEN", raising=False)
+    path = script(tmp_path, "print(len(s := os.environ['WEFT_COORDINATOR_TOKEN']), s)")
+    tokens = [
+        {line.split(" ", 1)[1] for line in run("-n", "2", path).stdout.splitlines()}
+        for _ in range(2)
+    ]
+    assert all(len(group) == 1 for group in tokens)
+    assert tokens[0] != tokens[1]
+    assert all(token.startswith("64 ") for group in tokens for token in group)
+
+
 def test_a_module_is_run_with_its_arguments():
     ended = run("-n", "1", "-m", "base64", "-t")
     assert ended.returncode == 0, ended.stderr

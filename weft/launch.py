@@ -1,8 +1,8 @@
 """`weft launch`: start a program as several processes that join one group.
 
 On one machine the command starts the processes itself: it picks a free port for the coordinator,
-gives each process its number through the environment that `weft.distributed.initialize` reads,
-prefixes what they print, forwards signals, and ends all of them when one fails. Under Slurm,
+gives each process its number and a secret of the group through the environment that
+`weft.distributed.initialize` reads, prefixes what they print, forwards signals, and ends all of them when one fails. Under Slurm,
 Open MPI, torchrun or a Kubernetes indexed job, which start a command once for each process, it runs
 the program in place; `initialize` finds the rest in their variables.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -51,9 +52,11 @@ class Group:
         self.processes: list[subprocess.Popen[str]] = []
         self._readers: list[threading.Thread] = []
         address = f"127.0.0.1:{free_port()}"
+        secret = os.environ.get("WEFT_COORDINATOR_TOKEN") or secrets.token_hex(32)
         for rank in range(count):
             variables = {
                 "WEFT_COORDINATOR_ADDRESS": address,
+                "WEFT_COORDINATOR_TOKEN": secret,
                 "WEFT_NUM_PROCESSES": str(count),
                 "WEFT_PROCESS_ID": str(rank),
                 "WEFT_RESTART": str(attempt),

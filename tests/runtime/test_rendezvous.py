@@ -236,6 +236,55 @@ def test_a_process_with_another_secret_is_told_so(meeting, monkeypatch):
     assert first() == []
 
 
+def answer(address, key):
+    """What process 0 says to a stranger who speaks the protocol and proves to know `key`."""
+    with socket.create_connection(address.split(":")) as stranger:
+        lines = stranger.makefile("rw")
+        print("weft 1 2", file=lines, flush=True)
+        nonce = lines.readline().split()[1]
+        print(hmac.new(key, f"{nonce} 1 2".encode(), "sha256").hexdigest(), file=lines, flush=True)
+        stranger.settimeout(LONG)
+        return lines.readline()
+
+
+def test_without_a_token_only_this_users_processes_take_a_number(meeting, monkeypatch, tmp_path):
+    listener, address = meeting
+    monkeypatch.delenv("WEFT_COORDINATOR_TOKEN", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = start(rendezvous.gather, listener, 2, LONG)
+    assert "does not know the secret" in answer(address, b"")
+    rendezvous.join(address, 1, 2, LONG)
+    assert first() == []
+    secret = tmp_path / "weft" / "group-secret"
+    assert secret.stat().st_mode & 0o777 == 0o600
+    assert len(secret.read_bytes()) == 32
+
+
+def test_an_empty_token_is_the_wish_to_let_everyone_join(meeting, monkeypatch):
+    listener, address = meeting
+    monkeypatch.setenv("WEFT_COORDINATOR_TOKEN", "")
+    first = start(rendezvous.gather, listener, 2, LONG)
+    assert answer(address, b"") == "go\n"
+    assert first() == []
+
+
+@pytest.mark.parametrize("damage", ["read by others", "cut", "a folder"])
+def test_a_secret_that_is_none_is_named_with_the_remedy(monkeypatch, tmp_path, damage):
+    monkeypatch.delenv("WEFT_COORDINATOR_TOKEN", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rendezvous._proof("a", 1, 2)
+    secret = tmp_path / "weft" / "group-secret"
+    if damage == "read by others":
+        secret.chmod(0o644)
+    elif damage == "cut":
+        secret.write_bytes(b"short")
+    else:
+        secret.unlink()
+        secret.mkdir()
+    with pytest.raises(RuntimeError, match="same WEFT_COORDINATOR_TOKEN"):
+        rendezvous._proof("a", 1, 2)
+
+
 @pytest.mark.parametrize(
     "address, bound",
     [

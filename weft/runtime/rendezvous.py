@@ -6,8 +6,8 @@ they are of the group, and wait for one line: `go`, or why not. All sides have t
 and raise when it is over.
 
 Whoever else connects, and whatever it sends, delays nobody: process 0 waits for all connections at
-once, and a number is taken only by who answers a challenge with the group's secret as the key,
-WEFT_COORDINATOR_TOKEN. Without one, the key is empty, which keeps out what does not speak weft.
+once, and a number is taken only by who answers a challenge with the group's secret as the key:
+WEFT_COORDINATOR_TOKEN, or without one a secret that processes share whose user and home are the same.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import secrets
 import selectors
 import socket
 import time
+
+from weft.runtime.store import user_secret
 
 _LINE = 4096
 _INTRODUCTION = 128
@@ -92,7 +94,7 @@ class _Guest:
                 _tell(
                     self.connection,
                     f"{_WHO}: process {self.introduced[0]} does not know the secret of process 0; "
-                    "give all processes the same WEFT_COORDINATOR_TOKEN",
+                    "give all processes the same WEFT_COORDINATOR_TOKEN, or a home that they share",
                 )
                 raise ConnectionError("another secret")
             return True
@@ -107,8 +109,20 @@ class _Guest:
 
 def _proof(nonce: str, number: int, count: int) -> str:
     """Answer a challenge as only a process that knows the group's secret can."""
-    key = os.environ.get("WEFT_COORDINATOR_TOKEN", "").encode()
-    return hmac.new(key, f"{nonce} {number} {count}".encode(), "sha256").hexdigest()
+    key = os.environ.get("WEFT_COORDINATOR_TOKEN")
+    secret = _user_secret() if key is None else key.encode()
+    return hmac.new(secret, f"{nonce} {number} {count}".encode(), "sha256").hexdigest()
+
+
+def _user_secret() -> bytes:
+    """Return the secret of this user's groups. Raises RuntimeError where none can be kept."""
+    try:
+        return user_secret("group-secret")
+    except OSError as error:
+        raise RuntimeError(
+            f"{_WHO}: no secret can be kept for the group ({error}); give all processes the same "
+            "WEFT_COORDINATOR_TOKEN"
+        ) from None
 
 
 def gather(listener: socket.socket, count: int, seconds: float) -> None:

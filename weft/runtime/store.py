@@ -22,6 +22,9 @@ _TEMPORARY = ".new-"
 _STALE = 3600.0
 """Seconds after which a temporary is what a killed process left."""
 
+_SECRET = 32
+"""Bytes of a user's secret."""
+
 _refused: set[Path] = set()
 _swept: set[Path] = set()
 
@@ -133,9 +136,37 @@ class Store:
 def user_folder(variable: str, name: str) -> Path:
     """The folder that an environment variable names, else `name` in the user's cache of weft."""
     given = os.environ.get(variable)
-    if given:
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "weft" / name
+    return Path(given) if given else _user_cache() / name
+
+
+def _user_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "weft"
+
+
+def user_secret(name: str) -> bytes:
+    """Return 32 random bytes that only this user can read, made by whoever asks first.
+
+    Raises OSError where they cannot be kept, or others could read them.
+    """
+    path = _user_cache() / name
+    _make_private(path.parent)
+    if not path.exists():
+        temporary = path.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}")
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with open(os.open(temporary, flags, 0o600), "wb") as file:
+                file.write(secrets.token_bytes(_SECRET))
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):  # then another process was first
+                os.link(temporary, path)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+    secret = _read_file(path)
+    if len(secret) != _SECRET or os.stat(path).st_mode & 0o077:
+        raise OSError(f"{path} is damaged or can be read by others; remove it")
+    return secret
 
 
 def _owners() -> tuple[int, int]:
