@@ -58,8 +58,8 @@ def initialize(
     What is not given comes from the environment: WEFT_COORDINATOR_ADDRESS, WEFT_NUM_PROCESSES and
     WEFT_PROCESS_ID, or the launcher's variables. WEFT_COORDINATOR_TOKEN, a secret that is the same
     in all processes, keeps others on the network from taking the place of one. Without it the
-    secret is a file in the user's cache of weft, which processes of one home share and `weft launch`
-    does not need; hosts with homes of their own need the variable. "" lets everyone join.
+    secret is a file in the user's cache of weft, which processes of one home share; hosts with
+    homes of their own need the variable (`weft launch` sets it). "" lets everyone join.
 
     Raises:
       RuntimeError: it is too late (a device has been used), the second call, process 0 does not

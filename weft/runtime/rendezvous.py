@@ -7,7 +7,7 @@ and raise when it is over.
 
 Whoever else connects, and whatever it sends, delays nobody: process 0 waits for all connections at
 once, and a number is taken only by who answers a challenge with the group's secret as the key:
-WEFT_COORDINATOR_TOKEN, or without one a secret that processes share whose user and home are the same.
+WEFT_COORDINATOR_TOKEN, or without one a secret that all processes of this user's home share.
 """
 
 from __future__ import annotations
