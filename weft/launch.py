@@ -2,9 +2,9 @@
 
 On one machine the command starts the processes itself: it picks a free port for the coordinator,
 gives each process its number and a secret of the group through the environment that
-`weft.distributed.initialize` reads, prefixes what they print, forwards signals, and ends all of them
-when one fails. Under Slurm, Open MPI, torchrun or a Kubernetes indexed job, which start a command
-once for each process, it runs the program in place; `initialize` finds the rest in their variables.
+`weft.distributed.initialize` reads, prefixes what they print, forwards signals, and ends all
+of them when one fails. Under Slurm, Open MPI, torchrun or a Kubernetes indexed job, which start a
+command once for each process, it runs the program in place; `initialize` finds the rest itself.
 """
 
 from __future__ import annotations
